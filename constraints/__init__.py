@@ -1,0 +1,1 @@
+"""Which operators the NPU and the CPU delegates take, and why not."""

@@ -1,0 +1,1 @@
+"""The NPU toolchain: reader and writer, compiler, interpreter and command line."""

@@ -1,0 +1,162 @@
+"""The compiler's middle language: hardware operations over storages that have no address yet.
+
+`npu.compiler.lower` turns a TFLite partition into a list of steps (all arithmetic decided, all constants made);
+the scheduler turns steps into operations (layouts, blocks, weight streams, addresses, waits). A step holds one MAC-array or
+output-unit operation as `npu.isa.operations` has it, minus everything that depends on memory or on the variant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.isa.operations import (
+    ClipRange,
+    ElementType,
+    ElementwiseMode,
+    Kernel,
+    OperandScaling,
+    Padding,
+    PoolingMode,
+    Rounding,
+    Scale,
+    Upscale,
+)
+
+Shape = tuple[int, int, int]
+"""Height, width, depth."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Storage:
+    """A piece of memory that holds one feature map; compared by identity.
+
+    `shape` is the whole map. `tensor` is the graph's tensor index if it holds one. A storage that is an input or an output of
+    the partition (`is_boundary`) must be NHWC, because the CPU and the application read it. `data` are the contents
+    (H, W, D) of a constant, which lives in the read-only region.
+    """
+
+    name: str
+    shape: Shape
+    element: ElementType
+    tensor: int | None = None
+    is_boundary: bool = False
+    data: npt.NDArray[np.generic] | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes when laid out densely as NHWC."""
+        return self.shape[0] * self.shape[1] * self.shape[2] * self.element.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A box of a storage, seen as a map of shape `full` (reshapes: same elements in NHWC order as `storage.shape`).
+
+    The box starts at `offset` (y, x, c) of that map and has shape `shape`. When `full` differs from the storage's own shape
+    for any view of it, or when a channel offset is no multiple of 16, the storage must be NHWC. `element` may
+    differ from the storage's in signedness only.
+    """
+
+    storage: Storage
+    full: Shape
+    offset: Shape
+    shape: Shape
+    element: ElementType
+    zero_point: int = 0
+
+    @classmethod
+    def whole(cls, storage: Storage, zero_point: int = 0) -> View:
+        """A view of everything in the storage."""
+        return cls(storage, storage.shape, (0, 0, 0), storage.shape, storage.element, zero_point)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Step:
+    """One kernel operation. `source` is the index of the graph's operator that it belongs to.
+
+    `minimum` and `maximum` clamp in the quantised domain of the OFM; `lut` is the table's bytes as uint8 (256, 1024 or 2048)
+    or None. `scale` None means per-channel records, or an average pooling that divides by its own element count.
+    `function` other than None is "tanh" or "sigmoid" of the int16 hardware tables.
+    """
+
+    source: int
+    ifm: View
+    ofm: View
+    minimum: int
+    maximum: int
+    scale: Scale | None = None
+    rounding: Rounding = Rounding.DOUBLE
+    lut: npt.NDArray[np.uint8] | None = None
+    function: str | None = None
+    clip_range: ClipRange = ClipRange.OFM_PRECISION
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WindowStep(Step):
+    """A step with a kernel. The IFM extent follows from the OFM's, the kernel, the padding and the upscaling."""
+
+    kernel: Kernel = Kernel()
+    padding: Padding = Padding()
+    upscale: Upscale = Upscale.NONE
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Weights:
+    """Constants of a convolution.
+
+    `values` int16 (O, KH, KW, I), zero point subtracted; I is 1 for depthwise. `biases` int64 (O,), `scales` uint32 (O,),
+    `shifts` uint8 (O,).
+    """
+
+    values: npt.NDArray[np.int16]
+    biases: npt.NDArray[np.int64]
+    scales: npt.NDArray[np.uint32]
+    shifts: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ConvolutionStep(WindowStep):
+    """A convolution; `is_depthwise` selects NPU_OP_DEPTHWISE."""
+
+    weights: Weights
+    is_depthwise: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PoolingStep(WindowStep):
+    """A pooling; 1x1 AVERAGE with a scale is the universal copy, requantise and look-up operation."""
+
+    mode: PoolingMode
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ElementwiseStep(Step):
+    """An elementwise operation; `ifm2` broadcasts where its extent is 1. Exactly one of ifm2, scalar is given if binary.
+
+    The IFM always has the OFM's extent. `scalar` is the raw value, before `scalar_zero_point`.
+    """
+
+    mode: ElementwiseMode
+    ifm2: View | None = None
+    scalar: int | None = None
+    scalar_zero_point: int = 0
+    is_reversed: bool = False
+    operand_scaling: OperandScaling = OperandScaling.BOTH_16
+    operand_rounding: Rounding = Rounding.DOUBLE
+    opa_scale: Scale = Scale(0, 0)
+    opb_scale: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """The steps of one partition in execution order, with the storages that come from and go to the rest of the graph.
+
+    `inputs` and `outputs` pair a graph tensor index with its storage; the order is that of the `ethos-u` operator's tensors.
+    """
+
+    steps: tuple[Step, ...]
+    inputs: tuple[tuple[int, Storage], ...]
+    outputs: tuple[tuple[int, Storage], ...]

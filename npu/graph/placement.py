@@ -1,0 +1,58 @@
+"""Where each operator runs and why: the value that the checker returns and the compiler takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Device(Enum):
+    """What executes an operator."""
+
+    NPU = "npu"
+    CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One limit that an operator breaks. `limit` and `value` are texts fit for a table cell; `message` is a sentence."""
+
+    rule: str
+    message: str
+    limit: str
+    value: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpPlacement:
+    """Decision for operator `index` of subgraph `graph`; NPU exactly when there is no violation."""
+
+    graph: int
+    index: int
+    kind: str
+    name: str
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def device(self) -> Device:
+        return Device.CPU if self.violations else Device.NPU
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Decisions for every operator of a model, in the order (graph, index)."""
+
+    profile: str
+    ops: tuple[OpPlacement, ...]
+
+    def of(self, graph: int, index: int) -> OpPlacement:
+        """The decision for one operator; KeyError if there is none."""
+        for op in self.ops:
+            if (op.graph, op.index) == (graph, index):
+                return op
+        raise KeyError((graph, index))
+
+    def npu_indices(self, graph: int = 0) -> tuple[int, ...]:
+        """Indices of the operators of `graph` that run on the NPU."""
+        return tuple(op.index for op in self.ops if op.graph == graph and op.device is Device.NPU)

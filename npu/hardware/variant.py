@@ -1,0 +1,225 @@
+"""What a hardware variant is: frozen records with units, filled from YAML by `npu.hardware.loader`.
+
+The compiler, the checker and the simulator read the same record, so a changed field changes all three. There is no
+"is it a U65?" anywhere: a difference between products is a field here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Product(Enum):
+    """Product family: value is the `product` field of the configuration word."""
+
+    ETHOS_U55 = 0
+    ETHOS_U65 = 1
+    ETHOS_U85 = 2
+
+
+class Port(Enum):
+    """AXI master port."""
+
+    AXI0 = "axi0"
+    AXI1 = "axi1"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Height, width and depth in elements."""
+
+    height: int
+    width: int
+    depth: int
+
+    @property
+    def elements(self) -> int:
+        return self.height * self.width * self.depth
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """The compute part: MAC array, cores and limits of the register fields."""
+
+    product: Product
+    macs_per_cycle: int
+    """8x8-bit multiply-accumulates per cycle, all cores together."""
+    cores: int
+    ofm_ublock: Size
+    """OFM micro-block of one core."""
+    ifm_ublock: Size
+    dot_product_width: int
+    """IFM channels multiplied per MAC lane and cycle (8): ublock elements x this = MACs per cycle and core."""
+    max_block: Size
+    max_outstanding_dma: int
+    max_outstanding_kernels: int
+    max_blockdep: int
+    address_bits: int
+    axi_data_bytes: int
+    """Bytes per beat of each AXI port."""
+    max_kernel_stride: int
+    max_dilation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShramGranules:
+    """Banks that an allocation of each buffer kind is rounded up to."""
+
+    ifm_8_bit: int
+    ifm_16_bit: int
+    ifm_8_bit_elementwise: int
+    ifm_16_bit_elementwise: int
+    ifm_32_bit: int
+    accumulator_16_bit: int
+    accumulator_32_bit: int
+    accumulator_40_bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shram:
+    """Shared buffer memory of one core."""
+
+    banks: int
+    bank_bytes: int
+    reserved_output_banks: int
+    reserved_lut_banks: int
+    lut_bytes: int
+    """Size of the look-up-table area at the end of the memory."""
+    granules: ShramGranules
+
+    @property
+    def total_bytes(self) -> int:
+        return self.banks * self.bank_bytes
+
+    @property
+    def lut_address(self) -> int:
+        """SHRAM byte address of look-up table 0."""
+        return self.total_bytes - self.lut_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCycles:
+    """Output-unit cycles per OFM element, all cores together."""
+
+    elementwise_32_bit_unary: float
+    elementwise_32_bit_binary: float
+    mul_32_bit_ofm: float
+    mul_or_40_bit_accumulator: float
+    add_sub_simple: float
+    add_sub: float
+    max_pool: float
+    other: float
+    activation_lut: float
+    activation_clamp: float
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineTiming:
+    """Constants of the block pipeline. Units in the names; calibrated ones say so in the YAML."""
+
+    ublock_mac_cycles: int
+    """MAC-array cycles of one micro-block step (4)."""
+    weights_per_cycle: int
+    """Weights that the decoder hands to the MAC array per cycle and core (8)."""
+    weight_decode_bits_per_cycle: int
+    """Compressed bits that the decoder parses per cycle and core."""
+    bubble_cycles: int
+    """MAC bubble per kernel step when a block is one micro-block wide and high."""
+    bubble_cycles_40_bit: int
+    operation_overhead_cycles: int
+    """Fixed cost of one kernel operation: command fetch, reconfiguration, pipeline fill and drain."""
+    command_cycles_per_word: float
+    dma_setup_cycles: int
+    pooling_16_bit_factor: int
+    output_cycles: OutputCycles
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory behind a port."""
+
+    name: str
+    """Role shown in reports: sram, dram or flash."""
+    clock_scale: float
+    """Words per core clock cycle: bandwidth = axi_data_bytes x clock_scale."""
+    burst_bytes: int
+    read_latency_cycles: int
+    write_latency_cycles: int
+    max_outstanding_reads: int
+    """0 = unlimited."""
+    max_outstanding_writes: int
+    size_bytes: int
+    """What the board offers; 0 = not limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimingAdapter:
+    """A latency and bandwidth limiter on one port, as on Corstone-300; replaces the memory's own figures."""
+
+    max_outstanding_reads: int
+    max_outstanding_writes: int
+    read_latency_cycles: int
+    write_latency_cycles: int
+    pulse_on_cycles: int
+    pulse_off_cycles: int
+    beats_per_window: int
+    """Beats admitted per pulse_on + pulse_off window; 0 = no cap."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Clock and memories: one memory per AXI port, and the adapter in front of it (None = ideal)."""
+
+    name: str
+    clock_hz: int
+    memories: Mapping[Port, Memory]
+    adapters: Mapping[Port, TimingAdapter]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMode:
+    """Which port holds constants, the arena and the fast cache.
+
+    `arena_cache_bytes` is the budget of the fast region (region 2) where it is a memory of its own, else of the arena.
+    `has_separate_cache` says whether region 2 is its own memory; `stages_weights` whether weights are copied by DMA.
+    """
+
+    name: str
+    constants: Port
+    arena: Port
+    cache: Port
+    arena_cache_bytes: int
+    has_separate_cache: bool
+    stages_weights: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Host processor for operators that the NPU does not take.
+
+    `cycles_per_mac` and `cycles_per_element` map an operator kind to its cost; "default" is the fallback.
+    """
+
+    name: str
+    clock_hz: int
+    cycles_per_mac: Mapping[str, float]
+    cycles_per_element: Mapping[str, float]
+    job_start_cycles: int
+    """CPU cycles to start one NPU job and to take its interrupt."""
+    relative_error: float
+    """Stated uncertainty of these figures, 0.5 = 50 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Everything that the tools need to know of one target."""
+
+    name: str
+    accelerator: Accelerator
+    shram: Shram
+    timing: PipelineTiming
+    system: System
+    memory_mode: MemoryMode
+    cpu: Cpu

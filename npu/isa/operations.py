@@ -1,0 +1,409 @@
+"""The operations of the machine as frozen records: one kick-off with all the state that it reads.
+
+This is the contract between those who make streams and those who run them: the compiler ends in a list of these, `encode`
+turns them into commands, `decode` turns commands back into them, and the simulator starts from them. Values are natural
+ones: no minus-one encodings, no packed bits; dimensions are always in the order height, width, depth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TypeAlias
+
+
+class Layout(IntEnum):
+    """Order of a feature map's elements in memory (register value)."""
+
+    NHWC = 0
+    NHCWB16 = 1
+
+
+class Rounding(IntEnum):
+    """Rounding of a scaled value (register value): DOUBLE rounds twice as TFLite does, NATURAL once with ties up."""
+
+    DOUBLE = 0
+    TRUNCATE = 1
+    NATURAL = 2
+
+
+class Upscale(IntEnum):
+    """What is inserted between input elements before the kernel sees them (register value)."""
+
+    NONE = 0
+    NEAREST = 1
+    ZEROS = 2
+
+
+class PoolingMode(IntEnum):
+    """Parameter of NPU_OP_POOL."""
+
+    MAX = 0
+    AVERAGE = 1
+    REDUCE_SUM = 2
+
+
+class ElementwiseMode(IntEnum):
+    """Parameter of NPU_OP_ELEMENTWISE."""
+
+    MUL = 0
+    ADD = 1
+    SUB = 2
+    MIN = 3
+    MAX = 4
+    LRELU = 5
+    ABS = 6
+    CLZ = 7
+    SHR = 8
+    SHL = 9
+
+    @property
+    def is_unary(self) -> bool:
+        """Whether only the first input is read."""
+        return self in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ)
+
+
+class OperandScaling(IntEnum):
+    """How ADD and SUB scale their operands (register value)."""
+
+    BOTH_16 = 0
+    A_32 = 1
+    B_32 = 2
+
+
+class AccumulatorFormat(IntEnum):
+    """Width of the accumulators (register value)."""
+
+    INT32 = 0
+    INT40 = 1
+    FP16 = 2
+
+
+class Traversal(IntEnum):
+    """Order in which a convolution walks its weights (bit 2 of KERNEL_STRIDE)."""
+
+    DEPTH_FIRST = 0
+    PART_KERNEL_FIRST = 1
+
+
+class ClipRange(IntEnum):
+    """Range that a value is clamped to before the activation's own limits (register value)."""
+
+    OFM_PRECISION = 0
+    FORCE_UINT8 = 2
+    FORCE_INT8 = 3
+    FORCE_INT16 = 5
+
+
+class ActivationFunction(IntEnum):
+    """What follows scaling (register value); LUT_0 + n selects table n."""
+
+    NONE = 0
+    TANH = 3
+    SIGMOID = 4
+    LUT_0 = 16
+    LUT_1 = 17
+    LUT_2 = 18
+    LUT_3 = 19
+    LUT_4 = 20
+    LUT_5 = 21
+    LUT_6 = 22
+    LUT_7 = 23
+
+    @property
+    def lut_index(self) -> int | None:
+        """Number of the look-up table, None if the function is not one."""
+        return self - ActivationFunction.LUT_0 if self >= ActivationFunction.LUT_0 else None
+
+
+class DmaStride(IntEnum):
+    """Number of dimensions that one side of a DMA transfer strides over (register value)."""
+
+    CONTIGUOUS = 0
+    ROWS = 1
+    PLANES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A box of elements: an OFM block, an IFM block or a micro-block."""
+
+    height: int
+    width: int
+    depth: int
+
+    @property
+    def elements(self) -> int:
+        return self.height * self.width * self.depth
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """Integer type of a feature map's elements; `bits` is 8, 16 or 32."""
+
+    bits: int
+    is_signed: bool
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def minimum(self) -> int:
+        return -(1 << (self.bits - 1)) if self.is_signed else 0
+
+    @property
+    def maximum(self) -> int:
+        return (1 << (self.bits - self.is_signed)) - 1
+
+    def __str__(self) -> str:
+        return f"{'' if self.is_signed else 'u'}int{self.bits}"
+
+
+INT8 = ElementType(8, True)
+UINT8 = ElementType(8, False)
+INT16 = ElementType(16, True)
+INT32 = ElementType(32, True)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """A feature map in memory, described by up to four tiles.
+
+    `height`, `width`, `depth` are its physical extent (before upscaling, without padding); `addresses` are byte offsets into
+    `region`, tile 0 top left, 1 top right, 2 bottom left, 3 bottom right (unused ones are 0); tiles 0 and 2 are
+    `tile_width_0` wide, tile 0 is `tile_height_0` high and tile 1 `tile_height_1`. Strides are in bytes and may be negative.
+    """
+
+    region: int
+    height: int
+    width: int
+    depth: int
+    element: ElementType
+    layout: Layout
+    zero_point: int
+    addresses: tuple[int, int, int, int]
+    tile_height_0: int
+    tile_height_1: int
+    tile_width_0: int
+    stride_y: int
+    stride_x: int
+    stride_c: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Kernel geometry; `height` and `width` are undilated."""
+
+    height: int = 1
+    width: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 1
+    dilation_x: int = 1
+
+    @property
+    def dilated_height(self) -> int:
+        return (self.height - 1) * self.dilation_y + 1
+
+    @property
+    def dilated_width(self) -> int:
+        return (self.width - 1) * self.dilation_x + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Rows and columns of zero point around the (upscaled) IFM."""
+
+    top: int = 0
+    left: int = 0
+    bottom: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """`length_bytes` bytes at byte offset `address` of `region`."""
+
+    region: int
+    address: int
+    length_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`value * scale >> shift`, rounded; scale is an unsigned 32-bit number, shift 0..63."""
+
+    scale: int = 1
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """Clamp and function at the end of the output stage; limits are in the OFM's quantised domain."""
+
+    minimum: int
+    maximum: int
+    function: ActivationFunction = ActivationFunction.NONE
+    clip_range: ClipRange = ClipRange.OFM_PRECISION
+
+
+@dataclass(frozen=True, slots=True)
+class ShramLayout:
+    """Buffer boundaries in SHRAM banks; `ifm2_start` is read by binary elementwise operations only."""
+
+    ifm_end: int
+    accumulator_start: int
+    ifm2_start: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelOperation:
+    """What every operation of the MAC array and the output unit has.
+
+    `scale` is None when each output channel has its own scale record (OFM scale mode 0 of a convolution) or when a pooling
+    divides by its own element count; else it is the global OFM scale.
+    """
+
+    ifm: FeatureMap
+    ofm: FeatureMap
+    block: Block
+    shram: ShramLayout
+    activation: Activation
+    scale: Scale | None
+    rounding: Rounding = Rounding.DOUBLE
+    accumulator: AccumulatorFormat = AccumulatorFormat.INT32
+    blockdep: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowOperation(KernelOperation):
+    """An operation that slides a kernel over a padded, possibly upscaled IFM."""
+
+    kernel: Kernel
+    padding: Padding = Padding()
+    upscale: Upscale = Upscale.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedOperation(WindowOperation):
+    """An operation with weights: one compressed stream and one block of scale records per core.
+
+    `has_4x4_sub_kernels` is the decomposition bit of KERNEL_STRIDE: sub-kernels of at most 4x4 instead of 8x8.
+    """
+
+    weights: tuple[AddressRange, ...]
+    scales: tuple[AddressRange, ...]
+    has_4x4_sub_kernels: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution(WeightedOperation):
+    """NPU_OP_CONV: every output channel sees every input channel."""
+
+    traversal: Traversal = Traversal.DEPTH_FIRST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseConvolution(WeightedOperation):
+    """NPU_OP_DEPTHWISE: every output channel sees the input channel of the same number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling(WindowOperation):
+    """NPU_OP_POOL."""
+
+    mode: PoolingMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise(KernelOperation):
+    """NPU_OP_ELEMENTWISE. The second operand is `ifm2` or `scalar` (raw value, before its zero point), None if unary.
+
+    `ifm2` has extent 1 along broadcast axes. `scalar_zero_point` is IFM2_ZERO_POINT when the operand is a scalar.
+    `is_reversed`: the operation computes `ifm2 op ifm`. `operand_rounding` rounds the scaled operand of ADD and SUB.
+    """
+
+    mode: ElementwiseMode
+    ifm2: FeatureMap | None = None
+    scalar: int | None = None
+    scalar_zero_point: int = 0
+    is_reversed: bool = False
+    operand_scaling: OperandScaling = OperandScaling.BOTH_16
+    operand_rounding: Rounding = Rounding.DOUBLE
+    opa_scale: Scale = Scale(0, 0)
+    opb_scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DmaSide:
+    """One side of a transfer; `region` None is SHRAM (then `address` is a SHRAM byte address, `core_mask` the cores)."""
+
+    region: int | None
+    address: int
+    stride: DmaStride = DmaStride.CONTIGUOUS
+    core_mask: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dma:
+    """NPU_OP_DMA_START: `planes` planes of `rows` rows of `length_bytes` bytes.
+
+    The sides that stride skip `row_skip_bytes` after each row and `plane_skip_bytes` after each plane.
+    """
+
+    source: DmaSide
+    destination: DmaSide
+    length_bytes: int
+    rows: int = 1
+    planes: int = 1
+    row_skip_bytes: int = 0
+    plane_skip_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DmaWait:
+    """NPU_OP_DMA_WAIT: block until at most `outstanding` transfers are unfinished."""
+
+    outstanding: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWait:
+    """NPU_OP_KERNEL_WAIT: block until at most `outstanding` kernel operations are unfinished."""
+
+    outstanding: int
+
+
+@dataclass(frozen=True, slots=True)
+class PmuMask:
+    """NPU_OP_PMU_MASK."""
+
+    enable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """NPU_OP_IRQ: raise an interrupt and go on."""
+
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """NPU_OP_STOP: end the stream and raise an interrupt."""
+
+    mask: int = 0xFFFF
+
+
+Operation: TypeAlias = (
+    Convolution | DepthwiseConvolution | Pooling | Elementwise | Dma | DmaWait | KernelWait | PmuMask | Interrupt | Stop
+)
+
+
+class Unit(Enum):
+    """Which half of the machine executes an operation."""
+
+    KERNEL = "kernel"
+    DMA = "dma"
+    PARSER = "parser"

@@ -1,0 +1,1 @@
+"""The simulated machine: what a command stream computes, and when."""
