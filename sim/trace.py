@@ -1,0 +1,204 @@
+"""The one record between the timing model and everything that displays time.
+
+`sim.timing.schedule` makes a `Trace`; `sim.reports` and the command line read it. Times are NPU core cycles from the start
+of the job. One row per operation of the command stream (waits, interrupts and stops included, so that a row number is the
+operation's index in the stream); events are kept as arrays because a network has tens of thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TimedUnit(IntEnum):
+    """A part of the machine that is busy or idle on its own."""
+
+    PARSER = 0
+    DMA = 1
+    WEIGHT_DECODER = 2
+    IFM_FETCH = 3
+    MAC = 4
+    OUTPUT = 5
+    AXI0 = 6
+    AXI1 = 7
+
+
+class Cause(IntEnum):
+    """What an event is about."""
+
+    NONE = 0
+    KERNEL = 1
+    IFM = 2
+    WEIGHTS = 3
+    OFM = 4
+    DMA_READ = 5
+    DMA_WRITE = 6
+    COMMANDS = 7
+
+
+class Bound(Enum):
+    """What an operation spent its time on, in the words of a report."""
+
+    MAC = "MAC"
+    OUTPUT = "output"
+    WEIGHT_DECODE = "weight decode"
+    WEIGHT_READ = "weight read"
+    IFM_READ = "IFM read"
+    OFM_WRITE = "OFM write"
+    DMA = "DMA"
+    WAIT = "wait"
+    ISSUE = "command issue"
+    NONE = "nothing"
+
+
+class Column(IntEnum):
+    """Columns of `Trace.table`; all values are 64-bit integers, cycles or bytes."""
+
+    ISSUED = 0
+    START = 1
+    END = 2
+    MACS = 3
+    MAC_ACTIVE = 4
+    MAC_STALLED_BY_WEIGHTS = 5
+    MAC_STALLED_BY_IFM = 6
+    MAC_STALLED_BY_ACCUMULATOR = 7
+    OUTPUT_ACTIVE = 8
+    OUTPUT_STALLED_BY_MEMORY = 9
+    OUTPUT_STALLED_BY_INPUT = 10
+    DECODER_ACTIVE = 11
+    DECODER_STALLED_BY_MEMORY = 12
+    DECODER_STALLED_BY_MAC = 13
+    IFM_FETCH_ACTIVE = 14
+    DMA_ACTIVE = 15
+    BLOCKDEP_STALL = 16
+    PARSER_WAIT = 17
+    BLOCKS = 18
+    AXI0_READ_BYTES = 19
+    AXI0_WRITE_BYTES = 20
+    AXI1_READ_BYTES = 21
+    AXI1_WRITE_BYTES = 22
+    IFM_BYTES = 23
+    OFM_BYTES = 24
+    WEIGHT_BYTES = 25
+    DMA_BYTES = 26
+    COMMAND_BYTES = 27
+
+
+@dataclass(frozen=True, slots=True)
+class OperationTiming:
+    """Time and traffic of one operation of the stream.
+
+    `issued` is when the parser handed it over, `start` and `end` bound its work; a wait starts when the parser meets it
+    and ends when it is satisfied. Byte counts by port are what crossed the port; those by purpose are the same bytes again.
+    """
+
+    index: int
+    kind: str
+    issued: int
+    start: int
+    end: int
+    macs: int
+    blocks: int
+    mac_active: int
+    mac_stalled_by_weights: int
+    mac_stalled_by_ifm: int
+    mac_stalled_by_accumulator: int
+    output_active: int
+    output_stalled_by_memory: int
+    output_stalled_by_input: int
+    decoder_active: int
+    decoder_stalled_by_memory: int
+    decoder_stalled_by_mac: int
+    ifm_fetch_active: int
+    dma_active: int
+    blockdep_stall: int
+    parser_wait: int
+    axi0_read_bytes: int
+    axi0_write_bytes: int
+    axi1_read_bytes: int
+    axi1_write_bytes: int
+    ifm_bytes: int
+    ofm_bytes: int
+    weight_bytes: int
+    dma_bytes: int
+    command_bytes: int
+    bound_by: Bound
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from start to end; neighbouring operations may overlap."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the job. A beat is one data word of the port."""
+
+    total_cycles: int
+    npu_active_cycles: int
+    axi0_read_beats: int
+    axi0_write_beats: int
+    axi1_read_beats: int
+    axi1_write_beats: int
+    macs: int
+    memory_read_bytes: Mapping[str, int]
+    """Bytes read per memory name ("sram", "flash", "dram")."""
+    memory_write_bytes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Events:
+    """Busy intervals, one row each, in the order in which they were scheduled.
+
+    All arrays are one-dimensional int64 of equal length; `end >= start`; `unit` holds `TimedUnit`, `cause` holds `Cause`,
+    `operation` the index in the stream (-1: the command stream itself).
+    """
+
+    operation: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    cause: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.operation.shape[0])
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened when, for one command stream on one variant.
+
+    `table` is (operations, len(Column)) int64; `operations` is the same as records, made when first asked for.
+    """
+
+    variant: str
+    clock_hz: int
+    kinds: tuple[str, ...]
+    table: NDArray[np.int64]
+    bounds: tuple[Bound, ...]
+    totals: Totals
+    events: Events | None
+    pmu: Mapping[str, int]
+    """Counters by the driver's event names, for the whole job."""
+
+    @cached_property
+    def operations(self) -> tuple[OperationTiming, ...]:
+        """One record per operation of the stream."""
+        names = [column.name.lower() for column in Column]
+        rows = self.table.tolist()
+        return tuple(
+            OperationTiming(index=index, kind=kind, bound_by=bound, **dict(zip(names, row, strict=True)))
+            for index, (kind, bound, row) in enumerate(zip(self.kinds, self.bounds, rows, strict=True))
+        )
+
+    def column(self, column: Column) -> NDArray[np.int64]:
+        """One column of the table, shape (operations,)."""
+        values: NDArray[np.int64] = self.table[:, column]
+        return values
