@@ -1,0 +1,68 @@
+"""What a compilation yields: the only place that says what the tools after the compiler may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from npu.compiler.ir import Program
+from npu.graph.graph import Model
+from npu.graph.placement import Placement
+from npu.isa.operations import Operation
+
+NO_SOURCE = -1
+"""`source_of` of an operation that belongs to no operator (the end of the stream)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledPartition:
+    """One `ethos-u` operator: operators `ops` of source subgraph `graph`, compiled.
+
+    `op_index` and `custom_tensors` say where the operator stands in the compiled subgraph. `source_of[i]` is the source
+    operator's index that `operations[i]` works for, NO_SOURCE if none. `words` is the command stream as little-endian bytes,
+    `payload` the driver payload around it.
+    """
+
+    graph: int
+    ops: tuple[int, ...]
+    op_index: int
+    program: Program
+    operations: tuple[Operation, ...]
+    source_of: tuple[int, ...]
+    words: bytes
+    payload: bytes
+    peak_bytes: int
+    """Arena bytes that are live at the partition's worst step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Memory of the compiled model in bytes.
+
+    `arena_bytes`: size of the scratch tensor, region 1, with every computed tensor of the model in it. `fast_bytes`: size of
+    region 2 where it is a memory of its own, else 0. `read_only_bytes`: the shared constants tensor. `command_stream_bytes`:
+    all driver payloads. `cpu_constant_bytes`: constants that remaining CPU operators read. `by_memory`: bytes per memory name
+    of the variant ("sram", "dram", "flash").
+    """
+
+    arena_bytes: int
+    fast_bytes: int
+    read_only_bytes: int
+    command_stream_bytes: int
+    cpu_constant_bytes: int
+    by_memory: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """A compiled model and everything that reports say about it.
+
+    `source` is the model as given, `placement` the one that was honoured: operators that had to stay on the CPU for lack of
+    memory carry a violation that says so.
+    """
+
+    model: Model
+    source: Model
+    placement: Placement
+    partitions: tuple[CompiledPartition, ...]
+    usage: Usage
