@@ -32,6 +32,8 @@ class DType(Enum):
     BFLOAT16 = 18
     INT2 = 19
     UINT4 = 20
+    FLOAT8_E4M3FN = 21
+    FLOAT8_E5M2 = 22
 
     @property
     def numpy(self) -> np.dtype[Any] | None:
@@ -47,6 +49,8 @@ class DType(Enum):
             return 2
         if self is DType.BFLOAT16:
             return 16
+        if self in (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2):
+            return 8
         return self.numpy.itemsize * 8 if self.numpy else 0
 
     def __str__(self) -> str:

@@ -1,0 +1,140 @@
+"""How a dataclass declares a flatbuffer table: the only place that derives field ids, wire types and defaults.
+
+A table is a frozen dataclass whose fields stand in schema order. A field's flatbuffer id is its place in that order (ids in
+`deprecated_ids` are skipped), its wire type is the `Annotated` marker, its default is the dataclass default:
+
+    @dataclass(frozen=True, slots=True)
+    class SoftmaxOptions(Table):
+        beta: f32 = 0.0
+
+Reader, writer and tests take all of it from `wire_fields`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+SCALARS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
+"""Names of the wire types of one number, as numpy spells them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One number, stored in the table itself and left out where it equals the default."""
+
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A vector of numbers as a tuple. An empty one is written; only None is left out."""
+
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A vector of numbers as a one-dimensional numpy view of the file, None where the file has none."""
+
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string; the empty one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A vector of bytes as `bytes`; the empty one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubTable:
+    """A table of the annotated class, None where the file has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubTables:
+    """A vector of tables of the annotated class, as a tuple."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A union: two ids, the member's number (1 for the first class) and the member."""
+
+    members: tuple[type[Table], ...]
+
+
+Wire = Scalar | Vector | Array | Text | Blob | SubTable | SubTables | OneOf
+
+boolean = Annotated[bool, Scalar("bool")]
+i8 = Annotated[int, Scalar("int8")]
+u8 = Annotated[int, Scalar("uint8")]
+i32 = Annotated[int, Scalar("int32")]
+u32 = Annotated[int, Scalar("uint32")]
+i64 = Annotated[int, Scalar("int64")]
+u64 = Annotated[int, Scalar("uint64")]
+f32 = Annotated[float, Scalar("float32")]
+booleans = Annotated[tuple[bool, ...], Vector("bool")]
+i32s = Annotated[tuple[int, ...], Vector("int32")]
+i64s = Annotated[tuple[int, ...], Vector("int64")]
+f32s = Annotated[tuple[float, ...], Vector("float32")]
+text = Annotated[str, Text()]
+blob = Annotated[bytes, Blob()]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Base of every dataclass that is a flatbuffer table."""
+
+    deprecated_ids: ClassVar[tuple[int, ...]] = ()
+    """Ids that the schema once used; never read nor written."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """What reader and writer need to know of one field.
+
+    `id` is the flatbuffer id (of a union: the id of the member, whose number has id - 1). `convert` is the enum class of a
+    scalar or of a vector's elements, the table class of sub-tables, else None.
+    """
+
+    name: str
+    id: int
+    wire: Wire
+    default: Any
+    convert: type[Any] | None
+
+
+@cache
+def wire_fields(table: type[Table]) -> tuple[WireField, ...]:
+    """The fields of `table` in id order. Raises TypeError for a declaration without wire type: a defect, not user input."""
+    hints = get_type_hints(table, include_extras=True)
+    found: list[WireField] = []
+    next_id = 0
+    for item in fields(table):
+        if get_origin(hints[item.name]) is not Annotated:
+            raise TypeError(f"{table.__name__}.{item.name}: must have an Annotated wire type")
+        value_type, wire = get_args(hints[item.name])[:2]
+        next_id += isinstance(wire, OneOf)
+        while next_id in table.deprecated_ids:
+            next_id += 1
+        default = item.default if item.default is not MISSING else None
+        found.append(WireField(item.name, next_id, wire, default, _class_inside(value_type)))
+        next_id += 1
+    return tuple(found)
+
+
+def _class_inside(value_type: Any) -> type[Any] | None:
+    """The enum or table class that a value type mentions: X, X | None or tuple[X, ...]."""
+    origin = get_origin(value_type)
+    candidates = get_args(value_type) if origin in (tuple, Union, UnionType) else (value_type,)
+    for candidate in candidates:
+        if isinstance(candidate, type) and issubclass(candidate, Enum | Table):
+            return candidate
+    return None
