@@ -1,0 +1,117 @@
+"""Turns plain dictionaries into the frozen records of `npu.hardware.variant`, by reflection over their fields.
+
+The records are the schema: a new field there is a new required key here, without any change in this file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+from npu.errors import ConfigError
+from npu.hardware.catalogue import closest
+from npu.hardware.validate import field_range
+
+Record = TypeVar("Record")
+Locate = Callable[[tuple[str, ...]], str]
+"""Gives the file that last set a key, for the message."""
+
+_REQUIRED = dataclasses.MISSING
+
+
+def build_record(cls: type[Record], raw: Any, key: tuple[str, ...], locate: Locate) -> Record:
+    """A record of class `cls` from a mapping; ConfigError names file, dotted key, what is allowed and the value."""
+    if not isinstance(raw, dict):
+        raise _error(key, locate, "must be a mapping", raw)
+    fields = _fields(cls)
+    for name in raw:
+        if name not in fields:
+            allowed = ", ".join(fields)
+            raise ConfigError(f"{_where((*key, name), locate)}: is no known key{closest(name, fields)}; allowed are {allowed}")
+    values: dict[str, Any] = {}
+    for name, (annotation, default) in fields.items():
+        if name in raw:
+            values[name] = _convert(annotation, raw[name], (*key, name), locate, (cls, name))
+        elif default is _REQUIRED:
+            raise ConfigError(f"{_where((*key, name), locate)}: is missing; it must be {_expected(annotation)}")
+    return cls(**values)
+
+
+@functools.cache
+def _fields(cls: type) -> dict[str, tuple[Any, Any]]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: (hints[field.name], field.default) for field in dataclasses.fields(cls)}
+
+
+def _convert(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
+    if _is_optional(annotation):
+        if raw is None:
+            return None
+        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
+    if typing.get_origin(annotation) is not None:
+        return _convert_mapping(annotation, raw, key, locate, owner)
+    if dataclasses.is_dataclass(annotation):
+        return build_record(typing.cast("type[Any]", annotation), raw, key, locate)
+    if issubclass(annotation, Enum):
+        return _convert_enum(annotation, raw, key, locate)
+    if annotation is bool or annotation is str:
+        if not isinstance(raw, annotation) or raw == "":
+            raise _error(key, locate, f"must be {_expected(annotation)}", raw)
+        return raw
+    return _convert_number(annotation, raw, key, locate, owner)
+
+
+def _convert_number(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
+    low, high = field_range(*owner)
+    accepted = (int,) if annotation is int else (int, float)
+    expected = f"must be {_expected(annotation)} in [{low:g}, {high:g}]"
+    if not isinstance(raw, accepted) or isinstance(raw, bool) or not low <= raw <= high or not math.isfinite(raw):
+        raise _error(key, locate, expected, raw)
+    return annotation(raw)
+
+
+def _convert_mapping(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
+    key_type, value_type = typing.get_args(annotation)
+    if not isinstance(raw, dict):
+        raise _error(key, locate, "must be a mapping", raw)
+    result: dict[Any, Any] = {}
+    for name, value in raw.items():
+        converted = name if key_type is str else _convert_enum(key_type, name, (*key, name), locate)
+        result[converted] = _convert(value_type, value, (*key, name), locate, owner)
+    return result
+
+
+def _convert_enum(annotation: type[Enum], raw: Any, key: tuple[str, ...], locate: Locate) -> Enum:
+    names = {member.name.lower(): member for member in annotation}
+    if isinstance(raw, str) and raw.lower().replace("-", "_") in names:
+        return names[raw.lower().replace("-", "_")]
+    raise _error(key, locate, f"must be one of {', '.join(names)}", raw)
+
+
+def _is_optional(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in typing.get_args(annotation)
+
+
+def _expected(annotation: Any) -> str:
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a non-empty text"}
+    if annotation in names:
+        return names[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return f"one of {', '.join(member.name.lower() for member in annotation)}"
+    return "a mapping"
+
+
+def _where(key: tuple[str, ...], locate: Locate) -> str:
+    return f"{locate(key)}: {'.'.join(key)}" if key else locate(key)
+
+
+def _error(key: tuple[str, ...], locate: Locate, expected: str, raw: Any) -> ConfigError:
+    text = repr(raw)
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return ConfigError(f"{_where(key, locate)}: {expected}, got {shown}")

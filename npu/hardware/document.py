@@ -1,0 +1,96 @@
+"""Reads one YAML file into plain dictionaries, safely: the only place that parses YAML.
+
+Refused before anything is built: files above 64 KiB, aliases and anchors (so no alias bombs), explicit tags, nesting above 16
+levels, several documents, duplicate and non-text keys. `source` keys may stand beside any value and are dropped: they tell
+where a number comes from and have no effect.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from npu.errors import ConfigError
+
+MAX_FILE_BYTES = 64 * 1024
+MAX_NESTING = 16
+COMMENT_KEY = "source"
+
+Document = dict[str, Any]
+
+
+def read_document(path: Path) -> Document:
+    """The mapping in a YAML file; ConfigError if it is not a mapping or not safe to build."""
+    text = _read_text(path)
+    try:
+        _refuse_dangerous_events(text, path)
+        loaded = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: must be valid YAML: {_one_line(error)}") from error
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"{path}: holds a value that cannot be read: {_one_line(error)}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: must be a mapping of sections, got {_describe(loaded)}")
+    return _without_comments(loaded)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: must be a readable file: {error.strerror}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: must be at most {MAX_FILE_BYTES} bytes long")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: must be UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def _refuse_dangerous_events(text: str, path: Path) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        where = f"{path}:{event.start_mark.line + 1}"
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise ConfigError(f"{where}: must not use anchors and aliases; repeat the value or use 'extends'")
+        if getattr(event, "tag", None):
+            raise ConfigError(f"{where}: must not use explicit tags, got '{event.tag}'")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_NESTING:
+            raise ConfigError(f"{where}: must not nest deeper than {MAX_NESTING} levels")
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses duplicate and non-text keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands here twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _without_comments(value: Document) -> Document:
+    return {
+        key: _without_comments(item) if isinstance(item, dict) else item
+        for key, item in value.items()
+        if key != COMMENT_KEY
+    }
+
+
+def _describe(value: object) -> str:
+    return "an empty file" if value is None else f"a {type(value).__name__}"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

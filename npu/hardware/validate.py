@@ -1,0 +1,146 @@
+"""What values a hardware description may hold: field ranges, and the sums that must hold between fields.
+
+The only place with these limits. `npu.hardware.build` applies the ranges, the loader calls `check_variant` once at the end.
+"""
+
+from __future__ import annotations
+
+from npu.errors import ConfigError
+from npu.hardware.variant import (
+    Accelerator,
+    Cpu,
+    Memory,
+    MemoryMode,
+    PipelineTiming,
+    Port,
+    Product,
+    Shram,
+    ShramGranules,
+    Size,
+    System,
+    TimingAdapter,
+    Variant,
+)
+
+Range = tuple[float, float]
+
+_ANY: Range = (0, 2**48)
+_POSITIVE: Range = (1, 2**31)
+
+RANGES: dict[tuple[type, str], Range] = {
+    (Size, "height"): (1, 65536),
+    (Size, "width"): (1, 65536),
+    (Size, "depth"): (1, 65536),
+    (Accelerator, "macs_per_cycle"): (8, 65536),
+    (Accelerator, "cores"): (1, 2),
+    (Accelerator, "dot_product_width"): (1, 64),
+    (Accelerator, "max_outstanding_dma"): (1, 15),
+    (Accelerator, "max_outstanding_kernels"): (1, 3),
+    (Accelerator, "max_blockdep"): (0, 7),
+    (Accelerator, "address_bits"): (32, 40),
+    (Accelerator, "axi_data_bytes"): (1, 64),
+    (Accelerator, "max_kernel_stride"): (1, 4),
+    (Accelerator, "max_dilation"): (1, 2),
+    (Shram, "banks"): (8, 255),
+    (Shram, "bank_bytes"): (1024, 1024),
+    (Shram, "reserved_output_banks"): (0, 254),
+    (Shram, "reserved_lut_banks"): (0, 254),
+    (Shram, "lut_bytes"): (256, 65536),
+    (PipelineTiming, "ublock_mac_cycles"): (1, 64),
+    (PipelineTiming, "weights_per_cycle"): (1, 4096),
+    (PipelineTiming, "weight_decode_bits_per_cycle"): (1, 65536),
+    (PipelineTiming, "pooling_16_bit_factor"): (1, 4),
+    (Memory, "clock_scale"): (1e-6, 64),
+    (Memory, "burst_bytes"): (1, 4096),
+    (TimingAdapter, "pulse_on_cycles"): (1, 2**31),
+    (System, "clock_hz"): (1_000_000, 10_000_000_000),
+    (MemoryMode, "arena_cache_bytes"): (1024, 2**40),
+    (Cpu, "clock_hz"): (1_000_000, 10_000_000_000),
+    (Cpu, "relative_error"): (0, 10),
+}
+"""Inclusive range of a numeric field; fields that are not here must be in [0, 2^48]."""
+
+
+def field_range(owner: type, name: str) -> Range:
+    """Inclusive range of a numeric field of a hardware record."""
+    if owner is ShramGranules:
+        return _POSITIVE
+    return RANGES.get((owner, name), _ANY)
+
+
+def check_variant(variant: Variant, where: str) -> None:
+    """ConfigError, naming the dotted key, if two fields of the description contradict each other."""
+    _check_array(variant.accelerator, where)
+    _check_shram(variant, where)
+    _check_ports(variant, where)
+    if "default" not in variant.cpu.cycles_per_mac or "default" not in variant.cpu.cycles_per_element:
+        raise ConfigError(f"{where}: cpu: cycles_per_mac and cycles_per_element must each hold an entry 'default'")
+
+
+def _check_array(accelerator: Accelerator, where: str) -> None:
+    macs = accelerator.macs_per_cycle
+    product = accelerator.ofm_ublock.elements * accelerator.dot_product_width * accelerator.cores
+    if macs & (macs - 1):
+        raise ConfigError(f"{where}: accelerator.macs_per_cycle: must be a power of two, got {macs}")
+    if product != macs:
+        raise ConfigError(
+            f"{where}: accelerator.macs_per_cycle: must be ofm_ublock elements ({accelerator.ofm_ublock.elements}) x "
+            f"dot_product_width ({accelerator.dot_product_width}) x cores ({accelerator.cores}) = {product}, got {macs}"
+        )
+    if accelerator.axi_data_bytes & (accelerator.axi_data_bytes - 1):
+        raise ConfigError(
+            f"{where}: accelerator.axi_data_bytes: must be a power of two, got {accelerator.axi_data_bytes}"
+        )
+    for axis in ("height", "width", "depth"):
+        block, ublock = getattr(accelerator.max_block, axis), getattr(accelerator.ofm_ublock, axis)
+        if block % ublock:
+            raise ConfigError(
+                f"{where}: accelerator.max_block.{axis}: must be a multiple of ofm_ublock.{axis} ({ublock}), got {block}"
+            )
+    if accelerator.product is Product.ETHOS_U85:
+        raise ConfigError(f"{where}: accelerator.product: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
+
+
+def _check_shram(variant: Variant, where: str) -> None:
+    shram = variant.shram
+    if shram.lut_bytes % shram.bank_bytes:
+        raise ConfigError(
+            f"{where}: shram.lut_bytes: must be a multiple of bank_bytes ({shram.bank_bytes}), got {shram.lut_bytes}"
+        )
+    if shram.banks * variant.accelerator.cores > 255:
+        raise ConfigError(
+            f"{where}: shram.banks: banks x cores must be at most 255, got {shram.banks} x {variant.accelerator.cores}"
+        )
+    granules = shram.granules
+    fixed = shram.reserved_output_banks + max(shram.reserved_lut_banks, shram.lut_bytes // shram.bank_bytes)
+    least = fixed + max(granules.ifm_8_bit, granules.ifm_16_bit) + max(granules.accumulator_32_bit, granules.accumulator_40_bit)
+    if least > shram.banks:
+        raise ConfigError(
+            f"{where}: shram.banks: must hold the output banks, the look-up tables and one granule each of input and "
+            f"accumulators ({least} banks), got {shram.banks}"
+        )
+
+
+def _check_ports(variant: Variant, where: str) -> None:
+    mode = variant.memory_mode
+    memories = variant.system.memories
+    for role in ("constants", "arena", "cache"):
+        port: Port = getattr(mode, role)
+        if port not in memories:
+            raise ConfigError(
+                f"{where}: memory_mode.{role}: must be a port that system.memories describes "
+                f"({', '.join(sorted(known.value for known in memories))}), got {port.value}"
+            )
+    for port in variant.system.adapters:
+        if port not in memories:
+            raise ConfigError(f"{where}: system.adapters.{port.value}: needs a memory on that port, got none")
+    if mode.has_separate_cache and mode.cache is mode.arena:
+        raise ConfigError(
+            f"{where}: memory_mode.has_separate_cache: must be false when cache and arena are on one port, got true"
+        )
+    memory = memories[mode.cache]
+    if memory.size_bytes and mode.arena_cache_bytes > memory.size_bytes:
+        raise ConfigError(
+            f"{where}: memory_mode.arena_cache_bytes: must be at most the {memory.size_bytes} bytes of memory "
+            f"'{memory.name}', got {mode.arena_cache_bytes}"
+        )
