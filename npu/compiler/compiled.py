@@ -58,7 +58,8 @@ class Compiled:
     """A compiled model and everything that reports say about it.
 
     `source` is the model as given, `placement` the one that was honoured: operators that had to stay on the CPU for lack of
-    memory carry a violation that says so.
+    memory carry a violation that says so. `cpu_source_of` maps the index of each operator of the compiled main subgraph that
+    is not an `ethos-u` job to the index of the same operator in the source's main subgraph.
     """
 
     model: Model
@@ -66,3 +67,4 @@ class Compiled:
     placement: Placement
     partitions: tuple[CompiledPartition, ...]
     usage: Usage
+    cpu_source_of: Mapping[int, int] = field(default_factory=dict)
