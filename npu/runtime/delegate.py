@@ -1,0 +1,263 @@
+"""The delegate protocol: what an executor that takes over operators must offer, and what the interpreter offers to it.
+
+Two levels, as in TFLite. `SimpleDelegate` with `SimpleDelegateKernel` says which operators it wants and runs one partition of them per
+kernel. `Delegate` is the raw object with a `prepare` that may call `Context.replace_node_subsets_with_delegate_kernels` itself, and
+with buffer handles. The interpreter accepts both. The interface is experimental and may change.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, Flag
+from typing import Any, Protocol
+
+from npu.graph.attributes import Attributes
+from npu.graph.graph import Model
+from npu.runtime.tensor import RuntimeTensor
+
+
+class Status(Enum):
+    """How a callback ended. DELEGATE_ERROR says that the delegate, not the model, is at fault."""
+
+    OK = 0
+    ERROR = 1
+    DELEGATE_ERROR = 2
+
+
+class DelegateFlags(Flag):
+    """What a raw delegate can cope with; none by default."""
+
+    NONE = 0
+    ALLOW_DYNAMIC_TENSORS = 1
+    REQUIRE_PROPAGATED_SHAPES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a node executes: the builtin name ("ADD", "CUSTOM", "DELEGATE"), and the name of a custom operator."""
+
+    builtin_code: str
+    custom_name: str | None = None
+    version: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One step of the execution plan. `inputs` may hold -1 (absent). `user_data` belongs to the kernel that runs the node."""
+
+    index: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: Attributes | None = None
+    custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
+    name: str = ""
+    user_data: Any = None
+    delegate: Delegate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateParams:
+    """One partition: the nodes it replaces in execution order, and the tensors that cross its boundary.
+
+    `input_tensors` holds constants too, as in TFLite.
+    """
+
+    delegate: Delegate
+    nodes_to_replace: tuple[int, ...]
+    input_tensors: tuple[int, ...]
+    output_tensors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRegistration:
+    """The kernel of a delegate node. `init` returns the user data, None to signal failure; the others get it as `node.user_data`."""
+
+    custom_name: str
+    init: Callable[[Context, DelegateParams], Any]
+    prepare: Callable[[Context, Node], Status]
+    invoke: Callable[[Context, Node], Status]
+    free: Callable[[Context, Any], None] | None = None
+    builtin_code: str = "DELEGATE"
+
+
+class Context(Protocol):
+    """What the interpreter shows of one subgraph to delegates and kernels."""
+
+    @property
+    def model(self) -> Model:
+        """The whole model as read: metadata such as OfflineMemoryAllocation, signatures, the other subgraphs."""
+
+    @property
+    def subgraph_index(self) -> int:
+        """Which of `model.graphs` this context runs."""
+
+    @property
+    def tensors(self) -> Sequence[RuntimeTensor]:
+        """All tensors by index, with shape, type, quantisation and (once allocated) the buffer `data`."""
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Tensor indices of the subgraph's inputs."""
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Tensor indices of the subgraph's outputs."""
+
+    def get_execution_plan(self) -> tuple[int, ...]:
+        """Node indices in execution order, delegate nodes included."""
+
+    def get_node_and_registration(self, node_index: int) -> tuple[Node, Registration]:
+        """One node and what it executes; InterpreterError if the index names no node."""
+
+    def replace_node_subsets_with_delegate_kernels(
+        self, registration: KernelRegistration, nodes: Sequence[int], delegate: Delegate
+    ) -> Status:
+        """Partition `nodes`, replace every partition by one node that `registration` runs, and call its `init`."""
+
+    def resize_tensor(self, tensor_index: int, shape: Sequence[int]) -> None:
+        """Give a non-constant tensor a new shape and buffer; for kernels whose output shapes are not those of the file."""
+
+    def report_error(self, message: str) -> None:
+        """Say why the next status is not OK; the text ends up in the InterpreterError."""
+
+
+class Delegate(ABC):
+    """The raw delegate object: claims nodes in `prepare`, and moves tensor data between its own memory and numpy buffers.
+
+    Buffer handles are integers that the delegate hands out with `Interpreter.set_buffer_handle` or by setting
+    `tensor.buffer_handle`, `tensor.delegate` and `tensor.data_is_stale`; the interpreter then calls the functions below lazily.
+    """
+
+    data: Any = None
+    flags: DelegateFlags = DelegateFlags.NONE
+
+    def name(self) -> str:
+        """How reports call the delegate."""
+        return type(self).__name__
+
+    @abstractmethod
+    def prepare(self, context: Context) -> Status:
+        """Claim nodes; called once per subgraph when the delegate is applied."""
+
+    @abstractmethod
+    def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:
+        """Copy the delegate's buffer into `tensor.data`; called when the CPU reads a tensor whose data are stale."""
+
+    copy_to_buffer_handle: Callable[[Context, int, RuntimeTensor], Status] | None = None
+    """Optional: copy `tensor.data` into the delegate's buffer."""
+
+    free_buffer_handle: Callable[[Context, int], None] | None = None
+    """Optional: the handle is no longer used by any tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleDelegateOptions:
+    """Limits on partitions: at most `max_delegated_partitions` (0: all), each of at least `min_nodes_per_partition` nodes (0: any)."""
+
+    max_delegated_partitions: int = 0
+    min_nodes_per_partition: int = 0
+
+
+class SimpleDelegateKernel(ABC):
+    """Runs one partition. `init` is called once, `prepare` after every (re)allocation of tensors, `eval` on each invoke."""
+
+    @abstractmethod
+    def init(self, context: Context, params: DelegateParams) -> Status:
+        """One-time set-up; `context.get_node_and_registration(i)` describes the nodes of `params.nodes_to_replace`."""
+
+    @abstractmethod
+    def prepare(self, context: Context, node: Node) -> Status:
+        """Allocate for the current tensor shapes."""
+
+    @abstractmethod
+    def eval(self, context: Context, node: Node) -> Status:
+        """Read the partition's input tensors, write its output tensors."""
+
+    def invoke(self, context: Context, node: Node) -> Status:
+        """The name that the older guide uses for `eval`."""
+        return self.eval(context, node)
+
+
+class SimpleDelegate(ABC):
+    """The capabilities of an executor: which nodes it supports, and a factory of kernels, one per partition."""
+
+    @abstractmethod
+    def is_node_supported_by_delegate(self, registration: Registration, node: Node, context: Context) -> bool:
+        """Decide by operator, options and tensors (types, shapes, constants) whether this delegate takes the node."""
+
+    @abstractmethod
+    def initialize(self, context: Context) -> Status:
+        """Called once before any other method; anything but OK stops the delegation."""
+
+    @abstractmethod
+    def name(self) -> str:
+        """How reports call the delegate."""
+
+    @abstractmethod
+    def create_delegate_kernel_interface(self) -> SimpleDelegateKernel:
+        """A new kernel, once per partition."""
+
+    def delegate_options(self) -> SimpleDelegateOptions:
+        """Limits on partitions; none by default."""
+        return SimpleDelegateOptions()
+
+
+class _FromSimple(Delegate):
+    """A SimpleDelegate as the raw delegate object."""
+
+    def __init__(self, simple: SimpleDelegate) -> None:
+        self.data = simple
+
+    def name(self) -> str:
+        simple: SimpleDelegate = self.data
+        return simple.name()
+
+    @property
+    def options(self) -> SimpleDelegateOptions:
+        simple: SimpleDelegate = self.data
+        return simple.delegate_options()
+
+    def prepare(self, context: Context) -> Status:
+        simple: SimpleDelegate = self.data
+        status = simple.initialize(context)
+        if status is not Status.OK:
+            return status
+        supported = [
+            index
+            for index in context.get_execution_plan()
+            if _supports(simple, context, index)
+        ]
+        return context.replace_node_subsets_with_delegate_kernels(_kernel_registration(simple), supported, self)
+
+    def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:
+        context.report_error(f"delegate {self.name()}: has no buffer handles")
+        return Status.DELEGATE_ERROR
+
+
+def _supports(simple: SimpleDelegate, context: Context, index: int) -> bool:
+    node, registration = context.get_node_and_registration(index)
+    return registration.builtin_code != "DELEGATE" and simple.is_node_supported_by_delegate(registration, node, context)
+
+
+def _kernel_registration(simple: SimpleDelegate) -> KernelRegistration:
+    def init(context: Context, params: DelegateParams) -> SimpleDelegateKernel | None:
+        kernel = simple.create_delegate_kernel_interface()
+        return kernel if kernel.init(context, params) is Status.OK else None
+
+    def prepare(context: Context, node: Node) -> Status:
+        kernel: SimpleDelegateKernel = node.user_data
+        return kernel.prepare(context, node)
+
+    def invoke(context: Context, node: Node) -> Status:
+        kernel: SimpleDelegateKernel = node.user_data
+        return kernel.invoke(context, node)
+
+    return KernelRegistration(custom_name=simple.name(), init=init, prepare=prepare, invoke=invoke)
+
+
+def as_delegate(delegate: Delegate | SimpleDelegate) -> Delegate:
+    """The raw delegate object of a SimpleDelegate; raw delegates are returned as they are."""
+    return _FromSimple(delegate) if isinstance(delegate, SimpleDelegate) else delegate

@@ -1,0 +1,322 @@
+"""The interpreter that people use: the call shapes of the LiteRT Python interpreter over the subgraphs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npu.errors import InterpreterError
+from npu.graph.graph import Model, Signature
+from npu.runtime.delegate import Delegate, SimpleDelegate, as_delegate
+from npu.runtime.details import tensor_details
+from npu.runtime.operator import RuntimeOptions
+from npu.runtime.signature import SignatureRunner
+from npu.runtime.subgraph import Subgraph
+from npu.runtime.tensor import Array, RuntimeTensor
+from npu.tflite.reader import read_model
+
+
+class OpResolverType(Enum):
+    """Which kernels a LiteRT script asks for. Ours are always the reference kernels; the names exist so that scripts run."""
+
+    AUTO = 0
+    BUILTIN = 1
+    BUILTIN_REF = 2
+    BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
+
+
+class InterpreterValueError(InterpreterError, ValueError):
+    """Wrong data or index; also a ValueError, which is what scripts written for LiteRT catch."""
+
+
+class InterpreterStateError(InterpreterError, RuntimeError):
+    """Wrong order of calls; also a RuntimeError, which is what scripts written for LiteRT catch."""
+
+
+class _Session:
+    """What the subgraphs of one interpreter share: resources, options, the profile."""
+
+    def __init__(self, model: Model, options: RuntimeOptions) -> None:
+        self.options = options
+        self.resources: dict[tuple[str, str], Array] = {}
+        self.profile: list[tuple[int, int, str, float]] | None = None
+        self.subgraphs = [Subgraph(model, index, self) for index in range(len(model.graphs))]
+        self._once: set[int] = set()
+        self._depth = 0
+
+    def subgraph(self, index: int) -> Subgraph:
+        if not 0 <= index < len(self.subgraphs):
+            raise InterpreterValueError(f"subgraph index must be in [0, {len(self.subgraphs)}), got {index}")
+        return self.subgraphs[index]
+
+    def run_subgraph(self, index: int, arguments: Sequence[Array]) -> list[Array]:
+        graph = self.subgraph(index)
+        if len(arguments) != len(graph.inputs):
+            raise InterpreterValueError(f"subgraph {index}: must get {len(graph.inputs)} inputs, got {len(arguments)}")
+        if self._depth >= len(self.subgraphs):
+            raise InterpreterError(f"subgraph {index}: must not call itself, directly or through another subgraph")
+        self._depth += 1
+        try:
+            return self._run(graph, arguments)
+        finally:
+            self._depth -= 1
+
+    @staticmethod
+    def _run(graph: Subgraph, arguments: Sequence[Array]) -> list[Array]:
+        stale = not graph.is_allocated
+        for tensor_index, value in zip(graph.inputs, arguments, strict=True):
+            tensor = graph.tensors[tensor_index]
+            if tensor.shape != value.shape:
+                tensor.shape = value.shape
+                stale = True
+        if stale:
+            graph.allocate()
+        for tensor_index, value in zip(graph.inputs, arguments, strict=True):
+            graph.tensors[tensor_index].array[...] = value
+        graph.invoke()
+        results = []
+        for tensor_index in graph.outputs:
+            graph.make_readable(graph.tensors[tensor_index])
+            results.append(graph.tensors[tensor_index].array.copy())
+        return results
+
+    def run_once(self, index: int) -> None:
+        if index not in self._once:
+            self._once.add(index)
+            self.run_subgraph(index, [])
+
+
+class Interpreter:
+    """Runs a TFLite model on the reference kernels and on delegates.
+
+    One of `model_path` and `model_content` (bytes) must be given. `num_threads` is accepted and checked: results and the kernels
+    here do not depend on it. Buffers of intermediate tensors are kept, so `experimental_preserve_all_tensors` changes nothing.
+    `options` are choices of this project. Raises ModelError for a malformed file, InterpreterError for wrong use.
+    """
+
+    def __init__(
+        self,
+        model_path: str | Path | None = None,
+        model_content: bytes | None = None,
+        num_threads: int | None = 1,
+        experimental_delegates: Sequence[Delegate | SimpleDelegate] | None = None,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_op_resolver_type: Any = None,
+        *,
+        options: RuntimeOptions | None = None,
+        model: Model | None = None,
+    ) -> None:
+        _check_threads(num_threads)
+        if model is None:
+            if (model_path is None) == (model_content is None):
+                raise InterpreterValueError("interpreter: exactly one of model_path and model_content must be given")
+            model = read_model(Path(model_path) if model_path is not None else bytes(model_content or b""))
+        if not model.graphs:
+            raise InterpreterValueError("interpreter: the model must have a subgraph, got none")
+        self._model = model
+        self._session = _Session(model, options or RuntimeOptions())
+        self._delegates: list[Delegate] = []
+        self._is_allocated = False
+        for delegate in experimental_delegates or ():
+            self.modify_graph_with_delegate(delegate)
+
+    # --- delegates -----------------------------------------------------------------------------------------------------------
+
+    def modify_graph_with_delegate(self, delegate: Delegate | SimpleDelegate) -> None:
+        """Let a delegate claim operators of every subgraph; only before allocate_tensors.
+
+        If it fails, the graph is as before this call, the interpreter stays usable, and an InterpreterError says why.
+        """
+        if self._is_allocated:
+            raise InterpreterStateError("modify_graph_with_delegate: must be called before allocate_tensors, got it after")
+        raw = as_delegate(delegate)
+        applied: list[Callable[[], None]] = []
+        for subgraph in self._session.subgraphs:
+            undo = subgraph.checkpoint()
+            try:
+                subgraph.apply_delegate(raw)
+            except BaseException:
+                for restore in reversed(applied):
+                    restore()
+                raise
+            applied.append(undo)
+        self._delegates.append(raw)
+
+    def execution_plan(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        """The steps of a subgraph in order: name, tensors, and the operators that each delegate node replaced."""
+        graph = self._session.subgraph(subgraph_index)
+        rows = []
+        for index in graph.get_execution_plan():
+            node, registration = graph.get_node_and_registration(index)
+            rows.append(
+                {
+                    "index": index,
+                    "op_name": registration.custom_name or registration.builtin_code,
+                    "inputs": list(node.inputs),
+                    "outputs": list(node.outputs),
+                    "delegate": node.delegate.name() if node.delegate is not None else None,
+                    "replaces": list(graph.replaced_nodes(index)),
+                }
+            )
+        return rows
+
+    def set_buffer_handle(self, tensor_index: int, handle: int, delegate: Delegate) -> None:
+        """Attach a delegate's buffer to a tensor of subgraph 0; a former handle is freed."""
+        self._session.subgraph(0).set_buffer_handle(self._tensor(tensor_index, 0), handle, delegate)
+
+    def close(self) -> None:
+        """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards."""
+        for subgraph in self._session.subgraphs:
+            subgraph.release()
+        self._is_allocated = False
+
+    # --- tensors -------------------------------------------------------------------------------------------------------------
+
+    def allocate_tensors(self) -> None:
+        """Prepare all operators for the current input shapes and give tensors buffers."""
+        if not self._is_allocated or not self._session.subgraph(0).is_allocated:
+            self._session.subgraph(0).allocate()
+            self._is_allocated = True
+
+    def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
+        """Give an input a new shape; allocate_tensors must follow. `strict`: only dimensions that are -1 in the signature."""
+        graph = self._session.subgraph(0)
+        tensor = self._tensor(input_index, 0)
+        shape = tuple(int(size) for size in tensor_size)
+        if input_index not in graph.inputs:
+            raise InterpreterValueError(f"resize_tensor_input: tensor must be one of the inputs {list(graph.inputs)}, got {input_index}")
+        if any(size < 0 for size in shape):
+            raise InterpreterValueError(f"resize_tensor_input: dimensions must not be negative, got {list(shape)}")
+        if strict:
+            _check_strict(tensor, shape)
+        if tensor.shape != shape:
+            tensor.shape = shape
+            tensor.data = None
+            graph.is_allocated = False
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        """Copy an array into a tensor; type and shape must fit exactly."""
+        tensor = self._allocated(tensor_index, 0)
+        array = np.asarray(value)
+        if tensor.is_constant:
+            raise InterpreterValueError(f"set_tensor: tensor {tensor_index} '{tensor.name}' must not be a constant")
+        if tensor.dtype.numpy is not None and array.dtype != tensor.dtype.numpy:
+            raise InterpreterValueError(
+                f"set_tensor: tensor {tensor_index} '{tensor.name}' must get values of type {tensor.dtype}, got {array.dtype}"
+            )
+        if array.shape != tensor.shape:
+            raise InterpreterValueError(
+                f"set_tensor: tensor {tensor_index} '{tensor.name}' must get shape {list(tensor.shape)}, got {list(array.shape)}"
+            )
+        tensor.array[...] = array
+        tensor.data_is_stale = False
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
+        """A copy of a tensor's current value."""
+        return self._readable(tensor_index, subgraph_index).copy()
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        """A function that returns a view of the tensor's buffer; call it again after each allocation."""
+        self._tensor(tensor_index, 0)
+        return lambda: self._readable(tensor_index, 0)
+
+    def invoke(self) -> None:
+        """Run subgraph 0 once on the current inputs."""
+        if not self._is_allocated or not self._session.subgraph(0).is_allocated:
+            raise InterpreterStateError("invoke: allocate_tensors must be called first")
+        self._session.subgraph(0).invoke()
+
+    def reset_all_variables(self) -> None:
+        """Set variable tensors to zero (their zero point if quantised)."""
+        for subgraph in self._session.subgraphs:
+            subgraph.reset_variables()
+
+    def start_profile(self) -> None:
+        """Record (subgraph, node index, operator name, seconds) of every step from now on."""
+        self._session.profile = []
+
+    def take_profile(self) -> list[tuple[int, int, str, float]]:
+        """The records since start_profile, which is over then."""
+        records, self._session.profile = self._session.profile or [], None
+        return records
+
+    # --- description ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """The model as it was read."""
+        return self._model
+
+    def num_subgraphs(self) -> int:
+        """How many subgraphs the model has."""
+        return len(self._session.subgraphs)
+
+    def get_input_details(self) -> list[dict[str, Any]]:
+        """One dictionary per input of subgraph 0, in model order."""
+        graph = self._session.subgraph(0)
+        return [tensor_details(graph.tensors[index]) for index in graph.inputs]
+
+    def get_output_details(self) -> list[dict[str, Any]]:
+        """One dictionary per output of subgraph 0, in model order."""
+        graph = self._session.subgraph(0)
+        return [tensor_details(graph.tensors[index]) for index in graph.outputs]
+
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        """One dictionary per tensor of a subgraph."""
+        return [tensor_details(tensor) for tensor in self._session.subgraph(subgraph_index).tensors]
+
+    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
+        """The input and output names of every signature."""
+        return {s.key: {"inputs": sorted(s.inputs), "outputs": sorted(s.outputs)} for s in self._model.signatures}
+
+    def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
+        """A callable for one signature; the key may be omitted if there is only one."""
+        return SignatureRunner(self._session, self._signature(signature_key))
+
+    def _signature(self, key: str | None) -> Signature:
+        by_key: Mapping[str, Signature] = {signature.key: signature for signature in self._model.signatures}
+        if key is None:
+            if len(by_key) != 1:
+                raise InterpreterValueError(f"get_signature_runner: signature_key must be given, the model has {len(by_key)} signatures")
+            return next(iter(by_key.values()))
+        if key not in by_key:
+            raise InterpreterValueError(f"get_signature_runner: signature_key must be one of {sorted(by_key)}, got '{key}'")
+        return by_key[key]
+
+    def _tensor(self, index: int, subgraph_index: int) -> RuntimeTensor:
+        tensors = self._session.subgraph(subgraph_index).tensors
+        if not 0 <= index < len(tensors):
+            raise InterpreterValueError(f"tensor index must be in [0, {len(tensors)}), got {index}")
+        return tensors[index]
+
+    def _allocated(self, index: int, subgraph_index: int) -> RuntimeTensor:
+        tensor = self._tensor(index, subgraph_index)
+        if tensor.data is None:
+            raise InterpreterValueError(f"tensor {index} '{tensor.name}': has no data; call allocate_tensors (and invoke) first")
+        return tensor
+
+    def _readable(self, index: int, subgraph_index: int) -> Array:
+        tensor = self._allocated(index, subgraph_index)
+        self._session.subgraph(subgraph_index).make_readable(tensor)
+        return tensor.array
+
+
+def _check_threads(num_threads: int | None) -> None:
+    if num_threads is None:
+        return
+    if not isinstance(num_threads, int):
+        raise InterpreterValueError(f"interpreter: num_threads must be an integer, got {num_threads!r}")
+    if num_threads < 1:
+        raise InterpreterValueError(f"interpreter: num_threads must be at least 1, got {num_threads}")
+
+
+def _check_strict(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
+    signature = tensor.source.shape_signature or tensor.source.shape
+    if len(signature) != len(shape) or any(s not in (-1, n) for s, n in zip(signature, shape, strict=True)):
+        raise InterpreterValueError(
+            f"resize_tensor_input: only dimensions that are -1 in {list(signature)} must change, got {list(shape)}"
+        )

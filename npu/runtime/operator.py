@@ -1,0 +1,87 @@
+"""What one operator sees while it is prepared: its tensors and options; the interface between the interpreter and the operator table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from npu.errors import InterpreterError
+from npu.runtime.tensor import Array, RuntimeTensor
+
+Run = Callable[[], None]
+"""Executes a prepared operator: reads the input buffers, writes the output buffers. Called once per invoke."""
+
+
+class SubgraphServices(Protocol):
+    """What control flow and resource variables need from the interpreter."""
+
+    def run_subgraph(self, index: int, arguments: Sequence[Array]) -> list[Array]:
+        """Run another subgraph of the model on copies of `arguments`; copies of its outputs."""
+
+    @property
+    def resources(self) -> dict[tuple[str, str], Array]:
+        """Values of resource variables by (container, shared name)."""
+
+    def run_once(self, index: int) -> None:
+        """Run an initialisation subgraph unless this interpreter ran it before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """Choices that change results. `fully_connected_rounding` is "double" (LiteRT reference) or "npu" (two integer roundings)."""
+
+    fully_connected_rounding: str = "double"
+
+
+@dataclass(slots=True)
+class OperatorNode:
+    """An operator with its run-time tensors. `inputs` has None where an optional input is absent."""
+
+    kind: str
+    label: str
+    inputs: tuple[RuntimeTensor | None, ...]
+    outputs: tuple[RuntimeTensor, ...]
+    attributes: Any
+    services: SubgraphServices
+    options: RuntimeOptions
+    allocate: Callable[[RuntimeTensor, tuple[int, ...]], None]
+    intermediates: tuple[RuntimeTensor, ...] = ()
+    custom_options: bytes = b""
+
+    def input(self, position: int) -> RuntimeTensor:
+        """A mandatory input."""
+        tensor = self.optional(position)
+        if tensor is None:
+            raise InterpreterError(f"{self.label}: input {position} must be given, it is absent")
+        return tensor
+
+    def optional(self, position: int) -> RuntimeTensor | None:
+        """An input that may be absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def output(self, position: int = 0) -> RuntimeTensor:
+        """An output; there must be that many."""
+        if position >= len(self.outputs):
+            raise InterpreterError(f"{self.label}: must have at least {position + 1} outputs, got {len(self.outputs)}")
+        return self.outputs[position]
+
+    def set_shape(self, shape: Sequence[int], position: int = 0) -> None:
+        """Fix an output's shape during prepare, or in a run for an output that was declared dynamic."""
+        tensor = self.output(position)
+        if any(size < 0 for size in shape):
+            raise InterpreterError(f"{self.label}: output {position} must have no negative dimension, got {list(shape)}")
+        self.allocate(tensor, tuple(int(size) for size in shape))
+
+    def set_dynamic(self, position: int = 0) -> None:
+        """Declare that an output's shape is known only in the run."""
+        self.output(position).is_dynamic = True
+
+    def known(self, position: int) -> Array | None:
+        """The value of an input if it is a constant, None if it is computed."""
+        tensor = self.input(position)
+        return tensor.data if tensor.is_constant else None
+
+    def fail(self, message: str) -> InterpreterError:
+        """An error that names the operator; to be raised by the caller."""
+        return InterpreterError(f"{self.label}: {message}")

@@ -1,0 +1,7 @@
+"""Operators of the resize family."""
+
+from __future__ import annotations
+
+from npu.runtime.implementation import Implementation
+
+OPERATORS: tuple[Implementation, ...] = ()

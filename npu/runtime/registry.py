@@ -1,0 +1,39 @@
+"""The one table of operators that the interpreter can run: kind to implementation with its type combinations."""
+
+from __future__ import annotations
+
+from npu.errors import InterpreterError
+from npu.runtime.implementation import Implementation
+from npu.runtime.operators import (
+    activation,
+    arithmetic,
+    comparison,
+    control,
+    convolution,
+    elementwise,
+    fully_connected,
+    gather,
+    layout,
+    normalization,
+    pooling,
+    quantize,
+    recurrent,
+    reduction,
+    resize,
+    shape,
+    slicing,
+)
+
+_MODULES = (
+    activation, arithmetic, comparison, control, convolution, elementwise, fully_connected, gather, layout, normalization, pooling,
+    quantize, recurrent, reduction, resize, shape, slicing,
+)  # fmt: skip
+
+OPERATORS: dict[str, Implementation] = {row.kind: row for module in _MODULES for row in module.OPERATORS}
+
+
+def find_operator(kind: str, label: str) -> Implementation:
+    """The implementation of an operator; InterpreterError if there is none."""
+    if kind not in OPERATORS:
+        raise InterpreterError(f"{label}: must be an operator that has a CPU kernel, got {kind}")
+    return OPERATORS[kind]

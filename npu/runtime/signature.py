@@ -1,0 +1,59 @@
+"""Signatures as callables; the only place that maps argument names to tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from npu.errors import InterpreterError
+from npu.graph.graph import Signature
+from npu.runtime.details import tensor_details
+from npu.runtime.subgraph import Subgraph
+from npu.runtime.tensor import Array
+
+
+class _Session(Protocol):
+    def subgraph(self, index: int) -> Subgraph: ...
+
+    def run_subgraph(self, index: int, arguments: Sequence[Array]) -> list[Array]: ...
+
+
+class SignatureRunner:
+    """`runner(name=array, ...)` runs the signature's subgraph and returns its outputs by name."""
+
+    def __init__(self, session: _Session, signature: Signature) -> None:
+        self._session = session
+        self._signature = signature
+
+    def __call__(self, **arguments: Any) -> dict[str, Array]:
+        signature = self._signature
+        if set(arguments) != set(signature.inputs):
+            raise InterpreterError(
+                f"signature '{signature.key}': arguments must be {sorted(signature.inputs)}, got {sorted(arguments)}"
+            )
+        graph = self._session.subgraph(signature.graph)
+        by_tensor = {index: np.asarray(arguments[name]) for name, index in signature.inputs.items()}
+        for name, index in signature.inputs.items():
+            expected = graph.tensors[index].dtype.numpy
+            if expected is not None and by_tensor[index].dtype != expected:
+                raise InterpreterError(
+                    f"signature '{signature.key}': argument '{name}' must have type {graph.tensors[index].dtype},"
+                    f" got {by_tensor[index].dtype}"
+                )
+        results = self._session.run_subgraph(signature.graph, [by_tensor[index] for index in graph.inputs])
+        by_output = dict(zip(graph.outputs, results, strict=True))
+        return {name: by_output[index] for name, index in sorted(signature.outputs.items())}
+
+    def get_input_details(self) -> dict[str, dict[str, Any]]:
+        """The tensor details of every argument, by name."""
+        return self._details(dict(self._signature.inputs))
+
+    def get_output_details(self) -> dict[str, dict[str, Any]]:
+        """The tensor details of every result, by name."""
+        return self._details(dict(self._signature.outputs))
+
+    def _details(self, names: dict[str, int]) -> dict[str, dict[str, Any]]:
+        tensors = self._session.subgraph(self._signature.graph).tensors
+        return {name: tensor_details(tensors[index]) for name, index in sorted(names.items())}

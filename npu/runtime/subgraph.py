@@ -1,0 +1,373 @@
+"""One subgraph while it runs: execution plan, preparation, dynamic shapes and delegation; the interpreter's side of `Context`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from npu.errors import InterpreterError
+from npu.graph.dtype import DType
+from npu.graph.graph import ABSENT, Graph, Model, Op
+from npu.graph.partition import partition_nodes
+from npu.runtime.custom import find_custom_operator
+from npu.runtime.delegate import (
+    Context,
+    Delegate,
+    DelegateFlags,
+    DelegateParams,
+    KernelRegistration,
+    Node,
+    Registration,
+    SimpleDelegateOptions,
+    Status,
+)
+from npu.runtime.operator import OperatorNode, Run, RuntimeOptions, SubgraphServices
+from npu.runtime.registry import find_operator
+from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
+
+_WITHOUT_NUMPY = {DType.STRING, DType.RESOURCE, DType.VARIANT}
+
+
+class Session(SubgraphServices, Protocol):
+    """What all subgraphs of one interpreter share."""
+
+    options: RuntimeOptions
+    profile: list[tuple[int, int, str, float]] | None
+
+
+class Subgraph:
+    """The run-time state of `model.graphs[index]`."""
+
+    def __init__(self, model: Model, index: int, session: Session) -> None:
+        self._model = model
+        self._index = index
+        self._session = session
+        graph: Graph = model.graphs[index]
+        self.graph = graph
+        self._tensors = tuple(RuntimeTensor(i, tensor) for i, tensor in enumerate(graph.tensors))
+        self._nodes: list[Node] = [_node(i, op) for i, op in enumerate(graph.ops)]
+        self._registrations: list[Registration] = [Registration(op.kind, op.custom_code, op.version) for op in graph.ops]
+        self._kernels: dict[int, tuple[KernelRegistration, DelegateParams]] = {}
+        self._plan: list[int] = list(range(len(graph.ops)))
+        self._steps: list[Run] = []
+        self._prepared = 0
+        self._first_dynamic: int | None = None
+        self._errors: list[str] = []
+        self._custom_ready: set[int] = set()
+        self.is_allocated = False
+
+    # --- Context -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        return self._model
+
+    @property
+    def subgraph_index(self) -> int:
+        return self._index
+
+    @property
+    def tensors(self) -> Sequence[RuntimeTensor]:
+        return self._tensors
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return self.graph.outputs
+
+    def get_execution_plan(self) -> tuple[int, ...]:
+        return tuple(self._plan)
+
+    def get_node_and_registration(self, node_index: int) -> tuple[Node, Registration]:
+        if not 0 <= node_index < len(self._nodes):
+            raise InterpreterError(f"subgraph {self._index}: node index must be in [0, {len(self._nodes)}), got {node_index}")
+        return self._nodes[node_index], self._registrations[node_index]
+
+    def resize_tensor(self, tensor_index: int, shape: Sequence[int]) -> None:
+        tensor = self._tensors[tensor_index]
+        if tensor.is_constant:
+            raise InterpreterError(f"tensor {tensor_index} '{tensor.name}': must not be a constant to be resized")
+        self._allocate(tensor, tuple(int(size) for size in shape))
+
+    def report_error(self, message: str) -> None:
+        self._errors.append(message)
+
+    def replace_node_subsets_with_delegate_kernels(
+        self, registration: KernelRegistration, nodes: Sequence[int], delegate: Delegate
+    ) -> Status:
+        unknown = sorted(set(nodes) - set(self._plan))
+        if unknown:
+            self.report_error(f"subgraph {self._index}: delegated nodes must be in the execution plan, got {unknown}")
+            return Status.ERROR
+        options = getattr(delegate, "options", SimpleDelegateOptions())
+        steps = [(self._nodes[i].inputs, self._nodes[i].outputs) for i in self._plan]
+        chosen = {self._plan.index(node) for node in nodes}
+        subsets = partition_nodes(steps, chosen, self.graph.outputs)
+        kept = _within_limits([s for s in subsets if s.delegated], options)
+        plan: list[int] = []
+        for subset in subsets:
+            members = [self._plan[position] for position in subset.nodes]
+            if not any(subset is other for other in kept):
+                plan.extend(members)
+                continue
+            params = DelegateParams(delegate, tuple(members), subset.inputs, subset.outputs)
+            index = self._add_delegate_node(registration, params)
+            if index is None:
+                return Status.DELEGATE_ERROR
+            plan.append(index)
+        self._plan = plan
+        return Status.OK
+
+    # --- delegation ----------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> Callable[[], None]:
+        """A function that puts the execution plan back to what it is now."""
+        plan, count = list(self._plan), len(self._nodes)
+        return lambda: self._undo(plan, count)
+
+    def apply_delegate(self, delegate: Delegate) -> None:
+        """Let the delegate claim nodes; on failure the plan is as before and an InterpreterError says why."""
+        undo = self.checkpoint()
+        self._errors.clear()
+        try:
+            status = delegate.prepare(self)
+        except BaseException:
+            undo()
+            raise
+        if status is not Status.OK:
+            undo()
+            reasons = "; ".join(self._errors) or "no reason given"
+            raise InterpreterError(f"delegate '{delegate.name()}' on subgraph {self._index}: must accept the graph, got {status.name}: {reasons}")
+
+    def _undo(self, plan: list[int], count: int) -> None:
+        self._plan = plan
+        for index in range(count, len(self._nodes)):
+            self._free_kernel(index)
+        del self._nodes[count:], self._registrations[count:]
+
+    def _free_kernel(self, index: int) -> None:
+        registration, _ = self._kernels.pop(index, (None, None))
+        if registration is not None and registration.free is not None:
+            registration.free(self, self._nodes[index].user_data)
+
+    def release(self) -> None:
+        """Free kernels and buffer handles of delegates; the subgraph must not run afterwards."""
+        for index in list(self._kernels):
+            self._free_kernel(index)
+        for tensor in self._tensors:
+            self.set_buffer_handle(tensor, NO_BUFFER_HANDLE, None)
+
+    def _add_delegate_node(self, registration: KernelRegistration, params: DelegateParams) -> int | None:
+        user_data = registration.init(self, params)
+        if user_data is None:
+            self.report_error(f"kernel '{registration.custom_name}' must initialise for nodes {list(params.nodes_to_replace)}")
+            return None
+        node = Node(
+            index=len(self._nodes),
+            inputs=params.input_tensors,
+            outputs=params.output_tensors,
+            name=registration.custom_name,
+            user_data=user_data,
+            delegate=params.delegate,
+        )
+        self._nodes.append(node)
+        self._registrations.append(Registration("DELEGATE", registration.custom_name))
+        self._kernels[node.index] = (registration, params)
+        return node.index
+
+    def replaced_nodes(self, node_index: int) -> tuple[int, ...]:
+        """The operators that a delegate node stands for, () for an ordinary node."""
+        return self._kernels[node_index][1].nodes_to_replace if node_index in self._kernels else ()
+
+    def set_buffer_handle(self, tensor: RuntimeTensor, handle: int, delegate: Delegate | None) -> None:
+        """Attach a delegate's buffer to a tensor; a former handle is freed."""
+        old, owner = tensor.buffer_handle, tensor.delegate
+        if old != NO_BUFFER_HANDLE and owner is not None and old != handle and owner.free_buffer_handle is not None:
+            owner.free_buffer_handle(self, old)
+        tensor.buffer_handle, tensor.delegate = handle, delegate
+
+    def make_readable(self, tensor: RuntimeTensor) -> None:
+        """Copy a delegate's newer data into the numpy buffer."""
+        if not tensor.data_is_stale or tensor.delegate is None:
+            return
+        status = tensor.delegate.copy_from_buffer_handle(self, tensor.buffer_handle, tensor)
+        self._check(status, f"copy from buffer handle {tensor.buffer_handle} of tensor {tensor.index} '{tensor.name}'")
+        tensor.data_is_stale = False
+
+    # --- preparation ---------------------------------------------------------------------------------------------------------
+
+    def allocate(self) -> None:
+        """Prepare every operator whose shapes are known and give all tensors buffers."""
+        self._custom_ready.clear()
+        self._steps = []
+        self._first_dynamic = None
+        for tensor in self._tensors:
+            tensor.is_dynamic = False
+            if not tensor.is_constant and tensor.is_variable:
+                self._allocate(tensor, tensor.shape)
+        for index in self.graph.inputs:
+            if not self._tensors[index].is_constant:
+                self._allocate(self._tensors[index], self._tensors[index].shape)
+        self._prepare_from(0)
+        self.is_allocated = True
+
+    def reset_variables(self) -> None:
+        """Fill variable tensors with their zero point."""
+        for tensor in self._tensors:
+            if tensor.is_variable and tensor.data is not None and not tensor.is_constant:
+                tensor.data.fill(tensor.zero_point if tensor.dtype is DType.INT8 else 0)
+
+    def _prepare_from(self, start: int) -> None:
+        del self._steps[start:]
+        for position in range(start, len(self._plan)):
+            node = self._nodes[self._plan[position]]
+            for index in node.outputs:
+                self._tensors[index].is_dynamic = False
+            self._steps.append(self._prepare_node(node))
+            if any(self._tensors[index].is_dynamic for index in node.outputs):
+                if self._first_dynamic is None:
+                    self._first_dynamic = position
+                break
+
+    def _prepare_node(self, node: Node) -> Run:
+        if node.index in self._kernels:
+            return self._prepare_delegate(node)
+        registration = self._registrations[node.index]
+        if registration.builtin_code == "CUSTOM":
+            return self._prepare_custom(node, registration)
+        return self._prepare_builtin(node)
+
+    def _prepare_builtin(self, node: Node) -> Run:
+        op = self.graph.ops[node.index]
+        label = f"{op.name.lower()} (op {node.index} of subgraph {self._index})"
+        view = OperatorNode(
+            kind=op.kind,
+            label=label,
+            inputs=tuple(None if i == ABSENT else self._tensors[i] for i in op.inputs),
+            outputs=tuple(self._tensors[i] for i in op.outputs),
+            attributes=op.attributes,
+            services=self._session,
+            options=self._session.options,
+            allocate=self._allocate,
+            intermediates=tuple(self._tensors[i] for i in op.intermediates if i != ABSENT),
+            custom_options=op.custom_options,
+        )
+        return find_operator(op.kind, label).prepare(view)
+
+    def _prepare_custom(self, node: Node, registration: Registration) -> Run:
+        name = registration.custom_name or ""
+        operator = find_custom_operator(name)
+        if operator is None:
+            raise InterpreterError(
+                f"custom operator '{name}' (op {node.index} of subgraph {self._index}): must have a registered kernel or be taken"
+                " by a delegate, got neither"
+            )
+        if operator.init is not None and node.index not in self._custom_ready:
+            node.user_data = operator.init(self, node.custom_options)
+            self._custom_ready.add(node.index)
+        self._allocate_outputs(node)
+        if operator.prepare is not None:
+            self._check(operator.prepare(self, node), f"prepare of custom operator '{name}'")
+        return self._checked(operator.invoke, node, f"custom operator '{name}'")
+
+    def _prepare_delegate(self, node: Node) -> Run:
+        registration, params = self._kernels[node.index]
+        resized = any(self._tensors[i].shape != self.graph.tensors[i].shape for i in node.inputs if i != ABSENT)
+        if resized or DelegateFlags.REQUIRE_PROPAGATED_SHAPES in params.delegate.flags:
+            for index in params.nodes_to_replace:
+                self._prepare_node(self._nodes[index])
+        self._allocate_outputs(node)
+        self._check(registration.prepare(self, node), f"prepare of delegate kernel '{registration.custom_name}'")
+        return self._checked(registration.invoke, node, f"delegate kernel '{registration.custom_name}'")
+
+    def _allocate_outputs(self, node: Node) -> None:
+        for index in node.outputs:
+            if not self._tensors[index].is_constant:
+                self._allocate(self._tensors[index], self._tensors[index].shape)
+
+    def _checked(self, function: Callable[[Context, Node], Status], node: Node, what: str) -> Run:
+        def run() -> None:
+            self._check(function(self, node), what)
+
+        return run
+
+    def _check(self, status: Status, what: str) -> None:
+        if status is not Status.OK:
+            reasons = "; ".join(self._errors) or "no reason given"
+            self._errors.clear()
+            raise InterpreterError(f"{what} in subgraph {self._index}: must return OK, got {status.name}: {reasons}")
+
+    def _allocate(self, tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
+        if tensor.data is not None and tensor.data.shape == shape and tensor.shape == shape:
+            return
+        if tensor.is_constant:
+            raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': must not be a constant to be written")
+        tensor.shape = shape
+        tensor.data = np.zeros(shape, _storage(tensor.dtype))
+        if tensor.is_variable and tensor.dtype is DType.INT8:
+            tensor.data.fill(tensor.zero_point)
+
+    # --- execution -----------------------------------------------------------------------------------------------------------
+
+    def invoke(self) -> None:
+        """Run the execution plan once."""
+        handles = any(tensor.delegate is not None for tensor in self._tensors)
+        self._errors.clear()
+        if self._first_dynamic is not None:
+            del self._steps[self._first_dynamic + 1 :]
+        for position, index in enumerate(self._plan):
+            if position >= len(self._steps):
+                self._prepare_from(position)
+            if handles or self._kernels:
+                self._before(self._nodes[index])
+            if self._session.profile is None:
+                self._steps[position]()
+            else:
+                self._timed(position, index)
+
+    def _before(self, node: Node) -> None:
+        for index in node.inputs:
+            if index == ABSENT:
+                continue
+            tensor = self._tensors[index]
+            if node.delegate is None or tensor.delegate is not node.delegate:
+                self.make_readable(tensor)
+
+    def _timed(self, position: int, index: int) -> None:
+        assert self._session.profile is not None
+        start = time.perf_counter()
+        self._steps[position]()
+        seconds = time.perf_counter() - start
+        registration = self._registrations[index]
+        self._session.profile.append((self._index, index, registration.custom_name or registration.builtin_code, seconds))
+
+
+def _node(index: int, op: Op) -> Node:
+    return Node(
+        index=index,
+        inputs=op.inputs,
+        outputs=op.outputs,
+        attributes=op.attributes,
+        custom_options=op.custom_options,
+        intermediates=op.intermediates,
+        name=op.name,
+    )
+
+
+def _within_limits(subsets: Sequence[Any], options: SimpleDelegateOptions) -> list[Any]:
+    """The partitions that a delegate may keep: the largest ones first, as TFLite chooses them."""
+    large = [subset for subset in subsets if len(subset.nodes) >= options.min_nodes_per_partition]
+    large.sort(key=lambda subset: -len(subset.nodes))
+    return large[: options.max_delegated_partitions] if options.max_delegated_partitions > 0 else large
+
+
+def _storage(dtype: DType) -> np.dtype[Any]:
+    if dtype in _WITHOUT_NUMPY:
+        return np.dtype(object)
+    return dtype.numpy or (np.dtype(np.uint16) if dtype is DType.BFLOAT16 else np.dtype(np.int8))

@@ -1,0 +1,75 @@
+"""Tensors while a model runs; the only place that knows buffers, dynamic shapes and delegate buffer handles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.graph.dtype import DType
+from npu.graph.graph import Quantization, Tensor
+
+if TYPE_CHECKING:
+    from npu.runtime.delegate import Delegate
+
+Array = npt.NDArray[Any]
+NO_BUFFER_HANDLE = -1
+
+
+class RuntimeTensor:
+    """One tensor of one subgraph at run time: the current shape, and the numpy buffer once tensors are allocated.
+
+    `data` has exactly `shape` and the numpy type of `dtype`; it is read-only for constants and None before allocation and for types
+    that numpy cannot hold. `is_dynamic` marks a shape that is known only after the producer has run.
+    """
+
+    __slots__ = (
+        "buffer_handle", "data", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic", "is_variable", "name",
+        "quantization", "shape", "source",
+    )  # fmt: skip
+
+    def __init__(self, index: int, source: Tensor) -> None:
+        self.index = index
+        self.source = source
+        self.name = source.name
+        self.dtype: DType = source.dtype
+        self.shape: tuple[int, ...] = source.shape
+        self.quantization: Quantization | None = source.quantization
+        self.is_constant = source.is_constant
+        self.is_variable = source.is_variable
+        self.is_dynamic = False
+        self.data: Array | None = source.data
+        self.delegate: Delegate | None = None
+        self.buffer_handle = NO_BUFFER_HANDLE
+        self.data_is_stale = False
+
+    @property
+    def elements(self) -> int:
+        """How many elements the current shape has."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the buffer at the current shape."""
+        return (self.elements * self.dtype.bits + 7) // 8
+
+    @property
+    def array(self) -> Array:
+        """The buffer of a tensor that is known to be allocated."""
+        assert self.data is not None, f"tensor {self.index} '{self.name}' has no buffer"
+        return self.data
+
+    @property
+    def scale(self) -> float:
+        """The per-tensor scale as the file's float32 value, 0.0 if not quantised."""
+        return self.quantization.scale if self.quantization is not None and self.quantization.scales.size else 0.0
+
+    @property
+    def zero_point(self) -> int:
+        """The per-tensor zero point, 0 if not quantised."""
+        return self.quantization.zero_point if self.quantization is not None else 0
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.quantization is not None and self.quantization.scales.size > 0
