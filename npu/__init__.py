@@ -1,1 +1,37 @@
-"""The NPU toolchain: reader and writer, compiler, interpreter and command line."""
+"""The NPU toolchain: `load`, `check`, `compile`, `run` and `Interpreter`.
+
+The names are served lazily, so that `import npu` costs nothing and imports no compiler.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npu.runtime.interpreter import Interpreter as Interpreter
+    from npu.toolchain import check as check
+    from npu.toolchain import compile as compile
+    from npu.toolchain import load as load
+    from npu.toolchain import run as run
+
+_PUBLIC = {
+    "Interpreter": "npu.runtime.interpreter",
+    "check": "npu.toolchain",
+    "compile": "npu.toolchain",
+    "load": "npu.toolchain",
+    "run": "npu.toolchain",
+}
+__all__ = ["Interpreter", "check", "compile", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("npulab")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'npu' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -46,12 +46,9 @@ class Placement:
     profile: str
     ops: tuple[OpPlacement, ...]
 
-    def of(self, graph: int, index: int) -> OpPlacement:
-        """The decision for one operator; KeyError if there is none."""
-        for op in self.ops:
-            if (op.graph, op.index) == (graph, index):
-                return op
-        raise KeyError((graph, index))
+    def by_index(self, graph: int = 0) -> dict[int, OpPlacement]:
+        """The decisions for the operators of one subgraph."""
+        return {op.index: op for op in self.ops if op.graph == graph}
 
     def npu_indices(self, graph: int = 0) -> tuple[int, ...]:
         """Indices of the operators of `graph` that run on the NPU."""

@@ -1,0 +1,34 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python
+
+help: ## Show what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+lint: ## Check style, types and import layers
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+format: ## Rewrite sources in the project's format
+	ruff check --fix .
+	ruff format .
+
+test: ## Run the default tests on both cores
+	$(PYTHON) -m pytest -n 2 -q
+
+test-all: ## Run every test, long differential runs included
+	$(PYTHON) -m pytest -n 2 -q -m "slow or not slow"
+
+golden: ## Rewrite the golden files of the tests
+	$(PYTHON) -m pytest -q --update-golden tests
+
+docs: ## Regenerate the generated pages under docs/
+	$(PYTHON) -m npu.cli supported-ops --profile v0.1 -o docs/supported-ops-v0.1.md
+	$(PYTHON) -m npu.cli supported-ops --profile u55-u65 -o docs/supported-ops-u55-u65.md
+	$(PYTHON) -m npu.cli supported-ops --profile xnnpack -o docs/supported-ops-xnnpack.md
+
+benchmark: ## Measure speed against the peers in the same run
+	$(PYTHON) benchmarks/run_all.py
+
+.PHONY: help lint format test test-all golden docs benchmark

@@ -1,0 +1,120 @@
+"""The command line: arguments in, exit codes out. Everything heavy is imported by the command that needs it.
+
+Exit codes: 0 done, 1 the model, the configuration or the data is at fault, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PROFILES = ("u55-u65", "v0.1", "xnnpack")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.version:
+        import npu
+
+        sys.stdout.write(f"npulab {npu.__version__}\n")
+        return 0
+    if options.command is None:
+        parser.error("a command is needed; npu --help lists them")
+    from npu import commands
+    from npu.errors import UserError
+
+    try:
+        return int(getattr(commands, options.command.replace("-", "_"))(options))
+    except UserError as error:
+        sys.stderr.write(f"npu: error: {error}\n")
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("npu: stopped\n")
+        return 130
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="npu",
+        description="Check, compile and simulate TFLite models for Arm Ethos-U NPUs.",
+        epilog="Example: npu run model.tflite --target ethos-u55-128",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    _add_check(commands)
+    _add_compile(commands)
+    _add_run(commands)
+    _add_disasm(commands)
+    configs = commands.add_parser("configs", help="list the shipped hardware variants")
+    configs.add_argument("--format", choices=("text", "json"), default="text")
+    operators = commands.add_parser("supported-ops", help="write the document of supported operators")
+    operators.add_argument("--profile", choices=PROFILES, default="u55-u65")
+    operators.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    reference = commands.add_parser("isa", help="write the reference page of the command stream")
+    reference.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    return parser
+
+
+_Commands = argparse._SubParsersAction  # type: ignore[type-arg]  # argparse has no public name for it
+
+
+def _add_check(commands: _Commands) -> None:
+    check = commands.add_parser("check", help="tell which operators the NPU takes, and why not")
+    _add_model(check)
+    check.add_argument("--format", choices=("text", "json", "md"), default="text")
+    check.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+
+
+def _add_compile(commands: _Commands) -> None:
+    compile_ = commands.add_parser("compile", help="compile the NPU part of a model")
+    _add_model(compile_)
+    _add_memory(compile_)
+    compile_.add_argument("-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file")
+    compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
+
+
+def _add_run(commands: _Commands) -> None:
+    run = commands.add_parser("run", help="compile if needed, execute bit-exactly and time every operator")
+    _add_model(run)
+    _add_memory(run)
+    run.add_argument(
+        "--input", type=Path, action="append", metavar="FILE.npy", help="one per input, in model order (default: random data)"
+    )
+    run.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: %(default)s)")
+    run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
+    run.add_argument("--labels", type=Path, metavar="FILE", help="text file, one class a line: name the likeliest class")
+    run.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
+
+
+def _add_disasm(commands: _Commands) -> None:
+    disasm = commands.add_parser("disasm", help="print the command stream of a compiled file")
+    disasm.add_argument("model", type=Path, metavar="COMPILED")
+    disasm.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    hardware = parser.add_mutually_exclusive_group()
+    hardware.add_argument("--target", metavar="NAME", help="shipped variant, see npu configs (default: ethos-u55-128)")
+    hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="hardware description of your own")
+    parser.add_argument(
+        "--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)"
+    )
+
+
+def _add_memory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--memory-mode", metavar="NAME", help="Sram_Only, Shared_Sram or Dedicated_Sram")
+    parser.add_argument("--system", metavar="NAME", help="clock and memories, see npu configs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""How results look in a terminal: tables, summaries and progress bars. Reads reports, computes nothing.
+
+Colour and live progress only appear on a real terminal; a pipe gets plain text.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from npu.graph.graph import Quantization
+from npu.hardware.variant import Variant
+from npu.report import OperatorReport, Report
+
+PIPE_WIDTH = 120
+
+
+def width_for(output: Path | None) -> int:
+    """Columns to lay text out for: the terminal's, or a readable fixed width for files and pipes."""
+    if output is None and sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+
+
+def placement_text(report: Report, width: int) -> str:
+    """The placement table and its summary, plain or coloured as standard output allows."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in (("#", "right"), ("operator", "left"), ("output", "left"), ("on", "left"), ("MACs", "right")):
+        table.add_column(name, justify=justify, no_wrap=name != "output", overflow="ellipsis")  # type: ignore[arg-type]
+    table.add_column("why", ratio=1)
+    for row in report.operators:
+        table.add_row(str(row.index), row.type, short(row.name), _device(row), count(row.macs), "\n".join(row.reasons))
+    on_npu = [row for row in report.operators if row.placement == "npu"]
+    share = sum(row.macs for row in on_npu) / report.totals.macs if report.totals.macs else None
+    summary = f"{len(on_npu)} of {len(report.operators)} operators on the NPU"
+    summary += f", {share:.1%} of {count(report.totals.macs)} MACs" if share is not None else ""
+    return _render(width, f"{report.model} on {report.target}, profile {report.profile}", table, summary)
+
+
+def placement_markdown(report: Report) -> str:
+    """The placement as a Markdown table for a pull request."""
+    on_npu = sum(row.placement == "npu" for row in report.operators)
+    lines = [
+        f"## Placement of `{report.model}` on {report.target}",
+        "",
+        f"{on_npu} of {len(report.operators)} operators on the NPU, profile `{report.profile}`.",
+        "",
+        "| # | operator | output | on | MACs | why |",
+        "| ---: | --- | --- | --- | ---: | --- |",
+    ]
+    for row in report.operators:
+        why = "<br>".join(_cell(reason) for reason in row.reasons)
+        lines.append(f"| {row.index} | {row.type} | {_cell(row.name)} | {row.placement} | {row.macs} | {why} |")
+    return "\n".join(lines) + "\n"
+
+
+def print_compiled(report: Report, path: Path, size: int) -> None:
+    """What was written and what it needs on the board."""
+    on_npu = sum(row.placement == "npu" for row in report.operators)
+    totals = report.totals
+    sys.stdout.write(
+        f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
+        f"{on_npu} of {len(report.operators)} operators on the NPU; "
+        f"SRAM {kib(totals.sram_bytes)}, flash {kib(totals.flash_bytes)}\n"
+    )
+
+
+def print_run(report: Report) -> None:
+    """The per-operator table and the totals of one inference."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    right = {"#", "cycles", "share", "MACs", "MAC use", "read", "written"}
+    for name in ("#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"):
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    total = report.totals.total_cycles or 1
+    for row in report.operators:
+        cycles = row.cycles or 0
+        use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation is not None else ""
+        read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
+        bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
+        table.add_row(
+            str(row.index), row.type, short(row.name), _device(row), f"{cycles:,}", f"{cycles / total:.1%}",
+            count(row.macs), use, bound, kib(read), kib(written),
+        )  # fmt: skip
+    sys.stdout.write(_render(width_for(None), f"{report.model} on {report.target}", table, _totals(report)))
+
+
+def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None, labels: list[str]) -> None:
+    """The likeliest class of a classifier's output."""
+    scores = output.astype(np.float64).reshape(-1)
+    if quantization is not None:
+        scores = (scores - quantization.zero_point) * quantization.scale
+    best = int(np.argmax(scores))
+    label = labels[best] if best < len(labels) else f"class {best}"
+    sys.stdout.write(f"prediction: {label} (score {scores[best]:.3f})\n")
+
+
+def print_variants(variants: list[Variant]) -> None:
+    """The shipped variants as a table."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    rows = [variant_row(variant) for variant in variants]
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), justify="right" if isinstance(rows[0][name], int) else "left")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    sys.stdout.write(_render(width_for(None), "Shipped targets", table, "Describe your own with --config FILE.yaml (extends: NAME)."))
+
+
+def variant_row(variant: Variant) -> dict[str, Any]:
+    """The facts that people choose a target by."""
+    return {
+        "target": variant.name,
+        "macs_per_cycle": variant.accelerator.macs_per_cycle,
+        "cores": variant.accelerator.cores,
+        "shram_kib": variant.shram.total_bytes // 1024,
+        "clock_mhz": variant.system.clock_hz // 1_000_000,
+        "system": variant.system.name,
+        "memory_mode": variant.memory_mode.name,
+        "cpu": variant.cpu.name,
+    }
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error while it is a terminal: call with what is done, how many parts, of how many."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def update(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield update
+
+
+def count(number: int) -> str:
+    """A count with a metric prefix: 1234567 gives 1.23M."""
+    for limit, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= limit:
+            return f"{number / limit:.3g}{suffix}"
+    return str(number) if number else ""
+
+
+def kib(size: int | None) -> str:
+    """Bytes as KiB with one decimal."""
+    return "" if not size else f"{size / 1024:,.1f} KiB"
+
+
+def short(name: str, limit: int = 28) -> str:
+    """The telling end of a long tensor name."""
+    return name if len(name) <= limit else "…" + name[-(limit - 1) :]
+
+
+def _totals(report: Report) -> str:
+    totals = report.totals
+    clock = report.clock_hz / 1e6
+    return "\n".join(
+        (
+            f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
+            f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
+            f"memory  SRAM {kib(totals.sram_bytes)}, flash {kib(totals.flash_bytes)}  ({report.system}, {report.memory_mode})",
+            f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
+            f"AXI1 {totals.axi1_read_beats:,} read",
+        )
+    )
+
+
+def _device(row: OperatorReport) -> Text:
+    return Text(row.placement, style="green" if row.placement == "npu" else "yellow")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _render(width: int, title: str, table: Table, summary: str) -> str:
+    buffer = io.StringIO()
+    colour = sys.stdout.isatty()
+    console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False)
+    console.print(title, style="bold", markup=False)
+    console.print(table)
+    console.print(summary, markup=False)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

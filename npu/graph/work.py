@@ -1,0 +1,62 @@
+"""How much arithmetic an operator is: multiply-accumulates and elements, from shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npu.graph.graph import ABSENT, Graph, Op
+
+
+def macs(graph: Graph, op: Op) -> int:
+    """Multiply-accumulates of one operator; 0 for operators that are not products with weights.
+
+    Convolutions count every kernel position of every output element, padding included, as is usual in the field.
+    """
+    count = _MACS.get(op.kind)
+    return count(graph, op) if count and op.outputs and op.inputs else 0
+
+
+def output_elements(graph: Graph, op: Op) -> int:
+    """Elements that the operator writes, all outputs together."""
+    return sum(graph.tensors[index].elements for index in op.outputs if index != ABSENT)
+
+
+def _shape(graph: Graph, op: Op, position: int) -> tuple[int, ...]:
+    index = op.inputs[position] if position < len(op.inputs) else ABSENT
+    return graph.tensors[index].shape if index != ABSENT else ()
+
+
+def _convolution(graph: Graph, op: Op) -> int:
+    weights = _shape(graph, op, 1)
+    return output_elements(graph, op) * weights[1] * weights[2] * weights[3] if len(weights) == 4 else 0
+
+
+def _depthwise(graph: Graph, op: Op) -> int:
+    weights = _shape(graph, op, 1)
+    return output_elements(graph, op) * weights[1] * weights[2] if len(weights) == 4 else 0
+
+
+def _transposed(graph: Graph, op: Op) -> int:
+    weights, ifm = _shape(graph, op, 1), _shape(graph, op, 2)
+    if len(weights) != 4 or len(ifm) != 4:
+        return 0
+    return ifm[0] * ifm[1] * ifm[2] * weights[0] * weights[1] * weights[2] * weights[3]
+
+
+def _fully_connected(graph: Graph, op: Op) -> int:
+    weights = _shape(graph, op, 1)
+    return output_elements(graph, op) * weights[-1] if weights else 0
+
+
+def _matmul(graph: Graph, op: Op) -> int:
+    left = _shape(graph, op, 0)
+    return output_elements(graph, op) * left[-1] if left else 0
+
+
+_MACS: dict[str, Callable[[Graph, Op], int]] = {
+    "CONV_2D": _convolution,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _transposed,
+    "FULLY_CONNECTED": _fully_connected,
+    "BATCH_MATMUL": _matmul,
+}

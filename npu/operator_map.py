@@ -1,0 +1,137 @@
+"""Which operator of the source model each operation of a compiled file works for.
+
+Kept in the compiled file as a metadata entry that runtimes ignore, so that `npu run compiled.tflite` reports the operators of the
+model that it came from. Files of other compilers have no such entry: their own operators stand for themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from npu.compiler.compiled import Compiled
+from npu.errors import ModelError
+from npu.graph.graph import Graph, Model, Op
+from npu.graph.placement import Device, OpPlacement, Placement, Violation
+from npu.graph.work import macs
+
+METADATA_NAME = "npulab_operators"
+ETHOS_U = "ethos-u"
+_LIMIT_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOperator:
+    """One operator of the source model, before anything is timed."""
+
+    index: int
+    type: str
+    name: str
+    placement: str
+    macs: int
+    violations: tuple[Violation, ...] = ()
+    absorbed_into: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMap:
+    """`operators` of the source, and `sources`: operator of the compiled graph to the source operators of its operations.
+
+    A CPU operator of the compiled graph has one source; an `ethos-u` operator one per operation of its stream (-1: none).
+    """
+
+    profile: str
+    operators: tuple[SourceOperator, ...]
+    sources: Mapping[int, tuple[int, ...]]
+
+    def to_metadata(self) -> bytes:
+        """Compressed JSON."""
+        content = {
+            "profile": self.profile,
+            "operators": [asdict(operator) for operator in self.operators],
+            "sources": {str(index): list(sources) for index, sources in self.sources.items()},
+        }
+        return zlib.compress(json.dumps(content, separators=(",", ":"), sort_keys=True).encode(), 9)
+
+
+def is_npu_job(op: Op) -> bool:
+    """Whether the operator is a compiled NPU job."""
+    return op.kind == "CUSTOM" and op.custom_code == ETHOS_U
+
+
+def is_compiled(model: Model) -> bool:
+    """Whether any operator of the model is a compiled NPU job."""
+    return any(is_npu_job(op) for graph in model.graphs for op in graph.ops)
+
+
+def map_of_placement(model: Model, placement: Placement) -> OperatorMap:
+    """The map of a model that is not compiled: each operator of its main subgraph stands for itself."""
+    graph = model.graphs[0]
+    placed = placement.by_index()
+    operators = tuple(_source_operator(graph, placed[index], None) for index in range(len(graph.ops)))
+    return OperatorMap(placement.profile, operators, {index: (index,) for index in range(len(graph.ops))})
+
+
+def map_of_compiled(compiled: Compiled) -> OperatorMap:
+    """The map of a model that has just been compiled (its main subgraph)."""
+    graph = compiled.source.graphs[0]
+    absorbed: dict[int, int | None] = {}
+    sources: dict[int, tuple[int, ...]] = {}
+    for partition in compiled.partitions:
+        if partition.graph == 0:
+            absorbed.update(partition.program.absorbed)
+            sources[partition.op_index] = partition.source_of
+    for index, source in compiled.cpu_source_of.items():
+        sources[index] = (source,)
+    placed = compiled.placement.by_index()
+    operators = (_source_operator(graph, placed[index], absorbed.get(index)) for index in range(len(graph.ops)))
+    return OperatorMap(compiled.placement.profile, tuple(operators), sources)
+
+
+def map_of_file(model: Model, name: str) -> OperatorMap:
+    """The map that a compiled file carries; without one, each operator of its main subgraph stands for itself."""
+    stored = model.metadata.get(METADATA_NAME)
+    if stored is not None:
+        return _parse(stored, name, len(model.graphs[0].ops))
+    graph = model.graphs[0]
+    operators = []
+    for index, op in enumerate(graph.ops):
+        violations = () if is_npu_job(op) else (_left_on_cpu(op),)
+        operators.append(_source_operator(graph, OpPlacement(0, index, op.kind, op.name, violations), None))
+    return OperatorMap("compiled", tuple(operators), {index: (index,) for index in range(len(graph.ops))})
+
+
+def _left_on_cpu(op: Op) -> Violation:
+    return Violation("compiled", f"{op.name} was left on the CPU by the compiler of this file", "-", op.name)
+
+
+def _source_operator(graph: Graph, placement: OpPlacement, absorbed_into: int | None) -> SourceOperator:
+    op = graph.ops[placement.index]
+    name = graph.tensors[op.outputs[0]].name if op.outputs else ""
+    device = "npu" if placement.device is Device.NPU else "cpu"
+    return SourceOperator(placement.index, op.name, name, device, macs(graph, op), placement.violations, absorbed_into)
+
+
+def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
+    where = f"{name}: metadata {METADATA_NAME!r}"
+    try:
+        decompressor = zlib.decompressobj()
+        text = decompressor.decompress(stored, _LIMIT_BYTES)
+        content = json.loads(text)
+        operators = tuple(
+            SourceOperator(**{**entry, "violations": tuple(Violation(**each) for each in entry["violations"])})
+            for entry in content["operators"]
+        )
+        sources = {int(index): tuple(int(each) for each in row) for index, row in content["sources"].items()}
+        profile = str(content["profile"])
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{where}: must be the operator map that this compiler writes, got {error}") from error
+    for position, operator in enumerate(operators):
+        if operator.index != position or not isinstance(operator.macs, int) or operator.placement not in ("npu", "cpu"):
+            raise ModelError(f"{where}: operator {position}: must have its own index, a count of MACs and a placement")
+    known = range(-1, len(operators))
+    if any(index not in range(compiled_ops) or any(each not in known for each in row) for index, row in sources.items()):
+        raise ModelError(f"{where}: sources must name operators of the file and of the source model")
+    return OperatorMap(profile, operators, sources)

@@ -1,0 +1,201 @@
+"""The report of a run, a compilation or a check: plain records and their JSON form, whose schema ships beside this file.
+
+All cycles are ticks of the NPU clock (`clock_hz`), those of CPU operators too, so that they add up on one timeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from npu.compiler.compiled import Usage
+from npu.graph.graph import Model
+from npu.graph.placement import Violation
+from npu.hardware.variant import Variant
+from npu.operator_map import OperatorMap, is_npu_job
+from sim.timeline import OperatorTime, Timeline
+from sim.trace import Trace
+
+SCHEMA_ID = "npulab-report-1"
+SCHEMA_PATH = Path(__file__).with_name("report.schema.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that crossed a memory's port."""
+
+    read: int = 0
+    write: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorReport:
+    """One operator of the source model (of a foreign compiled file: one operator of that file).
+
+    `cycles` is the time that the operator keeps the machine from going on: overlapped time counts for the earlier operator.
+    `absorbed_into` is the operator that does this one's work (fused), None if it has its own or became a memory view.
+    Timing fields are None in a report that timed nothing.
+    """
+
+    index: int
+    type: str
+    name: str
+    placement: str
+    macs: int
+    reasons: tuple[str, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    cycles: int | None = None
+    mac_utilisation: float | None = None
+    bound_by: str | None = None
+    bytes: Mapping[str, Traffic] = field(default_factory=dict)
+    absorbed_into: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over the model. Memory sizes in bytes, `time_ms` of one inference; None where not measured."""
+
+    macs: int
+    sram_bytes: int | None = None
+    flash_bytes: int | None = None
+    total_cycles: int | None = None
+    npu_cycles: int | None = None
+    cpu_cycles: int | None = None
+    time_ms: float | None = None
+    axi0_read_beats: int | None = None
+    axi0_write_beats: int | None = None
+    axi1_read_beats: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that `--report` writes."""
+
+    kind: str
+    model: str
+    target: str
+    system: str
+    memory_mode: str
+    clock_hz: int
+    profile: str
+    totals: Totals
+    operators: tuple[OperatorReport, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: the fields of this record under the schema's id."""
+        return {"schema": SCHEMA_ID, **dataclasses.asdict(self)}
+
+    def to_json(self) -> str:
+        """`to_dict` as indented text that ends with a newline."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+def base_operators(operators: OperatorMap) -> list[OperatorReport]:
+    """One untimed record per operator of the source model."""
+    return [
+        OperatorReport(
+            index=each.index,
+            type=each.type,
+            name=each.name,
+            placement=each.placement,
+            macs=each.macs,
+            reasons=tuple(violation.message for violation in each.violations),
+            violations=each.violations,
+            absorbed_into=each.absorbed_into,
+        )
+        for each in operators.operators
+    ]
+
+
+def check_report(operators: OperatorMap, model: str, variant: Variant) -> Report:
+    """A report without times or memory."""
+    rows = base_operators(operators)
+    return _report("check", operators.profile, model, variant, Totals(macs=sum(row.macs for row in rows)), rows)
+
+
+def compile_report(operators: OperatorMap, model: str, variant: Variant, usage: Usage) -> Report:
+    """A report with the memory that the compiled model needs."""
+    rows = base_operators(operators)
+    totals = Totals(
+        macs=sum(row.macs for row in rows),
+        sram_bytes=usage.arena_bytes + usage.fast_bytes,
+        flash_bytes=usage.read_only_bytes + usage.command_stream_bytes + usage.cpu_constant_bytes,
+    )
+    return _report("compile", operators.profile, model, variant, totals, rows)
+
+
+def run_report(
+    operators: OperatorMap, model: str, compiled: Model, timeline: Timeline, traces: Sequence[Trace], variant: Variant
+) -> Report:
+    """A report with the time of every operator, from the timeline and the traces of its NPU jobs."""
+    rows = [_timed(row, timeline.operators.get(row.index), variant) for row in base_operators(operators)]
+    memory = memory_of_file(compiled)
+    totals = Totals(
+        macs=sum(row.macs for row in rows),
+        sram_bytes=memory.arena_bytes + memory.fast_bytes,
+        flash_bytes=memory.read_only_bytes + memory.command_stream_bytes + memory.cpu_constant_bytes,
+        total_cycles=timeline.total_cycles,
+        npu_cycles=timeline.cycles_of("npu"),
+        cpu_cycles=timeline.cycles_of("cpu"),
+        time_ms=timeline.total_cycles / variant.system.clock_hz * 1e3,
+        axi0_read_beats=sum(trace.totals.axi0_read_beats for trace in traces),
+        axi0_write_beats=sum(trace.totals.axi0_write_beats for trace in traces),
+        axi1_read_beats=sum(trace.totals.axi1_read_beats for trace in traces),
+    )
+    return _report("run", operators.profile, model, variant, totals, rows)
+
+
+def memory_of_file(model: Model) -> Usage:
+    """Memory of a compiled file, read from its own tensors: scratch, fast scratch, constants and command streams."""
+    graph = model.graphs[0]
+    jobs = [op for op in graph.ops if is_npu_job(op)]
+    streams = {op.inputs[0] for op in jobs}
+    constants = {op.inputs[1] for op in jobs}
+    scratch = {op.inputs[2] for op in jobs}
+    fast = {op.inputs[3] for op in jobs} - scratch
+    size = {index: tensor.elements * tensor.dtype.bits // 8 for index, tensor in enumerate(graph.tensors)}
+    held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
+    arena = max((size[index] for index in scratch), default=0)
+    if not jobs:
+        arena = sum(size[index] for index in range(len(graph.tensors)) if index not in held)
+    return Usage(
+        arena_bytes=arena,
+        fast_bytes=max((size[index] for index in fast), default=0),
+        read_only_bytes=sum(size[index] for index in constants),
+        command_stream_bytes=sum(size[index] for index in streams),
+        cpu_constant_bytes=sum(size[index] for index in held - streams - constants),
+    )
+
+
+def _timed(row: OperatorReport, time: OperatorTime | None, variant: Variant) -> OperatorReport:
+    if time is None:
+        return dataclasses.replace(row, cycles=0)
+    offered = time.cycles * variant.accelerator.macs_per_cycle
+    memories = sorted({*time.read_bytes, *time.write_bytes})
+    return dataclasses.replace(
+        row,
+        cycles=time.cycles,
+        mac_utilisation=min(1.0, row.macs / offered) if offered and row.placement == "npu" else None,
+        bound_by=time.bound_by,
+        bytes={name: Traffic(time.read_bytes.get(name, 0), time.write_bytes.get(name, 0)) for name in memories},
+    )
+
+
+def _report(
+    kind: str, profile: str, model: str, variant: Variant, totals: Totals, rows: list[OperatorReport]
+) -> Report:
+    return Report(
+        kind=kind,
+        model=model,
+        target=variant.name,
+        system=variant.system.name,
+        memory_mode=variant.memory_mode.name,
+        clock_hz=variant.system.clock_hz,
+        profile=profile,
+        totals=totals,
+        operators=tuple(rows),
+    )
