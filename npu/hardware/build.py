@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from npu.errors import ConfigError
-from npu.hardware.catalogue import closest
+from npu.hardware.shipped import closest
 from npu.hardware.validate import field_range
 
 Record = TypeVar("Record")
@@ -29,7 +29,7 @@ def build_record(cls: type[Record], raw: Any, key: tuple[str, ...], locate: Loca
     """A record of class `cls` from a mapping; ConfigError names file, dotted key, what is allowed and the value."""
     if not isinstance(raw, dict):
         raise _error(key, locate, "must be a mapping", raw)
-    fields = _fields(cls)
+    fields = _fields(typing.cast("Any", cls))
     for name in raw:
         if name not in fields:
             allowed = ", ".join(fields)

@@ -53,11 +53,12 @@ def _read_text(path: Path) -> str:
 def _refuse_dangerous_events(text: str, path: Path) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        where = f"{path}:{event.start_mark.line + 1}"
+        where = f"{path}:{event.start_mark.line + 1}" if event.start_mark else str(path)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise ConfigError(f"{where}: must not use anchors and aliases; repeat the value or use 'extends'")
-        if getattr(event, "tag", None):
-            raise ConfigError(f"{where}: must not use explicit tags, got '{event.tag}'")
+        tag = getattr(event, "tag", None)
+        if tag:
+            raise ConfigError(f"{where}: must not use explicit tags, got '{tag}'")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -14,7 +14,7 @@ from typing import Any
 
 from npu.errors import ConfigError
 from npu.hardware.build import build_record
-from npu.hardware.catalogue import SECTION_FOLDERS, find_section, find_variant
+from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant
 from npu.hardware.document import Document, read_document
 from npu.hardware.validate import check_variant
 from npu.hardware.variant import Variant

@@ -1,0 +1,92 @@
+"""The only place that knows where the shipped descriptions lie and how their names are spelt.
+
+In a wheel they are package data at `npu/_configs`; in a checkout they are the top-level `configs` folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from npu.errors import ConfigError
+
+SECTION_FOLDERS = {"system": "systems", "memory_mode": "memory-modes", "cpu": "cpus"}
+"""Section of a variant that may be given by name, and the folder of its descriptions."""
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def configs_folder() -> Path:
+    """The folder of the shipped descriptions."""
+    package = Path(__file__).resolve().parents[1]
+    packaged = package / "_configs"
+    return packaged if packaged.is_dir() else package.parent / "configs"
+
+
+def list_variants() -> tuple[str, ...]:
+    """Names of the shipped variants, smallest array first."""
+    return tuple(sorted((path.stem for path in configs_folder().glob("*.yaml")), key=_natural))
+
+
+def list_section(section: str) -> tuple[str, ...]:
+    """Names of the shipped systems, memory modes or CPUs; `section` is a key of `SECTION_FOLDERS`."""
+    return tuple(sorted(path.stem for path in (configs_folder() / SECTION_FOLDERS[section]).glob("*.yaml")))
+
+
+def find_variant(name: str | Path, *, beside: Path | None = None) -> Path:
+    """The file of a variant given by shipped name or by path; relative paths start at the folder `beside`."""
+    if _is_path(name):
+        return _existing(Path(name), beside)
+    names = list_variants()
+    return configs_folder() / f"{_match(str(name), names, 'target')}.yaml"
+
+
+def find_section(section: str, name: str | Path, *, beside: Path | None = None) -> Path:
+    """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path."""
+    if _is_path(name):
+        return _existing(Path(name), beside)
+    names = list_section(section)
+    stem = _match(str(name), names, section.replace("_", " "))
+    return configs_folder() / SECTION_FOLDERS[section] / f"{stem}.yaml"
+
+
+def closest(word: str, words: Iterable[str]) -> str:
+    """A "did you mean" clause for an error message, empty if nothing is near."""
+    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+def _is_path(name: str | Path) -> bool:
+    return isinstance(name, Path) or name.lower().endswith(_SUFFIXES) or "/" in name or "\\" in name
+
+
+def _existing(path: Path, beside: Path | None) -> Path:
+    full = beside / path if beside is not None else path
+    if not full.is_file():
+        raise ConfigError(f"{path}: must be a file that exists; shipped targets are {', '.join(list_variants())}")
+    return full
+
+
+def _match(name: str, names: tuple[str, ...], what: str) -> str:
+    keys = {_key(known): known for known in names}
+    exact = {known.lower(): known for known in names}
+    plain = name.strip().lower().replace("_", "-")
+    found = exact.get(plain) or keys.get(_key(name))
+    if found is None:
+        raise ConfigError(
+            f"{what}: must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}{closest(plain, names)}"
+        )
+    return found
+
+
+def _key(name: str) -> str:
+    """Spelling without case, separators and Vela's product prefix, for systems; variants keep theirs by exact match."""
+    text = name.strip().lower().replace("-", "_")
+    return re.sub(r"^ethos_u\d\d_(?=[a-z])", "", text).replace("_", "")
+
+
+def _natural(name: str) -> tuple[tuple[bool, int, str], ...]:
+    parts = re.findall(r"\d+|\D+", name)
+    return tuple((part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts)
