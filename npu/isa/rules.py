@@ -1,0 +1,234 @@
+"""What an operation must satisfy to be one that the hardware accepts: the only place for these rules.
+
+Decoder and encoder both apply them, so neither passes on what the other refuses. They also fix the canonical form: a value that
+an operation ignores has its default, which makes `decode(encode(operations)) == operations` hold.
+"""
+
+from __future__ import annotations
+
+from npu.errors import StreamError
+from npu.hardware.variant import Product, Variant
+from npu.isa.latch import SCALED_OPERANDS, ifm_extent
+from npu.isa.operations import (
+    ActivationFunction,
+    AddressRange,
+    ClipRange,
+    DepthwiseConvolution,
+    Dma,
+    DmaSide,
+    DmaStride,
+    ElementType,
+    Elementwise,
+    FeatureMap,
+    KernelOperation,
+    Layout,
+    OperandScaling,
+    Operation,
+    Padding,
+    Pooling,
+    PoolingMode,
+    Rounding,
+    Scale,
+    Upscale,
+    WeightedOperation,
+    WindowOperation,
+)
+
+_ALIGNMENT_BYTES = 16
+_EXTENT_LIMIT = 1 << 16
+
+
+def check_operation(operation: Operation, variant: Variant) -> None:
+    """Raise StreamError if the hardware of `variant` does not accept `operation`, or if it is not in canonical form."""
+    if isinstance(operation, KernelOperation):
+        _check_kernel_operation(operation, variant)
+    if isinstance(operation, WindowOperation):
+        _check_window(operation)
+    if isinstance(operation, WeightedOperation):
+        _check_weights(operation, variant)
+    if isinstance(operation, DepthwiseConvolution):
+        _require(
+            operation.ifm.depth == operation.ofm.depth, "IFM depth", f"the OFM depth {operation.ofm.depth}", operation.ifm.depth
+        )
+    if isinstance(operation, Pooling):
+        _check_pooling(operation)
+    if isinstance(operation, Elementwise):
+        _check_elementwise(operation)
+    if isinstance(operation, Dma):
+        _check_dma(operation, variant.accelerator.product)
+
+
+def _require(condition: bool, what: str, rule: str, got: object) -> None:
+    if not condition:
+        raise StreamError(f"{what}: must be {rule}, got {got}")
+
+
+def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> None:
+    _check_feature_map(operation.ifm, "IFM")
+    _check_feature_map(operation.ofm, "OFM")
+    limit, ublock = variant.accelerator.max_block, variant.accelerator.ofm_ublock
+    for axis in ("height", "width", "depth"):
+        size, unit = getattr(operation.block, axis), getattr(ublock, axis)
+        _require(0 < size <= getattr(limit, axis), f"block {axis}", f"in [1, {getattr(limit, axis)}]", size)
+        _require(size % unit == 0, f"block {axis}", f"a multiple of the micro-block's {unit}", size)
+    for name in ("ifm_end", "accumulator_start", "ifm2_start"):
+        bank = getattr(operation.shram, name)
+        _require(0 <= bank <= variant.shram.banks, f"SHRAM {name}", f"in [0, {variant.shram.banks}]", bank)
+    _check_activation(operation)
+
+
+def _check_activation(operation: KernelOperation) -> None:
+    activation, element = operation.activation, operation.ofm.element
+    low, high = (-(1 << 15), (1 << 15) - 1) if element.is_signed else (0, (1 << 16) - 1)
+    for name in ("minimum", "maximum"):
+        limit = getattr(activation, name)
+        _require(low <= limit <= high, f"activation {name}", f"in [{low}, {high}]", limit)
+    if element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
+        is_none = activation.function is ActivationFunction.NONE
+        _require(is_none, "activation function", "NONE for an unclipped 32-bit OFM", activation.function.name)
+
+
+def _check_feature_map(feature_map: FeatureMap, name: str) -> None:
+    for axis in ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0"):
+        size = getattr(feature_map, axis)
+        _require(0 < size <= _EXTENT_LIMIT, f"{name} {axis}", f"in [1, {_EXTENT_LIMIT}]", size)
+    _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
+    is_brick = feature_map.layout is Layout.NHCWB16
+    alignment = _ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
+    for tile, address in enumerate(feature_map.addresses):
+        _require(address % alignment == 0, f"{name} address of tile {tile}", f"a multiple of {alignment}", address)
+    strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c} if is_brick else {}
+    for axis, stride in strides.items():
+        _require(stride % _ALIGNMENT_BYTES == 0, f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
+
+
+def _check_pattern(value: int, element: ElementType, name: str) -> None:
+    low, high = (-(1 << 15), (1 << 15) - 1) if element.is_signed else (0, (1 << 16) - 1)
+    _require(low <= value <= high, name, f"in [{low}, {high}]", value)
+
+
+def _check_window(operation: WindowOperation) -> None:
+    kernel, padding, ofm = operation.kernel, operation.padding, operation.ofm
+    is_upscaled = operation.upscale is not Upscale.NONE
+    height = ifm_extent(
+        ofm.height, kernel.stride_y, kernel.dilated_height, padding.top + padding.bottom, is_upscaled=is_upscaled
+    )
+    width = ifm_extent(ofm.width, kernel.stride_x, kernel.dilated_width, padding.left + padding.right, is_upscaled=is_upscaled)
+    rule = "what OFM, kernel and padding imply: {}"
+    _require(operation.ifm.height == height, "IFM height", rule.format(height), operation.ifm.height)
+    _require(operation.ifm.width == width, "IFM width", rule.format(width), operation.ifm.width)
+
+
+def _check_weights(operation: WeightedOperation, variant: Variant) -> None:
+    cores = variant.accelerator.cores
+    _require(operation.ifm.element.bits in (8, 16), "IFM element", "8 or 16 bits of a convolution", operation.ifm.element)
+    for name, ranges in (("weights", operation.weights), ("scales", operation.scales)):
+        _require(1 <= len(ranges) <= cores, name, f"ranges for 1 to {cores} core(s)", len(ranges))
+        for core, one in enumerate(ranges):
+            _check_range(one, f"{name} of core {core}")
+            _require(one.region == ranges[0].region, f"{name} of core {core}", "in the region of core 0", one.region)
+    _require(len(operation.weights) == len(operation.scales), "scales", "one range per weight stream", len(operation.scales))
+
+
+def _check_range(one: AddressRange, name: str) -> None:
+    _require(one.address % _ALIGNMENT_BYTES == 0, f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", one.address)
+    is_length = one.length_bytes > 0 and one.length_bytes % _ALIGNMENT_BYTES == 0
+    _require(is_length, f"{name} length", f"a positive multiple of {_ALIGNMENT_BYTES}", one.length_bytes)
+
+
+def _check_pooling(operation: Pooling) -> None:
+    ifm, ofm = operation.ifm, operation.ofm
+    if operation.mode is PoolingMode.REDUCE_SUM:
+        _require(ofm.depth == 1, "OFM depth", "1 for REDUCE_SUM", ofm.depth)
+        return
+    _require(ifm.depth == ofm.depth, "IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
+    is_counted = operation.mode is PoolingMode.AVERAGE and operation.padding != Padding()
+    if is_counted and operation.scale == Scale(1, 0):
+        raise StreamError("scale: must be None for an AVERAGE with padding that divides by its own count, got a scale of 1")
+
+
+def _check_elementwise(operation: Elementwise) -> None:
+    ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
+    extent = (ofm.height, ofm.width, ofm.depth)
+    _require(
+        (ifm.height, ifm.width, ifm.depth) == extent, "IFM", f"of the OFM's extent {extent}", (ifm.height, ifm.width, ifm.depth)
+    )
+    operands = (ifm2 is not None) + (operation.scalar is not None)
+    _require(
+        operands == (0 if operation.mode.is_unary else 1), operation.mode.name, "given IFM2 or a scalar unless unary", operands
+    )
+    if ifm2 is not None:
+        _check_ifm2(ifm, ifm2)
+    if operation.scalar is not None:
+        _check_pattern(operation.scalar, ifm.element, "scalar")
+    _check_pattern(operation.scalar_zero_point, ifm.element, "scalar zero point")
+    _require(
+        operation.scalar is not None or operation.scalar_zero_point == 0,
+        "scalar zero point",
+        "0 without a scalar",
+        operation.scalar_zero_point,
+    )
+    _require(
+        not (operation.mode.is_unary and operation.is_reversed), "operand order", "unreversed for a unary mode", "reversed"
+    )
+    _require(
+        not operation.mode.is_unary or operation.shram.ifm2_start == 0,
+        "SHRAM ifm2_start",
+        "0 for a unary mode",
+        operation.shram.ifm2_start,
+    )
+    _check_operand_scales(operation)
+
+
+def _check_ifm2(ifm: FeatureMap, ifm2: FeatureMap) -> None:
+    _check_feature_map(ifm2, "IFM2")
+    _require(ifm2.element == ifm.element, "IFM2 element", f"the IFM's {ifm.element}", ifm2.element)
+    for axis in ("height", "width", "depth"):
+        size, full = getattr(ifm2, axis), getattr(ifm, axis)
+        _require(size in (1, full), f"IFM2 {axis}", f"1 or the IFM's {full}", size)
+
+
+def _check_operand_scales(operation: Elementwise) -> None:
+    scaling, opa, opb = operation.operand_scaling, operation.opa_scale, operation.opb_scale
+    if operation.mode not in SCALED_OPERANDS:
+        is_default = (scaling, operation.operand_rounding, opa, opb) == (
+            OperandScaling.BOTH_16,
+            Rounding.DOUBLE,
+            Scale(0, 0),
+            0,
+        )
+        _require(is_default, "operand scaling", f"left at its defaults for {operation.mode.name}", (scaling.name, opa, opb))
+    elif scaling is OperandScaling.BOTH_16:
+        _require(opa.scale < 1 << 16 and opa.shift == 0, "operand A scale", "16 bits without shift for BOTH_16", opa)
+    else:
+        _require(opb == 0, "operand B scale", f"0 for {scaling.name}", opb)
+
+
+def _check_dma(operation: Dma, product: Product) -> None:
+    sides = {"source": operation.source, "destination": operation.destination}
+    needs_alignment = product is Product.ETHOS_U55
+    for name, side in sides.items():
+        _check_dma_side(side, name, needs_alignment=needs_alignment)
+    touches_shram = any(side.region is None for side in sides.values())
+    is_aligned = operation.length_bytes % _ALIGNMENT_BYTES == 0 or not (needs_alignment or touches_shram)
+    _require(
+        operation.length_bytes > 0 and is_aligned,
+        "length",
+        f"a positive multiple of {_ALIGNMENT_BYTES}",
+        operation.length_bytes,
+    )
+    stride = max(side.stride for side in sides.values())
+    _require(operation.rows > 0 and operation.planes > 0, "rows and planes", "positive", (operation.rows, operation.planes))
+    if stride < DmaStride.ROWS:
+        _require(operation.rows == 1 and operation.row_skip_bytes == 0, "rows", "1 without row stride", operation.rows)
+    if stride < DmaStride.PLANES:
+        _require(
+            operation.planes == 1 and operation.plane_skip_bytes == 0, "planes", "1 without plane stride", operation.planes
+        )
+
+
+def _check_dma_side(side: DmaSide, name: str, *, needs_alignment: bool) -> None:
+    if needs_alignment or side.region is None:
+        _require(side.address % _ALIGNMENT_BYTES == 0, f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", side.address)
+    if side.region is not None:
+        _require(side.core_mask == 3, f"{name} core mask", "left at 3 outside SHRAM", side.core_mask)
