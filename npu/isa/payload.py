@@ -109,6 +109,11 @@ def configuration_of(variant: Variant) -> Configuration:
     return Configuration(variant.accelerator.macs_per_cycle, 0, shram_kib, variant.accelerator.product)
 
 
+def config_word(variant: Variant) -> int:
+    """The configuration word of a stream for `variant`."""
+    return configuration_of(variant).word
+
+
 def is_compatible(config: Configuration, accelerator: Accelerator) -> bool:
     """Whether the driver runs the stream there: product, MACs and stream version equal, no custom DMA."""
     return (
@@ -125,7 +130,7 @@ def find_target(config: Configuration, variants: Iterable[Variant]) -> Variant:
         if is_compatible(config, variant.accelerator):
             return variant
     raise StreamError(
-        f"configuration word {config.word:#010x}: no variant is {config.product.name} with {config.macs_per_cycle} MACs per cycle"
+        f"configuration word {config.word:#010x}: no variant is {config.product.name} with {config.macs_per_cycle} MACs"
     )
 
 
