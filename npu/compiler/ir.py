@@ -7,7 +7,8 @@ output-unit operation as `npu.isa.operations` has it, minus everything that depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -77,8 +78,8 @@ class View:
 class Step:
     """One kernel operation. `source` is the index of the graph's operator that it belongs to.
 
-    `minimum` and `maximum` clamp in the quantised domain of the OFM; `lut` is the table's bytes as uint8 (256, 1024 or 2048)
-    or None. `scale` None means per-channel records, or an average pooling that divides by its own element count.
+    `minimum` and `maximum` clamp in the quantised domain of the OFM (a 32-bit OFM without forced clip range has no clamp and
+    no zero point); `lut` is the table's bytes as uint8 (256, 1024 or 2048) or None. `scale` None means per-channel records, or an average pooling that divides by its own element count.
     `function` other than None is "tanh" or "sigmoid" of the int16 hardware tables.
     """
 
@@ -154,9 +155,13 @@ class ElementwiseStep(Step):
 class Program:
     """The steps of one partition in execution order, with the storages that come from and go to the rest of the graph.
 
-    `inputs` and `outputs` pair a graph tensor index with its storage; the order is that of the `ethos-u` operator's tensors.
+    `inputs` and `outputs` pair a graph tensor index with its storage; the order is that of the `ethos-u` operator's tensors:
+    inputs by first use, outputs by production. A storage may be written by several steps (boxes of a concatenation, borders of
+    a padding) and its boxes may be read by a step that writes another box of it. `absorbed` maps an operator without a step of
+    its own to the operator whose last step carries it, or to None if it became a view of memory (or feeds one).
     """
 
     steps: tuple[Step, ...]
     inputs: tuple[tuple[int, Storage], ...]
     outputs: tuple[tuple[int, Storage], ...]
+    absorbed: Mapping[int, int | None] = field(default_factory=dict)

@@ -1,0 +1,51 @@
+"""Look-up tables of int8 functions: 256 bytes indexed by value + 128, each entry what the reference kernel gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from npu.compiler.lower.builder import Builder
+
+Floats = npt.NDArray[np.float32]
+INPUTS = np.arange(-128, 128, dtype=np.int64)
+"""Every int8 value, in table order."""
+
+
+def _rounded(function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> Callable[[Floats], Floats]:
+    """A float32 function with at most half a unit of error, as C's library gives it nearly everywhere."""
+    return lambda x: function(x.astype(np.float64)).astype(np.float32)
+
+
+_EXP = _rounded(np.exp)
+
+
+def _logistic(x: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.float32(1) / (np.float32(1) + _EXP(-x))
+
+
+class ActivationTable(Enum):
+    """Functions by the name of their operator."""
+
+    LOGISTIC = (_logistic,)
+    TANH = (_rounded(np.tanh),)
+
+
+def as_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Table entries, saturated to int8."""
+    return np.clip(values, -128, 127).astype(np.int8).view(np.uint8)
+
+
+def table_bytes(table: ActivationTable, builder: Builder, source: int, target: int) -> npt.NDArray[np.uint8]:
+    """The table from the quantisation of tensor `source` to that of `target`; TFLite's PopulateLookupTable (float32)."""
+    reals = builder.scale(source) * (INPUTS - builder.zero_point(source)).astype(np.float32)
+    inverse = np.float32(1) / builder.scale(target)
+    scaled = table.value[0](reals.astype(np.float32)) * inverse
+    rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled)
+    return as_bytes(np.clip(rounded, -(1 << 31), (1 << 31) - 1).astype(np.int64) + builder.zero_point(target))

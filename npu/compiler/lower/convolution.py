@@ -1,0 +1,191 @@
+"""CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED: operators with constant weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import ConvolutionStep, View, Weights
+from npu.compiler.lower.builder import Builder, Finish
+from npu.compiler.lower.geometry import crop, needed_after, pad_amounts, same_padding
+from npu.compiler.lower.memory import pad_map
+from npu.compiler.lower.quantise import register_scale
+from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
+from npu.graph.attributes import Padding as PaddingScheme
+from npu.graph.graph import ABSENT, Op, Quantization, Tensor
+from npu.isa.operations import Kernel, Padding
+
+MAX_PAD_BEFORE = 127
+MAX_PAD_AFTER = 128
+"""Limits of the padding registers."""
+
+
+def lower_convolution(builder: Builder, op: Op) -> None:
+    """CONV_2D: weights (O, KH, KW, I)."""
+    options = op.attributes
+    if not isinstance(options, Conv2DOptions):
+        raise builder.error(op, "must have Conv2DOptions")
+    weights = _weight_values(builder, op)
+    if weights.shape[3] != builder.tensor(op.inputs[0]).shape[-1]:
+        raise builder.error(op, f"weights must have the input's {builder.tensor(op.inputs[0]).shape[-1]} channels, got {weights.shape[3]}")
+    factors = _convolution_factors(builder, op)
+    _emit_window(builder, op, options, _records(builder, op, weights, factors), is_depthwise=False)
+
+
+def lower_depthwise(builder: Builder, op: Op) -> None:
+    """DEPTHWISE_CONV_2D: weights (1, KH, KW, O). A multiplier above 1 on one channel is an ordinary convolution."""
+    options = op.attributes
+    if not isinstance(options, DepthwiseConv2DOptions):
+        raise builder.error(op, "must have DepthwiseConv2DOptions")
+    weights = np.ascontiguousarray(_weight_values(builder, op).transpose(3, 1, 2, 0))
+    channels = builder.tensor(op.inputs[0]).shape[-1]
+    if channels not in (1, weights.shape[0]):
+        raise builder.error(op, f"depth multiplier must be 1, or the input must have one channel, got {channels} channels")
+    factors = _convolution_factors(builder, op)
+    is_depthwise = channels == weights.shape[0]
+    _emit_window(builder, op, options, _records(builder, op, weights, factors), is_depthwise=is_depthwise)
+
+
+def lower_fully_connected(builder: Builder, op: Op) -> None:
+    """FULLY_CONNECTED: a 1x1 convolution over a map whose positions are the batches; weights (O, I)."""
+    weights = _weight_values(builder, op)
+    weights = weights.reshape(weights.shape[0], 1, 1, -1)
+    finish = builder.finish(op)
+    ofm = builder.output(finish.tensor, finish.zero_point)
+    ifm = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
+    ifm = builder.reshaped(ifm, (ofm.shape[0], ofm.shape[1], weights.shape[3]))
+    records = _records(builder, op, weights, _fully_connected_factors(builder, op))
+    _emit(builder, finish, ifm, ofm, records, Kernel(), Padding(), is_depthwise=False)
+
+
+def _emit_window(
+    builder: Builder, op: Op, options: Conv2DOptions | DepthwiseConv2DOptions, weights: Weights, *, is_depthwise: bool
+) -> None:
+    """Make the steps of a convolution: padding resolved, one step per image of the batch."""
+    _, height, width, _ = weights.values.shape
+    kernel = Kernel(
+        height, width, options.stride_h, options.stride_w, options.dilation_h_factor, options.dilation_w_factor
+    )
+    limits = builder.variant.accelerator
+    if not (min(kernel.stride_y, kernel.stride_x) >= 1 and max(kernel.stride_y, kernel.stride_x) <= limits.max_kernel_stride):
+        raise builder.error(op, f"stride must be in [1, {limits.max_kernel_stride}], got {kernel.stride_y}x{kernel.stride_x}")
+    if not (min(kernel.dilation_y, kernel.dilation_x) >= 1 and max(kernel.dilation_y, kernel.dilation_x) <= limits.max_dilation):
+        raise builder.error(op, f"dilation must be in [1, {limits.max_dilation}], got {kernel.dilation_y}x{kernel.dilation_x}")
+    finish = builder.finish(op)
+    source, before = _window_source(builder, op)
+    zero_point = builder.zero_point(op.inputs[0])
+    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
+    ifm = builder.input(source, zero_point)
+    ofm = builder.output(finish.tensor, finish.zero_point)
+    rows = ifm.shape[0] // batch
+    for image in range(batch):
+        x = crop(ifm, (image * rows, 0, 0), (rows, *ifm.shape[1:]))
+        y = crop(ofm, (image * oh, 0, 0), (oh, *ofm.shape[1:]))
+        padding = window_padding(x, (oh, ow), kernel, options.padding, before)
+        x, padding = legal_padding(builder, x, padding, zero_point)
+        _emit(builder, finish, x, y, weights, kernel, padding, is_depthwise=is_depthwise)
+
+
+def _window_source(builder: Builder, op: Op) -> tuple[int, tuple[int, int]]:
+    """The tensor that the window slides over and the rows and columns that a carried PAD puts before it."""
+    pad = builder.plan.pad.get(builder.index)
+    if pad is None:
+        return op.inputs[0], (0, 0)
+    amounts = pad_amounts(builder.graph, builder.graph.ops[pad])
+    return builder.graph.ops[pad].inputs[0], (amounts[-3][0], amounts[-2][0])
+
+
+def window_padding(
+    ifm: View, output: tuple[int, int], kernel: Kernel, scheme: PaddingScheme, before: tuple[int, int] = (0, 0)
+) -> Padding:
+    """Padding that the output extent (height, width) needs; `before` is what a carried PAD adds."""
+    top, left = before
+    if scheme is PaddingScheme.SAME:
+        top, _ = same_padding(ifm.shape[0], output[0], kernel.dilated_height, kernel.stride_y)
+        left, _ = same_padding(ifm.shape[1], output[1], kernel.dilated_width, kernel.stride_x)
+    bottom = needed_after(ifm.shape[0], output[0], kernel.dilated_height, kernel.stride_y, top)
+    right = needed_after(ifm.shape[1], output[1], kernel.dilated_width, kernel.stride_x, left)
+    return Padding(top, left, bottom, right)
+
+
+def legal_padding(builder: Builder, ifm: View, padding: Padding, value: int) -> tuple[View, Padding]:
+    """The map and its padding; a padding that the registers cannot hold is written to memory as `value`."""
+    if max(padding.top, padding.left) <= MAX_PAD_BEFORE and max(padding.bottom, padding.right) <= MAX_PAD_AFTER:
+        return ifm, padding
+    height, width, depth = ifm.shape
+    shape = (height + padding.top + padding.bottom, width + padding.left + padding.right, depth)
+    padded = builder.temporary("padded", shape, ifm.element)
+    pad_map(builder, ifm, padded, (padding.top, padding.left, 0), value)
+    return View.whole(padded.storage, ifm.zero_point), Padding()
+
+
+def _emit(
+    builder: Builder, finish: Finish, ifm: View, ofm: View, weights: Weights, kernel: Kernel, padding: Padding, *, is_depthwise: bool
+) -> None:
+    builder.emit(
+        ConvolutionStep(
+            source=builder.index,
+            ifm=ifm,
+            ofm=ofm,
+            minimum=finish.minimum,
+            maximum=finish.maximum,
+            lut=finish.lut,
+            kernel=kernel,
+            padding=padding,
+            weights=weights,
+            is_depthwise=is_depthwise,
+        )
+    )
+
+
+def _quantization(builder: Builder, op: Op, tensor: Tensor) -> Quantization:
+    if tensor.quantization is None or not tensor.quantization.scales.size:
+        raise builder.error(op, f"weights {tensor.name} must have a quantisation scale, got none")
+    return tensor.quantization
+
+
+def _weight_values(builder: Builder, op: Op) -> npt.NDArray[np.int16]:
+    """The weights with their zero point subtracted, in the file's order."""
+    tensor = builder.tensor(op.inputs[1])
+    if tensor.data is None:
+        raise builder.error(op, "weights must be constant")
+    return np.subtract(tensor.data, _quantization(builder, op, tensor).zero_point, dtype=np.int16)
+
+
+def _convolution_factors(builder: Builder, op: Op) -> list[float]:
+    """Real factor of every output channel (or one for all), in double from the float32 scales; TFLite's PopulateConvolutionQuantizationParams."""
+    scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
+    ifm, ofm = float(builder.scale(op.inputs[0])), float(builder.scale(op.outputs[0]))
+    return [ifm * float(scale) / ofm for scale in scales]
+
+
+def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:
+    """As for convolutions, but one per-tensor scale is multiplied in float32; TFLite's GetQuantizedConvolutionMultipler."""
+    scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
+    if scales.size > 1:
+        return _convolution_factors(builder, op)
+    product = builder.scale(op.inputs[0]) * np.float32(scales[0])
+    return [float(product) / float(builder.scale(op.outputs[0]))]
+
+
+def _records(builder: Builder, op: Op, values: npt.NDArray[np.int16], factors: Sequence[float]) -> Weights:
+    """Weights with bias, scale and shift of every output channel."""
+    channels = values.shape[0]
+    biases = np.zeros(channels, np.int64)
+    if len(op.inputs) > 2 and op.inputs[2] != ABSENT:
+        data = builder.tensor(op.inputs[2]).data
+        if data is None:
+            raise builder.error(op, "bias must be constant")
+        biases[:] = data.reshape(-1)
+    scales = [register_scale(factor) for factor in factors]
+    scales = scales * channels if len(scales) == 1 else scales
+    if len(scales) != channels:
+        raise builder.error(op, f"weights must have 1 or {channels} scales, got {len(scales)}")
+    return Weights(
+        values=values,
+        biases=biases,
+        scales=np.array([s.scale for s in scales], np.uint32),
+        shifts=np.array([s.shift for s in scales], np.uint8),
+    )

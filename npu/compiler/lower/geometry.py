@@ -1,0 +1,76 @@
+"""Shapes: how a tensor of any rank becomes height, width, depth, and where parts of it lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from npu.compiler.ir import Shape, View
+from npu.graph.graph import Graph, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of a folded map: it starts at `offset` and has `shape`."""
+
+    offset: Shape
+    shape: Shape
+
+
+def fold_shape(shape: Sequence[int]) -> Shape:
+    """Height, width, depth of a tensor: missing leading dimensions are 1, surplus ones are folded into the height."""
+    padded = (1, 1, 1, *shape)[-max(3, len(shape)) :]
+    return math.prod(padded[:-2]), padded[-2], padded[-1]
+
+
+def box(offset: Sequence[int], shape: Sequence[int], full: Sequence[int]) -> list[Box]:
+    """The boxes of the folded map `fold_shape(full)` that hold the N-dimensional box at `offset` with `shape`, in row order."""
+    rank = max(3, len(full))
+    offset = ((0,) * rank + tuple(offset))[-rank:]
+    shape = ((1,) * rank + tuple(shape))[-rank:]
+    full = ((1,) * rank + tuple(full))[-rank:]
+    starts, rows = [0], 1
+    for start, count, whole in zip(offset[:-2], shape[:-2], full[:-2], strict=True):
+        if count == whole:  # a whole dimension keeps what lies in front of it in one piece
+            starts, rows = [s * whole for s in starts], rows * whole
+        else:
+            firsts = [s + r for s in starts for r in range(rows)]
+            starts, rows = [f * whole + start for f in firsts], count
+    return [Box((start, offset[-2], offset[-1]), (rows, shape[-2], shape[-1])) for start in starts]
+
+
+def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Sequence[int]]) -> list[list[Box]]:
+    """For each input of a concatenation the boxes of the folded output that hold it."""
+    found, position = [], 0
+    for shape in inputs:
+        offset = [0] * len(output)
+        offset[axis] = position
+        found.append(box(offset, shape, output))
+        position += shape[axis]
+    return found
+
+
+def crop(view: View, offset: Shape, shape: Shape) -> View:
+    """The box of a view that starts at `offset` (relative to the view) and has `shape`."""
+    y, x, c = (a + b for a, b in zip(view.offset, offset, strict=True))
+    return replace(view, offset=(y, x, c), shape=shape)
+
+
+def pad_amounts(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+    """Elements that a PAD puts before and after each dimension."""
+    table = graph.tensors[op.inputs[1]].data
+    if table is None:
+        return ()
+    return tuple((int(before), int(after)) for before, after in table.reshape(-1, 2))
+
+
+def same_padding(extent: int, output: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Elements before and after a dimension under TFLite's SAME scheme; `kernel` is dilated."""
+    total = max((output - 1) * stride + kernel - extent, 0)
+    return total // 2, total - total // 2
+
+
+def needed_after(extent: int, output: int, kernel: int, stride: int, before: int) -> int:
+    """Elements that a window needs behind the end of a dimension."""
+    return max((output - 1) * stride + kernel - before - extent, 0)

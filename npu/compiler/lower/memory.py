@@ -1,0 +1,207 @@
+"""Operators that only move data: joins, padding, reshapes, slices. Most become views; the rest are 1x1 copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from npu.compiler.ir import Shape, View
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, pad_amounts
+from npu.compiler.lower.plan import same_quantisation
+from npu.compiler.lower.quantise import register_scale
+from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
+from npu.graph.graph import Op
+
+
+def lower_concatenation(builder: Builder, op: Op) -> None:
+    """CONCATENATION: inputs that could be written in place have been; the others are copied, requantised where they differ."""
+    options = op.attributes
+    if not isinstance(options, ConcatenationOptions):
+        raise builder.error(op, "must have ConcatenationOptions")
+    own = op.outputs[0]
+    output = builder.tensor(own)
+    axis = options.axis % len(output.shape)
+    parts = concatenation_boxes(output.shape, axis, [builder.tensor(t).shape for t in op.inputs])
+    placed: set[int] = set()
+    for tensor, boxes in zip(op.inputs, parts, strict=True):
+        nest = builder.plan.nest.get(tensor)
+        in_place = nest is not None and nest.parent == own and nest.offset == boxes[0].offset and tensor not in placed
+        placed.add(tensor)
+        if in_place:
+            continue
+        if same_quantisation(builder.tensor(tensor), output):
+            _copy_boxes(builder, builder.input(tensor), builder.output(own), boxes)
+        else:
+            scale = register_scale(float(builder.scale(tensor)) / float(builder.scale(own)))
+            target = builder.output(own, builder.zero_point(own))
+            source = builder.input(tensor, builder.zero_point(tensor))
+            for part, piece in _pieces(builder, source, boxes):
+                builder.copy(piece, crop(target, part.offset, part.shape), scale)
+    builder.output(own)
+
+
+def lower_pack(builder: Builder, op: Op) -> None:
+    """PACK: a concatenation along a new dimension; copies raw values as the reference kernel does."""
+    options = op.attributes
+    if not isinstance(options, PackOptions):
+        raise builder.error(op, "must have PackOptions")
+    output = builder.tensor(op.outputs[0])
+    axis = options.axis % len(output.shape)
+    shape = tuple(1 if i == axis else extent for i, extent in enumerate(output.shape))
+    parts = concatenation_boxes(output.shape, axis, [shape] * len(op.inputs))
+    for tensor, boxes in zip(op.inputs, parts, strict=True):
+        _copy_boxes(builder, builder.input(tensor), builder.output(op.outputs[0]), boxes)
+
+
+def _pieces(builder: Builder, source: View, boxes: Sequence[Box]) -> list[tuple[Box, View]]:
+    """Pair boxes of equal shape with the parts of a source that fill them in row order."""
+    height, width, depth = boxes[0].shape
+    folded = builder.reshaped(source, (height * len(boxes), width, depth))
+    return [(part, crop(folded, (i * height, 0, 0), part.shape)) for i, part in enumerate(boxes)]
+
+
+def _copy_boxes(builder: Builder, source: View, target: View, boxes: Sequence[Box]) -> None:
+    for part, piece in _pieces(builder, source, boxes):
+        builder.copy(piece, crop(target, part.offset, part.shape))
+
+
+def lower_reshape(builder: Builder, op: Op) -> None:
+    """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements in the same order."""
+    nest = builder.plan.nest.get(op.inputs[0])
+    if nest is not None and nest.parent == op.outputs[0]:
+        builder.output(op.outputs[0])
+        return
+    shape = builder.tensor(op.outputs[0]).shape
+    folded = box((0,) * len(shape), shape, shape)[0].shape
+    builder.alias(op.outputs[0], builder.reshaped(builder.input(op.inputs[0]), folded))
+
+
+def lower_pad(builder: Builder, op: Op) -> None:
+    """PAD: the input in the middle of the output, the output's zero point around it."""
+    amounts = pad_amounts(builder.graph, op)
+    own = op.outputs[0]
+    outer = math.prod(builder.tensor(own).shape[:-3])
+    if any(a for pair in amounts[:-3] for a in pair):
+        raise builder.error(op, f"padding must be 0 in front of height, width and depth, got {amounts}")
+    before = ((0, 0, 0) + tuple(b for b, _ in amounts))[-3:]
+    source, target = builder.input(op.inputs[0]), builder.output(own)
+    ih, oh = source.shape[0] // outer, target.shape[0] // outer
+    for image in range(outer):
+        x = crop(source, (image * ih, 0, 0), (ih, *source.shape[1:]))
+        y = crop(target, (image * oh, 0, 0), (oh, *target.shape[1:]))
+        pad_map(builder, x, y, (before[0], before[1], before[2]), builder.zero_point(own))
+
+
+def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:
+    """Write `source` into `target` at offset `before` and `value` around it."""
+    source, target = replace(source, zero_point=0), replace(target, zero_point=0)
+    builder.copy(source, crop(target, before, source.shape))
+    low = [0, 0, 0]
+    high = list(target.shape)
+    for axis in range(3):
+        start, end = before[axis], before[axis] + source.shape[axis]
+        for first, last in ((low[axis], start), (end, high[axis])):
+            if last > first:
+                offset = [last_low if i != axis else first for i, last_low in enumerate(low)]
+                shape = [h - o if i != axis else last - first for i, (h, o) in enumerate(zip(high, low, strict=True))]
+                _fill(builder, source, crop(target, _shape(offset), _shape(shape)), value)
+        low[axis], high[axis] = start, end
+
+
+def _shape(values: Sequence[int]) -> Shape:
+    height, width, depth = values
+    return height, width, depth
+
+
+def _fill(builder: Builder, source: View, target: View, value: int) -> None:
+    """Set a box to a value: copies of anything readable, clamped to that value, so that no constant is needed."""
+    tile = tuple(min(a, b) for a, b in zip(source.shape, target.shape, strict=True))
+    for y in range(0, target.shape[0], tile[0]):
+        for x in range(0, target.shape[1], tile[1]):
+            for c in range(0, target.shape[2], tile[2]):
+                rest = (target.shape[0] - y, target.shape[1] - x, target.shape[2] - c)
+                shape = _shape([min(a, b) for a, b in zip(tile, rest, strict=True)])
+                builder.copy(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), minimum=value, maximum=value)
+
+
+def _constant(builder: Builder, op: Op, position: int) -> list[int]:
+    data = builder.tensor(op.inputs[position]).data
+    if data is None:
+        raise builder.error(op, f"input {position} must be constant")
+    return [int(v) for v in np.asarray(data).reshape(-1)]
+
+
+def _take(builder: Builder, source: int, target: int, offset: Sequence[int], shape: Sequence[int]) -> None:
+    """Let tensor `target` be the box of tensor `source`; copies where the box lies in several pieces."""
+    boxes = box(offset, shape, builder.tensor(source).shape)
+    whole = builder.input(source)
+    final = builder.tensor(target).shape
+    folded = box((0,) * len(final), final, final)[0].shape
+    if len(boxes) == 1:
+        builder.alias(target, builder.reshaped(crop(whole, boxes[0].offset, boxes[0].shape), folded))
+        return
+    height, width, depth = boxes[0].shape
+    packed = builder.temporary("slice", (height * len(boxes), width, depth), whole.element)
+    for i, part in enumerate(boxes):
+        builder.copy(crop(whole, part.offset, part.shape), crop(packed, (i * height, 0, 0), part.shape))
+    builder.alias(target, builder.reshaped(packed, folded))
+
+
+def _split(builder: Builder, op: Op, source: int, axis: int, sizes: Sequence[int]) -> None:
+    whole = builder.tensor(source).shape
+    axis %= len(whole)
+    position = 0
+    for target, size in zip(op.outputs, sizes, strict=True):
+        offset = [position if i == axis else 0 for i in range(len(whole))]
+        _take(builder, source, target, offset, [size if i == axis else e for i, e in enumerate(whole)])
+        position += size
+
+
+def lower_split(builder: Builder, op: Op) -> None:
+    """SPLIT: inputs are the axis and the tensor."""
+    axis = _constant(builder, op, 0)[0]
+    _split(builder, op, op.inputs[1], axis, [builder.tensor(t).shape[axis] for t in op.outputs])
+
+
+def lower_split_v(builder: Builder, op: Op) -> None:
+    """SPLIT_V: inputs are the tensor, the sizes and the axis."""
+    axis = _constant(builder, op, 2)[0]
+    _split(builder, op, op.inputs[0], axis, [builder.tensor(t).shape[axis] for t in op.outputs])
+
+
+def lower_unpack(builder: Builder, op: Op) -> None:
+    """UNPACK: slices of extent 1 that lose their dimension."""
+    options = op.attributes
+    if not isinstance(options, UnpackOptions):
+        raise builder.error(op, "must have UnpackOptions")
+    _split(builder, op, op.inputs[0], options.axis, [1] * len(op.outputs))
+
+
+def lower_slice(builder: Builder, op: Op) -> None:
+    """SLICE: inputs are the tensor, where the box begins and its sizes (-1: to the end)."""
+    begin, size = _constant(builder, op, 1), _constant(builder, op, 2)
+    whole = builder.tensor(op.inputs[0]).shape
+    shape = [e - b if s == -1 else s for e, b, s in zip(whole, begin, size, strict=True)]
+    _take(builder, op.inputs[0], op.outputs[0], begin, shape)
+
+
+def lower_strided_slice(builder: Builder, op: Op) -> None:
+    """STRIDED_SLICE with strides of 1 and neither ellipsis nor new axes: inputs are tensor, begin, end and strides."""
+    options = op.attributes
+    if not isinstance(options, StridedSliceOptions) or options.ellipsis_mask or options.new_axis_mask:
+        raise builder.error(op, "ellipsis_mask and new_axis_mask must be 0")
+    begin, end, strides = (_constant(builder, op, i) for i in (1, 2, 3))
+    if any(stride != 1 for stride in strides):
+        raise builder.error(op, f"strides must be 1, got {strides}")
+    whole = builder.tensor(op.inputs[0]).shape
+    offset, shape = [0] * len(whole), list(whole)
+    for i, (first, last) in enumerate(zip(begin, end, strict=True)):
+        first, last = (min(max(v + whole[i] if v < 0 else v, 0), whole[i]) for v in (first, last))
+        offset[i] = 0 if options.begin_mask >> i & 1 else first
+        last = whole[i] if options.end_mask >> i & 1 else last
+        shape[i] = 1 if options.shrink_axis_mask >> i & 1 else last - offset[i]
+    _take(builder, op.inputs[0], op.outputs[0], offset, shape)

@@ -1,0 +1,31 @@
+"""The walk over one partition: operators in, program out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu.compiler.ir import Program
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.plan import make_plan
+from npu.compiler.lower.table import LOWERED
+from npu.errors import CompileError
+from npu.graph.graph import Graph
+from npu.hardware.variant import Variant
+
+
+def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Program:
+    """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
+
+    Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding).
+    Raises CompileError for an operator that cannot be lowered.
+    """
+    for index in ops:
+        if graph.ops[index].kind not in LOWERED:
+            raise CompileError(f"operator {index} ({graph.ops[index].name}): must be one that the NPU can run, see LOWERED")
+    plan = make_plan(graph, ops)
+    builder = Builder(graph, plan, variant)
+    for index in ops:
+        if index not in plan.carrier:
+            builder.index = index
+            LOWERED[graph.ops[index].kind](builder, graph.ops[index])
+    return builder.program(ops)

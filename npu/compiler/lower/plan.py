@@ -1,0 +1,165 @@
+"""What is decided about a partition before any step is made: fusions and the tensors that live inside others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu.compiler.ir import Shape
+from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
+from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
+from npu.graph.graph import Graph, Op, Tensor
+
+_CLAMPING = frozenset({"ADD", "SUB", "MUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D"})
+"""Kinds whose last step clamps its result and has no look-up table: an activation can ride on it."""
+_RECTIFIERS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
+_TABLES = frozenset({"LOGISTIC", "TANH"})
+_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+_RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
+_VIEWS = _RESHAPES | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Where a tensor lives: inside tensor `parent`, at `offset` of its folded shape, or all of it if `offset` is None."""
+
+    parent: int
+    offset: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`carrier`: operator without steps -> operator that does its work. `activation`: operator -> activation it carries.
+
+    `pad`: convolution -> PAD that it carries. `nest`: tensors that live inside another. `inputs`, `outputs`: the partition's
+    boundary tensors, inputs by first use and outputs by production.
+    """
+
+    carrier: Mapping[int, int]
+    activation: Mapping[int, int]
+    pad: Mapping[int, int]
+    nest: Mapping[int, Nest]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class _Uses:
+    """Who makes and who reads each tensor."""
+
+    def __init__(self, graph: Graph, ops: Sequence[int]) -> None:
+        self.graph = graph
+        self.ops = tuple(ops)
+        inside = frozenset(ops)
+        self.producer = {t: i for i in ops for t in graph.ops[i].outputs}
+        self.readers: dict[int, list[int]] = {}
+        for index, op in enumerate(graph.ops):
+            for tensor in op.inputs:
+                self.readers.setdefault(tensor, []).append(index)
+        outside = set(graph.outputs) | {t for i, op in enumerate(graph.ops) if i not in inside for t in op.inputs}
+        self.outputs = tuple(t for t in self.producer if t in outside)
+        self.inside = inside
+
+    def sole_reader(self, tensor: int) -> int | None:
+        """The only operator that reads a tensor, if it is in the partition and nothing else sees the tensor."""
+        readers = self.readers.get(tensor, [])
+        return readers[0] if len(readers) == 1 and readers[0] in self.inside and tensor not in self.outputs else None
+
+    def inputs(self) -> tuple[int, ...]:
+        """Computed tensors that come from outside, by first use."""
+        used = (t for i in self.ops for t in self.graph.ops[i].inputs)
+        return tuple(
+            dict.fromkeys(t for t in used if t >= 0 and t not in self.producer and not self.graph.tensors[t].is_constant)
+        )
+
+
+def same_quantisation(a: Tensor, b: Tensor) -> bool:
+    """Whether equal integers mean equal reals in both tensors."""
+    x, y = a.quantization, b.quantization
+    if x is None or y is None:
+        return x is y
+    return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
+
+
+def make_plan(graph: Graph, ops: Sequence[int]) -> Plan:
+    """Decide the fusions and nestings of the partition `ops`."""
+    uses = _Uses(graph, ops)
+    activation = _fuse_activations(uses)
+    pad = _fuse_pads(uses)
+    carrier = {act: producer for producer, act in activation.items()} | {p: conv for conv, p in pad.items()}
+    nest = _nest_tensors(uses, carrier)
+    return Plan(carrier, activation, pad, nest, uses.inputs(), uses.outputs)
+
+
+def _fuse_activations(uses: _Uses) -> dict[int, int]:
+    fused: dict[int, int] = {}
+    for index in uses.ops:
+        op = uses.graph.ops[index]
+        if op.kind not in _CLAMPING or getattr(op.attributes, "fused_activation_function", None) is FusedActivation.TANH:
+            continue
+        reader = uses.sole_reader(op.outputs[0])
+        if reader is None:
+            continue
+        act = uses.graph.ops[reader]
+        between, after = uses.graph.tensors[op.outputs[0]], uses.graph.tensors[act.outputs[0]]
+        if act.kind in _TABLES or (act.kind in _RECTIFIERS and same_quantisation(between, after)):
+            fused[index] = reader
+    return fused
+
+
+def _fuse_pads(uses: _Uses) -> dict[int, int]:
+    fused: dict[int, int] = {}
+    for index in uses.ops:
+        op = uses.graph.ops[index]
+        if op.kind in _CONVOLUTIONS:
+            pad = uses.producer.get(op.inputs[0])
+            if pad is not None and uses.sole_reader(op.inputs[0]) == index and _pad_fits(uses.graph, pad, op):
+                fused[index] = pad
+    return fused
+
+
+def _pad_fits(graph: Graph, pad: int, op: Op) -> bool:
+    """Whether the padding unit can do a PAD: only height and width, at most half of the kernel, VALID convolution."""
+    options = op.attributes
+    if graph.ops[pad].kind != "PAD" or not isinstance(options, Conv2DOptions | DepthwiseConv2DOptions):
+        return False
+    if options.padding is not Padding.VALID:
+        return False
+    amounts = pad_amounts(graph, graph.ops[pad])
+    _, height, width, _ = graph.tensors[op.inputs[1]].shape
+    if len(amounts) < 3 or any(a for pair in (*amounts[:-3], amounts[-1]) for a in pair):
+        return False
+    extents = ((height - 1) * options.dilation_h_factor + 1, (width - 1) * options.dilation_w_factor + 1)
+    return all(max(pair) <= min(k // 2, 127) for pair, k in zip(amounts[-3:-1], extents, strict=True))
+
+
+def _nest_tensors(uses: _Uses, carrier: Mapping[int, int]) -> dict[int, Nest]:
+    """Let the inputs of joins live in the join's output, and a tensor that is only reshaped to an output in that output."""
+    nest: dict[int, Nest] = {}
+    for index in reversed(uses.ops):
+        op = uses.graph.ops[index]
+        if op.kind == "CONCATENATION" and isinstance(op.attributes, ConcatenationOptions):
+            _nest_join(uses, op, nest)
+        elif op.kind in _RESHAPES and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
+            nest[op.inputs[0]] = Nest(op.outputs[0], None)
+    return nest
+
+
+def _nest_join(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
+    tensors = uses.graph.tensors
+    output = tensors[op.outputs[0]]
+    axis = op.attributes.axis % len(output.shape)  # type: ignore[union-attr]
+    shapes = [tensors[t].shape for t in op.inputs]
+    for tensor, boxes in zip(op.inputs, concatenation_boxes(output.shape, axis, shapes), strict=True):
+        fits = len(boxes) == 1 and fold_shape(tensors[tensor].shape) == boxes[0].shape
+        if fits and same_quantisation(tensors[tensor], output) and _can_move(uses, tensor, nest):
+            nest[tensor] = Nest(op.outputs[0], boxes[0].offset)
+
+
+def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
+    """Whether a tensor has a storage of its own that may be put elsewhere."""
+    producer = uses.producer.get(tensor)
+    if producer is None or tensor in uses.outputs or tensor in nest:
+        return False
+    return uses.graph.ops[producer].kind not in _VIEWS | {"PACK"}

@@ -1,0 +1,94 @@
+"""AVERAGE_POOL_2D and MAX_POOL_2D: both work on raw values, without zero points, as the reference kernels do."""
+
+from __future__ import annotations
+
+from npu.compiler.ir import PoolingStep, Shape, View
+from npu.compiler.lower.builder import IDENTITY, Builder, Finish
+from npu.compiler.lower.convolution import legal_padding, window_padding
+from npu.compiler.lower.geometry import crop
+from npu.graph.attributes import Pool2DOptions
+from npu.graph.graph import Op
+from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale
+
+
+def mean_scale(count: int) -> Scale:
+    """The factor 1 / count: floor((2**(31 + k) + 2**k) / count) and shift 31 + k, k = bits of count - 1.
+
+    The excess makes an exact tie round away from zero, as the reference kernel's integer division does.
+    """
+    extra = (count - 1).bit_length()
+    return Scale(((1 << (31 + extra)) + (1 << extra)) // count, 31 + extra)
+
+
+def lower_average_pool(builder: Builder, op: Op) -> None:
+    """AVERAGE_POOL_2D: divides by the number of positions that are not padding."""
+    _lower(builder, op, PoolingMode.AVERAGE)
+
+
+def lower_max_pool(builder: Builder, op: Op) -> None:
+    """MAX_POOL_2D: padding never wins."""
+    _lower(builder, op, PoolingMode.MAX)
+
+
+def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
+    options = op.attributes
+    if not isinstance(options, Pool2DOptions):
+        raise builder.error(op, "must have Pool2DOptions")
+    kernel = Kernel(options.filter_height, options.filter_width, options.stride_h, options.stride_w)
+    finish = builder.finish(op)
+    ifm, ofm = builder.input(op.inputs[0]), builder.output(finish.tensor)
+    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
+    rows = ifm.shape[0] // batch
+    for image in range(batch):
+        x = crop(ifm, (image * rows, 0, 0), (rows, *ifm.shape[1:]))
+        y = crop(ofm, (image * oh, 0, 0), (oh, *ofm.shape[1:]))
+        padding = window_padding(x, (oh, ow), kernel, options.padding)
+        if mode is PoolingMode.MAX:
+            x, padding = legal_padding(builder, x, padding, -128)
+        emit_pool(builder, x, y, mode, kernel, padding, finish)
+
+
+def emit_pool(
+    builder: Builder, ifm: View, ofm: View, mode: PoolingMode, kernel: Kernel, padding: Padding, finish: Finish
+) -> None:
+    """One pooling step; an average over padding divides by its own count."""
+    scale: Scale | None = IDENTITY
+    if mode is PoolingMode.AVERAGE:
+        scale = mean_scale(kernel.height * kernel.width) if padding == Padding() else None
+    builder.emit(
+        PoolingStep(
+            source=builder.index,
+            ifm=ifm,
+            ofm=ofm,
+            minimum=finish.minimum,
+            maximum=finish.maximum,
+            lut=finish.lut,
+            scale=scale,
+            rounding=Rounding.NATURAL,
+            kernel=kernel,
+            padding=padding,
+            mode=mode,
+        )
+    )
+
+
+def broadcast(builder: Builder, source: View, shape: Shape) -> View:
+    """A map of `shape` with the source repeated along its axes of extent 1; doubles what is there with every copy."""
+    target = builder.temporary("broadcast", shape, source.element)
+    builder.copy(source, crop(target, (0, 0, 0), source.shape))
+    repeat(builder, target, source.shape)
+    return View.whole(target.storage, source.zero_point)
+
+
+def repeat(builder: Builder, target: View, filled: Shape) -> None:
+    """Repeat the box of shape `filled` at the target's origin until the target is full."""
+    done = list(filled)
+    for axis in (2, 1, 0):
+        while done[axis] < target.shape[axis]:
+            shape = list(done)
+            shape[axis] = min(done[axis], target.shape[axis] - done[axis])
+            offset = [0, 0, 0]
+            offset[axis] = done[axis]
+            extent = (shape[0], shape[1], shape[2])
+            builder.copy(crop(target, (0, 0, 0), extent), crop(target, (offset[0], offset[1], offset[2]), extent))
+            done[axis] += shape[axis]

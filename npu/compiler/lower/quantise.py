@@ -1,0 +1,52 @@
+"""TFLite's quantisation formulas: real factors to register scales, activations to clamps. Float32 where TFLite uses float32."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from npu.graph.attributes import FusedActivation
+from npu.isa.operations import Scale
+from npu.numerics.scaling import quantise_multiplier
+
+_FUSED_BOUNDS: dict[FusedActivation, tuple[float, float]] = {
+    FusedActivation.RELU: (0.0, math.inf),
+    FusedActivation.RELU6: (0.0, 6.0),
+    FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+_RECTIFIER_BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+
+
+def register_scale(real: float) -> Scale:
+    """The 31-bit scale and shift of a real factor; a factor too small for 63 bits of shift is 0.
+
+    Source: the multiplier m / 2**31 * 2**e of TFLite's QuantizeMultiplier is `m >> (31 - e)`.
+    """
+    multiplier, exponent = quantise_multiplier(real)
+    if multiplier == 0 or not 0 <= 31 - exponent <= 63:
+        return Scale(0, 16)
+    return Scale(multiplier, 31 - exponent)
+
+
+def round_half_away(value: float) -> int:
+    """C's round(): nearest, ties away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
+def _clamp_bounds(bounds: tuple[float, float], scale: np.float32, zero_point: int) -> tuple[int, int]:
+    low, high = bounds
+    minimum = max(-128, zero_point + round_half_away(float(np.float32(low) / scale)))
+    maximum = 127 if math.isinf(high) else min(127, zero_point + round_half_away(float(np.float32(high) / scale)))
+    return minimum, maximum
+
+
+def activation_range(function: FusedActivation, scale: np.float32, zero_point: int) -> tuple[int, int]:
+    """Clamp of a fused activation on int8; TFLite's CalculateActivationRangeQuantized."""
+    bounds = _FUSED_BOUNDS.get(function)
+    return _clamp_bounds(bounds, scale, zero_point) if bounds else (-128, 127)
+
+
+def rectifier_bounds(kind: str, scale: np.float32, zero_point: int) -> tuple[int, int]:
+    """Clamp of a RELU operator on int8 in its output's quantisation; TFLite's QuantizedReluX."""
+    return _clamp_bounds(_RECTIFIER_BOUNDS[kind], scale, zero_point)

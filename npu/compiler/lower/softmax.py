@@ -1,0 +1,231 @@
+"""SOFTMAX over int8: about thirty steps that repeat the reference kernel's fixed-point arithmetic exactly.
+
+Per row: subtract the maximum, look up exp() in units of 2**-31, add up the exps (>> 12), normalise the sum with CLZ and a
+shift, take its reciprocal by three Newton steps, multiply and shift back. Source: TFLite's reference softmax on gemmlowp
+fixed point; Qn below is a 32-bit number with n integer bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
+from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.geometry import crop
+from npu.graph.attributes import SoftmaxOptions
+from npu.graph.graph import Op
+from npu.isa.operations import INT8, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
+from npu.numerics.scaling import quantise_multiplier
+
+_DIFFERENCE_BITS = 5
+"""Integer bits of the scaled difference to the maximum."""
+_SUM_BITS = 12
+"""Integer bits of the sum of exps."""
+_ONE_Q0 = (1 << 31) - 1
+_ONE_Q2 = 1 << 29
+_48_OVER_17_Q2 = 1515870810
+_MINUS_32_OVER_17_Q2 = -1010580540
+_NEWTON_STEPS = 3
+_HIGH_HALF = Scale(1, 31)
+_EXP_FACTORS = ((24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630308), (28, 39332535), (29, 720401), (30, 242))
+"""(bit of a Q5 number, exp(-2**(bit - 26)) in Q0): gemmlowp's barrel shifter."""
+_MAX_ROWS = 1 << 16
+
+
+def lower_softmax(builder: Builder, op: Op) -> None:
+    """SOFTMAX over the last dimension."""
+    options = op.attributes
+    if not isinstance(options, SoftmaxOptions):
+        raise builder.error(op, "must have SoftmaxOptions")
+    table = exp_table(float(np.float32(options.beta)), float(builder.scale(op.inputs[0])))
+    ifm, ofm = builder.input(op.inputs[0]), builder.output(op.outputs[0])
+    height, width, depth = ifm.shape
+    rows = max(1, _MAX_ROWS // width)
+    for start in range(0, height, rows):
+        shape = (min(rows, height - start), width, depth)
+        x, y = crop(ifm, (start, 0, 0), shape), crop(ofm, (start, 0, 0), shape)
+        _Softmax(builder, (shape[0], width, 1)).lower(x, replace(y, zero_point=-128), table)
+
+
+def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
+    """a * b of two fixed-point numbers: rounded high half."""
+    return np.asarray((a * b + (1 << 30)) >> 31, np.int64)
+
+
+def _exp_quarter(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """exp(a) for a Q0 number in [-1/4, 0): Taylor polynomial around -1/8."""
+    x = a + (1 << 28)
+    x2 = _double_high(x, x)
+    x3 = _double_high(x2, x)
+    x4 = _double_high(x2, x2)
+    quarter = _divide(x4, 2)
+    cubic = _double_high(quarter + x3, 715827883)
+    half = _divide(cubic + x2, 1)
+    return 1895147668 + _double_high(x + half, 1895147668)
+
+
+def _divide(x: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
+    """x / 2**bits to nearest, ties away from zero."""
+    mask = (1 << bits) - 1
+    return (x >> bits) + ((x & mask) > (mask >> 1) + (x < 0))
+
+
+def exp_of_negative(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """exp(a) in Q0 for Q5 numbers a <= 0; gemmlowp's exp_on_negative_values."""
+    quarter = 1 << (31 - _DIFFERENCE_BITS - 2)
+    modulo = (a & (quarter - 1)) - quarter
+    result = _exp_quarter(modulo << _DIFFERENCE_BITS)
+    remainder = modulo - a
+    for bit, factor in _EXP_FACTORS:
+        result = np.where(remainder & (1 << bit), _double_high(result, factor), result)
+    return np.where(a == 0, _ONE_Q0, result)
+
+
+@lru_cache(maxsize=64)
+def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
+    """1 KiB: exp(beta * scale * d) in Q0 as int32 for d = -255..0; TFLite's PreprocessSoftmaxScaling and CalculateInputRadius."""
+    real = min(beta * scale * (1 << (31 - _DIFFERENCE_BITS)), float((1 << 31) - 1))
+    multiplier, exponent = quantise_multiplier(real)
+    radius = ((1 << _DIFFERENCE_BITS) - 1) * (1 << (31 - _DIFFERENCE_BITS)) / (1 << exponent if exponent >= 0 else 1)
+    difference = np.arange(-255, 1, dtype=np.int64)
+    scaled = _double_high(difference << max(exponent, 0), multiplier)
+    table = np.where(difference >= -np.floor(radius), exp_of_negative(scaled), 0)
+    return table.astype("<i4").view(np.uint8)
+
+
+@dataclass(frozen=True)
+class _Softmax:
+    """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
+
+    builder: Builder
+    rows: Shape
+
+    def lower(self, ifm: View, ofm: View, table: npt.NDArray[np.uint8]) -> None:
+        exps = self._exps(ifm, self._maximum(ifm), table)
+        total = self._sum(exps)
+        zeros = self._unary("zeros", ElementwiseMode.CLZ, total)
+        reciprocal = self._reciprocal(self._binary("normalised", ElementwiseMode.SHL, total, zeros))
+        shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - 8, is_reversed=True)
+        product = self._binary("product", ElementwiseMode.MUL, exps, reciprocal, scale=_HIGH_HALF)
+        self._emit(ElementwiseMode.SHR, product, ofm, shift, minimum=-128, maximum=127)
+
+    def _maximum(self, ifm: View) -> View:
+        """The largest value of every row: rows side by side, one channel, a window over the whole width."""
+        height, width, depth = ifm.shape
+        flat = self.builder.reshaped(ifm, (height * width, depth, 1))
+        target = self.builder.temporary("maximum", (height * width, 1, 1), INT8)
+        self.builder.emit(
+            PoolingStep(
+                source=self.builder.index,
+                ifm=flat,
+                ofm=target,
+                minimum=-128,
+                maximum=127,
+                mode=PoolingMode.MAX,
+                scale=IDENTITY,
+                rounding=Rounding.NATURAL,
+                kernel=Kernel(1, depth),
+            )
+        )
+        return self.builder.reshaped(target, self.rows)
+
+    def _exps(self, ifm: View, maximum: View, table: npt.NDArray[np.uint8]) -> View:
+        """exp(value - maximum): the difference plus 127 is an int8 table index."""
+        target = replace(self.builder.temporary("exps", ifm.shape, INT32), zero_point=127)
+        self.builder.emit(
+            ElementwiseStep(
+                source=self.builder.index,
+                ifm=ifm,
+                ifm2=maximum,
+                ofm=target,
+                minimum=-128,
+                maximum=127,
+                mode=ElementwiseMode.SUB,
+                scale=IDENTITY,
+                rounding=Rounding.NATURAL,
+                opa_scale=Scale(1, 0),
+                opb_scale=1,
+                lut=table,
+                clip_range=ClipRange.FORCE_INT8,
+            )
+        )
+        return replace(target, zero_point=0)
+
+    def _sum(self, exps: View) -> View:
+        """Sum of the exps in Q12."""
+        scaled = self._binary("exps Q12", ElementwiseMode.SHR, exps, _SUM_BITS)
+        total = self.builder.temporary("sum", self.rows, INT32)
+        self.builder.emit(
+            PoolingStep(
+                source=self.builder.index,
+                ifm=scaled,
+                ofm=total,
+                minimum=-(1 << 15),
+                maximum=(1 << 15) - 1,
+                mode=PoolingMode.REDUCE_SUM,
+                scale=IDENTITY,
+                rounding=Rounding.NATURAL,
+            )
+        )
+        return total
+
+    def _reciprocal(self, normalised: View) -> View:
+        """1 / (1 + a) in Q0 for normalised = 2**31 * (1 + a) as an unsigned number; gemmlowp's Newton-Raphson division."""
+        fraction = self._binary("fraction", ElementwiseMode.SUB, normalised, -(1 << 31))
+        half = self._binary("half denominator", ElementwiseMode.ADD, fraction, _ONE_Q0, scale=Scale(1, 1))
+        guess = self._binary("slope", ElementwiseMode.MUL, half, _MINUS_32_OVER_17_Q2, scale=_HIGH_HALF)
+        x = self._binary("guess", ElementwiseMode.ADD, guess, _48_OVER_17_Q2)
+        for _ in range(_NEWTON_STEPS):
+            product = self._binary("denominator x", ElementwiseMode.MUL, half, x, scale=_HIGH_HALF)
+            error = self._binary("error", ElementwiseMode.SUB, product, _ONE_Q2, is_reversed=True)
+            step = self._binary("step Q4", ElementwiseMode.MUL, x, error, scale=_HIGH_HALF)
+            step = self._binary("step Q2", ElementwiseMode.SHL, step, 2)
+            x = self._binary("estimate", ElementwiseMode.ADD, x, step)
+        return self._binary("reciprocal", ElementwiseMode.SHL, x, 1)
+
+    def _unary(self, name: str, mode: ElementwiseMode, ifm: View) -> View:
+        target = self.builder.temporary(name, ifm.shape, INT32)
+        self._emit(mode, ifm, target, None)
+        return target
+
+    def _binary(
+        self, name: str, mode: ElementwiseMode, ifm: View, ifm2: View | int, scale: Scale = IDENTITY, *, is_reversed: bool = False
+    ) -> View:
+        target = self.builder.temporary(name, ifm.shape, INT32)
+        self._emit(mode, ifm, target, ifm2, scale, is_reversed=is_reversed)
+        return target
+
+    def _emit(
+        self,
+        mode: ElementwiseMode,
+        ifm: View,
+        ofm: View,
+        ifm2: View | int | None,
+        scale: Scale = IDENTITY,
+        *,
+        minimum: int = -(1 << 15),
+        maximum: int = (1 << 15) - 1,
+        is_reversed: bool = False,
+    ) -> None:
+        """A 32-bit step: only the shift of `scale` counts. Operands of more than 16 bits are constants of one element."""
+        if isinstance(ifm2, int):
+            values = np.full((1, 1, 1), ifm2, np.int32)
+            ifm2 = View.whole(self.builder.constant(f"constant {ifm2}", values, INT32))
+        self.builder.emit(
+            ElementwiseStep(
+                source=self.builder.index,
+                ifm=ifm,
+                ifm2=ifm2,
+                ofm=ofm,
+                minimum=minimum,
+                maximum=maximum,
+                mode=mode,
+                scale=scale,
+                rounding=Rounding.NATURAL,
+                is_reversed=is_reversed,
+            )
+        )
