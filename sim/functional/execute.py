@@ -1,0 +1,367 @@
+"""What each operation does to memory, bit for bit: the general path, for every operand width, layout and mode.
+
+`execute` checks every read and write of an operation before any kernel runs. Waits, interrupts and stop change no memory. Cycle counts
+are the business of `sim.timing`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import SimulationError
+from npu.isa.operations import (
+    ActivationFunction,
+    ClipRange,
+    Convolution,
+    DepthwiseConvolution,
+    Dma,
+    DmaSide,
+    DmaStride,
+    Elementwise,
+    ElementwiseMode,
+    FeatureMap,
+    KernelOperation,
+    Operation,
+    Pooling,
+    PoolingMode,
+    Upscale,
+    WindowOperation,
+)
+from sim.functional import weights as constants
+from sim.functional.kernels import compute, feature_map, output
+from sim.memory import Memory, brick_stride, pixel_stride
+
+Cube = npt.NDArray[np.int64]
+_CLIP_LIMITS = {
+    ClipRange.FORCE_UINT8: (0, 255),
+    ClipRange.FORCE_INT8: (-128, 127),
+    ClipRange.FORCE_INT16: (-32768, 32767),
+}
+
+
+def execute(operation: Operation, memory: Memory) -> None:
+    """Execute one operation on `memory`. Raises SimulationError, before anything is written, if it leaves its regions."""
+    check(operation, memory)
+    execute_checked(operation, memory)
+
+
+def check(operation: Operation, memory: Memory) -> None:
+    """Raise SimulationError unless `operation` is consistent and all its reads and writes lie in memory."""
+    if isinstance(operation, Dma):
+        _check_dma(operation, memory)
+    elif isinstance(operation, KernelOperation):
+        _check_kernel(operation, memory)
+
+
+def execute_checked(operation: Operation, memory: Memory) -> None:
+    """Execute an operation that `check` has accepted for a memory of this shape."""
+    if isinstance(operation, Convolution | DepthwiseConvolution):
+        execute_convolution(operation, constants.decode_constants(operation, memory), memory)
+    elif isinstance(operation, Pooling):
+        _finish(operation, _pool(operation, memory), memory)
+    elif isinstance(operation, Elementwise):
+        _finish(operation, _combine(operation, memory), memory)
+    elif isinstance(operation, Dma):
+        copy(operation, memory)
+
+
+def execute_convolution(
+    operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory
+) -> None:
+    """Execute a convolution whose constants are decoded already."""
+    ifm = _padded_input(operation, memory)
+    kernel = operation.kernel
+    geometry = np.array([kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x], np.int64)
+    out = _output_cube(operation)
+    convolve = compute.convolve_depthwise if isinstance(operation, DepthwiseConvolution) else compute.convolve
+    convolve(ifm, decoded.weights, decoded.biases, geometry, out)
+    scales, shifts = decoded.scales, decoded.shifts
+    if operation.scale is not None:
+        scales = np.full_like(scales, operation.scale.scale)
+        shifts = np.full_like(shifts, operation.scale.shift)
+    output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
+    _finish(operation, out, memory)
+
+
+def describe(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> npt.NDArray[np.int64]:
+    """The numbers by which the kernels know a feature map; `zero_point` is subtracted when it is read."""
+    base = int(memory.bases[fm.region])
+    return np.array(
+        [
+            *(base + address for address in fm.addresses),
+            fm.tile_width_0,
+            fm.tile_height_0,
+            fm.tile_height_1,
+            fm.stride_y,
+            pixel_stride(fm),
+            brick_stride(fm),
+            fm.element.bytes,
+            fm.element.is_signed,
+            fm.height,
+            fm.width,
+            fm.depth,
+            zero_point,
+        ],
+        np.int64,
+    )
+
+
+def read(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> Cube:
+    """A feature map as int64 (height, width, depth), `zero_point` subtracted; it must have been checked."""
+    out = np.empty((fm.height, fm.width, fm.depth), np.int64)
+    feature_map.gather(describe(fm, memory, zero_point), out)
+    return out
+
+
+def input_zero_point(fm: FeatureMap) -> int:
+    """The zero point that applies to an input: 32-bit maps have none."""
+    return 0 if fm.element.bits == 32 else fm.zero_point
+
+
+def is_self_dividing(operation: Pooling) -> bool:
+    """Whether an AVERAGE divides by its own count of valid positions instead of multiplying by the OFM scale.
+
+    Without a scale, or with padding and a scale of 0 or 1: both encodings occur in Vela's output.
+    """
+    if operation.mode is not PoolingMode.AVERAGE:
+        return False
+    padding = operation.padding
+    is_padded = any((padding.top, padding.left, padding.bottom, padding.right))
+    return operation.scale is None or (is_padded and operation.scale.scale <= 1)
+
+
+def output_limits(operation: KernelOperation) -> tuple[int, int]:
+    """Lowest and highest value after the clamps of the output stage."""
+    low, high = operation.activation.minimum, operation.activation.maximum
+    clip = _CLIP_LIMITS.get(operation.activation.clip_range)
+    if clip is not None:
+        low = min(max(clip[0], low), high)
+        high = max(min(clip[1], high), low)
+    return low, high
+
+
+def _check_kernel(operation: KernelOperation, memory: Memory) -> None:
+    memory.check_feature_map(operation.ifm)
+    memory.check_feature_map(operation.ofm, writes=True)
+    _check_stage(operation, memory)
+    if isinstance(operation, WindowOperation):
+        _check_window(operation)
+    if isinstance(operation, Convolution | DepthwiseConvolution):
+        if operation.ifm.element.bits == 32:
+            raise SimulationError("convolution: IFM must have 8 or 16 bits, got 32")
+        constants.check_constants(operation, memory)
+    elif isinstance(operation, Elementwise):
+        _check_elementwise(operation, memory)
+
+
+def _check_window(operation: WindowOperation) -> None:
+    kernel, padding, ifm, ofm = operation.kernel, operation.padding, operation.ifm, operation.ofm
+    factor = 1 if operation.upscale is Upscale.NONE else 2
+    for axis, needed, size in (
+        ("height", (ofm.height - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom, ifm.height),
+        ("width", (ofm.width - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right, ifm.width),
+    ):
+        if -(-needed // factor) != size:
+            raise SimulationError(f"IFM {axis}: must be {-(-needed // factor)} to fit OFM, kernel and padding, got {size}")
+    one_deep = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+    same_depth = isinstance(operation, DepthwiseConvolution | Pooling) and not one_deep
+    if one_deep and ofm.depth != 1:
+        raise SimulationError(f"REDUCE_SUM: OFM depth must be 1, got {ofm.depth}")
+    if same_depth and ofm.depth != ifm.depth:
+        raise SimulationError(f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}")
+
+
+def _check_elementwise(operation: Elementwise, memory: Memory) -> None:
+    ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
+    shape = (ofm.height, ofm.width, ofm.depth)
+    if (ifm.height, ifm.width, ifm.depth) != shape:
+        raise SimulationError(f"elementwise: IFM must have the OFM's extent {shape}, got {ifm.height, ifm.width, ifm.depth}")
+    if operation.mode.is_unary:
+        return
+    if (ifm2 is None) == (operation.scalar is None):
+        raise SimulationError("elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none")
+    if ifm2 is None:
+        return
+    memory.check_feature_map(ifm2)
+    extent = (ifm2.height, ifm2.width, ifm2.depth)
+    if any(size not in (1, full) for size, full in zip(extent, shape, strict=True)):
+        raise SimulationError(f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}")
+
+
+def _check_stage(operation: KernelOperation, memory: Memory) -> None:
+    activation = operation.activation
+    index = activation.function.lut_index
+    if index is None:
+        return
+    kind, size = lut_kind(operation)
+    if kind == 0:
+        raise SimulationError(f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range")
+    if 256 * index + size > memory.variant.shram.lut_bytes:
+        raise SimulationError(f"LUT {index}: {size} bytes must fit the table area of {memory.variant.shram.lut_bytes}")
+    low, high = output_limits(operation)
+    first, last = {1: (0, 255), 5: (-32768, 32767)}.get(kind if kind == 5 else kind & 1, (-128, 127))
+    if low < first or high > last:
+        raise SimulationError(f"LUT {index}: clamped values must lie in [{first}, {last}], got [{low}, {high}]")
+
+
+def lut_kind(operation: KernelOperation) -> tuple[int, int]:
+    """(kind of table for the kernels, bytes of the table); kind 0 if the operation cannot use one."""
+    element, clip = operation.ofm.element, operation.activation.clip_range
+    if element.bits == 8:
+        return (2 if element.is_signed else 1), 256
+    if clip in (ClipRange.FORCE_INT8, ClipRange.FORCE_UINT8):
+        unsigned = clip is ClipRange.FORCE_UINT8
+        return (4 - unsigned, 1024) if element.bits == 32 else (6 + unsigned, 512)
+    return (5, 2048) if element.bits == 16 else (0, 0)
+
+
+def stage_numbers(operation: KernelOperation, memory: Memory) -> npt.NDArray[np.int64]:
+    """The output stage as the kernel `finish` takes it."""
+    activation, ofm = operation.activation, operation.ofm
+    low, high = output_limits(operation)
+    index = activation.function.lut_index
+    kind = 0 if index is None else lut_kind(operation)[0]
+    table = int(memory.bases[-1]) + 256 * (index or 0)
+    function = int(activation.function) if index is None else 0
+    is_raw = ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
+    if is_raw and activation.function is not ActivationFunction.NONE:
+        raise SimulationError(f"activation: a 32-bit OFM without clip range must have none, got {activation.function.name}")
+    return np.array([function, ofm.zero_point, low, high, kind, table, is_raw], np.int64)
+
+
+def _output_cube(operation: KernelOperation) -> Cube:
+    return np.empty((operation.ofm.height, operation.ofm.width, operation.ofm.depth), np.int64)
+
+
+def _finish(operation: KernelOperation, values: Cube, memory: Memory) -> None:
+    output.finish(values, stage_numbers(operation, memory))
+    feature_map.scatter(describe(operation.ofm, memory), values)
+
+
+def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
+    values = read(operation.ifm, memory, input_zero_point(operation.ifm))
+    if operation.upscale is Upscale.NONE and operation.padding == type(operation.padding)():
+        return values
+    kernel, ofm = operation.kernel, operation.ofm
+    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
+    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
+    padded = np.zeros((height, width, operation.ifm.depth), np.int64)
+    feature_map.place(values, padded, operation.padding.top, operation.padding.left, int(operation.upscale))
+    return padded
+
+
+def _pool(operation: Pooling, memory: Memory) -> Cube:
+    ifm = _padded_input(operation, memory)
+    kernel, padding = operation.kernel, operation.padding
+    rows = ifm.shape[0] - padding.top - padding.bottom
+    columns = ifm.shape[1] - padding.left - padding.right
+    geometry = np.array(
+        [kernel.stride_y, kernel.stride_x, kernel.height, kernel.width, padding.top, padding.left, rows, columns], np.int64
+    )
+    out = np.empty((operation.ofm.height, operation.ofm.width, operation.ifm.depth), np.int64)
+    counts = np.zeros(out.shape[:2], np.int64)
+    if operation.mode is PoolingMode.MAX:
+        compute.pool_maximum(ifm, geometry, out, counts)
+        return out
+    compute.pool_sum(ifm, geometry, out, counts)
+    if operation.mode is PoolingMode.REDUCE_SUM:
+        total = _output_cube(operation)
+        compute.reduce_depth(out, total)
+        out = total
+    if is_self_dividing(operation):
+        output.divide_by_counts(out, counts, np.int64(operation.rounding))
+    elif operation.scale is not None:
+        depth = out.shape[2]
+        scales, shifts = np.full(depth, operation.scale.scale, np.int64), np.full(depth, operation.scale.shift, np.int64)
+        output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
+    return out
+
+
+def _combine(operation: Elementwise, memory: Memory) -> Cube:
+    first = read(operation.ifm, memory, input_zero_point(operation.ifm))
+    if operation.ifm2 is not None:
+        second = read(operation.ifm2, memory, input_zero_point(operation.ifm2))
+    else:
+        zero_point = 0 if operation.ifm.element.bits == 32 else operation.scalar_zero_point
+        second = np.full((1, 1, 1), (operation.scalar or 0) - zero_point, np.int64)
+    out = _output_cube(operation)
+    output.combine(first, second, out, elementwise_numbers(operation))
+    return out
+
+
+def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:
+    """An elementwise operation as the kernel `combine` takes it."""
+    bits = operation.ifm.element.bits
+    scale, shift = (1, 0) if operation.scale is None else (operation.scale.scale, operation.scale.shift)
+    scaling = int(operation.operand_scaling)
+    opa, opb = operation.opa_scale, operation.opb_scale
+    opa_scale, opa_shift = opa.scale, opa.shift
+    if bits == 32:  # a 32-bit input is never multiplied by a scale
+        scale, scaling, opa_scale, opb = 1, 0, 1, 1
+    elif scaling == 0:
+        opa_scale, opb = opa_scale & 0xFFFF, opb & 0xFFFF
+    return np.array(
+        [
+            operation.mode,
+            scale,
+            shift,
+            operation.rounding,
+            scaling,
+            opa_scale,
+            opa_shift,
+            opb,
+            20 if bits == 8 else 15,
+            operation.operand_rounding,
+            operation.is_reversed and operation.mode not in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ),
+        ],
+        np.int64,
+    )
+
+
+def _check_dma(operation: Dma, memory: Memory) -> None:
+    if min(operation.length_bytes, operation.rows, operation.planes) < 1:
+        raise SimulationError(
+            f"DMA: length, rows and planes must be positive, got {operation.length_bytes}, {operation.rows}, {operation.planes}"
+        )
+    for side, writes in ((operation.source, False), (operation.destination, True)):
+        low, high = dma_span(operation, side)
+        if side.region is None:
+            memory.shram_view(0, low, high - low)
+        else:
+            memory.check(side.region, low, high, writes=writes)
+
+
+def dma_span(operation: Dma, side: DmaSide) -> tuple[int, int]:
+    """First and one past the last byte that one side of a transfer touches."""
+    row_step, plane_step = _dma_steps(operation, side)
+    spans = ((operation.rows - 1) * row_step, (operation.planes - 1) * plane_step)
+    low = side.address + sum(min(0, span) for span in spans)
+    return low, side.address + sum(max(0, span) for span in spans) + operation.length_bytes
+
+
+def _dma_steps(operation: Dma, side: DmaSide) -> tuple[int, int]:
+    row_step = operation.length_bytes + (operation.row_skip_bytes if side.stride >= DmaStride.ROWS else 0)
+    plane_step = operation.rows * row_step + (operation.plane_skip_bytes if side.stride >= DmaStride.PLANES else 0)
+    return row_step, plane_step
+
+
+def copy(operation: Dma, memory: Memory) -> None:
+    """A transfer that `check` has accepted. SHRAM as destination writes the cores of its mask, as source core 0 is read."""
+    length = operation.length_bytes
+    source_row, source_plane = _dma_steps(operation, operation.source)
+    target_row, target_plane = _dma_steps(operation, operation.destination)
+    for plane in range(operation.planes):
+        for row in range(operation.rows):
+            source_at = operation.source.address + plane * source_plane + row * source_row
+            data = _dma_view(operation.source, source_at, length, memory)[0]
+            target_at = operation.destination.address + plane * target_plane + row * target_row
+            for target in _dma_view(operation.destination, target_at, length, memory):
+                target[:] = data
+
+
+def _dma_view(side: DmaSide, address: int, length: int, memory: Memory) -> list[npt.NDArray[np.uint8]]:
+    if side.region is not None:
+        return [memory.regions[side.region][address : address + length]]
+    cores = [core for core in range(memory.shram.shape[0]) if (side.core_mask >> core) & 1] or [0]
+    return [memory.shram_view(core, address, length) for core in cores]

@@ -1,0 +1,50 @@
+"""Loads and stores at machine addresses for compiled kernels; the callers have checked every range before."""
+
+from __future__ import annotations
+
+import numba as nb
+from llvmlite import ir
+from numba.extending import intrinsic
+
+
+def _loader(bits, result):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def load(typingctx, address):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            value = builder.load(pointer)
+            value.align = 1
+            if bits == 64:
+                return value
+            extend = builder.sext if result.startswith("i") else builder.zext
+            return extend(value, ir.IntType(64))
+
+        return nb.int64(nb.int64), codegen
+
+    return load
+
+
+def _storer(bits):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def store(typingctx, address, value):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            narrow = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
+            builder.store(narrow, pointer).align = 1
+            return context.get_dummy_value()
+
+        return nb.void(nb.int64, nb.int64), codegen
+
+    return store
+
+
+load_u8 = _loader(8, "u")
+load_i8 = _loader(8, "i")
+load_u16 = _loader(16, "u")
+load_i16 = _loader(16, "i")
+load_i32 = _loader(32, "i")
+load_i64 = _loader(64, "i")
+store_8 = _storer(8)
+store_16 = _storer(16)
+store_32 = _storer(32)
+store_64 = _storer(64)

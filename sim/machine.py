@@ -1,0 +1,116 @@
+"""Runs operations in order on a memory: plans them once, executes them often, and says which command failed.
+
+A plan holds what an operation needs beyond memory: decoded weights, offset tables, packed constants. Plans are kept per stream and
+memory shape; whatever they took from memory is compared again at every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import SimulationError, StreamError
+from npu.hardware.variant import Variant
+from npu.isa.decode import Decoded, decode
+from npu.isa.operations import FeatureMap, Operation
+from sim.functional.execute import read
+from sim.functional.plan import Plan, Tier, best_tier, make_plan, run_plans
+from sim.memory import Memory
+
+Stream = npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
+Hook = Callable[[int, Operation, Memory], None]
+"""Called after each operation with its index in the stream of operations, the operation and the memory."""
+_MAX_STREAMS = 32
+_INTEGER_TYPES = {(8, True): np.int8, (8, False): np.uint8, (16, True): np.int16, (16, False): np.uint16, (32, True): np.int32}
+
+
+class Machine:
+    """One NPU. `tier` selects the kernels; every tier gives the same bytes (see `sim.functional.plan.Tier`)."""
+
+    def __init__(self, variant: Variant, tier: Tier | None = None) -> None:
+        self.variant = variant
+        self.tier = best_tier() if tier is None else tier
+        self._plans: dict[tuple[object, ...], tuple[Plan, ...]] = {}
+        self._decoded: tuple[Decoded, ...] = ()
+        self._memory: Memory | None = None
+        self._position = 0
+
+    def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
+        """Execute a whole stream of command words, decoded operations or bare operations.
+
+        Raises StreamError if the words are not a stream, SimulationError (naming command and operation) if an operation leaves its
+        memory or its weights do not decode; in that case the operations before it have been executed.
+        """
+        plans = self._plan(stream, memory)
+        if hook is None:
+            run_plans(plans, memory)
+            return
+        for index, plan in enumerate(plans):
+            run_plans((plan,), memory)
+            hook(index, plan.operation, memory)
+
+    def load(self, stream: Stream, memory: Memory) -> None:
+        """Prepare to `step` through a stream."""
+        self._plan(stream, memory)
+        self._decoded = self._decode(stream)
+        self._memory = memory
+        self._position = 0
+
+    @property
+    def next_operation(self) -> Decoded | None:
+        """What `step` will execute, None at the end."""
+        return self._decoded[self._position] if self._position < len(self._decoded) else None
+
+    def step(self) -> Decoded:
+        """Execute one operation of the loaded stream and return it; SimulationError at the end of the stream."""
+        following = self.next_operation
+        if following is None or self._memory is None:
+            raise SimulationError("step: a loaded stream must have operations left, got its end")
+        run_plans(self._plan((following,), self._memory), self._memory)
+        self._position += 1
+        return following
+
+    def run_until(self, command_index: int) -> Decoded | None:
+        """Execute the loaded stream up to, not including, the first operation at or after a command; that operation."""
+        while (following := self.next_operation) is not None and following.command_index < command_index:
+            self.step()
+        return following
+
+    def feature_map(self, fm: FeatureMap, memory: Memory | None = None) -> npt.NDArray[np.integer]:
+        """The values of a feature map in memory: (height, width, depth) in its own integer type."""
+        source = self._memory if memory is None else memory
+        if source is None:
+            raise SimulationError("feature map: a stream must be loaded or a memory given, got neither")
+        source.check_feature_map(fm)
+        return read(fm, source).astype(_INTEGER_TYPES.get((fm.element.bits, fm.element.is_signed), np.int64))
+
+    def _decode(self, stream: Stream) -> tuple[Decoded, ...]:
+        if isinstance(stream, np.ndarray):
+            return decode(stream, self.variant)
+        return tuple(item if isinstance(item, Decoded) else Decoded(item, index, index) for index, item in enumerate(stream))
+
+    def _plan(self, stream: Stream, memory: Memory) -> tuple[Plan, ...]:
+        content: object = stream.tobytes() if isinstance(stream, np.ndarray) else tuple(stream)
+        key = (content, memory.shape)
+        plans = self._plans.get(key)
+        if plans is None:
+            if memory.variant != self.variant:
+                raise SimulationError(f"run: memory must be of {self.variant.name}, got {memory.variant.name}")
+            plans = tuple(self._plan_one(decoded, memory) for decoded in self._decode(stream))
+            while len(self._plans) >= _MAX_STREAMS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = plans
+        return plans
+
+    def _plan_one(self, decoded: Decoded, memory: Memory) -> Plan:
+        try:
+            return make_plan(decoded, memory, self.tier)
+        except (SimulationError, StreamError) as error:
+            raise type(error)(f"{describe(decoded)}: {error}") from error
+
+
+def describe(decoded: Decoded) -> str:
+    """Where an operation stands and what it is, for messages."""
+    return f"command {decoded.command_index} ({type(decoded.operation).__name__})"

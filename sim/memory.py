@@ -1,0 +1,130 @@
+"""The memories that a command stream sees: regions as flat byte arrays, and SHRAM; the only place that checks accesses.
+
+An address is a byte offset into a region. Nothing is read or written before `check` has accepted the whole range, so the compiled
+kernels behind this module may use raw addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import SimulationError
+from npu.hardware.variant import Variant
+from npu.isa.operations import FeatureMap, Layout
+
+MAX_REGIONS = 8
+
+
+class Memory:
+    """Regions 0..7 and the SHRAM of one variant.
+
+    `regions`: region number -> one-dimensional contiguous uint8 array, which is used in place; a read-only array makes its region
+    read-only. `shram`: uint8 (cores, bytes), cleared. Raises SimulationError if an array is of another kind.
+    """
+
+    def __init__(self, regions: Mapping[int, npt.NDArray[np.uint8]], variant: Variant) -> None:
+        for number, data in regions.items():
+            _check_region(number, data)
+        self.regions = dict(regions)
+        self.variant = variant
+        self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)
+        self.bases = np.zeros(MAX_REGIONS + 1, np.int64)
+        """Machine address of each region; the last entry is the look-up-table area of core 0."""
+        for number, data in self.regions.items():
+            self.bases[number] = data.ctypes.data
+        self.bases[MAX_REGIONS] = self.shram.ctypes.data + variant.shram.lut_address
+
+    @property
+    def shape(self) -> tuple[tuple[int, int, bool], ...]:
+        """(region, bytes, writable) of every region: two memories of one shape accept the same accesses."""
+        return tuple((number, data.size, data.flags.writeable) for number, data in sorted(self.regions.items()))
+
+    @property
+    def lut(self) -> npt.NDArray[np.uint8]:
+        """The look-up-table area of core 0: uint8 (lut_bytes,), a view."""
+        return self.shram[0, self.variant.shram.lut_address :]
+
+    def check(self, region: int, start: int, end: int, *, writes: bool = False) -> None:
+        """Raise SimulationError unless bytes [start, end) lie in `region` (and may be written)."""
+        data = self.regions.get(region)
+        kind = "write" if writes else "read"
+        if data is None:
+            present = ", ".join(str(number) for number in sorted(self.regions)) or "none"
+            raise SimulationError(f"{kind} of region {region}: the region must be one of those present ({present}), got {region}")
+        if start < 0 or end > data.size or end < start:
+            raise SimulationError(
+                f"{kind} of region {region}: bytes must lie within its {data.size} bytes, got [{start:#x}, {end:#x})"
+            )
+        if writes and not data.flags.writeable:
+            raise SimulationError(f"write of region {region}: the region must be writable, got a read-only one")
+
+    def check_feature_map(self, fm: FeatureMap, *, writes: bool = False) -> None:
+        """Raise SimulationError unless every element of `fm` lies in its region."""
+        if min(fm.height, fm.width, fm.depth) < 1:
+            shape = f"{fm.height}x{fm.width}x{fm.depth}"
+            raise SimulationError(f"feature map in region {fm.region}: extent must be positive, got {shape}")
+        if min(fm.tile_height_0, fm.tile_height_1, fm.tile_width_0) < 1:
+            tiles = f"{fm.tile_height_0}, {fm.tile_height_1}, {fm.tile_width_0}"
+            raise SimulationError(f"feature map in region {fm.region}: tile sizes must be positive, got {tiles}")
+        for start, end in feature_map_ranges(fm):
+            self.check(fm.region, start, end, writes=writes)
+
+    def view(self, region: int, address: int, length_bytes: int, *, writes: bool = False) -> npt.NDArray[np.uint8]:
+        """`length_bytes` bytes of a region as a uint8 view, checked."""
+        self.check(region, address, address + length_bytes, writes=writes)
+        return self.regions[region][address : address + length_bytes]
+
+    def shram_view(self, core: int, address: int, length_bytes: int) -> npt.NDArray[np.uint8]:
+        """`length_bytes` bytes of one core's SHRAM as a uint8 view, checked."""
+        size = self.shram.shape[1]
+        if address < 0 or address + length_bytes > size:
+            end = address + length_bytes
+            raise SimulationError(f"SHRAM: bytes must lie within its {size} bytes, got [{address:#x}, {end:#x})")
+        return self.shram[core, address : address + length_bytes]
+
+
+def _check_region(number: int, data: npt.NDArray[np.uint8]) -> None:
+    if not 0 <= number < MAX_REGIONS:
+        raise SimulationError(f"memory: region number must be in [0, {MAX_REGIONS - 1}], got {number}")
+    if data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous:
+        raise SimulationError(f"memory: region {number} must be a contiguous uint8 vector, got {data.dtype} {data.shape}")
+
+
+def pixel_stride(fm: FeatureMap) -> int:
+    """Bytes from one column to the next."""
+    return 16 * fm.element.bytes if fm.layout is Layout.NHCWB16 else fm.stride_x
+
+
+def brick_stride(fm: FeatureMap) -> int:
+    """Bytes from one group of 16 channels to the next."""
+    return fm.stride_c if fm.layout is Layout.NHCWB16 else 16 * fm.element.bytes
+
+
+def tile_rectangles(fm: FeatureMap) -> list[tuple[int, int, int, int, int]]:
+    """(tile, first row, rows, first column, columns) of every tile that holds elements."""
+    split = min(fm.tile_width_0, fm.width)
+    found = []
+    for tile, limit, column, columns in ((0, fm.tile_height_0, 0, split), (1, fm.tile_height_1, split, fm.width - split)):
+        top = min(limit, fm.height)
+        found.append((tile, 0, top, column, columns))
+        found.append((tile + 2, top, fm.height - top, column, columns))
+    return [rectangle for rectangle in found if rectangle[2] > 0 and rectangle[4] > 0]
+
+
+def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tuple[int, int]]:
+    """Byte range [start, end) of each used tile; `whole_bricks` rounds the depth up to 16."""
+    size = fm.element.bytes
+    last = 15 if whole_bricks or fm.depth >= 16 else fm.depth - 1
+    if fm.layout is Layout.NHWC:
+        last = fm.depth - 1 if not whole_bricks else (fm.depth + 15) // 16 * 16 - 1
+    bricks = 0 if fm.layout is Layout.NHWC else (fm.depth - 1) // 16 * fm.stride_c
+    ranges = []
+    for tile, _, rows, _, columns in tile_rectangles(fm):
+        spans = ((rows - 1) * fm.stride_y, (columns - 1) * pixel_stride(fm), bricks)
+        low = fm.addresses[tile] + sum(min(0, span) for span in spans)
+        high = fm.addresses[tile] + sum(max(0, span) for span in spans) + last * size + size
+        ranges.append((low, high))
+    return ranges
