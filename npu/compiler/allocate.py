@@ -1,0 +1,131 @@
+"""Addresses by lifetime: the only place that packs buffers into a memory.
+
+Buffers whose lifetimes overlap get disjoint ranges; everything else may share. Greedy placement in a few orders, then a
+short deterministic hill climb on the order until the lower bound is met or the budget of attempts is spent.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALIGNMENT = 16
+"""Bytes; the Ethos-U driver wants 16-byte aligned bases and DMA on Ethos-U55 16-byte aligned addresses."""
+
+_CLIMB_PLACEMENTS = 6000
+"""Single-buffer placements that the hill climb may try: bounds the time of large graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`size_bytes` bytes that are live from event `first` to event `last`, both included."""
+
+    size_bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """`offsets[i]` is the byte offset of buffer i; all buffers lie within `total_bytes`."""
+
+    offsets: tuple[int, ...]
+    total_bytes: int
+
+
+def round_up(value: int, multiple: int = ALIGNMENT) -> int:
+    """`value` rounded up to a multiple."""
+    return -(-value // multiple) * multiple
+
+
+def live_bytes(buffers: Sequence[Buffer], events: int) -> list[int]:
+    """Sum of the aligned sizes of the buffers that are live at each of `events` events."""
+    change = [0] * (events + 1)
+    for buffer in buffers:
+        size = round_up(buffer.size_bytes)
+        change[buffer.first] += size
+        change[buffer.last + 1] -= size
+    total, result = 0, []
+    for delta in change[:events]:
+        total += delta
+        result.append(total)
+    return result
+
+
+def allocate(buffers: Sequence[Buffer]) -> Allocation:
+    """A packing of `buffers`, every offset a multiple of ALIGNMENT. Deterministic."""
+    if not buffers:
+        return Allocation((), 0)
+    bound = max(live_bytes(buffers, max(buffer.last for buffer in buffers) + 1))
+    conflicts = _conflicts(buffers)
+    best_order, best = _greedy(buffers, conflicts)
+    if best.total_bytes > bound:
+        best = _climb(buffers, conflicts, best_order, best, bound)
+    return best
+
+
+def _conflicts(buffers: Sequence[Buffer]) -> list[list[int]]:
+    """For every buffer the others that are live at the same time as it."""
+    order = sorted(range(len(buffers)), key=lambda index: buffers[index].first)
+    result: list[list[int]] = [[] for _ in buffers]
+    active: list[int] = []
+    for index in order:
+        active = [other for other in active if buffers[other].last >= buffers[index].first]
+        for other in active:
+            result[index].append(other)
+            result[other].append(index)
+        active.append(index)
+    return result
+
+
+def _greedy(buffers: Sequence[Buffer], conflicts: list[list[int]]) -> tuple[list[int], Allocation]:
+    """The best of a few placement orders."""
+    keys = (
+        lambda index: (-buffers[index].size_bytes, buffers[index].first, index),
+        lambda index: (-buffers[index].size_bytes * (buffers[index].last - buffers[index].first + 1), index),
+        lambda index: (buffers[index].first, -buffers[index].size_bytes, index),
+        lambda index: (buffers[index].first - buffers[index].last, -buffers[index].size_bytes, index),
+    )
+    orders = [sorted(range(len(buffers)), key=key) for key in keys]
+    placed = [(order, _place(buffers, conflicts, order)) for order in orders]
+    return min(placed, key=lambda pair: pair[1].total_bytes)
+
+
+def _place(buffers: Sequence[Buffer], conflicts: list[list[int]], order: Sequence[int]) -> Allocation:
+    """Each buffer in turn at the lowest gap that holds it."""
+    offsets = [-1] * len(buffers)
+    ends = [0] * len(buffers)
+    total = 0
+    for index in order:
+        size = round_up(buffers[index].size_bytes)
+        taken = sorted((offsets[other], ends[other]) for other in conflicts[index] if offsets[other] >= 0)
+        offset = 0
+        for start, end in taken:
+            if start - offset >= size:
+                break
+            offset = max(offset, end)
+        offsets[index], ends[index] = offset, offset + size
+        total = max(total, offset + size)
+    return Allocation(tuple(offsets), total)
+
+
+def _climb(
+    buffers: Sequence[Buffer], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int
+) -> Allocation:
+    """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
+    chance = random.Random(0)
+    for _ in range(_CLIMB_PLACEMENTS // len(buffers)):
+        if best.total_bytes <= bound:
+            break
+        top = [i for i in range(len(buffers)) if best.offsets[i] + round_up(buffers[i].size_bytes) == best.total_bytes]
+        victim = chance.choice(top)
+        if conflicts[victim] and chance.random() < 0.5:
+            victim = chance.choice(conflicts[victim])
+        position = order.index(victim)
+        trial = list(order)
+        trial.insert(chance.randrange(position + 1), trial.pop(position))
+        candidate = _place(buffers, conflicts, trial)
+        if candidate.total_bytes <= best.total_bytes:
+            best, order = candidate, trial
+    return best

@@ -1,0 +1,314 @@
+"""Ordering of operations that run at the same time: BLOCKDEP between kernels, waits between kernels and DMA.
+
+The machine starts operations in order, but kernels and transfers overlap: up to `max_outstanding_kernels` kernels and
+`max_outstanding_dma` transfers are unfinished at a time, and blocks of a kernel overlap those of the one before. Where a
+precise answer is not certain, the safe one is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from npu.hardware.variant import Variant
+from npu.isa.operations import (
+    Convolution,
+    Dma,
+    DmaWait,
+    Elementwise,
+    FeatureMap,
+    KernelOperation,
+    KernelWait,
+    Layout,
+    Operation,
+    Pooling,
+    PoolingMode,
+    Stop,
+    Upscale,
+    WeightedOperation,
+    WindowOperation,
+)
+
+Shape = tuple[int, int, int]
+SHRAM = None
+"""The region of an access to the look-up tables inside the accelerator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes [start, end) of a region (SHRAM = None) that an operation reads or writes; may cover more than it touches."""
+
+    region: int | None
+    start: int
+    end: int
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Elements [start, end) of a feature map along height, width and depth."""
+
+    start: Shape
+    end: Shape
+
+    def meets(self, other: Box) -> bool:
+        """Whether the boxes share an element."""
+        return all(a < d and c < b for a, b, c, d in zip(self.start, self.end, other.start, other.end, strict=True))
+
+
+def accesses(operation: Operation, variant: Variant) -> tuple[Access, ...]:
+    """Everything that an operation reads and writes, look-up tables in SHRAM included."""
+    if isinstance(operation, Dma):
+        return _dma_accesses(operation)
+    if not isinstance(operation, KernelOperation):
+        return ()
+    result = [_map_access(fm, is_write=False) for fm in _inputs(operation)]
+    result.append(_map_access(operation.ofm, is_write=True))
+    if isinstance(operation, WeightedOperation):
+        result += _constant_accesses(operation)
+    result += _table_accesses(operation, variant)
+    return tuple(result)
+
+
+def insert_waits(
+    operations: Sequence[Operation], source_of: Sequence[int], variant: Variant
+) -> tuple[list[Operation], list[int]]:
+    """The operations with BLOCKDEP set and DMA_WAIT and KERNEL_WAIT where hazards need them.
+
+    A wait belongs to the source of the operation that it protects.
+    """
+    tracker = _Tracker(variant)
+    result: list[Operation] = []
+    sources: list[int] = []
+    history: list[KernelOperation] = []
+    for operation, source in zip(operations, source_of, strict=True):
+        if isinstance(operation, KernelOperation):
+            operation = replace(operation, blockdep=blockdep(history, operation, variant))
+            history = [*history[-2:], operation]
+        for item in (*tracker.waits_before(operation), operation):
+            result.append(item)
+            sources.append(source)
+        tracker.issue(operation)
+    return result, sources
+
+
+def needs_kernel_wait(dma: Dma, kernel: KernelOperation, variant: Variant) -> bool:
+    """Whether `dma` must not start before `kernel` is done."""
+    return _conflict(accesses(dma, variant), accesses(kernel, variant))
+
+
+class _Tracker:
+    """What may still be unfinished when the next operation is issued, newest last."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._kernels: list[tuple[Access, ...]] = []
+        self._transfers: list[tuple[Access, ...]] = []
+
+    def waits_before(self, operation: Operation) -> list[Operation]:
+        waits: list[Operation] = []
+        if isinstance(operation, (KernelOperation, Dma)):
+            touched = accesses(operation, self._variant)
+            kept = _newer_than_conflict(touched, self._transfers)
+            if kept is not None:
+                waits.append(DmaWait(kept))
+                self._transfers = self._transfers[len(self._transfers) - kept :]
+            if isinstance(operation, Dma):
+                kept = _newer_than_conflict(touched, self._kernels)
+                if kept is not None:
+                    waits.append(KernelWait(kept))
+                    self._kernels = self._kernels[len(self._kernels) - kept :]
+        return waits
+
+    def issue(self, operation: Operation) -> None:
+        accelerator = self._variant.accelerator
+        if isinstance(operation, Dma):
+            self._transfers.append(accesses(operation, self._variant))
+            self._transfers = self._transfers[-accelerator.max_outstanding_dma :]
+        elif isinstance(operation, KernelOperation):
+            self._kernels.append(accesses(operation, self._variant))
+            self._kernels = self._kernels[-accelerator.max_outstanding_kernels :]
+        elif isinstance(operation, Stop):
+            self._kernels, self._transfers = [], []
+
+
+def _newer_than_conflict(touched: tuple[Access, ...], outstanding: list[tuple[Access, ...]]) -> int | None:
+    """How many of the outstanding operations are newer than the newest conflicting one; None if none conflicts."""
+    for newer, other in enumerate(reversed(outstanding)):
+        if _conflict(touched, other):
+            return newer
+    return None
+
+
+def _conflict(first: Sequence[Access], second: Sequence[Access]) -> bool:
+    return any(
+        (a.is_write or b.is_write) and a.region == b.region and a.start < b.end and b.start < a.end
+        for a in first
+        for b in second
+    )
+
+
+def _dma_accesses(dma: Dma) -> tuple[Access, ...]:
+    """Both sides of a transfer; a strided side covers its skipped bytes too."""
+    row, plane = dma.length_bytes + max(dma.row_skip_bytes, 0), max(dma.plane_skip_bytes, 0)
+    length = dma.planes * (dma.rows * row + plane)
+    sides = ((dma.source, False), (dma.destination, True))
+    return tuple(Access(side.region, side.address, side.address + length, is_write) for side, is_write in sides)
+
+
+def _table_accesses(operation: KernelOperation, variant: Variant) -> list[Access]:
+    """The tables an operation reads; where no bank is reserved for tables, other kernels overwrite all of SHRAM."""
+    shram = variant.shram
+    index = operation.activation.function.lut_index
+    if index is None:
+        return [] if shram.reserved_lut_banks else [Access(SHRAM, 0, shram.total_bytes, True)]
+    return [Access(SHRAM, shram.lut_address, shram.total_bytes, False)]
+
+
+def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
+    start, end = _span(fm, Box((0, 0, 0), (fm.height, fm.width, fm.depth)))
+    return Access(fm.region, start, end, is_write)
+
+
+def _span(fm: FeatureMap, box: Box) -> tuple[int, int]:
+    """First byte and end of the bytes that hold the elements of `box`, whole bricks counted.
+
+    A map of several tiles, or of a negative stride, spans all of its tiles.
+    """
+    steps = (fm.stride_y, fm.stride_x, fm.stride_c)
+    size = fm.element.bytes
+    low = [start for start in box.start]
+    high = [end - 1 for end in box.end]
+    unit = size
+    if fm.layout is Layout.NHCWB16:
+        low[2], high[2] = low[2] // 16, high[2] // 16
+        steps, unit = (fm.stride_y, 16 * size, fm.stride_c), 16 * size
+    else:
+        steps = (fm.stride_y, fm.stride_x, size)
+    ends = [(a * step, b * step) for a, b, step in zip(low, high, steps, strict=True)]
+    first, last = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
+    bases = [fm.addresses[0]]
+    if fm.tile_width_0 < fm.width or fm.tile_height_0 < fm.height or fm.tile_height_1 < fm.height:
+        bases = [base for base in fm.addresses if base] or bases
+    return max(min(bases) + first, 0), max(bases) + last + unit
+
+
+def blockdep(history: Sequence[KernelOperation], current: KernelOperation, variant: Variant) -> int:
+    """How many blocks before it may be unfinished when `current` starts a block: 0 to the variant's maximum.
+
+    `history` are the kernels before it, newest last. The largest distance at which none of the first blocks of `current`
+    reads what one of the last blocks of `history` writes; blocks of an operation before the previous one count when the
+    previous one has fewer than the maximum.
+    """
+    if not history:
+        return 0
+    limit = variant.accelerator.max_blockdep
+    previous = history[-1]
+    if not variant.shram.reserved_lut_banks and _uses_table(previous) and not _uses_table(current):
+        return 0
+    written = (_map_access(previous.ofm, is_write=True),)
+    inputs = _inputs(current)
+    read = [fm for fm in inputs if _conflict(written, (_map_access(fm, is_write=False),))]
+    if len(read) > 1 or (read and read[0] is not current.ifm and _is_broadcast(current)):
+        return 0
+    if isinstance(current, WeightedOperation) and _conflict(written, _constant_accesses(current)):
+        return 0
+    return min(_distance(history, current, fm, limit) for fm in inputs)
+
+
+def _uses_table(operation: KernelOperation) -> bool:
+    return operation.activation.function.lut_index is not None
+
+
+def _inputs(operation: KernelOperation) -> list[FeatureMap]:
+    second = operation.ifm2 if isinstance(operation, Elementwise) else None
+    return [operation.ifm] if second is None else [operation.ifm, second]
+
+
+def _constant_accesses(operation: WeightedOperation) -> tuple[Access, ...]:
+    ranges = (*operation.weights, *operation.scales)
+    return tuple(Access(r.region, r.address, r.address + r.length_bytes, False) for r in ranges)
+
+
+def _is_broadcast(operation: KernelOperation) -> bool:
+    fm, ofm = operation.ifm2 if isinstance(operation, Elementwise) else None, operation.ofm
+    return fm is not None and (fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth)
+
+
+def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int) -> int:
+    """Largest BLOCKDEP that keeps `current` from reading too early through `fm`."""
+    whole = (_map_access(fm, is_write=False),)
+    made = (
+        (kernel.ofm, box)
+        for kernel in reversed(history)
+        for box in islice(_ofm_boxes(kernel, is_reversed=True), limit)
+    )
+    last = [pair if _conflict(whole, (_map_access(pair[0], is_write=True),)) else None for pair in islice(made, limit)]
+    if not any(last):
+        return limit
+    first = [_input_box(current, fm, box) for box in islice(_ofm_boxes(current, is_reversed=False), limit)]
+    for total in range(limit):
+        for i, read in enumerate(first[: total + 1]):
+            pair = last[total - i] if total - i < len(last) else None
+            if pair is not None and _touch(pair[0], pair[1], fm, read):
+                return total
+    return limit
+
+
+def _touch(ofm: FeatureMap, written: Box, ifm: FeatureMap, read: Box) -> bool:
+    if _is_same_map(ofm, ifm):
+        return written.meets(read)
+    a, b = _span(ofm, written), _span(ifm, read)
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
+    """Whether equal coordinates mean equal addresses in both maps (single tile, same extent)."""
+    same = (a.region, a.addresses, a.layout, a.element.bits) == (b.region, b.addresses, b.layout, b.element.bits)
+    strides = (a.stride_y, a.stride_x, a.stride_c) == (b.stride_y, b.stride_x, b.stride_c)
+    tiles = (a.tile_width_0, a.tile_height_0, a.tile_height_1) == (b.tile_width_0, b.tile_height_0, b.tile_height_1)
+    return same and strides and tiles and (a.height, a.width) == (b.height, b.width)
+
+
+def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box]:
+    """OFM blocks in the order in which they are made (depth fastest, then width, then height), or from the last one."""
+    ofm, block = operation.ofm, operation.block
+    counts = (-(-ofm.height // block.height), -(-ofm.width // block.width), -(-ofm.depth // block.depth))
+    total = counts[0] * counts[1] * counts[2]
+    numbers = range(total - 1, -1, -1) if is_reversed else range(total)
+    for number in numbers:
+        z, rest = number % counts[2], number // counts[2]
+        x, y = rest % counts[1], rest // counts[1]
+        start = (y * block.height, x * block.width, z * block.depth)
+        yield Box(
+            start,
+            (
+                min(start[0] + block.height, ofm.height),
+                min(start[1] + block.width, ofm.width),
+                min(start[2] + block.depth, ofm.depth),
+            ),
+        )
+
+
+def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
+    """Elements of `fm` that the OFM elements of `box` are computed from."""
+    shares_depth = not isinstance(operation, Convolution) and not (
+        isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+    )
+    depth = (box.start[2], box.end[2]) if shares_depth else (0, fm.depth)
+    if not isinstance(operation, WindowOperation):
+        rows, columns = (box.start[0], box.end[0]), (box.start[1], box.end[1])
+    else:
+        kernel, padding = operation.kernel, operation.padding
+        factor = 1 if operation.upscale is Upscale.NONE else 2
+        rows = _window(box.start[0], box.end[0], kernel.stride_y, kernel.dilated_height, padding.top, factor)
+        columns = _window(box.start[1], box.end[1], kernel.stride_x, kernel.dilated_width, padding.left, factor)
+    ends = (min(rows[1], fm.height), min(columns[1], fm.width), min(depth[1], fm.depth))
+    return Box((max(rows[0], 0), max(columns[0], 0), depth[0]), ends)
+
+
+def _window(start: int, end: int, stride: int, kernel: int, pad: int, factor: int) -> tuple[int, int]:
+    """Rows of the IFM, before upscaling, that OFM rows [start, end) are computed from."""
+    first, last = start * stride - pad, (end - 1) * stride - pad + kernel
+    return first // factor, -(-last // factor)

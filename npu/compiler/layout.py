@@ -1,0 +1,87 @@
+"""Memory layout of storages: which are NHCWB16, how long each is, and the feature map that a view of one becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from npu.compiler.allocate import round_up
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, Step, Storage, View
+from npu.isa.operations import FeatureMap, Layout, PoolingMode
+
+BRICK = 16
+"""Channels of one brick of NHCWB16."""
+
+_MAX_PADDING = 1 / 8
+"""Padding channels that bricks may add before NHWC, which has none, is the better choice."""
+
+
+def views(step: Step) -> Iterator[View]:
+    """Every view that a step reads or writes, inputs first."""
+    yield step.ifm
+    if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
+        yield step.ifm2
+    yield step.ofm
+
+
+def reads(step: Step) -> Iterator[View]:
+    """Every view that a step reads."""
+    yield step.ifm
+    if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
+        yield step.ifm2
+
+
+def choose_layouts(steps: Iterable[Step]) -> dict[Storage, Layout]:
+    """The layout of every storage that `steps` use: NHCWB16 where every use of it allows that and it pays."""
+    layouts: dict[Storage, Layout] = {}
+    for step in steps:
+        for view in views(step):
+            layouts.setdefault(view.storage, _preferred(view.storage))
+            if not _allows_bricks(view):
+                layouts[view.storage] = Layout.NHWC
+        if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
+            layouts[step.ifm.storage] = Layout.NHWC
+    return layouts
+
+
+def _preferred(storage: Storage) -> Layout:
+    depth = storage.shape[2]
+    is_plain = storage.is_boundary or storage.data is not None or storage.shape[:2] == (1, 1)
+    pays = round_up(depth, BRICK) <= depth * (1 + _MAX_PADDING)
+    return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
+
+
+def _allows_bricks(view: View) -> bool:
+    return view.full == view.storage.shape and view.offset[2] % BRICK == 0
+
+
+def storage_bytes(storage: Storage, layout: Layout) -> int:
+    """Bytes of a storage in a layout."""
+    height, width, depth = storage.shape
+    channels = round_up(depth, BRICK) if layout is Layout.NHCWB16 else depth
+    return height * width * channels * storage.element.bytes
+
+
+def feature_map(
+    view: View, layout: Layout, region: int, address: int, shape: Shape | None = None, channel: int = 0
+) -> FeatureMap:
+    """The feature map of `view` when its storage starts at byte `address` of `region`.
+
+    `shape` replaces the view's own where an operation reads or writes less of it; `channel` is added to its channel offset.
+    """
+    height, width, depth = shape or view.shape
+    _, full_width, full_depth = view.full
+    y, x, c = view.offset[0], view.offset[1], view.offset[2] + channel
+    size = view.element.bytes
+    if layout is Layout.NHCWB16:
+        stride_x, stride_c = BRICK * size, BRICK * size * full_width
+        stride_y = size * full_width * round_up(full_depth, BRICK)
+        start = address + y * stride_y + x * stride_x + c // BRICK * stride_c
+    else:
+        stride_x, stride_c = full_depth * size, size
+        stride_y = full_width * stride_x
+        start = address + y * stride_y + x * stride_x + c * size
+    return FeatureMap(
+        region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
+        zero_point=view.zero_point, addresses=(start, 0, 0, 0), tile_height_0=height, tile_height_1=height,
+        tile_width_0=width, stride_y=stride_y, stride_x=stride_x, stride_c=stride_c,
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""The read-only region: compressed weights, scale records, look-up tables and other constants, each content stored once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.allocate import ALIGNMENT, round_up
+from npu.compiler.block_config import BlockChoice
+from npu.compiler.ir import Weights, WindowStep
+from npu.hardware.variant import Variant
+from npu.isa.weight_stream.encode import encode_scales, encode_weights
+
+_ASSUMED_COMPRESSION = 0.85
+"""Bytes of a compressed stream per weight, assumed before it is encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSlice:
+    """Constants of some output channels: `bytes` bytes at read-only offset `offset`.
+
+    `scales[core]` and `weights[core]` are (offset within the slice, bytes).
+    """
+
+    offset: int
+    bytes: int
+    scales: tuple[tuple[int, int], ...]
+    weights: tuple[tuple[int, int], ...]
+
+
+class Constants:
+    """Collects the read-only region of one model for one variant."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._offsets: dict[bytes, int] = {}
+        self._slices: dict[tuple[object, ...], WeightSlice] = {}
+        self._digests: dict[int, tuple[Weights, bytes]] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._size
+
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The region's contents as uint8."""
+        return np.frombuffer(b"".join(self._pieces), np.uint8)
+
+    def add(self, data: bytes) -> int:
+        """The 16-byte aligned offset of `data`, which is stored if it is not there yet."""
+        known = self._offsets.get(data)
+        if known is not None:
+            return known
+        offset = self._size
+        padded = data + bytes(-len(data) % ALIGNMENT)
+        self._pieces.append(padded)
+        self._size += len(padded)
+        self._offsets[data] = offset
+        return offset
+
+    def stream_bytes_per_channel(self, weights: Weights, *, is_depthwise: bool) -> float:
+        """Expected bytes of the compressed stream per output channel, the padding of the traversal included."""
+        _, height, width, depth = weights.values.shape
+        elements = round_up(height * width, 4) if is_depthwise else height * width * round_up(depth, 8)
+        return elements * _ASSUMED_COMPRESSION
+
+    def add_weights(
+        self, weights: Weights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool
+    ) -> WeightSlice:
+        """The encoded constants of output `channels` for the block and traversal of `choice`."""
+        bits = step.ifm.element.bits
+        key = (
+            self._digest(weights), channels.start, channels.stop, choice.traversal, choice.block.depth, bits,
+            step.kernel.dilation_y, step.kernel.dilation_x, is_depthwise,
+        )  # fmt: skip
+        if key not in self._slices:
+            self._slices[key] = self._encode(weights, channels, choice, step, is_depthwise)
+        return self._slices[key]
+
+    def _digest(self, weights: Weights) -> bytes:
+        known = self._digests.get(id(weights))
+        if known is None:
+            digest = hashlib.blake2b(str(weights.values.shape).encode(), digest_size=16)
+            for array in (weights.values, weights.biases, weights.scales, weights.shifts):
+                digest.update(np.ascontiguousarray(array).data)
+            known = self._digests[id(weights)] = (weights, digest.digest())
+        return known[1]
+
+    def _encode(
+        self, weights: Weights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
+    ) -> WeightSlice:
+        accelerator = self._variant.accelerator
+        cores = min(accelerator.cores, channels.stop - channels.start)
+        values = np.ascontiguousarray(weights.values[channels])
+        parts: list[bytes] = []
+        scales: list[tuple[int, int]] = []
+        streams: list[tuple[int, int]] = []
+        position = 0
+        for core in range(cores):
+            own = slice(channels.start + core, channels.stop, accelerator.cores)
+            records = encode_scales(weights.biases[own], weights.scales[own], weights.shifts[own])
+            records += bytes(-len(records) % ALIGNMENT)
+            stream = encode_weights(
+                values,
+                traversal=choice.traversal,
+                is_depthwise=is_depthwise,
+                ifm_bits=step.ifm.element.bits,
+                block_depth=choice.block.depth,
+                kernel=step.kernel,
+                ofm_ublock_depth=accelerator.ofm_ublock.depth,
+                ifm_ublock_depth=accelerator.ifm_ublock.depth,
+                core=core,
+                cores=accelerator.cores,
+            )
+            scales.append((position, len(records)))
+            streams.append((position + len(records), len(stream)))
+            position += len(records) + len(stream)
+            parts += (records, stream)
+        return WeightSlice(self.add(b"".join(parts)), position, tuple(scales), tuple(streams))
