@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from constraints import u55_u65, v0_1
 from constraints.rule import Profile
+from constraints.xnnpack import xnnpack_profile
 from npu.errors import ConfigError
 
 _PROFILES: dict[str, Callable[[], Profile]] = {
     "u55-u65": lambda: u55_u65.PROFILE,
     "v0.1": lambda: v0_1.PROFILE,
+    "xnnpack": xnnpack_profile,
 }
 
 

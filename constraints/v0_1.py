@@ -136,7 +136,7 @@ OTHERS = (
          details=("IFM width and height are both 1", "OFM has the width and height of the IFM",
                   "align_corners: OFM width and height are twice those of the IFM, less 1",
                   "no align_corners: OFM width and height are twice those of the IFM")),
-    Rule("V-RSZ-2", ("RESIZE_BILINEAR",), Exactly(False, others=(True,)), "half_pixel_centers must be {limit}",
+    Rule("V-RSZ-2", ("RESIZE_BILINEAR",), Exactly(False, others=(True,)), "the attribute half_pixel_centers must be {limit}",
          observe.attributes(half_pixel_centers="half_pixel_centers"), fix="export the model without half_pixel_centers"),
 )  # fmt: skip
 
