@@ -106,9 +106,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     hardware = parser.add_mutually_exclusive_group()
     hardware.add_argument("--target", metavar="NAME", help="shipped variant, see npu configs (default: ethos-u55-128)")
     hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="hardware description of your own")
-    parser.add_argument(
-        "--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)"
-    )
+    parser.add_argument("--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)")
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:

@@ -115,7 +115,9 @@ def print_variants(variants: list[Variant]) -> None:
         table.add_column(name.replace("_", " "), justify="right" if isinstance(rows[0][name], int) else "left")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    sys.stdout.write(_render(width_for(None), "Shipped targets", table, "Describe your own with --config FILE.yaml (extends: NAME)."))
+    sys.stdout.write(
+        _render(width_for(None), "Shipped targets", table, "Describe your own with --config FILE.yaml (extends: NAME).")
+    )
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:

@@ -185,9 +185,7 @@ def _timed(row: OperatorReport, time: OperatorTime | None, variant: Variant) -> 
     )
 
 
-def _report(
-    kind: str, profile: str, model: str, variant: Variant, totals: Totals, rows: list[OperatorReport]
-) -> Report:
+def _report(kind: str, profile: str, model: str, variant: Variant, totals: Totals, rows: list[OperatorReport]) -> Report:
     return Report(
         kind=kind,
         model=model,

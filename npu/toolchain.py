@@ -184,7 +184,9 @@ def disassemble(model: Source) -> str:
     for graph in source.graphs:
         for index, op in enumerate(graph.ops):
             if is_npu_job(op):
-                listings.append(f"; operator {index} for {variant.name}\n{disassemble_words(_payload(graph, index).words, variant)}")
+                listings.append(
+                    f"; operator {index} for {variant.name}\n{disassemble_words(_payload(graph, index).words, variant)}"
+                )
     return "\n".join(listings)
 
 

@@ -1,0 +1,146 @@
+"""Exactly which bytes an operation reads and writes: the only place that enumerates them.
+
+A `ByteSet` is exact, not a bounding range: interleaved maps (a concatenation along channels) do not overlap here although
+their ranges do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.hardware.variant import Variant
+from npu.isa.operations import (
+    AddressRange,
+    Dma,
+    DmaSide,
+    DmaStride,
+    Elementwise,
+    FeatureMap,
+    KernelOperation,
+    Layout,
+    Operation,
+    WeightedOperation,
+)
+
+SHRAM = -1
+"""Region number of the look-up tables inside the accelerator."""
+
+Span = tuple[int, int]
+Box = tuple[Span, Span, Span]
+"""Rows, columns and channels, each [start, end)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteSet:
+    """Some bytes of a region: `mask[i]` says whether byte `start + i` belongs to the set."""
+
+    region: int
+    start: int
+    mask: npt.NDArray[np.bool_]
+
+    @property
+    def end(self) -> int:
+        return self.start + self.mask.size
+
+    def common(self, other: ByteSet) -> int | None:
+        """The first address in both sets, None if they are disjoint."""
+        low, high = max(self.start, other.start), min(self.end, other.end)
+        if self.region != other.region or low >= high:
+            return None
+        both = self.mask[low - self.start : high - self.start] & other.mask[low - other.start : high - other.start]
+        first = int(both.argmax())
+        return low + first if both[first] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one operation touches, and what each part is called in messages."""
+
+    reads: tuple[tuple[str, ByteSet], ...]
+    writes: tuple[tuple[str, ByteSet], ...]
+
+
+def whole(fm: FeatureMap) -> Box:
+    """The box of all elements."""
+    return ((0, fm.height), (0, fm.width), (0, fm.depth))
+
+
+def bytes_of_map(fm: FeatureMap, box: Box | None = None) -> ByteSet:
+    """The bytes of the elements in `box` (default: all), tiles, layouts and negative strides included."""
+    (top, bottom), (left, right), (first, last) = box or whole(fm)
+    y, x = np.arange(top, bottom)[:, None], np.arange(left, right)[None, :]
+    is_right = x >= fm.tile_width_0
+    tile_height = np.where(is_right, fm.tile_height_1, fm.tile_height_0)
+    is_low = y >= tile_height
+    tile = is_right + 2 * is_low
+    base = np.asarray(fm.addresses, np.int64)[tile]
+    row, column = y - is_low * tile_height, x - is_right * fm.tile_width_0
+    size, channel = fm.element.bytes, np.arange(first, last)
+    if fm.layout is Layout.NHCWB16:
+        pixel = base + row * fm.stride_y + column * 16 * size
+        offsets = channel // 16 * fm.stride_c + channel % 16 * size
+    else:
+        pixel = base + row * fm.stride_y + column * fm.stride_x
+        offsets = channel * size
+    return _bytes_at(fm.region, (pixel[..., None] + offsets).reshape(-1), size)
+
+
+def _bytes_at(region: int, addresses: npt.NDArray[np.int64], size: int) -> ByteSet:
+    if not addresses.size:
+        return ByteSet(region, 0, np.zeros(0, np.bool_))
+    start = int(addresses.min())
+    mask = np.zeros(int(addresses.max()) - start + size, np.bool_)
+    for byte in range(size):
+        mask[addresses - start + byte] = True
+    return ByteSet(region, start, mask)
+
+
+def footprint(operation: Operation, variant: Variant) -> Footprint:
+    """Everything that `operation` reads and writes; empty for waits, interrupts and stop."""
+    if isinstance(operation, Dma):
+        source, destination = _dma_side(operation, operation.source), _dma_side(operation, operation.destination)
+        return Footprint((("source", source),), (("destination", destination),))
+    if not isinstance(operation, KernelOperation):
+        return Footprint((), ())
+    reads = [("IFM", bytes_of_map(operation.ifm))]
+    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
+        reads.append(("IFM2", bytes_of_map(operation.ifm2)))
+    if isinstance(operation, WeightedOperation):
+        reads += [("weights", _range(each)) for each in operation.weights]
+        reads += [("scales", _range(each)) for each in operation.scales]
+    writes = [("OFM", bytes_of_map(operation.ofm))]
+    shram = variant.shram
+    if operation.activation.function.lut_index is not None:
+        start = shram.lut_address + 256 * operation.activation.function.lut_index
+        reads.append(("look-up table", _filled(SHRAM, start, _table_bytes(operation))))
+    elif not shram.reserved_lut_banks:
+        writes.append(("SHRAM", _filled(SHRAM, 0, shram.total_bytes)))
+    return Footprint(tuple(reads), tuple(writes))
+
+
+def _table_bytes(operation: KernelOperation) -> int:
+    if operation.ifm.element.bits == 16:
+        return 2048
+    return 256 * operation.ofm.element.bytes
+
+
+def _range(one: AddressRange) -> ByteSet:
+    return _filled(one.region, one.address, one.length_bytes)
+
+
+def _filled(region: int, start: int, length: int) -> ByteSet:
+    return ByteSet(region, start, np.ones(length, np.bool_))
+
+
+def _dma_side(dma: Dma, side: DmaSide) -> ByteSet:
+    region = SHRAM if side.region is None else side.region
+    if side.stride is DmaStride.CONTIGUOUS:
+        return _filled(region, side.address, dma.length_bytes * dma.rows * dma.planes)
+    row = dma.length_bytes + dma.row_skip_bytes
+    plane_skip = dma.plane_skip_bytes if side.stride is DmaStride.PLANES else 0
+    starts = np.arange(dma.planes)[:, None] * (row * dma.rows + plane_skip) + np.arange(dma.rows)[None, :] * row
+    addresses = side.address + starts.reshape(-1, 1) + np.arange(dma.length_bytes)
+    return _bytes_at(region, addresses.reshape(-1), 1)

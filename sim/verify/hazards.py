@@ -1,0 +1,180 @@
+"""Whether waits and BLOCKDEP keep every operation from meeting data that an unfinished one still owns.
+
+The machine as the judge sees it: at most so many transfers and kernels are unfinished at a time; a KERNEL_WAIT or DMA_WAIT retires
+the oldest; kernels of one queue finish in order, and the blocks of neighbouring ones overlap as far as BLOCKDEP lets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from npu.hardware.variant import Variant
+from npu.isa.decode import Decoded
+from npu.isa.operations import (
+    Convolution,
+    Dma,
+    DmaWait,
+    Elementwise,
+    FeatureMap,
+    KernelOperation,
+    KernelWait,
+    Operation,
+    Pooling,
+    PoolingMode,
+    Stop,
+    Upscale,
+    WindowOperation,
+)
+from sim.verify.footprint import Box, ByteSet, Footprint, bytes_of_map
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Operation `at` touches `address` of `region` while the operation at command `earlier` is not known to be done with it."""
+
+    rule: str
+    at: Decoded
+    earlier: Decoded
+    region: int
+    address: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    decoded: Decoded
+    footprint: Footprint
+
+
+class HazardTracker:
+    """Feed it the operations in order; each call yields the conflicts of that operation."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._kernels: list[_Pending] = []
+        self._transfers: list[_Pending] = []
+
+    def step(self, decoded: Decoded, touched: Footprint) -> list[Conflict]:
+        """Conflicts of one operation with what may still be unfinished when it starts."""
+        operation = decoded.operation
+        if isinstance(operation, KernelWait):
+            self._kernels = self._kernels[len(self._kernels) - min(operation.outstanding, len(self._kernels)) :]
+        elif isinstance(operation, DmaWait):
+            self._transfers = self._transfers[len(self._transfers) - min(operation.outstanding, len(self._transfers)) :]
+        elif isinstance(operation, Stop):
+            self._kernels, self._transfers = [], []
+        elif isinstance(operation, Dma):
+            return self._transfer(_Pending(decoded, touched))
+        elif isinstance(operation, KernelOperation):
+            return self._kernel(_Pending(decoded, touched))
+        return []
+
+    def _transfer(self, new: _Pending) -> list[Conflict]:
+        room = self._variant.accelerator.max_outstanding_dma - 1
+        self._transfers = self._transfers[max(0, len(self._transfers) - room) :] if room else []
+        found = _conflicts("HAZARD-DMA-KERNEL", new, self._kernels)
+        found += _conflicts("HAZARD-DMA-DMA", new, self._transfers)
+        self._transfers.append(new)
+        return found
+
+    def _kernel(self, new: _Pending) -> list[Conflict]:
+        found = _conflicts("HAZARD-KERNEL-DMA", new, self._transfers)
+        if self._kernels:
+            found += list(_block_conflicts(self._kernels[-1].decoded, new.decoded))
+        room = self._variant.accelerator.max_outstanding_kernels - 1
+        self._kernels = [*self._kernels[max(0, len(self._kernels) - room) :], new]
+        return found
+
+
+def _conflicts(rule: str, new: _Pending, pending: list[_Pending]) -> list[Conflict]:
+    found = []
+    for old in pending:
+        pairs = (
+            (new.footprint.reads, old.footprint.writes),
+            (new.footprint.writes, old.footprint.reads),
+            (new.footprint.writes, old.footprint.writes),
+        )
+        clash = next((hit for mine, theirs in pairs for hit in _first_common(mine, theirs)), None)
+        if clash:
+            what, region, address = clash
+            found.append(Conflict(rule, new.decoded, old.decoded, region, address, what))
+    return found
+
+
+def _first_common(
+    mine: tuple[tuple[str, ByteSet], ...], theirs: tuple[tuple[str, ByteSet], ...]
+) -> Iterator[tuple[str, int, int]]:
+    for name, a in mine:
+        for other, b in theirs:
+            address = a.common(b)
+            if address is not None:
+                yield f"its {name} meets the {other}", a.region, address
+
+
+def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
+    """Block i of the later kernel must not need one of the last blocks of the earlier one that BLOCKDEP leaves unfinished."""
+    first, second = earlier.operation, later.operation
+    assert isinstance(first, KernelOperation)
+    assert isinstance(second, KernelOperation)
+    depth = second.blockdep
+    if not depth:
+        return
+    written = [bytes_of_map(first.ofm, box) for box in islice(_ofm_blocks(first, is_reversed=True), depth)]
+    for name, fm in _inputs(second):
+        for i, box in enumerate(islice(_ofm_blocks(second, is_reversed=False), depth)):
+            read = bytes_of_map(fm, _input_box(second, fm, box))
+            for block in written[: depth - i]:
+                address = read.common(block)
+                if address is not None:
+                    what = f"its {name} meets the OFM under BLOCKDEP {depth}"
+                    yield Conflict("HAZARD-BLOCKDEP", later, earlier, fm.region, address, what)
+                    return
+
+
+def _inputs(operation: KernelOperation) -> list[tuple[str, FeatureMap]]:
+    found = [("IFM", operation.ifm)]
+    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
+        found.append(("IFM2", operation.ifm2))
+    return found
+
+
+def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box]:
+    """OFM blocks in the order in which they are made: depth fastest, then width, then height."""
+    ofm, block = operation.ofm, operation.block
+    extents, sizes = (ofm.height, ofm.width, ofm.depth), (block.height, block.width, block.depth)
+    spans = [
+        [(start, min(start + size, extent)) for start in range(0, extent, size)]
+        for extent, size in zip(extents, sizes, strict=True)
+    ]
+    if is_reversed:
+        spans = [each[::-1] for each in spans]
+    for rows in spans[0]:
+        for columns in spans[1]:
+            for channels in spans[2]:
+                yield rows, columns, channels
+
+
+def _input_box(operation: Operation, fm: FeatureMap, box: Box) -> Box:
+    """The elements of `fm` from which the OFM elements of `box` are made."""
+    rows, columns, channels = box
+    if isinstance(operation, WindowOperation):
+        kernel, padding = operation.kernel, operation.padding
+        factor = 1 if operation.upscale is Upscale.NONE else 2
+        rows = _window(rows, kernel.stride_y, kernel.dilated_height, padding.top, factor, fm.height)
+        columns = _window(columns, kernel.stride_x, kernel.dilated_width, padding.left, factor, fm.width)
+        sees_all = isinstance(operation, Convolution)
+        sees_all |= isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+        return rows, columns, (0, fm.depth) if sees_all else channels
+    return (
+        rows if fm.height > 1 else (0, 1),
+        columns if fm.width > 1 else (0, 1),
+        channels if fm.depth > 1 else (0, 1),
+    )
+
+
+def _window(span: tuple[int, int], stride: int, kernel: int, pad: int, factor: int, extent: int) -> tuple[int, int]:
+    start, end = span[0] * stride - pad, (span[1] - 1) * stride - pad + kernel
+    low = max(0, start // factor)
+    return low, max(low, min(extent, -(-end // factor)))

@@ -1,0 +1,121 @@
+"""Verify one command stream: bounds, hazards, reads of bytes that nothing has written.
+
+What the decoder refuses (unknown commands, ranges, alignment) never gets here. A finding names rule, command and addresses; a clean
+stream has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.hardware.variant import Variant
+from npu.isa.decode import Decoded
+from npu.isa.operations import KernelOperation, KernelWait
+from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
+from sim.verify.hazards import HazardTracker
+
+RULES: Mapping[str, str] = {
+    "BOUNDS": "every access lies in its region",
+    "HAZARD-KERNEL-DMA": "a kernel waits for the transfer whose bytes it touches",
+    "HAZARD-DMA-KERNEL": "a transfer waits for the kernel whose bytes it touches",
+    "HAZARD-DMA-DMA": "a transfer waits for the transfer whose bytes it touches",
+    "HAZARD-BLOCKDEP": "a kernel's first blocks wait for the blocks of the kernel before it that they read",
+    "UNINITIALISED": "every byte that is read has been written, or is a constant or an input",
+    "NO-EFFECT": "every wait has something to wait for",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken rule. `address` is a byte of `region` at which it shows (region -1 is SHRAM)."""
+
+    rule: str
+    command_index: int
+    operation: str
+    message: str
+    region: int | None = None
+    address: int | None = None
+
+
+def verify(
+    decoded: Sequence[Decoded],
+    variant: Variant,
+    region_bytes: Mapping[int, int],
+    initialised: Iterable[tuple[int, int, int]],
+) -> list[Finding]:
+    """All findings of a stream, in order of its commands.
+
+    `region_bytes` are the sizes of the regions; `initialised` are (region, start, end) of the bytes that hold data when the job
+    starts: constants, inputs, variables.
+    """
+    memory = _Memory(region_bytes, variant, initialised)
+    hazards = HazardTracker(variant)
+    findings: list[Finding] = []
+    kernels_since_wait = 0
+    for each in decoded:
+        touched = footprint(each.operation, variant)
+        outside = memory.outside(touched)
+        findings += [_finding("BOUNDS", each, *where) for where in outside]
+        for conflict in hazards.step(each, touched):
+            message = f"{conflict.what} of {_kind(conflict.earlier)} at command {conflict.earlier.command_index}"
+            findings.append(_finding(conflict.rule, each, message, conflict.region, conflict.address))
+        if not outside:
+            findings += [_finding("UNINITIALISED", each, *where) for where in memory.unwritten(touched)]
+            memory.write(touched)
+        if isinstance(each.operation, KernelOperation):
+            kernels_since_wait += 1
+        elif isinstance(each.operation, KernelWait):
+            if not kernels_since_wait:
+                findings.append(_finding("NO-EFFECT", each, "no kernel was started since the last such wait", None, None))
+            kernels_since_wait = 0
+    return findings
+
+
+def _finding(rule: str, each: Decoded, message: str, region: int | None, address: int | None) -> Finding:
+    return Finding(rule, each.command_index, _kind(each), message, region, address)
+
+
+def _kind(decoded: Decoded) -> str:
+    return type(decoded.operation).__name__
+
+
+class _Memory:
+    """Which bytes of each region hold data."""
+
+    def __init__(self, region_bytes: Mapping[int, int], variant: Variant, initialised: Iterable[tuple[int, int, int]]) -> None:
+        sizes = {**region_bytes, SHRAM: variant.shram.total_bytes}
+        self._written: dict[int, npt.NDArray[np.bool_]] = {region: np.zeros(size, np.bool_) for region, size in sizes.items()}
+        for region, start, end in initialised:
+            self._written[region][start:end] = True
+
+    def outside(self, touched: Footprint) -> list[tuple[str, int, int]]:
+        return [
+            (
+                f"its {name} [{part.start:#x}, {part.end:#x}) must lie in region {part.region} of {self._size(part)} bytes",
+                part.region,
+                part.start,
+            )
+            for name, part in (*touched.reads, *touched.writes)
+            if part.start < 0 or part.end > self._size(part)
+        ]
+
+    def _size(self, part: ByteSet) -> int:
+        held = self._written.get(part.region)
+        return 0 if held is None else held.size
+
+    def unwritten(self, touched: Footprint) -> list[tuple[str, int, int]]:
+        found = []
+        for name, part in touched.reads:
+            missing = part.mask & ~self._written[part.region][part.start : part.end]
+            if missing.any():
+                address = part.start + int(missing.argmax())
+                found.append((f"its {name} reads {int(missing.sum())} bytes that nothing has written", part.region, address))
+        return found
+
+    def write(self, touched: Footprint) -> None:
+        for _, part in touched.writes:
+            self._written[part.region][part.start : part.end] |= part.mask

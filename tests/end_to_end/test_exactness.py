@@ -1,0 +1,86 @@
+"""The promise: compiled and simulated results equal LiteRT's reference kernels bit for bit, on every target.
+
+FULLY_CONNECTED is compared by the hardware's rounding (two roundings), which LiteRT's reference of that operator does not use;
+`run_reference(fully_connected="npu")` gives that oracle.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.hardware.catalogue import list_variants
+
+from tests.support.litert import random_inputs, repaired, run_reference
+from tests.support.random_graphs import OPERATORS, cases, chains
+from tests.support.shared import shared_models
+
+ROOT = Path(__file__).parents[2]
+TARGETS = list_variants()
+SEEDS = (1, 2, 3)
+
+SMALL = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_ad_int8", "micro_speech_int8")
+LARGE = (
+    "mlperf_vww_int8",
+    "kws_micronet_m_int8",
+    "ad_medium_int8",
+    "mobilenet_v2_1.0_224_INT8",
+    "yolo-fastest_192_face_v4",
+    "person_detect_int8",
+)
+
+
+def assert_exact(model: bytes, target: str, seeds: tuple[int, ...]) -> None:
+    model = repaired(model)
+    compiled = npu.compile(model, target=target)
+    for seed in seeds:
+        inputs = random_inputs(model, seed)
+        expected = run_reference(model, inputs, fully_connected="npu")
+        found = npu.run(compiled.content, inputs).outputs
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_example_is_exact(target: str) -> None:
+    assert_exact((ROOT / "examples" / "digits.tflite").read_bytes(), target, SEEDS)
+
+
+def _real(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name in shared_models()]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", _real(SMALL))
+def test_a_small_real_model_is_exact(name: str, target: str) -> None:
+    assert_exact(shared_models()[name].read_bytes(), target, SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", _real(LARGE))
+def test_a_large_real_model_is_exact(name: str, target: str) -> None:
+    assert_exact(shared_models()[name].read_bytes(), target, SEEDS)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_random_single_operators_are_exact(operator: str) -> None:
+    for number, case in enumerate(cases(operator, 20, seed=11)):
+        assert_exact(case.model, TARGETS[number % len(TARGETS)], (number,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_many_random_single_operators_are_exact(operator: str, target: str) -> None:
+    for number, case in enumerate(cases(operator, 200, seed=12)):
+        assert_exact(case.model, target, (number,))
+
+
+def test_random_chains_with_branches_are_exact() -> None:
+    for number, case in enumerate(chains(24, seed=13)):
+        assert_exact(case.model, TARGETS[number % len(TARGETS)], (number,))
