@@ -6,6 +6,7 @@ Needs tensorflow and scikit-learn, which the project itself does not: pip instal
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def main() -> None:
         interpreter.set_tensor(detail["index"], image[None])
         interpreter.invoke()
         predictions.append(int(np.argmax(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))))
-    print(f"int8 accuracy on {len(test_y)} unseen digits: {np.mean(np.array(predictions) == test_y):.1%}")
+    sys.stdout.write(f"int8 accuracy on {len(test_y)} unseen digits: {np.mean(np.array(predictions) == test_y):.1%}\n")
     for digit in range(10):
         right = [i for i, label in enumerate(test_y) if label == digit and predictions[i] == digit]
         np.save(HERE / f"digit_{digit}.npy", quantised[right[0]][None])

@@ -1,7 +1,7 @@
 """Which operator of the source model each operation of a compiled file works for.
 
-Kept in the compiled file as a metadata entry that runtimes ignore, so that `npu run compiled.tflite` reports the operators of the
-model that it came from. Files of other compilers have no such entry: their own operators stand for themselves.
+Kept in the compiled file as a metadata entry that runtimes ignore, so that `npu run compiled.tflite` reports the operators of
+the model that it came from. Files of other compilers have no such entry: their own operators stand for themselves.
 """
 
 from __future__ import annotations

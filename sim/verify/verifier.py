@@ -1,7 +1,7 @@
 """Verify one command stream: bounds, hazards, reads of bytes that nothing has written.
 
-What the decoder refuses (unknown commands, ranges, alignment) never gets here. A finding names rule, command and addresses; a clean
-stream has none.
+What the decoder refuses (unknown commands, ranges, alignment) never gets here. A finding names rule, command and addresses; a
+clean stream has none.
 """
 
 from __future__ import annotations

@@ -127,10 +127,8 @@ def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_example_is_recognised_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report, outputs = tmp_path / "report.json", tmp_path / "outputs"
     labels = ROOT / "examples" / "labels.txt"
-    code = main(
-        ["run", str(DIGITS), "--input", str(SEVEN), "--labels", str(labels)]
-        + ["--output-dir", str(outputs), "--report", str(report)]
-    )
+    arguments = ["--input", SEVEN, "--labels", labels, "--output-dir", outputs, "--report", report]
+    code = main(["run", str(DIGITS), *(str(each) for each in arguments)])
     captured = capsys.readouterr()
     assert code == 0
     assert captured.err == ""
@@ -204,14 +202,21 @@ def test_configs_lists_the_shipped_targets(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)[0]["macs_per_cycle"] > 0
 
 
-def test_help_and_version_import_nothing_heavy() -> None:
-    code = "import sys, npu.cli\ntry:\n    npu.cli.main([{!r}])\nexcept SystemExit:\n    pass\nprint(sorted({{'numpy', 'numba', 'rich', 'yaml'}} & set(sys.modules)))"
-    for argument in ("--help", "--version"):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        found = subprocess.run(
-            [sys.executable, "-c", code.format(argument)], capture_output=True, text=True, env=environment, check=True
-        )
-        assert found.stdout.splitlines()[-1] == "[]"
+IMPORTED_BY = """
+import sys, npu.cli
+try:
+    npu.cli.main([{argument!r}])
+except SystemExit:
+    pass
+print(sorted({{"numpy", "numba", "rich", "yaml"}} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_import_nothing_heavy(argument: str) -> None:
+    command = [sys.executable, "-c", IMPORTED_BY.format(argument=argument)]
+    found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_public_names_are_served_without_numba() -> None:
