@@ -14,8 +14,8 @@ from typing import Any
 
 from npu.errors import ConfigError
 from npu.hardware.build import build_record
-from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant
 from npu.hardware.document import Document, read_document
+from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant
 from npu.hardware.validate import check_variant
 from npu.hardware.variant import Variant
 
@@ -104,7 +104,7 @@ def _start(base: Any, path: Path, find: Find, chain: tuple[Path, ...]) -> _Merge
         raise ConfigError(f"{path}: extends: must be the name or path of a description, got {base!r}")
     if len(chain) > MAX_EXTENDS:
         raise ConfigError(f"{path}: extends: must not be a chain longer than {MAX_EXTENDS} files")
-    found = find(base, path.parent)
+    found = find(base, path)
     if found.resolve() in chain:
         loop = " -> ".join(file.name for file in (*chain, found))
         raise ConfigError(f"{path}: extends: must not lead back to itself, got {loop}")
@@ -116,24 +116,24 @@ def _resolve_sections(document: Document, merged: _Merged, path: Path) -> None:
     for section in SECTION_FOLDERS:
         value = document.get(section)
         if isinstance(value, str):
-            merged.insert(section, _resolve_section(section, value, path.parent))
+            merged.insert(section, _resolve_section(section, value, path))
             del document[section]
         elif isinstance(value, dict) and "extends" in value:
             base = value.pop("extends")
             if not isinstance(base, str):
                 raise ConfigError(f"{path}: {section}.extends: must be a name or path, got {base!r}")
-            merged.insert(section, _resolve_section(section, base, path.parent))
+            merged.insert(section, _resolve_section(section, base, path))
 
 
-def _resolve_section(section: str, name: str, beside: Path | None) -> _Merged:
-    def find(other: str | Path, folder: Path | None) -> Path:
-        return find_section(section, other, beside=folder)
+def _resolve_section(section: str, name: str, asked_by: Path | None) -> _Merged:
+    def find(other: str | Path, file: Path | None) -> Path:
+        return find_section(section, other, asked_by=file)
 
-    return _resolve(find(name, beside), find, ())
+    return _resolve(find(name, asked_by), find, ())
 
 
-def _find_variant(name: str | Path, beside: Path | None) -> Path:
-    return find_variant(name, beside=beside)
+def _find_variant(name: str | Path, asked_by: Path | None) -> Path:
+    return find_variant(name, asked_by=asked_by)
 
 
 def _copy(value: Any) -> Any:

@@ -35,20 +35,21 @@ def list_section(section: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (configs_folder() / SECTION_FOLDERS[section]).glob("*.yaml")))
 
 
-def find_variant(name: str | Path, *, beside: Path | None = None) -> Path:
-    """The file of a variant given by shipped name or by path; relative paths start at the folder `beside`."""
+def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
+    """The file of a variant given by shipped name or by path; relative paths start at the file `asked_by`."""
     if _is_path(name):
-        return _existing(Path(name), beside)
+        return _existing(Path(name), asked_by)
     names = list_variants()
-    return configs_folder() / f"{_match(str(name), names, 'target')}.yaml"
+    stem = _match(str(name), names, f"{_prefix(asked_by)}target")
+    return configs_folder() / f"{stem}.yaml"
 
 
-def find_section(section: str, name: str | Path, *, beside: Path | None = None) -> Path:
+def find_section(section: str, name: str | Path, *, asked_by: Path | None = None) -> Path:
     """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path."""
     if _is_path(name):
-        return _existing(Path(name), beside)
+        return _existing(Path(name), asked_by)
     names = list_section(section)
-    stem = _match(str(name), names, section.replace("_", " "))
+    stem = _match(str(name), names, f"{_prefix(asked_by)}{section}")
     return configs_folder() / SECTION_FOLDERS[section] / f"{stem}.yaml"
 
 
@@ -62,10 +63,14 @@ def _is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES) or "/" in name or "\\" in name
 
 
-def _existing(path: Path, beside: Path | None) -> Path:
-    full = beside / path if beside is not None else path
+def _prefix(asked_by: Path | None) -> str:
+    return "" if asked_by is None else f"{asked_by}: "
+
+
+def _existing(path: Path, asked_by: Path | None) -> Path:
+    full = asked_by.parent / path if asked_by is not None else path
     if not full.is_file():
-        raise ConfigError(f"{path}: must be a file that exists; shipped targets are {', '.join(list_variants())}")
+        raise ConfigError(f"{_prefix(asked_by)}{path}: must be a file that exists; shipped targets are {', '.join(list_variants())}")
     return full
 
 

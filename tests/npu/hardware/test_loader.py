@@ -1,0 +1,347 @@
+"""Shipped descriptions, inheritance, and every message that a wrong description can cause."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from npu.errors import ConfigError
+from npu.hardware import shipped
+from npu.hardware.catalogue import VariantSummary, describe, list_section, list_variants, load_variant
+from npu.hardware.document import MAX_FILE_BYTES
+from npu.hardware.variant import Port, Product, Size
+
+# Facts of the products: MACs, cores, OFM ublock, SHRAM banks, reserved LUT banks, LUT address, AXI bytes, address bits.
+PRODUCTS = {
+    "ethos-u55-32": (Product.ETHOS_U55, 32, 1, (1, 1, 4), 16, 0, 0x3800, 8, 32),
+    "ethos-u55-64": (Product.ETHOS_U55, 64, 1, (1, 1, 8), 16, 0, 0x3800, 8, 32),
+    "ethos-u55-128": (Product.ETHOS_U55, 128, 1, (1, 2, 8), 24, 2, 0x5800, 8, 32),
+    "ethos-u55-256": (Product.ETHOS_U55, 256, 1, (2, 2, 8), 48, 2, 0xB800, 8, 32),
+    "ethos-u65-256": (Product.ETHOS_U65, 256, 1, (2, 2, 8), 48, 2, 0xB800, 16, 40),
+    "ethos-u65-512": (Product.ETHOS_U65, 512, 2, (2, 2, 8), 48, 2, 0xB800, 16, 40),
+}
+# Output-unit cycles per element in field order, as Vela 5.2 assumes them.
+OUTPUT_CYCLES = {
+    "ethos-u55-32": (2, 3, 3, 3, 4, 6, 1, 2, 1, 1),
+    "ethos-u55-64": (1, 1.5, 1.5, 1.5, 2, 3, 0.5, 1, 1, 1),
+    "ethos-u55-128": (0.75, 1.25, 0.75, 0.75, 1, 1.5, 0.25, 0.5, 1, 0.5),
+    "ethos-u55-256": (0.625, 1.125, 0.5, 0.375, 0.5, 0.75, 0.125, 0.25, 1, 0.25),
+    "ethos-u65-256": (0.625, 1.125, 0.5, 0.375, 0.5, 0.75, 0.125, 0.25, 1, 0.25),
+    "ethos-u65-512": (0.3125, 0.5625, 0.25, 0.1875, 0.25, 0.375, 0.0625, 0.125, 0.5, 0.125),
+}
+# Banks per buffer kind in field order.
+GRANULES = {
+    "ethos-u55-32": (2, 2, 2, 2, 4, 4, 4, 4),
+    "ethos-u55-64": (2, 2, 2, 2, 4, 4, 4, 8),
+    "ethos-u55-128": (4, 4, 4, 4, 8, 4, 8, 12),
+    "ethos-u55-256": (8, 8, 8, 8, 16, 8, 16, 20),
+    "ethos-u65-256": (8, 8, 8, 8, 16, 8, 16, 20),
+    "ethos-u65-512": (8, 8, 8, 8, 16, 8, 16, 20),
+}
+# Clock in MHz, bytes per cycle of the second memory as (AXI bytes x clock scale).
+SYSTEMS = {
+    "Ethos_U55_Deep_Embedded": ("ethos-u55-128", 200, 0.5),
+    "Ethos_U55_High_End_Embedded": ("ethos-u55-128", 500, 1.0),
+    "Ethos_U65_Embedded": ("ethos-u65-256", 500, 1.0),
+    "Ethos_U65_Mid_End": ("ethos-u65-256", 500, 7.5),
+    "Ethos_U65_High_End": ("ethos-u65-256", 1000, 3.75),
+    "Ethos_U65_Client_Server": ("ethos-u65-256", 1000, 12.0),
+}
+MEMORY_MODES = {
+    "Sram_Only": (Port.AXI0, Port.AXI0, Port.AXI0, False),
+    "Shared_Sram": (Port.AXI1, Port.AXI0, Port.AXI0, False),
+    "Dedicated_Sram": (Port.AXI1, Port.AXI1, Port.AXI0, True),
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def make(text: str, name: str = "board.yaml") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return make
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_variant(path)
+    return str(caught.value)
+
+
+def test_the_shipped_variants_are_listed_by_size() -> None:
+    assert list_variants() == tuple(PRODUCTS)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_shipped_variant_has_the_facts_of_its_product(name: str) -> None:
+    product, macs, cores, ublock, banks, lut_banks, lut_address, axi_bytes, address_bits = PRODUCTS[name]
+    variant = load_variant(name)
+    accelerator, shram = variant.accelerator, variant.shram
+    assert (variant.name, accelerator.product, accelerator.macs_per_cycle, accelerator.cores) == (name, product, macs, cores)
+    assert accelerator.ofm_ublock == Size(*ublock)
+    assert accelerator.max_block == Size(32, 64, 128)
+    assert (shram.banks, shram.reserved_lut_banks, shram.lut_address) == (banks, lut_banks, lut_address)
+    assert (accelerator.axi_data_bytes, accelerator.address_bits) == (axi_bytes, address_bits)
+    assert accelerator.max_outstanding_dma == (1 if product is Product.ETHOS_U55 else 2)
+    assert tuple(dataclasses.astuple(variant.timing.output_cycles)) == OUTPUT_CYCLES[name]
+    assert tuple(dataclasses.astuple(shram.granules)) == GRANULES[name]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_shipped_system_has_the_clock_and_bandwidth_of_its_preset(name: str) -> None:
+    target, mhz, bytes_per_cycle = SYSTEMS[name]
+    variant = load_variant(target, system=name)
+    memory = variant.system.memories[Port.AXI1]
+    assert variant.system.name == name
+    assert variant.system.clock_hz == mhz * 1_000_000
+    # The presets of U55 give bytes per cycle on its own 8-byte port, those of U65 on 16 bytes.
+    assert memory.clock_scale * variant.accelerator.axi_data_bytes == bytes_per_cycle
+
+
+@pytest.mark.parametrize("name", MEMORY_MODES)
+def test_a_shipped_memory_mode_uses_the_ports_of_its_preset(name: str) -> None:
+    mode = load_variant("ethos-u65-256", memory_mode=name).memory_mode
+    assert (mode.constants, mode.arena, mode.cache, mode.has_separate_cache) == MEMORY_MODES[name]
+
+
+def test_the_defaults_are_those_of_the_published_measurements() -> None:
+    u55, u65 = load_variant("ethos-u55-128"), load_variant("ethos-u65-512")
+    assert (u55.system.name, u55.memory_mode.name) == ("Ethos_U55_High_End_Embedded", "Shared_Sram")
+    assert (u65.system.name, u65.memory_mode.name) == ("Ethos_U65_High_End", "Dedicated_Sram")
+    assert u65.memory_mode.arena_cache_bytes == 384 * 1024
+    flash, dram = u55.system.adapters[Port.AXI1], u65.system.adapters[Port.AXI1]
+    assert (flash.pulse_on_cycles, flash.pulse_off_cycles, flash.beats_per_window) == (320, 80, 50)
+    assert (dram.pulse_on_cycles, dram.pulse_off_cycles, dram.beats_per_window) == (4000, 1000, 1172)
+
+
+def test_the_ideal_system_has_no_adapters_and_no_latency() -> None:
+    system = load_variant("ethos-u55-128", system="high_end_embedded_ideal").system
+    assert not system.adapters
+    assert system.memories[Port.AXI1].read_latency_cycles == 0
+    assert system.clock_hz == 500_000_000
+
+
+SPELLINGS = ["Ethos_U55_High_End_Embedded", "ethos-u55-high-end-embedded", "HIGH_END_EMBEDDED", "high-end-embedded"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_system_names_are_found_in_any_usual_spelling(spelling: str) -> None:
+    assert load_variant("Ethos_U55_128", system=spelling).system.name == "Ethos_U55_High_End_Embedded"
+
+
+@pytest.mark.parametrize("section", ["system", "memory_mode", "cpu"])
+def test_every_shipped_section_loads_on_every_variant(section: str) -> None:
+    for name in list_section(section):
+        for target in list_variants():
+            load_variant(target, **{section: name})
+
+
+def test_describe_gives_the_row_of_the_table() -> None:
+    assert describe(load_variant("ethos-u65-512")) == VariantSummary(
+        "ethos-u65-512", 512, 2, 96, 1000.0, "Ethos_U65_High_End", "Dedicated_Sram", 384, "Cortex-M55"
+    )
+
+
+def test_packaged_descriptions_win_over_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "npu" / "hardware").mkdir(parents=True)
+    (tmp_path / "npu" / "_configs").mkdir()
+    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "npu" / "hardware" / "shipped.py"))
+    assert shipped.configs_folder() == tmp_path / "npu" / "_configs"
+
+
+def test_a_variant_is_plain_data() -> None:
+    record = dataclasses.asdict(load_variant("ethos-u55-128"))
+    assert record["accelerator"]["ofm_ublock"] == {"height": 1, "width": 2, "depth": 8}
+
+
+# Inheritance
+
+
+def test_a_board_overrides_nested_fields_and_keeps_the_rest(write) -> None:
+    variant = load_variant(write("extends: ethos-u55-128\nsystem: {clock_hz: 400_000_000, memories: {axi1: {clock_scale: 0.5}}}\n"))
+    base = load_variant("ethos-u55-128")
+    assert variant.name == "board"
+    assert variant.system.clock_hz == 400_000_000
+    assert variant.system.memories[Port.AXI1].clock_scale == 0.5
+    assert variant.system.memories[Port.AXI0] == base.system.memories[Port.AXI0]
+    assert variant.accelerator == base.accelerator
+
+
+def test_an_empty_mapping_replaces_what_was_inherited(write) -> None:
+    assert not load_variant(write("extends: ethos-u55-128\nsystem: {adapters: {}}\n")).system.adapters
+
+
+def test_a_section_may_be_a_name_or_extend_one(write) -> None:
+    board = write("extends: ethos-u55-64\nname: Bench\nsystem: {extends: Deep_Embedded, clock_hz: 160_000_000}\ncpu: cortex-m4\n")
+    variant = load_variant(board)
+    assert (variant.name, variant.system.name, variant.cpu.name) == ("Bench", "Ethos_U55_Deep_Embedded", "Cortex-M4")
+    assert variant.system.clock_hz == 160_000_000
+    assert variant.system.memories[Port.AXI1].clock_scale == 0.0625
+
+
+def test_a_board_may_extend_a_board_beside_it(write) -> None:
+    write("extends: ethos-u55-32\nname: First\nshram: {banks: 20}\n", "first.yaml")
+    variant = load_variant(write("extends: first.yaml\n"))
+    assert (variant.name, variant.shram.banks, variant.accelerator.macs_per_cycle) == ("board", 20, 32)
+
+
+def test_a_full_board_needs_no_base(write) -> None:
+    full = write(_dump(dataclasses.asdict(load_variant("ethos-u55-128"))))
+    assert load_variant(full) == load_variant("ethos-u55-128")
+
+
+def test_sources_may_stand_beside_any_number(write) -> None:
+    text = "extends: ethos-u55-128\nsource: data sheet\nshram: {banks: 32, source: {banks: page 4}}\n"
+    assert load_variant(write(text)).shram.banks == 32
+
+
+def _dump(value: object, depth: int = 0) -> str:
+    """YAML of nested dictionaries, independent of the loader."""
+    lines = []
+    for key, item in value.items():
+        name = getattr(key, "value", key)
+        if isinstance(item, dict):
+            lines.append(f"{'  ' * depth}{name}:" + (" {}" if not item else "\n" + _dump(item, depth + 1).rstrip("\n")))
+        else:
+            shown = getattr(item, "name", item)
+            lines.append(f"{'  ' * depth}{name}: {str(shown).lower() if isinstance(shown, bool) else shown}")
+    return "\n".join(lines) + "\n"
+
+
+# Refusals: case -> (lines under `extends: ethos-u55-128`, what the message must hold)
+
+REFUSED = {
+    "unknown_key": ("shram: {bank: 3}", ["board.yaml", "shram.bank", "did you mean 'banks'"]),
+    "unknown_section": ("shrm: {}", ["shrm", "did you mean 'shram'"]),
+    "wrong_type": ("shram: {banks: '48k'}", ["board.yaml: shram.banks: must be an integer in [8, 255], got '48k'"]),
+    "boolean_number": ("shram: {banks: true}", ["shram.banks", "got True"]),
+    "fractional_integer": ("shram: {banks: 24.5}", ["shram.banks", "got 24.5"]),
+    "below_range": ("accelerator: {max_kernel_stride: 0}", ["accelerator.max_kernel_stride", "[1, 4]", "got 0"]),
+    "above_range": ("accelerator: {max_kernel_stride: 5}", ["accelerator.max_kernel_stride", "[1, 4]", "got 5"]),
+    "infinite": ("system: {memories: {axi0: {clock_scale: .inf}}}", ["system.memories.axi0.clock_scale", "got inf"]),
+    "not_a_number": ("system: {memories: {axi0: {clock_scale: .nan}}}", ["system.memories.axi0.clock_scale", "got nan"]),
+    "not_text": ("name: 5", ["name", "must be a non-empty text, got 5"]),
+    "empty_text": ("name: ''", ["name", "must be a non-empty text"]),
+    "not_boolean": ("memory_mode: {has_separate_cache: 1}", ["memory_mode.has_separate_cache", "true or false", "got 1"]),
+    "enum_value": ("accelerator: {product: u55}", ["accelerator.product", "ethos_u55, ethos_u65", "got 'u55'"]),
+    "enum_key": ("system: {memories: {axi7: {}}}", ["system.memories.axi7", "axi0, axi1"]),
+    "section_is_list": ("shram: []", ["shram: must be a mapping, got []"]),
+    "mapping_is_number": ("system: {memories: 4}", ["system.memories: must be a mapping, got 4"]),
+    "unknown_system": ("system: Hi_End", ["board.yaml: system: must be one of", "ethos-u65-high-end"]),
+    "unknown_cpu": ("cpu: cortex-m555", ["board.yaml: cpu: must be one of", "did you mean 'cortex-m55'"]),
+    "section_file_missing": ("cpu: nowhere.yaml", ["nowhere.yaml: must be a file that exists"]),
+    "section_base_is_number": ("cpu: {extends: 3}", ["cpu.extends", "got 3"]),
+    "long_value_is_cut": (f"shram: {{banks: {'x' * 500}}}", ["xxx..."]),
+    "macs_do_not_fit_ublock": ("accelerator: {macs_per_cycle: 256}", ["macs_per_cycle", "= 128, got 256"]),
+    "macs_no_power_of_two": (
+        "accelerator: {macs_per_cycle: 384, ofm_ublock: {width: 6}}",
+        ["macs_per_cycle", "power of two", "got 384"],
+    ),
+    "block_no_multiple": ("accelerator: {max_block: {width: 63}}", ["max_block.width", "multiple", "got 63"]),
+    "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
+    "other_architecture": ("accelerator: {product: ethos_u85}", ["accelerator.product", "got ETHOS_U85"]),
+    "lut_no_whole_banks": ("shram: {lut_bytes: 1536}", ["shram.lut_bytes", "multiple of bank_bytes", "got 1536"]),
+    "shram_too_small": ("shram: {banks: 8}", ["shram.banks", "(20 banks), got 8"]),
+    "shram_field_too_wide": (
+        "accelerator: {cores: 2, macs_per_cycle: 256}\nshram: {banks: 200}",
+        ["shram.banks", "at most 255", "got 200 x 2"],
+    ),
+    "port_without_memory": (
+        "system: {memories: {}}\n",
+        ["memory_mode.constants", "must be a port that system.memories describes", "got axi1"],
+    ),
+    "cache_on_arena_port": ("memory_mode: {has_separate_cache: true}", ["memory_mode.has_separate_cache", "got true"]),
+    "cache_larger_than_memory": (
+        "system: {memories: {axi0: {size_bytes: 1024}}}",
+        ["memory_mode.arena_cache_bytes", "at most the 1024 bytes", "got 4194304"],
+    ),
+    "cpu_without_default": ("cpu: {cycles_per_mac: {}}", ["cpu: cycles_per_mac", "'default'"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_description_is_refused_with_its_key_and_value(case: str, write) -> None:
+    lines, parts = REFUSED[case]
+    message = refusal(write(f"extends: ethos-u55-128\n{lines}\n"))
+    for part in parts:
+        assert part in message
+
+
+MALFORMED = {
+    "empty": ("", "must be a mapping of sections, got an empty file"),
+    "list": ("- 1\n", "must be a mapping of sections, got a list"),
+    "text": ("hello\n", "must be a mapping of sections, got a str"),
+    "syntax": ("a: [1, 2\n", "must be valid YAML"),
+    "duplicate_key": ("name: a\nname: b\n", "key 'name' stands here twice"),
+    "number_key": ("5: a\n", "a key must be text"),
+    "alias": ("a: &x {b: 1}\nc: *x\n", "must not use anchors and aliases"),
+    "alias_bomb": ("a: &a [1,1]\nb: &b [*a,*a]\nc: [*b,*b]\n", "must not use anchors and aliases"),
+    "tag": ("a: !!python/object/apply:os.system ['true']\n", "must not use explicit tags"),
+    "empty_integer_tag": ("a: !!int ''\n", "must not use explicit tags"),
+    "two_documents": ("a: 1\n---\nb: 2\n", "must be valid YAML"),
+    "deep": ("a: " + "[" * 5000 + "\n", "must not nest deeper than 16 levels"),
+    "huge_integer": ("a: " + "9" * 6000 + "\n", "holds a value that cannot be read"),
+    "impossible_date": ("a: 2001-99-99\n", "holds a value that cannot be read"),
+    "control_character": ("a: \x01\n", "must be valid YAML"),
+    "base_is_number": ("extends: 5\n", "extends: must be the name or path of a description, got 5"),
+    "unknown_base": ("extends: ethos-u55-129\n", "did you mean 'ethos-u55-128'"),
+    "missing_everything": ("name: x\n", "accelerator: is missing; it must be a mapping"),
+    "extends_itself": ("extends: board.yaml\n", "must not lead back to itself, got board.yaml -> board.yaml"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_file_is_refused(case: str, write) -> None:
+    text, part = MALFORMED[case]
+    message = refusal(write(text))
+    assert part in message
+    assert "board.yaml" in message
+
+
+def test_a_file_that_is_too_long_is_refused(write) -> None:
+    assert "must be at most 65536 bytes" in refusal(write("#" * (MAX_FILE_BYTES + 1)))
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "must be UTF-8 text" in refusal(path)
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    assert "must be a file that exists" in refusal(tmp_path)
+
+
+def test_an_unreadable_file_is_refused(write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = write("extends: ethos-u55-128\n")
+    monkeypatch.setattr(Path, "open", fail)
+    assert "must be a readable file: Permission denied" in refusal(path)
+
+
+def test_a_ring_of_files_is_refused(write) -> None:
+    write("extends: board.yaml\n", "other.yaml")
+    assert "board.yaml -> other.yaml -> board.yaml" in refusal(write("extends: other.yaml\n"))
+
+
+def test_a_chain_that_is_too_long_is_refused(write) -> None:
+    write("extends: ethos-u55-128\n", "b0.yaml")
+    for index in range(1, 12):
+        last = write(f"extends: b{index - 1}.yaml\n", f"b{index}.yaml")
+    assert "must not be a chain longer than 8 files" in refusal(last)
+
+
+def test_an_unknown_target_names_the_shipped_ones() -> None:
+    with pytest.raises(ConfigError, match="must be one of ethos-u55-32, .* got 'u55'"):
+        load_variant("u55")
+
+
+def test_the_message_names_the_file_that_set_the_key(write) -> None:
+    write("extends: ethos-u55-128\nshram: {banks: many}\n", "first.yaml")
+    assert "first.yaml: shram.banks" in refusal(write("extends: first.yaml\nsystem: {clock_hz: 200_000_000}\n"))
