@@ -1,0 +1,191 @@
+"""The simulated NPU as a delegate of the interpreter: takes `ethos-u` custom operators and runs their command streams bit-exactly.
+
+The operator's inputs are command stream, read-only data, scratch, fast scratch, then feature maps; regions 0, 1 and 2 are the second to
+the fourth. Feature maps live in scratch at the offsets of the file's OfflineMemoryAllocation metadata and are bound by tensor index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import SimulationError, UserError
+from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.variant import Variant
+from npu.isa.payload import Configuration, decode_config, find_target, is_compatible, parse_payload
+from npu.runtime.delegate import (
+    Context,
+    DelegateParams,
+    Node,
+    Registration,
+    SimpleDelegate,
+    SimpleDelegateKernel,
+    Status,
+)
+from npu.runtime.tensor import RuntimeTensor
+from sim.functional.plan import Tier
+from sim.machine import Hook, Machine
+from sim.memory import Memory
+
+CUSTOM_CODE = "ethos-u"
+CUSTOM_OPTIONS = bytes((1, 4, 1))
+"""A flexbuffer that holds the 8-bit integer 1."""
+METADATA_NAME = "OfflineMemoryAllocation"
+_COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
+
+
+class EthosUDelegate(SimpleDelegate):
+    """Runs every `ethos-u` operator of a compiled file.
+
+    `variant` None takes the shipped variant that the operator's configuration word names; else the word must fit `variant`.
+    `tier` selects the kernels; `hook` is called after every operation (see `sim.machine.Machine.run`).
+    """
+
+    def __init__(self, variant: Variant | None = None, *, tier: Tier | None = None, hook: Hook | None = None) -> None:
+        self.variant = variant
+        self.tier = tier
+        self.hook = hook
+        self._machines: dict[str, Machine] = {}
+
+    def is_node_supported_by_delegate(self, registration: Registration, node: Node, context: Context) -> bool:
+        return registration.builtin_code == "CUSTOM" and registration.custom_name == CUSTOM_CODE
+
+    def initialize(self, context: Context) -> Status:
+        return Status.OK
+
+    def name(self) -> str:
+        return "EthosUDelegate"
+
+    def create_delegate_kernel_interface(self) -> SimpleDelegateKernel:
+        return _Kernel(self)
+
+    def machine(self, config: Configuration) -> Machine:
+        """The machine for a configuration word, made once. SimulationError if the delegate's variant does not fit it."""
+        variant = self.variant
+        if variant is None:
+            variant = find_target(config, [load_variant(name) for name in list_variants()])
+        elif not is_compatible(config, variant.accelerator):
+            made_for = f"{config.product.name} with {config.macs_per_cycle} MACs"
+            raise SimulationError(f"ethos-u: the operator must be compiled for {variant.name}, got one for {made_for}")
+        if variant.name not in self._machines:
+            self._machines[variant.name] = Machine(variant, self.tier)
+        return self._machines[variant.name]
+
+
+class _Kernel(SimpleDelegateKernel):
+    """One partition: one or more consecutive `ethos-u` operators."""
+
+    def __init__(self, delegate: EthosUDelegate) -> None:
+        self._delegate = delegate
+        self._jobs: list[_Job] = []
+
+    def init(self, context: Context, params: DelegateParams) -> Status:
+        try:
+            for index in params.nodes_to_replace:
+                node, _ = context.get_node_and_registration(index)
+                self._jobs.append(_Job(self._delegate, context, node))
+        except UserError as error:
+            context.report_error(str(error))
+            return Status.DELEGATE_ERROR
+        return Status.OK
+
+    def prepare(self, context: Context, node: Node) -> Status:
+        return Status.OK
+
+    def eval(self, context: Context, node: Node) -> Status:
+        for job in self._jobs:
+            job.run(context)
+        return Status.OK
+
+
+class _Job:
+    """One operator bound to a memory."""
+
+    def __init__(self, delegate: EthosUDelegate, context: Context, node: Node) -> None:
+        _check_node(node)
+        tensors = context.tensors
+        self._delegate = delegate
+        payload = parse_payload(_constant(tensors, node.inputs[_COMMANDS], "command stream").tobytes())
+        self._words = payload.words
+        self._machine = delegate.machine(decode_config(payload.config_word))
+        offsets = _offsets(context)
+        scratch = tensors[node.inputs[_SCRATCH]]
+        self._arena = np.zeros(scratch.bytes, np.uint8)
+        origin = max(0, offsets[scratch.index])
+        regions = {0: _read_only(tensors, node.inputs[_READ_ONLY]), 1: self._arena, 2: self._arena}
+        if node.inputs[_FAST] != node.inputs[_SCRATCH]:
+            regions[2] = np.zeros(tensors[node.inputs[_FAST]].bytes, np.uint8)
+        self._memory = Memory(regions, self._machine.variant)
+        self._inputs = _places(tensors, node.inputs[_FIRST_MAP:], offsets, origin, self._arena)
+        self._outputs = _places(tensors, node.outputs, offsets, origin, self._arena)
+
+    def run(self, context: Context) -> None:
+        """Copy the inputs into scratch, execute, copy the outputs out."""
+        for index, place in self._inputs:
+            place[:] = np.ascontiguousarray(context.tensors[index].array).reshape(-1).view(np.uint8)
+        self._machine.run(self._words, self._memory, hook=self._delegate.hook)
+        for index, place in self._outputs:
+            array = context.tensors[index].array
+            array[...] = place.view(array.dtype).reshape(array.shape)
+
+
+def _check_node(node: Node) -> None:
+    if len(node.inputs) < _FIRST_MAP or any(index < 0 for index in node.inputs) or not node.outputs:
+        raise SimulationError(
+            f"ethos-u operator {node.index}: must have command stream, read-only data, scratch and fast scratch as inputs and an "
+            f"output, got {len(node.inputs)} inputs and {len(node.outputs)} outputs"
+        )
+    if node.custom_options != CUSTOM_OPTIONS:
+        got = node.custom_options[:8].hex(" ") or "none"
+        raise SimulationError(f"ethos-u operator {node.index}: custom options must be {CUSTOM_OPTIONS.hex(' ')}, got {got}")
+
+
+def _constant(tensors: Sequence[RuntimeTensor], index: int, what: str) -> npt.NDArray[np.uint8]:
+    tensor = tensors[index]
+    if not tensor.is_constant or tensor.data is None:
+        raise SimulationError(f"ethos-u: {what} tensor '{tensor.name}' must be a constant, got a computed one")
+    return np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
+
+
+def _read_only(tensors: Sequence[RuntimeTensor], index: int) -> npt.NDArray[np.uint8]:
+    if tensors[index].bytes == 0:
+        return np.zeros(0, np.uint8)
+    data = _constant(tensors, index, "read-only").view()
+    data.flags.writeable = False
+    return data
+
+
+def _offsets(context: Context) -> list[int]:
+    """Arena offset of every tensor of the context's subgraph, -1 where not planned."""
+    data = context.model.metadata.get(METADATA_NAME)
+    if data is None:
+        raise SimulationError(
+            f"ethos-u: the model must have the metadata {METADATA_NAME} that says where feature maps live, but it is missing; "
+            "keep the compiler's metadata when rewriting a compiled file"
+        )
+    first = sum(len(graph.tensors) for graph in context.model.graphs[: context.subgraph_index])
+    total = sum(len(graph.tensors) for graph in context.model.graphs)
+    values = np.frombuffer(data[: len(data) // 4 * 4], "<i4")
+    if values.size < 3 + total or int(values[2]) != total:
+        raise SimulationError(f"metadata {METADATA_NAME}: must hold offsets of {total} tensors, got {values[2:3].tolist()}")
+    return [int(value) for value in values[3 + first : 3 + first + len(context.tensors)]]
+
+
+def _places(
+    tensors: Sequence[RuntimeTensor], indices: Sequence[int], offsets: Sequence[int], origin: int, arena: npt.NDArray[np.uint8]
+) -> list[tuple[int, npt.NDArray[np.uint8]]]:
+    """(tensor index, its bytes in the arena); constants without a place are in the read-only data."""
+    places = []
+    for index in indices:
+        tensor = tensors[index]
+        if tensor.is_constant and offsets[index] < 0:
+            continue
+        start = offsets[index] - origin
+        if offsets[index] < 0 or start < 0 or start + tensor.bytes > arena.size:
+            raise SimulationError(
+                f"tensor '{tensor.name}': its {tensor.bytes} bytes must lie in the scratch of {arena.size} bytes, got offset {start}"
+            )
+        places.append((index, arena[start : start + tensor.bytes]))
+    return places

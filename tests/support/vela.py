@@ -1,0 +1,72 @@
+"""Vela 5.2 as an independent compiler: models to compiled files, kept for the session; and what a compiled file holds."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+
+@functools.cache
+def compile_with_vela(model: bytes, accelerator: str, *arguments: str) -> bytes:
+    """Compile `model` with the installed Vela, e.g. for "ethos-u55-128"; RuntimeError with its output if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "model.tflite"
+        source.write_bytes(model)
+        vela = Path(sys.executable).with_name("vela")
+        command = [str(vela), str(source), "--accelerator-config", accelerator, "--output-dir", folder, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        compiled = Path(folder) / "model_vela.tflite"
+        if done.returncode != 0 or not compiled.exists():
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        return compiled.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The only `ethos-u` operator of a compiled file: payload, constants, sizes, and (offset, shape, dtype) of the graph's ends."""
+
+    payload: bytes
+    read_only: npt.NDArray[np.uint8]
+    scratch_bytes: int
+    fast_bytes: int
+    inputs: tuple[tuple[int, tuple[int, ...], np.dtype], ...]
+    outputs: tuple[tuple[int, tuple[int, ...], np.dtype], ...]
+
+
+_TYPES = {
+    tflite.TensorType.INT8: np.dtype(np.int8),
+    tflite.TensorType.UINT8: np.dtype(np.uint8),
+    tflite.TensorType.INT16: np.dtype(np.int16),
+    tflite.TensorType.INT32: np.dtype(np.int32),
+}
+
+
+def only_job(content: bytes) -> Job:
+    """The job of a file that runs entirely on the NPU; RuntimeError if it holds other operators."""
+    model = tflite.Model.GetRootAsModel(content, 0)
+    graph = model.Subgraphs(0)
+    if graph.OperatorsLength() != 1 or model.OperatorCodes(graph.Operators(0).OpcodeIndex()).CustomCode() != b"ethos-u":
+        raise RuntimeError("the file must hold exactly one ethos-u operator")
+    operator = graph.Operators(0)
+    data = [model.Buffers(graph.Tensors(operator.Inputs(k)).Buffer()).DataAsNumpy() for k in range(2)]
+    sizes = [int(np.prod(graph.Tensors(operator.Inputs(k)).ShapeAsNumpy())) for k in range(4)]
+    entries = [model.Metadata(k) for k in range(model.MetadataLength())]
+    (entry,) = (item for item in entries if item.Name() == b"OfflineMemoryAllocation")
+    offsets = model.Buffers(entry.Buffer()).DataAsNumpy().view(np.int32)[3:]
+
+    def end(index: int) -> tuple[int, tuple[int, ...], np.dtype]:
+        tensor = graph.Tensors(index)
+        return int(offsets[index]), tuple(int(n) for n in tensor.ShapeAsNumpy()), _TYPES[tensor.Type()]
+
+    read_only = data[1] if sizes[1] else np.zeros(0, np.uint8)
+    inputs = tuple(end(int(k)) for k in graph.InputsAsNumpy())
+    outputs = tuple(end(int(k)) for k in graph.OutputsAsNumpy())
+    return Job(bytes(data[0]), np.array(read_only), sizes[2], sizes[3], inputs, outputs)
