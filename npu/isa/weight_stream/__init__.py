@@ -1,0 +1,1 @@
+"""Compressed weight streams: order of traversal, entropy decoder and encoder."""

@@ -1,0 +1,44 @@
+"""Weight streams to weights. Strict: whatever an encoder cannot have made is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.errors import StreamError
+from npu.isa.weight_stream.kernels import decode as kernels
+from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore
+
+_WORD_BYTES = 8
+_SPARE_WORDS = 2
+_RULES = {
+    kernels.TRUNCATED: "must not end inside a slice or without an end marker",
+    kernels.BAD_ZDIV: "zero-run divisor must be 0 to 4, 6 or 7",
+    kernels.BAD_WDIV: "weight divisor must be 0 to 5 or 7",
+    kernels.NO_PALETTE: "first slice must carry a palette",
+    kernels.ZERO_RUN_STATE: "zero runs must not be switched without a new palette",
+    kernels.SYMBOL_RANGE: "symbols must be below 512",
+    kernels.QUOTIENT_RANGE: f"quotients must be at most {kernels.MAX_QUOTIENT}",
+}
+
+
+def decode_symbols(data: bytes, count: int) -> NDArray[np.int16]:
+    """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number."""
+    words = np.zeros(-(-len(data) // _WORD_BYTES) + _SPARE_WORDS, dtype=np.uint64)
+    words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+    output = np.empty(count, dtype=np.int16)
+    status, position, decoded = kernels.decode_stream(words, len(data) * 8, output)
+    if status in (kernels.TOO_MANY, kernels.TOO_FEW):
+        comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
+        raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")
+    if status != kernels.OK:
+        raise StreamError(f"weight stream: {_RULES[status]}, got otherwise before bit {position} of {len(data) * 8}")
+    return output
+
+
+def decode_weights(data: bytes, shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
+    """Weights (O of `order.core`, KH, KW, I), int16, zero point removed, of one core's stream.
+
+    `shape` is (O of all cores, KH, KW, I), I = 1 for depthwise. Raises StreamError.
+    """
+    return restore(decode_symbols(data, count_symbols(shape, order)), shape, order)

@@ -1,0 +1,1 @@
+"""Compiled loops of the weight stream; they see arrays and numbers only."""

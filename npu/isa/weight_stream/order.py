@@ -1,0 +1,182 @@
+"""Order of the weights of one operation on one core; how many symbols there are and which weight each one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.errors import StreamError
+from npu.isa.operations import Traversal
+from npu.isa.weight_stream.kernels import order as kernels
+
+Shape = tuple[int, int, int, int]
+"""Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
+
+_SUB_KERNEL = 8
+_SMALL_SUB_KERNEL = 4
+_PART_KERNEL_DEPTH = 16
+_WIDE_DEPTH = 32
+_MAX_SYMBOLS = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightOrder:
+    """What, besides the shape, fixes the order of the weights.
+
+    `block_depth` is the OFM block depth of the operation (all cores); `core` of `cores` takes every `cores`-th channel.
+    """
+
+    block_depth: int
+    traversal: Traversal = Traversal.DEPTH_FIRST
+    is_depthwise: bool = False
+    ifm_bits: int = 8
+    dilation_y: int = 1
+    dilation_x: int = 1
+    ofm_ublock_depth: int = 8
+    ifm_ublock_depth: int = 8
+    core: int = 0
+    cores: int = 1
+    has_4x4_sub_kernels: bool = False
+
+    @property
+    def mode(self) -> int:
+        """Mode number of the kernels."""
+        if self.is_depthwise:
+            return kernels.DEPTHWISE
+        is_part_kernel = self.traversal is Traversal.PART_KERNEL_FIRST
+        return kernels.PART_KERNEL_FIRST if is_part_kernel else kernels.DEPTH_FIRST
+
+    @property
+    def ifm_block_depth(self) -> int:
+        """IFM channels per block: 16 for part-kernel-first or wide elements, else 32."""
+        is_narrow = self.mode == kernels.PART_KERNEL_FIRST or self.ifm_bits == 16
+        return _PART_KERNEL_DEPTH if is_narrow else _WIDE_DEPTH
+
+    @property
+    def element_rounding(self) -> int:
+        """Multiple that the elements of a sub-kernel are padded to."""
+        if self.mode == kernels.PART_KERNEL_FIRST:
+            return 2 if self.ifm_bits == 16 else 4
+        return 4 if self.is_depthwise else 1
+
+    @property
+    def sub_kernel(self) -> tuple[int, int]:
+        """Largest sub-kernel, height and width."""
+        limit = _SMALL_SUB_KERNEL if self.has_4x4_sub_kernels else _SUB_KERNEL
+        return limit // self.dilation_y, limit // self.dilation_x
+
+    @property
+    def core_block_depth(self) -> int:
+        """This core's share of the block depth."""
+        return (self.block_depth + self.cores - 1 - self.core) // self.cores
+
+    def channels(self, ofm_depth: int) -> int:
+        """This core's share of `ofm_depth` channels."""
+        return (ofm_depth - self.core + self.cores - 1) // self.cores
+
+
+def count_symbols(shape: Shape, order: WeightOrder) -> int:
+    """Symbols in the stream of one core, padding included: a pure function of shape and order."""
+    _check(shape, order)
+    ofm_depth, height, width, ifm_depth = shape
+    depth = order.channels(ofm_depth)
+    blocks, rest = divmod(depth, order.core_block_depth)
+    channels = blocks * _round_up(order.core_block_depth, order.ofm_ublock_depth) + _round_up(rest, order.ofm_ublock_depth)
+    elements = sum(
+        _round_up(rows * columns, order.element_rounding)
+        for rows in _pieces(height, order.sub_kernel[0])
+        for columns in _pieces(width, order.sub_kernel[1])
+    )
+    return channels * elements * _lanes(ifm_depth, order)
+
+
+def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
+    """Symbols of `order.core` in stream order, int16, from the weights (O, KH, KW, I) of all cores."""
+    shape = _shape(values)
+    index = _index(shape, order, channel_start=order.core, channel_step=order.cores)
+    symbols = np.empty(index.shape[0], dtype=np.int16)
+    kernels.gather(np.ascontiguousarray(values, dtype=np.int16).reshape(-1), index, symbols)
+    return symbols
+
+
+def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
+    """Weights (O of this core, KH, KW, I), int16, from symbols in stream order; StreamError if their number is wrong."""
+    ofm_depth, height, width, ifm_depth = shape
+    expected = count_symbols(shape, order)
+    if symbols.shape != (expected,):
+        raise StreamError(f"weight stream: must have {expected} symbols for shape {shape}, got {symbols.shape}")
+    index = _index(shape, order, channel_start=0, channel_step=1)
+    weights = np.zeros(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
+    stray = int(kernels.scatter(np.ascontiguousarray(symbols, dtype=np.int16), index, weights))
+    if stray >= 0:
+        raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbols[stray]}")
+    return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
+
+
+def interleave_cores(parts: Sequence[NDArray[np.int16]]) -> NDArray[np.int16]:
+    """Weights of all cores (O, ...) from the share of each core: channel j of core c is channel `j * cores + c`."""
+    depth = sum(part.shape[0] for part in parts)
+    merged = np.empty((depth, *parts[0].shape[1:]), dtype=parts[0].dtype)
+    for core, part in enumerate(parts):
+        merged[core :: len(parts)] = part
+    return merged
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _pieces(size: int, limit: int) -> list[int]:
+    return [min(limit, size - start) for start in range(0, size, limit)]
+
+
+def _lanes(ifm_depth: int, order: WeightOrder) -> int:
+    """Symbols per OFM channel and kernel element."""
+    if order.is_depthwise:
+        return 1
+    if order.mode == kernels.DEPTH_FIRST:
+        return _round_up(ifm_depth, order.ifm_block_depth)
+    return sum(_round_up(piece, order.ifm_ublock_depth) for piece in _pieces(ifm_depth, order.ifm_block_depth))
+
+
+def _shape(values: NDArray[np.int16]) -> Shape:
+    if values.ndim != 4:
+        raise StreamError(f"weights: must have the axes (O, KH, KW, I), got shape {values.shape}")
+    return values.shape[0], values.shape[1], values.shape[2], values.shape[3]
+
+
+def _check(shape: Shape, order: WeightOrder) -> None:
+    if min(shape) < 1 or shape[0] * shape[1] * shape[2] * shape[3] >= _MAX_SYMBOLS:
+        raise StreamError(f"weights: shape must be positive and below 2**31 elements, got {shape}")
+    if order.is_depthwise and shape[3] != 1:
+        raise StreamError(f"weights: a depthwise shape must have an IFM depth of 1, got {shape}")
+    if order.ifm_bits not in (8, 16) or not {order.dilation_y, order.dilation_x} <= {1, 2}:
+        raise StreamError(f"weights: IFM must have 8 or 16 bits and dilation must be 1 or 2, got {order}")
+    if not 0 <= order.core < order.cores or order.core_block_depth < 1:
+        raise StreamError(f"weights: core {order.core} of {order.cores} must have a block depth, got {order.block_depth}")
+
+
+def _index(shape: Shape, order: WeightOrder, *, channel_start: int, channel_step: int) -> NDArray[np.int64]:
+    ofm_depth, height, width, ifm_depth = shape
+    index = np.empty(count_symbols(shape, order), dtype=np.int64)
+    count = kernels.traverse(
+        index,
+        order.mode,
+        order.channels(ofm_depth),
+        height,
+        width,
+        ifm_depth,
+        order.core_block_depth,
+        order.ifm_block_depth,
+        order.ofm_ublock_depth,
+        order.ifm_ublock_depth,
+        *order.sub_kernel,
+        order.element_rounding,
+        channel_start,
+        channel_step,
+    )
+    assert count == index.shape[0]
+    return index
