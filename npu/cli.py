@@ -54,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_run(commands)
     _add_disasm(commands)
+    _add_verify(commands)
     configs = commands.add_parser("configs", help="list the shipped hardware variants")
     configs.add_argument("--format", choices=("text", "json"), default="text")
     operators = commands.add_parser("supported-ops", help="write the document of supported operators")
@@ -101,12 +102,24 @@ def _add_disasm(commands: _Commands) -> None:
     disasm.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
 
 
+def _add_verify(commands: _Commands) -> None:
+    verify = commands.add_parser("verify", help="judge a compiled file: bounds, hazards, uninitialised reads")
+    verify.add_argument("model", type=Path, metavar="COMPILED", help="a compiled .tflite file")
+    _add_hardware(verify)
+    _add_memory(verify)
+    verify.add_argument("--format", choices=("text", "json"), default="text")
+
+
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    _add_hardware(parser)
+    parser.add_argument("--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)")
+
+
+def _add_hardware(parser: argparse.ArgumentParser) -> None:
     hardware = parser.add_mutually_exclusive_group()
     hardware.add_argument("--target", metavar="NAME", help="shipped variant, see npu configs (default: ethos-u55-128)")
     hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="hardware description of your own")
-    parser.add_argument("--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)")
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:

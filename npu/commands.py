@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -70,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
         )
     if options.output_dir:
+        _make_folder(options.output_dir)
         for position, output in enumerate(result.outputs):
             write_atomically(options.output_dir / f"output_{position}.npy", _npy(output))
     if options.report:
@@ -86,6 +88,20 @@ def disasm(options: argparse.Namespace) -> int:
 
     _emit(toolchain.disassemble(options.model), options.output)
     return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """List what is wrong with a compiled file; 1 if anything is."""
+    from npu import toolchain
+
+    hardware = {"memory_mode": options.memory_mode, "system": options.system}
+    findings = toolchain.verify(options.model, options.target, options.config, **hardware)
+    if options.format == "json":
+        rows = [{"operator": index, **dataclasses.asdict(finding)} for index, finding in findings]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    else:
+        console.print_findings(options.model.name, findings)
+    return 1 if findings else 0
 
 
 def configs(options: argparse.Namespace) -> int:
@@ -121,6 +137,13 @@ def _emit(text: str, output: Path | None) -> None:
         sys.stdout.write(text)
     else:
         write_atomically(output, text.encode())
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: must be a folder that can be made, got {error.strerror or error}") from error
 
 
 def _read_array(path: Path) -> npt.NDArray[Any]:

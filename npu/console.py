@@ -24,6 +24,7 @@ from rich.text import Text
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.report import OperatorReport, Report
+from sim.verify.verifier import Finding
 
 PIPE_WIDTH = 120
 
@@ -105,6 +106,21 @@ def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None
     best = int(np.argmax(scores))
     label = labels[best] if best < len(labels) else f"class {best}"
     sys.stdout.write(f"prediction: {label} (score {scores[best]:.3f})\n")
+
+
+def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
+    """What is wrong with a compiled file, one row a finding."""
+    if not findings:
+        sys.stdout.write(f"{name}: no findings\n")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, justify in (("operator", "right"), ("command", "right"), ("kind", "left"), ("rule", "left"), ("where", "left")):
+        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("what", ratio=1)
+    for index, each in findings:
+        where = "" if each.address is None else f"region {each.region} {each.address:#x}"
+        table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, each.message)
+    sys.stdout.write(_render(width_for(None), name, table, f"{len(findings)} findings"))
 
 
 def print_variants(variants: list[Variant]) -> None:

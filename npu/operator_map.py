@@ -16,9 +16,9 @@ from npu.errors import ModelError
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
+from sim.container import is_npu_job
 
 METADATA_NAME = "npulab_operators"
-ETHOS_U = "ethos-u"
 _LIMIT_BYTES = 1 << 26
 
 
@@ -54,16 +54,6 @@ class OperatorMap:
             "sources": {str(index): list(sources) for index, sources in self.sources.items()},
         }
         return zlib.compress(json.dumps(content, separators=(",", ":"), sort_keys=True).encode(), 9)
-
-
-def is_npu_job(op: Op) -> bool:
-    """Whether the operator is a compiled NPU job."""
-    return op.kind == "CUSTOM" and op.custom_code == ETHOS_U
-
-
-def is_compiled(model: Model) -> bool:
-    """Whether any operator of the model is a compiled NPU job."""
-    return any(is_npu_job(op) for graph in model.graphs for op in graph.ops)
 
 
 def map_of_placement(model: Model, placement: Placement) -> OperatorMap:

@@ -16,7 +16,8 @@ from npu.compiler.compiled import Usage
 from npu.graph.graph import Model
 from npu.graph.placement import Violation
 from npu.hardware.variant import Variant
-from npu.operator_map import OperatorMap, is_npu_job
+from npu.operator_map import OperatorMap
+from sim.container import is_npu_job
 from sim.timeline import OperatorTime, Timeline
 from sim.trace import Trace
 

@@ -25,17 +25,20 @@ from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.decode import decode
 from npu.isa.disassemble import disassemble as disassemble_words
-from npu.isa.payload import Payload, config_word, parse_payload
-from npu.operator_map import METADATA_NAME, OperatorMap, is_compiled, is_npu_job, map_of_compiled, map_of_file, map_of_placement
+from npu.isa.payload import Configuration, config_word, find_target, is_compatible
+from npu.operator_map import METADATA_NAME, OperatorMap, map_of_compiled, map_of_file, map_of_placement
 from npu.report import Report, compile_report, run_report
 from npu.report import check_report as report_of_check
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
+from sim.container import is_compiled, is_npu_job, jobs_of, payload_of
 from sim.cpu import cpu_cycles
 from sim.delegate import EthosUDelegate
 from sim.timeline import CpuTask, Job, Timeline, build_timeline
 from sim.timing import schedule
+from sim.verify.verifier import Finding
+from sim.verify.verifier import verify as verify_stream
 
 DEFAULT_TARGET = "ethos-u55-128"
 DEFAULT_PROFILE = "u55-u65"
@@ -185,7 +188,7 @@ def disassemble(model: Source) -> str:
         for index, op in enumerate(graph.ops):
             if is_npu_job(op):
                 listings.append(
-                    f"; operator {index} for {variant.name}\n{disassemble_words(_payload(graph, index).words, variant)}"
+                    f"; operator {index} for {variant.name}\n{disassemble_words(payload_of(graph, index).words, variant)}"
                 )
     return "\n".join(listings)
 
@@ -194,6 +197,27 @@ def map_of_cpu(model: Model, variant: Variant, profile: str) -> OperatorMap:
     """The map of a model of which nothing runs on the NPU."""
     placement = check_model(model, profile=profile, variant=variant)
     return map_of_placement(model, placement)
+
+
+def verify(
+    model: Source,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    memory_mode: str | None = None,
+    system: str | None = None,
+) -> list[tuple[int, Finding]]:
+    """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well."""
+    source, name = read_model(model), model_name(model)
+    if not is_compiled(source):
+        raise ModelError(f"{name}: must hold compiled ethos-u operators, but it is a plain model; compile it first")
+    variant = _variant_of_file(source, name, target, config, memory_mode, system)
+    findings = []
+    for job in jobs_of(source):
+        initialised = [(0, 0, job.region_bytes[0]), *job.inputs]
+        decoded = decode(job.payload.words, variant)
+        findings += [(job.index, each) for each in verify_stream(decoded, variant, job.region_bytes, initialised)]
+    return findings
 
 
 def _execute(
@@ -247,20 +271,13 @@ def _tasks(model: Model, operators: OperatorMap, variant: Variant) -> Iterator[J
     for index, op in enumerate(graph.ops):
         sources = operators.sources.get(index, ())
         if is_npu_job(op):
-            words = _payload(graph, index).words
+            words = payload_of(graph, index).words
             decoded = decode(words, variant)
             if len(sources) != len(decoded):
                 sources = (sources[0] if sources else -1,) * len(decoded)
             yield Job(schedule(decoded, variant, stream_words=len(words)), sources)
         else:
             yield CpuTask(sources[0], cpu_cycles(graph, op, variant.cpu))
-
-
-def _payload(graph: Graph, index: int) -> Payload:
-    tensor = graph.tensors[graph.ops[index].inputs[0]]
-    if tensor.data is None:
-        raise StreamError(f"operator {index} (ethos-u): its command stream tensor {tensor.name!r} must be a constant")
-    return parse_payload(tensor.data.tobytes())
 
 
 def _variant_of_file(
@@ -270,24 +287,19 @@ def _variant_of_file(
     graph_index, op_index = next(
         (g, i) for g, graph in enumerate(model.graphs) for i, op in enumerate(graph.ops) if is_npu_job(op)
     )
-    found = _payload(model.graphs[graph_index], op_index).config_word
-    if target is not None or config is not None:
-        variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-        if config_word(variant) != found:
-            raise StreamError(
-                f"{name}: was compiled for configuration word {found:#010x} ({_known(found)}), but {variant.name} has "
-                f"{config_word(variant):#010x}; leave the target out or compile the source model for it"
-            )
-        return variant
-    for candidate in list_variants():
-        if config_word(load_variant(candidate)) == found:
-            return load_variant(candidate, memory_mode=memory_mode, system=system)
-    raise StreamError(
-        f"{name}: configuration word {found:#010x} must be that of a shipped target ({', '.join(list_variants())}); "
-        "give the hardware's description as a config"
-    )
+    found = payload_of(model.graphs[graph_index], op_index)
+    shipped = [load_variant(each, memory_mode=memory_mode, system=system) for each in _fitting(found.config)]
+    if target is None and config is None:
+        return find_target(found.config, shipped)
+    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
+    if not is_compatible(found.config, variant.accelerator):
+        made_for = shipped[0].name if shipped else "no shipped target"
+        raise StreamError(
+            f"{name}: was compiled for configuration word {found.config_word:#010x} ({made_for}), but {variant.name} has "
+            f"{config_word(variant):#010x}; leave the target out or compile the source model for it"
+        )
+    return variant
 
 
-def _known(word: int) -> str:
-    names = [name for name in list_variants() if config_word(load_variant(name)) == word]
-    return names[0] if names else "no shipped target"
+def _fitting(config: Configuration) -> list[str]:
+    return [name for name in list_variants() if is_compatible(config, load_variant(name).accelerator)]

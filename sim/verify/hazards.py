@@ -1,7 +1,7 @@
 """Whether waits and BLOCKDEP keep every operation from meeting data that an unfinished one still owns.
 
 The machine as the judge sees it: at most so many transfers and kernels are unfinished at a time; a KERNEL_WAIT or DMA_WAIT
-retires the oldest; kernels of one queue finish in order, and the blocks of neighbouring ones overlap as far as BLOCKDEP lets them.
+retires the oldest; kernels of one queue finish in order, and blocks of neighbouring ones overlap as far as BLOCKDEP lets them.
 """
 
 from __future__ import annotations

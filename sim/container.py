@@ -1,0 +1,95 @@
+"""Where a compiled file keeps its NPU jobs: command streams, regions, and the places of feature maps in the arena.
+
+Read-only facts of the file; `sim.delegate` executes the same jobs on live tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu.errors import StreamError
+from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.isa.payload import Payload, parse_payload
+
+ETHOS_U = "ethos-u"
+ARENA_METADATA = "OfflineMemoryAllocation"
+_COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class NpuJob:
+    """One `ethos-u` operator of a compiled graph.
+
+    `region_bytes` gives the size of regions 0 (constants), 1 (arena) and 2 (fast, the arena again where they are one).
+    `inputs` and `outputs` are (region, start, end) of the feature maps that the job exchanges with the rest.
+    """
+
+    graph: int
+    index: int
+    payload: Payload
+    region_bytes: dict[int, int]
+    inputs: tuple[tuple[int, int, int], ...]
+    outputs: tuple[tuple[int, int, int], ...]
+
+
+def is_npu_job(op: Op) -> bool:
+    """Whether the operator is a compiled NPU job."""
+    return op.kind == "CUSTOM" and op.custom_code == ETHOS_U
+
+
+def is_compiled(model: Model) -> bool:
+    """Whether any operator of the model is a compiled NPU job."""
+    return any(is_npu_job(op) for graph in model.graphs for op in graph.ops)
+
+
+def payload_of(graph: Graph, index: int) -> Payload:
+    """The driver payload of operator `index`; StreamError if it has none."""
+    op = graph.ops[index]
+    tensor = graph.tensors[op.inputs[_COMMANDS]] if op.inputs and op.inputs[_COMMANDS] >= 0 else None
+    if tensor is None or tensor.data is None:
+        raise StreamError(f"operator {index} (ethos-u): its first input must be a constant tensor with the command stream")
+    return parse_payload(tensor.data.tobytes())
+
+
+def jobs_of(model: Model) -> Iterator[NpuJob]:
+    """The NPU jobs of a compiled model in file order. StreamError if an operator or the metadata is malformed."""
+    first = 0
+    for number, graph in enumerate(model.graphs):
+        for index, op in enumerate(graph.ops):
+            if is_npu_job(op):
+                yield _job(model, number, index, first)
+        first += len(graph.tensors)
+
+
+def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
+    graph, op = model.graphs[number], model.graphs[number].ops[index]
+    if len(op.inputs) < _FIRST_MAP or min(op.inputs) < 0:
+        raise StreamError(f"operator {index} (ethos-u): must have at least {_FIRST_MAP} inputs, got {len(op.inputs)}")
+    offsets = _offsets(model, index)
+    size = [_bytes(tensor) for tensor in graph.tensors]
+    regions = {0: size[op.inputs[_READ_ONLY]], 1: size[op.inputs[_SCRATCH]], 2: size[op.inputs[_FAST]]}
+    origin = max(0, int(offsets[first + op.inputs[_SCRATCH]]))
+
+    def places(indices: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+        starts = [(each, int(offsets[first + each]) - origin) for each in indices]
+        return tuple((1, start, start + size[each]) for each, start in starts if start >= 0)
+
+    return NpuJob(number, index, payload_of(graph, index), regions, places(op.inputs[_FIRST_MAP:]), places(op.outputs))
+
+
+def _offsets(model: Model, index: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    data = model.metadata.get(ARENA_METADATA)
+    total = sum(len(graph.tensors) for graph in model.graphs)
+    if data is None or len(data) < 4 * (3 + total):
+        got = "none" if data is None else f"{len(data)} bytes"
+        raise StreamError(
+            f"operator {index} (ethos-u): metadata {ARENA_METADATA} must hold the offsets of {total} tensors, got {got}"
+        )
+    return np.frombuffer(data, "<i4", total, 12)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.elements * tensor.dtype.bits // 8
