@@ -1,0 +1,71 @@
+"""Scale records: bias, scale and shift of one output channel in 10 bytes; the only place that knows their layout."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from npu.errors import StreamError
+
+RECORD_BYTES = 10
+_BIAS_BYTES = 5
+_SHIFT_BYTE = 9
+_LIMITS = {"bias": (-(1 << 39), (1 << 39) - 1), "scale": (0, (1 << 32) - 1), "shift": (0, 63)}
+
+
+def encode_scales(biases: ArrayLike, scales: ArrayLike, shifts: ArrayLike) -> bytes:
+    """One 10-byte record per channel, not padded.
+
+    `biases` are 40-bit signed, `scales` 32-bit unsigned, `shifts` 0..63; all integers of shape (channels,). StreamError names
+    what is out of range.
+    """
+    bias, scale, shift = (_column(name, values) for name, values in (("bias", biases), ("scale", scales), ("shift", shifts)))
+    if not bias.shape == scale.shape == shift.shape:
+        raise StreamError(f"scale records: arrays must be equally long, got {bias.shape}, {scale.shape}, {shift.shape}")
+    records = np.empty((len(bias), RECORD_BYTES), dtype=np.uint8)
+    records[:, :_BIAS_BYTES] = bias.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :_BIAS_BYTES]
+    records[:, _BIAS_BYTES:_SHIFT_BYTE] = scale.astype("<u4").view(np.uint8).reshape(-1, 4)
+    records[:, _SHIFT_BYTE] = shift
+    return records.tobytes()
+
+
+def decode_scales(data: bytes, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`."""
+    if not 0 <= count <= len(data) // RECORD_BYTES:
+        raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
+    records = np.frombuffer(data, dtype=np.uint8, count=count * RECORD_BYTES).reshape(count, RECORD_BYTES)
+    wide = np.zeros((count, 16), dtype=np.uint8)
+    wide[:, :_BIAS_BYTES] = records[:, :_BIAS_BYTES]
+    wide[:, 8:12] = records[:, _BIAS_BYTES:_SHIFT_BYTE]
+    numbers = wide.view("<i8").astype(np.int64)
+    biases = np.where(numbers[:, 0] >= 1 << 39, numbers[:, 0] - (1 << 40), numbers[:, 0])
+    shifts = records[:, _SHIFT_BYTE].astype(np.int64)
+    if count and shifts.max() > _LIMITS["shift"][1]:
+        channel = int(shifts.argmax())
+        raise StreamError(f"scale records: bits 7..6 of the shift of channel {channel} must be zero, got {shifts[channel]:#x}")
+    return biases, numbers[:, 1], shifts
+
+
+def core_share(values: NDArray[np.int64], core: int, cores: int) -> NDArray[np.int64]:
+    """The channels that core `core` of `cores` owns: every `cores`-th one."""
+    return values[core::cores]
+
+
+def merge_cores(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """All channels from the shares of each core; the inverse of `core_share`."""
+    merged = np.empty(sum(len(part) for part in parts), dtype=np.int64)
+    for core, part in enumerate(parts):
+        merged[core :: len(parts)] = part
+    return merged
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    column = np.asarray(values)
+    if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
+        raise StreamError(f"scale records: {name} must be a list of integers, got {column.dtype} of shape {column.shape}")
+    low, high = _LIMITS[name]
+    outside = np.flatnonzero((column < low) | (column > high))
+    if outside.size:
+        channel = int(outside[0])
+        raise StreamError(f"scale records: {name} of channel {channel} must be in [{low}, {high}], got {column[channel]}")
+    return column.astype(np.int64)

@@ -1,0 +1,343 @@
+"""Search for a short weight stream: palette sections, symbols, and the slices of each section.
+
+A *code* is the sign-magnitude number of a weight, sign in bit 0 (0..511). A *section* is what one palette covers. A plan row
+describes a section: begin, end, zero runs on, palette size, direct offset, palette value bits; its palette is a row of 32 codes.
+Costs are in bits.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from npu.isa.weight_stream.kernels.emit import (
+    CONFIGURATIONS,
+    MAX_SLICE,
+    RAW,
+    put_chunks,
+    put_end,
+    put_header,
+    put_palette,
+)
+
+CODES = 512
+MAX_PALETTE = 32
+SLICE_BITS = 34
+"""Header of a slice and the padding of its last chunk."""
+PALETTE_BITS = 13
+GROUP = 16
+"""Symbols over which a slice keeps its configuration at least."""
+INFINITE = np.int64(1) << 40
+PLAN_COLUMNS = 6
+
+
+@nb.njit(cache=True)
+def make_codes(weights, codes):  # type: ignore[no-untyped-def]
+    """codes[k] (uint16) of weights[k] (int16, -255..255)."""
+    for k in range(weights.shape[0]):
+        value = np.int64(weights[k])
+        codes[k] = np.uint16((-value << 1) | 1) if value < 0 else np.uint16(value << 1)
+
+
+@nb.njit(cache=True)
+def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-untyped-def]
+    """Per segment of `size` codes: counts per code, and the bits of the zero runs behind its non-zero codes for ZDIV 0..3."""
+    run, owner = np.int64(0), np.int64(0)
+    for k in range(codes.shape[0]):
+        segment = k // size
+        histograms[segment, codes[k]] += 1
+        if codes[k] == 0:
+            run += 1
+        else:
+            for d in range(4):
+                run_costs[owner, d] += (run >> d) + 1 + d
+            run, owner = np.int64(0), segment
+    for d in range(4):
+        run_costs[owner, d] += (run >> d) + 1 + d
+
+
+@nb.njit(cache=True)
+def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
+    """Fill `top` with the up to 32 most frequent codes >= first, most frequent first. Returns (in top, distinct codes)."""
+    kept = distinct = 0
+    for code in range(first, CODES):
+        count = histogram[code]
+        if count == 0:
+            continue
+        distinct += 1
+        if kept == MAX_PALETTE and histogram[top[kept - 1]] >= count:
+            continue
+        if kept < MAX_PALETTE:
+            kept += 1
+        at = kept - 1
+        while at > 0 and histogram[top[at - 1]] < count:
+            top[at] = top[at - 1]
+            at -= 1
+        top[at] = code
+    return kept, distinct
+
+
+@nb.njit(cache=True)
+def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-def]
+    """Bits of the best single configuration for `counts[k]` symbols `values[k]`; raw_bits 0 forbids uncompressed."""
+    total, largest = np.int64(0), np.int64(0)
+    for k in range(number):
+        total += counts[k]
+        largest = max(largest, values[k])
+    best = total * raw_bits if raw_bits > 0 else INFINITE
+    for d in range(6):
+        if (largest >> d) > 31:
+            continue
+        plain, short = total * (d + 1), total * (d + 1)
+        for k in range(number):
+            quotient = values[k] >> d
+            plain += counts[k] * quotient
+            short += counts[k] * min(quotient, 1)
+        best = min(best, plain)
+        if (largest >> d) <= 2:
+            best = min(best, short)
+    return best
+
+
+@nb.njit(cache=True)
+def _bit_length(value):  # type: ignore[no-untyped-def]
+    bits = 0
+    while value >> bits:
+        bits += 1
+    return bits
+
+
+@nb.njit(cache=True)
+def _evaluate_palette(histogram, first, top, size, distinct, values, counts):  # type: ignore[no-untyped-def]
+    """Cost, direct offset and value bits if the `size` most frequent codes >= first are the palette (0: none)."""
+    in_palette = np.zeros(CODES, np.uint8)
+    largest = np.int64(0)
+    for k in range(size):
+        in_palette[top[k]] = 1
+        values[k] = k
+        counts[k] = histogram[top[k]]
+        largest = max(largest, np.int64(top[k]))
+    stored = size
+    if size == 1:
+        stored = 2
+    number = size
+    offset = -1
+    for code in range(first, CODES):
+        if histogram[code] == 0 or in_palette[code]:
+            continue
+        if offset < 0:
+            offset = min(code, 31)
+        symbol = stored + code - offset
+        if symbol >= CODES:
+            return INFINITE, 0, 0
+        values[number] = symbol
+        counts[number] = histogram[code]
+        number += 1
+    offset = max(offset, 0)
+    if size == 0:
+        for k in range(number):
+            largest = max(largest, values[k])
+        raw_bits = max(2, _bit_length(largest))
+        value_bits = raw_bits
+    else:
+        value_bits = max(2, _bit_length(largest))
+        raw_bits = _bit_length(stored - 1) if number == size else 0
+    return _symbols_cost(values, counts, number, raw_bits) + stored * value_bits + PALETTE_BITS, offset, value_bits
+
+
+@nb.njit(cache=True)
+def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type: ignore[no-untyped-def]
+    """Cost of the best section for a histogram; writes the section's choice into `plan[2:]` and `palette`.
+
+    `scratch` is int64 (2, 544). `is_thorough` tries more palette sizes.
+    """
+    best = INFINITE
+    top = np.zeros(MAX_PALETTE, np.int64)
+    zeros = histogram[0]
+    run_cost = min(min(run_costs[0], run_costs[1]), min(run_costs[2], run_costs[3]))
+    nonzero = np.int64(0)
+    for code in range(1, CODES):
+        nonzero += histogram[code]
+    for has_runs in range(2):
+        if has_runs == 1 and (zeros == 0 or nonzero == 0):
+            continue
+        kept, distinct = most_frequent(histogram, has_runs, top)
+        for step in range(10):
+            size = kept if step == 9 else 4 * step
+            if size > kept or (not is_thorough and step not in (0, 4, 9)):
+                continue
+            cost, offset, value_bits = _evaluate_palette(histogram, has_runs, top, size, distinct, scratch[0], scratch[1])
+            cost += SLICE_BITS + (run_cost if has_runs else 0)
+            if cost < best:
+                best = cost
+                plan[2], plan[3], plan[4], plan[5] = has_runs, 2 if size == 1 else size, offset, value_bits
+                for k in range(size):
+                    palette[k] = top[k]
+                if size == 1:
+                    palette[1] = 0
+    return best
+
+
+@nb.njit(cache=True)
+def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyped-def]
+    """Merge neighbouring segments while that saves bits. Returns the number left; rows are compacted to the front."""
+    scratch = np.empty((2, CODES + MAX_PALETTE), np.int64)
+    plan, palette = np.zeros(PLAN_COLUMNS, np.int64), np.zeros(MAX_PALETTE, np.int64)
+    count = histograms.shape[0]
+    for k in range(count):
+        costs[k] = evaluate(histograms[k], run_costs[k], False, scratch, plan, palette)
+    joined, joined_runs = np.empty(CODES, np.int64), np.empty(4, np.int64)
+    for _ in range(24):
+        kept, k = 0, 0
+        while k < count:
+            if kept != k:
+                histograms[kept], run_costs[kept] = histograms[k], run_costs[k]
+                ends[kept], costs[kept] = ends[k], costs[k]
+            if k + 1 < count:
+                for code in range(CODES):
+                    joined[code] = histograms[kept, code] + histograms[k + 1, code]
+                for d in range(4):
+                    joined_runs[d] = run_costs[kept, d] + run_costs[k + 1, d]
+                cost = evaluate(joined, joined_runs, False, scratch, plan, palette)
+                if cost <= costs[kept] + costs[k + 1]:
+                    for code in range(CODES):
+                        histograms[kept, code] = joined[code]
+                    for d in range(4):
+                        run_costs[kept, d] = joined_runs[d]
+                    ends[kept], costs[kept] = ends[k + 1], cost
+                    k += 1
+            kept += 1
+            k += 1
+        if kept == count:
+            break
+        count = kept
+    return count
+
+
+@nb.njit(cache=True)
+def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyped-def]
+    """Symbols, and runs if on, of one section. Returns the number of symbols; there is one run more."""
+    table = np.empty(CODES, np.int64)
+    for code in range(CODES):
+        table[code] = code - plan[4] + plan[3]
+    for k in range(plan[3] - 1, -1, -1):
+        table[palette[k]] = k
+    number, run = 0, 0
+    if not plan[2]:
+        for k in range(plan[0], plan[1]):
+            symbols[number] = table[codes[k]]
+            number += 1
+        return number
+    for k in range(plan[0], plan[1]):
+        if codes[k] == 0:
+            run += 1
+        else:
+            runs[number] = run
+            symbols[number] = table[codes[k]]
+            number += 1
+            run = 0
+    runs[number] = run
+    return number
+
+
+@nb.njit(cache=True)
+def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
+    """costs[configuration, symbol] in bits; INFINITE >> 20 where the symbol cannot be coded."""
+    never = INFINITE >> 20
+    for symbol in range(CODES):
+        for d in range(6):
+            quotient = symbol >> d
+            costs[d, symbol] = quotient + 1 + d if quotient <= 31 else never
+            costs[6 + d, symbol] = min(quotient, 1) + 1 + d if quotient <= 2 else never
+        costs[RAW, symbol] = raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else never
+
+
+@nb.njit(cache=True)
+def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-untyped-def]
+    """Viterbi search over groups of symbols: choices[group] is the configuration. Returns the number of groups."""
+    groups = (number + GROUP - 1) // GROUP
+    came_from = np.empty((groups, CONFIGURATIONS), np.uint8)
+    total = np.zeros(CONFIGURATIONS, np.int64)
+    group_cost = np.empty(CONFIGURATIONS, np.int64)
+    for group in range(groups):
+        group_cost[:] = 0
+        for k in range(group * GROUP, min(number, (group + 1) * GROUP)):
+            symbol = symbols[k]
+            for c in range(CONFIGURATIONS):
+                group_cost[c] += costs[symbol, c]
+        best = 0
+        for c in range(1, CONFIGURATIONS):
+            if total[c] < total[best]:
+                best = c
+        switch = total[best] + SLICE_BITS
+        for c in range(CONFIGURATIONS):
+            if group > 0 and switch < total[c]:
+                came_from[group, c] = best
+                total[c] = switch + group_cost[c]
+            else:
+                came_from[group, c] = c
+                total[c] += group_cost[c]
+    best = 0
+    for c in range(1, CONFIGURATIONS):
+        if total[c] < total[best]:
+            best = c
+    for group in range(groups - 1, -1, -1):
+        choices[group] = best
+        best = came_from[group, best]
+    return groups
+
+
+@nb.njit(cache=True)
+def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
+    best, best_cost = 0, INFINITE
+    for d in range(4):
+        cost = np.int64(0)
+        for k in range(first, first + count):
+            cost += (runs[k] >> d) + 1 + d
+        if cost < best_cost:
+            best, best_cost = d, cost
+    return best
+
+
+@nb.njit(cache=True)
+def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):  # type: ignore[no-untyped-def]
+    """Slices of one section: a new one where the configuration changes or the length field is full."""
+    raw_bits = _bit_length(plan[3] - 1) if plan[3] > 0 else plan[5]
+    first = 0
+    while first < number:
+        configuration = choices[first // GROUP]
+        last = first
+        while last < number and choices[last // GROUP] == configuration and last - first < MAX_SLICE:
+            last = min(last + GROUP - last % GROUP, number)
+        last = min(last, first + MAX_SLICE)
+        is_new = 1 if first == 0 else 0
+        z_first, z_count = 0 if is_new else first + 1, last - first + is_new
+        zdiv = _best_zdiv(runs, z_first, z_count) if plan[2] else -1
+        put_header(buffer, state, zdiv, last - first, configuration, is_new)
+        if is_new:
+            put_palette(buffer, state, plan[4], palette, plan[3], plan[5])
+        put_chunks(buffer, state, symbols, first, last - first, runs, z_first, z_count, configuration, zdiv, raw_bits)
+        first = last
+
+
+@nb.njit(cache=True)
+def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-untyped-def]
+    """Stream of `count` planned sections into `buffer` (uint32). Returns the number of words."""
+    state = np.zeros(3, np.uint64)
+    longest = np.int64(1)
+    for section in range(count):
+        longest = max(longest, plans[section, 1] - plans[section, 0])
+    symbols, runs = np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
+    choices = np.empty(longest // GROUP + 1, np.uint8)
+    costs = np.empty((CONFIGURATIONS, CODES), np.int64)
+    for section in range(count):
+        plan, palette = plans[section], palettes[section]
+        number = _make_symbols(codes, plan, palette, symbols, runs)
+        largest = np.int64(0)
+        for k in range(number):
+            largest = max(largest, symbols[k])
+        raw_bits = _bit_length(plan[3] - 1) if plan[3] > 0 else plan[5]
+        _make_costs(raw_bits if plan[3] == 0 or largest < plan[3] else 0, costs)
+        _choose_configurations(symbols, number, costs.T.copy(), choices)
+        _emit_section(buffer, state, symbols, number, runs, plan, palette, choices)
+    return put_end(buffer, state)
