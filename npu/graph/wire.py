@@ -97,6 +97,13 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownMember:
+    """A union's member whose number is not in `OneOf.members`: its fields cannot be known, only its number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class WireField:
     """What reader and writer need to know of one field.
 

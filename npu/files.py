@@ -1,0 +1,44 @@
+"""Writing files so that nobody ever sees half of one; the only place that replaces files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from npu.errors import UserError
+
+
+def write_atomically(path: str | Path, data: bytes) -> None:
+    """Writes `data` to `path` through a temporary file in the same folder, so that a failure leaves the old file as it was.
+
+    A new file gets the permissions that the process gives to new files, an existing one keeps its own. Raises UserError if
+    the file cannot be written.
+    """
+    target = Path(path)
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))
+    temporary: str | None = None
+    try:
+        if target.exists() and not target.is_file():  # a device, where there is no old content to keep; or a folder
+            target.write_bytes(data)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, _permissions(target))
+        os.replace(temporary, target)
+        temporary = None
+    except OSError as error:
+        raise UserError(f"{path}: must be writable, got {error.strerror or error}") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _permissions(target: Path) -> int:
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,144 @@
+"""Groups accepted operators into partitions that one executor can run as a whole; the only place that decides groups.
+
+The rule is that of the TFLite delegate partitioner: walk the operators in epochs. An epoch has the kind (accepted or not) of
+the first operator that is ready, and takes every operator of this kind whose inputs are there, again and again, until none is
+left. So each group is as large as the data dependencies allow, and contracting the groups never makes a cycle.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from npu.graph.graph import ABSENT, Graph
+
+ORDERED_KINDS = frozenset(
+    {
+        "ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "IF",
+        "MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "READ_VARIABLE", "VAR_HANDLE", "WHILE",
+    }
+)  # fmt: skip
+"""Operators with an effect outside their outputs: they keep their order among each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A group of accepted operators. All indices ascend; `ops` is execution order.
+
+    `inputs` are the tensors that others compute (or the graph receives), `constants` the constants that the group reads,
+    `outputs` the tensors of the group that other operators or the graph's outputs need.
+    """
+
+    ops: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    constants: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSubset:
+    """One epoch: operator positions in execution order, and every tensor that crosses its boundary (constants too)."""
+
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    delegated: bool
+
+
+def partition(graph: Graph, accepted: Collection[int], *, min_nodes: int = 1, max_partitions: int = 0) -> list[Partition]:
+    """The partitions of the operators `accepted` (indices in `graph.ops`), in execution order.
+
+    Groups of fewer than `min_nodes` operators are left out; of the others at most `max_partitions` (0: all) are kept, the
+    largest first, the earlier one of two equals.
+    """
+    steps = [(op.inputs, op.outputs) for op in graph.ops]
+    ordered = [index for index, op in enumerate(graph.ops) if op.kind in ORDERED_KINDS]
+    subsets = partition_nodes(steps, accepted, graph.outputs, ordered=ordered)
+    groups = [_partition(graph, subset) for subset in subsets if subset.delegated and len(subset.nodes) >= min_nodes]
+    if not max_partitions or len(groups) <= max_partitions:
+        return groups
+    by_size = sorted(range(len(groups)), key=lambda index: -len(groups[index].ops))
+    return [groups[index] for index in sorted(by_size[:max_partitions])]
+
+
+def partition_nodes(
+    steps: Sequence[tuple[Sequence[int], Sequence[int]]],
+    accepted: Collection[int],
+    graph_outputs: Iterable[int],
+    *,
+    ordered: Sequence[int] = (),
+) -> list[NodeSubset]:
+    """All epochs, delegated or not, in an order in which they can run.
+
+    `steps` holds (input tensors, output tensors) of each operator in execution order, `accepted` positions in it, `ordered`
+    ascending positions of operators that must keep their order. Tensors must be written before they are read.
+    """
+    chosen = frozenset(accepted)
+    writer = {tensor: position for position, (_, outputs) in enumerate(steps) for tensor in outputs if tensor != ABSENT}
+    waits, followers = _dependencies(steps, writer, ordered)
+    ready: dict[bool, list[int]] = {False: [], True: []}
+    for position, count in enumerate(waits):
+        if count == 0:
+            ready[position in chosen].append(position)  # ascending, hence a heap
+    epochs: list[tuple[bool, list[int]]] = []
+    while ready[False] or ready[True]:
+        kind = not ready[False] or (bool(ready[True]) and ready[True][0] < ready[False][0])
+        nodes: list[int] = []
+        while ready[kind]:
+            position = heapq.heappop(ready[kind])
+            nodes.append(position)
+            for follower in followers[position]:
+                waits[follower] -= 1
+                if waits[follower] == 0:
+                    heapq.heappush(ready[follower in chosen], follower)
+        epochs.append((kind, nodes))
+    return _with_boundaries(steps, epochs, writer, graph_outputs)
+
+
+def _dependencies(
+    steps: Sequence[tuple[Sequence[int], Sequence[int]]], writer: dict[int, int], ordered: Sequence[int]
+) -> tuple[list[int], list[list[int]]]:
+    """For each position, how many operators it waits for, and which wait for it."""
+    waits = [0] * len(steps)
+    followers: list[list[int]] = [[] for _ in steps]
+    for position, (inputs, _) in enumerate(steps):
+        for source in {writer[tensor] for tensor in inputs if tensor in writer}:
+            followers[source].append(position)
+            waits[position] += 1
+    for before, after in itertools.pairwise(ordered):
+        followers[before].append(after)
+        waits[after] += 1
+    return waits, followers
+
+
+def _with_boundaries(
+    steps: Sequence[tuple[Sequence[int], Sequence[int]]],
+    epochs: list[tuple[bool, list[int]]],
+    writer: dict[int, int],
+    graph_outputs: Iterable[int],
+) -> list[NodeSubset]:
+    epoch_of = {position: epoch for epoch, (_, nodes) in enumerate(epochs) for position in nodes}
+    inputs: list[set[int]] = [set() for _ in epochs]
+    outputs: list[set[int]] = [set() for _ in epochs]
+    for epoch, (_, nodes) in enumerate(epochs):
+        for tensor in (tensor for position in nodes for tensor in steps[position][0] if tensor != ABSENT):
+            source = epoch_of[writer[tensor]] if tensor in writer else None
+            if source != epoch:
+                inputs[epoch].add(tensor)
+                if source is not None:
+                    outputs[source].add(tensor)
+    for tensor in graph_outputs:
+        if tensor in writer:
+            outputs[epoch_of[writer[tensor]]].add(tensor)
+    return [
+        NodeSubset(tuple(nodes), tuple(sorted(inputs[epoch])), tuple(sorted(outputs[epoch])), kind)
+        for epoch, (kind, nodes) in enumerate(epochs)
+    ]
+
+
+def _partition(graph: Graph, subset: NodeSubset) -> Partition:
+    constants = tuple(index for index in subset.inputs if graph.tensors[index].is_constant)
+    inputs = tuple(index for index in subset.inputs if not graph.tensors[index].is_constant)
+    return Partition(subset.nodes, inputs, subset.outputs, constants)

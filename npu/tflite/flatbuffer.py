@@ -1,0 +1,379 @@
+"""Flatbuffer bytes to and from dataclass tables: the only place that knows offsets, vtables and alignment.
+
+The reader trusts nothing: every offset and length is checked against the file before use, and the number of Python objects
+that a file can ask for is bounded (tables may be shared, so a small file can describe an exponential amount of data).
+The writer lays tables out front to back, vtables shared, every value on its natural alignment.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import ModelError
+from npu.graph.wire import (
+    Array,
+    Blob,
+    OneOf,
+    Scalar,
+    SubTable,
+    SubTables,
+    Table,
+    Text,
+    UnknownMember,
+    Vector,
+    WireField,
+    wire_fields,
+)
+
+MAX_TABLES = 1_000_000
+"""Tables in one file, as in the verifier of the flatbuffers library."""
+MAX_ELEMENTS = 8_000_000
+"""Numbers that become Python objects (shapes, indices, options; never tensor contents)."""
+SLACK_BYTES = 16 << 20
+"""Bytes of strings and blobs that are copied, beyond the size of the file itself."""
+
+_STRUCTS = {
+    "bool": struct.Struct("<?"),
+    "int8": struct.Struct("<b"),
+    "uint8": struct.Struct("<B"),
+    "int16": struct.Struct("<h"),
+    "uint16": struct.Struct("<H"),
+    "int32": struct.Struct("<i"),
+    "uint32": struct.Struct("<I"),
+    "int64": struct.Struct("<q"),
+    "uint64": struct.Struct("<Q"),
+    "float32": struct.Struct("<f"),
+    "float64": struct.Struct("<d"),
+}
+_OFFSET = _STRUCTS["uint32"]
+_U16 = _STRUCTS["uint16"]
+_I32 = _STRUCTS["int32"]
+
+AnyTable = TypeVar("AnyTable", bound=Table)
+_ReadField = Callable[["TableReader", WireField, int, str], Any]
+
+
+class TableReader:
+    """Reads tables out of `data`. `source` is the file's name for messages. All methods raise ModelError."""
+
+    def __init__(self, data: bytes, source: str) -> None:
+        self.data = data
+        self.source = source
+        self._tables = 0
+        self._elements = 0
+        self._copied = 0
+
+    def root(self, table: type[AnyTable], identifier: bytes) -> AnyTable:
+        """The table that the file starts with."""
+        if len(self.data) < 8 or self.data[4:8] != identifier:
+            raise ModelError(f"{self.source}: must be a TFLite model (identifier {identifier.decode()} at byte 4)")
+        return self.table(table, self._follow(0, "root"), "")
+
+    def table(self, table: type[AnyTable], position: int, path: str) -> AnyTable:
+        """The table of class `table` at byte `position`; `path` names it in messages."""
+        self._tables += 1
+        if self._tables > MAX_TABLES:
+            raise self.error(path, f"the file must describe at most {MAX_TABLES} tables")
+        slots = self._slots(position, path)
+        count = len(slots)
+        values = []
+        for field, read in _readers(table):
+            offset = slots[field.id] if field.id < count else 0
+            if isinstance(field.wire, OneOf):
+                values.append(self._union(field, slots, position, path))
+            elif offset:
+                values.append(read(self, field, position + offset, path))
+            else:
+                values.append(field.default)
+        return table(*values)
+
+    def error(self, path: str, what: str) -> ModelError:
+        """The error to raise about the place that `path` names."""
+        return ModelError(f"{self.source}: {path + ': ' if path else ''}{what}")
+
+    def scalar(self, type_name: str, position: int, path: str) -> Any:
+        """The number of wire type `type_name` at byte `position`."""
+        packing = _STRUCTS[type_name]
+        if position < 0 or position + packing.size > len(self.data):
+            raise self.error(path, f"{type_name} at byte {position} must lie inside the file of {len(self.data)} bytes")
+        return packing.unpack_from(self.data, position)[0]
+
+    def span(self, position: int, element_bytes: int, path: str) -> tuple[int, int]:
+        """First byte and length (in elements) of the vector that the offset at `position` points to."""
+        start = self._follow(position, path)
+        count = self.scalar("uint32", start, path)
+        if start + 4 + count * element_bytes > len(self.data):
+            raise self.error(path, f"{count} elements from byte {start} must lie inside the file of {len(self.data)} bytes")
+        return start + 4, count
+
+    def count_elements(self, count: int, path: str) -> None:
+        self._elements += count
+        if self._elements > MAX_ELEMENTS:
+            raise self.error(path, f"the file must hold at most {MAX_ELEMENTS} shape, index and option values")
+
+    def copy(self, start: int, count: int, path: str) -> bytes:
+        """`count` bytes of the file, counted against what a file may make us copy."""
+        self._copied += count
+        if self._copied > len(self.data) + SLACK_BYTES:
+            raise self.error(path, "strings and blobs must not overlap so often that they exceed the file's size")
+        return self.data[start : start + count]
+
+    def _slots(self, position: int, path: str) -> tuple[int, ...]:
+        """Field offsets, relative to the table at `position`, out of its vtable; 0 for an absent field."""
+        vtable = position - self.scalar("int32", position, path)
+        size = self.scalar("uint16", vtable, path)
+        if size < 4 or size % 2 or vtable + size > len(self.data):
+            raise self.error(path, f"vtable at byte {vtable} must have an even size of at least 4 in the file, got {size}")
+        slots: tuple[int, ...] = struct.unpack_from(f"<{size // 2}H", self.data, vtable)
+        return slots[2:]
+
+    def _follow(self, position: int, path: str) -> int:
+        """Target of the unsigned offset at `position`."""
+        offset: int = self.scalar("uint32", position, path)
+        if offset == 0 or position + offset + 4 > len(self.data):
+            raise self.error(path, f"offset at byte {position} must point into the file, got {offset}")
+        return position + offset
+
+    def _union(self, field: WireField, slots: tuple[int, ...], position: int, path: str) -> Table | UnknownMember | None:
+        assert isinstance(field.wire, OneOf)
+        path = f"{path}.{field.name}"
+        type_slot = slots[field.id - 1] if field.id - 1 < len(slots) else 0
+        number = self.scalar("uint8", position + type_slot, path) if type_slot else 0
+        if number == 0:
+            return None
+        if number > len(field.wire.members):
+            return UnknownMember(number)
+        value_slot = slots[field.id] if field.id < len(slots) else 0
+        if not value_slot:
+            return None
+        return self.table(field.wire.members[number - 1], self._follow(position + value_slot, path), path)
+
+
+def _read_scalar(reader: TableReader, field: WireField, position: int, path: str) -> Any:
+    assert isinstance(field.wire, Scalar)
+    value = reader.scalar(field.wire.type, position, path)
+    return value if field.convert is None else _enum(reader, field, value, path)
+
+
+def _enum(reader: TableReader, field: WireField, value: int, path: str) -> Any:
+    assert field.convert is not None
+    try:
+        return field.convert(value)
+    except ValueError:
+        known = ", ".join(f"{item.value} ({item.name})" for item in field.convert)
+        raise reader.error(f"{path}.{field.name}", f"must be one of {known}, got {value}") from None
+
+
+def _read_vector(reader: TableReader, field: WireField, position: int, path: str) -> tuple[Any, ...]:
+    assert isinstance(field.wire, Vector)
+    code = _STRUCTS[field.wire.type]
+    start, count = reader.span(position, code.size, f"{path}.{field.name}")
+    reader.count_elements(count, f"{path}.{field.name}")
+    values = struct.unpack_from(f"<{count}{code.format[1:]}", reader.data, start)
+    return values if field.convert is None else tuple(_enum(reader, field, value, path) for value in values)
+
+
+def _read_array(reader: TableReader, field: WireField, position: int, path: str) -> npt.NDArray[Any]:
+    assert isinstance(field.wire, Array)
+    dtype = np.dtype(field.wire.type)
+    start, count = reader.span(position, dtype.itemsize, f"{path}.{field.name}")
+    return aligned_view(reader.data, dtype, start, count)
+
+
+def _read_text(reader: TableReader, field: WireField, position: int, path: str) -> str:
+    start, count = reader.span(position, 1, f"{path}.{field.name}")
+    return reader.copy(start, count, path).decode("utf-8", errors="replace")
+
+
+def _read_blob(reader: TableReader, field: WireField, position: int, path: str) -> bytes:
+    start, count = reader.span(position, 1, f"{path}.{field.name}")
+    return reader.copy(start, count, path)
+
+
+def _read_table(reader: TableReader, field: WireField, position: int, path: str) -> Table:
+    assert field.convert is not None
+    path = f"{path}.{field.name}"
+    return reader.table(field.convert, reader._follow(position, path), path)
+
+
+def _read_tables(reader: TableReader, field: WireField, position: int, path: str) -> tuple[Table, ...]:
+    assert field.convert is not None
+    path = f"{path}.{field.name}" if path else field.name
+    start, count = reader.span(position, 4, path)
+    items = []
+    for index in range(count):
+        item_path = f"{path}[{index}]"
+        items.append(reader.table(field.convert, reader._follow(start + 4 * index, item_path), item_path))
+    return tuple(items)
+
+
+def aligned_view(data: bytes, dtype: np.dtype[Any], start: int, count: int) -> npt.NDArray[Any]:
+    """`count` elements of `data` from byte `start`: a read-only view, or a read-only copy where the file is misaligned."""
+    if count == 0:
+        return _frozen(np.empty(0, dtype))
+    view = np.frombuffer(data, dtype, count, start)
+    return view if view.flags.aligned else _frozen(view.copy())
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+_READ: dict[type[Any], _ReadField] = {
+    Scalar: _read_scalar,
+    Vector: _read_vector,
+    Array: _read_array,
+    Text: _read_text,
+    Blob: _read_blob,
+    SubTable: _read_table,
+    SubTables: _read_tables,
+    OneOf: _read_table,
+}
+
+
+@cache
+def _readers(table: type[Table]) -> tuple[tuple[WireField, _ReadField], ...]:
+    return tuple((field, _READ[type(field.wire)]) for field in wire_fields(table))
+
+
+class TableWriter:
+    """Writes one tree of tables; make a new one per file."""
+
+    def __init__(self, byte_alignment: int) -> None:
+        self._out = bytearray()
+        self._vtables: dict[bytes, int] = {}
+        self._byte_alignment = byte_alignment
+
+    def file(self, root: Table, identifier: bytes) -> bytes:
+        """The whole file. `byte_alignment` of the constructor applies to every `Array("uint8")`. Raises ModelError."""
+        self._out += bytes(4) + identifier
+        self._point(0, self._table(root))
+        self._pad(self._byte_alignment)
+        return bytes(self._out)
+
+    def _pad(self, alignment: int, ahead: int = 0) -> None:
+        """Fills with zeros until the position `ahead` bytes on is a multiple of `alignment`."""
+        self._out += bytes(-(len(self._out) + ahead) % alignment)
+
+    def _point(self, slot: int, target: int) -> None:
+        _OFFSET.pack_into(self._out, slot, target - slot)
+
+    def _table(self, table: Table) -> int:
+        """Appends the table, then what it points to; returns its position."""
+        inline, children = _split(table)
+        inline.sort(key=lambda item: -len(item[1]))
+        offset = 4
+        slots: dict[int, int] = {}
+        for field_id, packed in inline:  # widest first: no gaps inside the table once its first field is aligned
+            slots[field_id] = offset
+            offset += len(packed)
+        vtable = self._vtable(slots, offset)
+        self._pad(8 if inline and len(inline[0][1]) == 8 else 4, ahead=4)
+        position = len(self._out)
+        self._out += _I32.pack(position - vtable)
+        for _, packed in inline:
+            self._out += packed
+        for field_id, write, value in children:
+            self._point(position + slots[field_id], write(self, value))
+        return position
+
+    def _vtable(self, slots: dict[int, int], table_bytes: int) -> int:
+        """Position of a vtable with these field offsets, an earlier one if there is an equal one."""
+        count = max(slots, default=-1) + 1
+        packed = struct.pack(f"<{count + 2}H", 4 + 2 * count, table_bytes, *(slots.get(i, 0) for i in range(count)))
+        if packed not in self._vtables:
+            self._pad(2)
+            self._vtables[packed] = len(self._out)
+            self._out += packed
+        return self._vtables[packed]
+
+    def vector(self, count: int, packed: bytes | memoryview, alignment: int) -> int:
+        """Appends a vector whose first element is aligned; returns its position."""
+        self._pad(max(alignment, 4), ahead=4)
+        position = len(self._out)
+        self._out += _OFFSET.pack(count)
+        self._out += packed
+        return position
+
+    def array(self, values: npt.NDArray[Any]) -> int:
+        alignment = self._byte_alignment if values.dtype.itemsize == 1 else values.dtype.itemsize
+        return self.vector(values.size, memoryview(np.ascontiguousarray(values)).cast("B"), alignment)
+
+    def text(self, value: str) -> int:
+        encoded = value.encode("utf-8", errors="replace")
+        return self.vector(len(encoded), encoded + b"\0", 1)
+
+    def tables(self, values: tuple[Table, ...]) -> int:
+        self._pad(4)
+        position = len(self._out)
+        self._out += _OFFSET.pack(len(values)) + bytes(4 * len(values))
+        for index, value in enumerate(values):
+            self._point(position + 4 + 4 * index, self._table(value))
+        return position
+
+
+_WriteChild = Callable[[TableWriter, Any], int]
+
+
+def _split(table: Table) -> tuple[list[tuple[int, bytes]], list[tuple[int, _WriteChild, Any]]]:
+    """What a table stores in itself (id, bytes; four zero bytes for an offset), and what it points to (id, writer, value)."""
+    inline: list[tuple[int, bytes]] = []
+    children: list[tuple[int, _WriteChild, Any]] = []
+    for field in wire_fields(type(table)):
+        value = getattr(table, field.name)
+        if isinstance(field.wire, Scalar):
+            if value != field.default:
+                inline.append((field.id, _pack(table, field, field.wire.type, (value,))))
+        elif isinstance(field.wire, OneOf):
+            _split_union(table, field, value, inline, children)
+        elif not (value is None or (isinstance(field.wire, Text | Blob) and not value)):
+            inline.append((field.id, bytes(4)))
+            children.append((field.id, _child_writer(table, field), value))
+    return inline, children
+
+
+def _split_union(
+    table: Table, field: WireField, value: Any, inline: list[tuple[int, bytes]], children: list[tuple[int, _WriteChild, Any]]
+) -> None:
+    assert isinstance(field.wire, OneOf)
+    if isinstance(value, UnknownMember):
+        inline.append((field.id - 1, bytes([value.number])))
+    elif value is not None:
+        if type(value) not in field.wire.members:
+            raise ModelError(f"{type(table).__name__}.{field.name}: must not hold a {type(value).__name__}")
+        inline.append((field.id - 1, bytes([field.wire.members.index(type(value)) + 1])))
+        inline.append((field.id, bytes(4)))
+        children.append((field.id, TableWriter._table, value))
+
+
+def _child_writer(table: Table, field: WireField) -> _WriteChild:
+    wire = field.wire
+    if isinstance(wire, Vector):
+        size = _STRUCTS[wire.type].size
+        return lambda writer, value: writer.vector(len(value), _pack(table, field, wire.type, value), size)
+    return _WRITE[type(wire)]
+
+
+_WRITE: dict[type[Any], _WriteChild] = {
+    Array: TableWriter.array,
+    Text: TableWriter.text,
+    Blob: lambda writer, value: writer.vector(len(value), value, 16),
+    SubTable: TableWriter._table,
+    SubTables: TableWriter.tables,
+}
+
+
+def _pack(table: Table, field: WireField, type_name: str, values: tuple[Any, ...]) -> bytes:
+    plain = [value.value if isinstance(value, Enum) else value for value in values]
+    try:
+        return struct.pack(f"<{len(plain)}{_STRUCTS[type_name].format[1:]}", *plain)
+    except (struct.error, OverflowError):
+        raise ModelError(f"{type(table).__name__}.{field.name}: must fit {type_name}, got {plain}") from None
