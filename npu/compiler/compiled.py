@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from npu.compiler.ir import Program
 from npu.graph.graph import Model
@@ -18,7 +18,7 @@ NO_SOURCE = -1
 class CompiledPartition:
     """One `ethos-u` operator: operators `ops` of source subgraph `graph`, compiled.
 
-    `op_index` and `custom_tensors` say where the operator stands in the compiled subgraph. `source_of[i]` is the source
+    `op_index` says where the operator stands in the compiled subgraph. `source_of[i]` is the source
     operator's index that `operations[i]` works for, NO_SOURCE if none. `words` is the command stream as little-endian bytes,
     `payload` the driver payload around it.
     """
@@ -32,7 +32,12 @@ class CompiledPartition:
     words: bytes
     payload: bytes
     peak_bytes: int
-    """Arena bytes that are live at the partition's worst step."""
+    """Bytes of feature maps and staged constants that are live at the partition's worst step."""
+
+    def at(self, op_index: int) -> CompiledPartition:
+        """The same partition, standing at operator `op_index` of the compiled graph."""
+        return replace(self, op_index=op_index)
+
 
 
 @dataclass(frozen=True, slots=True)

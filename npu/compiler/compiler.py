@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from npu.compiler.compiled import Compiled
-from npu.graph.graph import Model
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.compiled import Compiled, CompiledPartition, Usage
+from npu.compiler.container import CUSTOM_CODE, NpuJob, Rebuilt, rebuild_graph, rebuild_model
+from npu.compiler.emit import Addresses, emit_operations
+from npu.compiler.ir import Step, Storage
+from npu.compiler.layout import choose_layouts
+from npu.compiler.lifetime import Node
+from npu.compiler.lower.partition import lower_partition
+from npu.compiler.memory import ARENA_REGION, MemoryPlan, plan_memory, step_rooms
+from npu.compiler.schedule import Job, make_jobs
+from npu.compiler.weights import Constants
+from npu.errors import CompileError
+from npu.graph.graph import Graph, Model
+from npu.graph.partition import ORDERED_KINDS, partition_nodes
 from npu.graph.placement import Placement
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Port, Variant
+from npu.isa.encode import encode
+from npu.isa.operations import Layout
+from npu.isa.payload import build_payload
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many of its parts are done, and how many there are."""
@@ -19,4 +35,146 @@ def compile_model(model: Model, placement: Placement, variant: Variant, *, progr
     A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
     does not fit the model.
     """
-    raise AssertionError("being written")
+    _check(model, placement)
+    report = progress or _silent
+    if not any(placement.npu_indices(number) for number in range(len(model.graphs))):
+        sources = {index: index for index in range(len(model.graphs[0].ops))}
+        usage = Usage(0, 0, 0, 0, _cpu_constant_bytes(model))
+        return Compiled(model, model, placement, (), usage, sources)
+    constants = Constants(variant)
+    chooser = BlockChooser(variant)
+    drafts: list[_Draft] = []
+    for number, graph in enumerate(model.graphs):
+        report("compile", number, len(model.graphs))
+        start = (sum(draft.plan.arena_bytes for draft in drafts), sum(draft.plan.fast_bytes for draft in drafts))
+        drafts.append(_draft(graph, placement.npu_indices(number), chooser, constants, start))
+    compiled = _assemble(model, placement, drafts, constants, variant)
+    report("compile", len(model.graphs), len(model.graphs))
+    return compiled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draft:
+    """A graph with everything decided: `jobs[i]` are those of node i, empty for a CPU operator."""
+
+    graph: Graph
+    nodes: Sequence[Node]
+    jobs: Sequence[Sequence[Job]]
+    layouts: dict[Storage, Layout]
+    plan: MemoryPlan
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    """No progress display."""
+
+
+def _check(model: Model, placement: Placement) -> None:
+    expected = [(number, index) for number, graph in enumerate(model.graphs) for index in range(len(graph.ops))]
+    given = [(op.graph, op.index) for op in placement.ops]
+    if given != expected:
+        raise CompileError(f"placement: must decide on the model's {len(expected)} operators in order, got {len(given)} decisions")
+    for graph in model.graphs:
+        if any(op.kind == "CUSTOM" and op.custom_code == CUSTOM_CODE for op in graph.ops):
+            raise CompileError(f"model: must be a plain TFLite model, got one that holds compiled {CUSTOM_CODE} operators")
+
+
+def _draft(
+    graph: Graph, accepted: Sequence[int], chooser: BlockChooser, constants: Constants, start: tuple[int, int]
+) -> _Draft:
+    variant = chooser.variant
+    nodes = _nodes(graph, accepted, variant)
+    steps: list[Step] = [step for node in nodes if node.program for step in node.program.steps]
+    layouts = choose_layouts(steps)
+    rooms = step_rooms(graph, nodes, layouts, variant)
+    jobs = [
+        make_jobs(node.program.steps, room, layouts, chooser, constants) if node.program else []
+        for node, room in zip(nodes, rooms, strict=True)
+    ]
+    plan = plan_memory(graph, nodes, jobs, layouts, variant, arena_start=start[0], fast_start=start[1])
+    return _Draft(graph, nodes, jobs, layouts, plan)
+
+
+def _nodes(graph: Graph, accepted: Sequence[int], variant: Variant) -> list[Node]:
+    """The graph's operators in execution order, those of an NPU partition together."""
+    ordered = [index for index, op in enumerate(graph.ops) if op.kind in ORDERED_KINDS]
+    subsets = partition_nodes([(op.inputs, op.outputs) for op in graph.ops], accepted, graph.outputs, ordered=ordered)
+    nodes: list[Node] = []
+    for subset in subsets:
+        if subset.delegated:
+            nodes.append(Node(subset.nodes, lower_partition(graph, subset.nodes, variant)))
+        else:
+            nodes += [Node((index,)) for index in subset.nodes]
+    return nodes
+
+
+def _assemble(
+    model: Model, placement: Placement, drafts: Sequence[_Draft], constants: Constants, variant: Variant
+) -> Compiled:
+    emitted = [[_partition(draft, number, node, constants, variant) for node in range(len(draft.nodes))] for number, draft in enumerate(drafts)]
+    arena = sum(draft.plan.arena_bytes for draft in drafts)
+    fast = sum(draft.plan.fast_bytes for draft in drafts)
+    separate = variant.memory_mode.has_separate_cache
+    rebuilt: list[Rebuilt] = []
+    partitions: list[CompiledPartition] = []
+    for draft, row in zip(drafts, emitted, strict=True):
+        order = [
+            node.ops[0] if one is None else NpuJob(one.program, one.payload)
+            for node, one in zip(draft.nodes, row, strict=True)
+        ]
+        offsets = {
+            item: place.offset
+            for item, place in draft.plan.places.items()
+            if isinstance(item, int) and place.region == ARENA_REGION
+        }
+        new = rebuild_graph(draft.graph, order, constants.data(), arena, fast if separate else None, offsets)
+        rebuilt.append(new)
+        own = [one for one in row if one is not None]
+        partitions += [one.at(index) for one, index in zip(own, new.jobs, strict=True)]
+    compiled = rebuild_model(model, rebuilt)
+    streams = sum(len(partition.payload) for partition in partitions)
+    usage = _usage(compiled, arena, fast, constants.size, streams, variant)
+    return Compiled(compiled, model, placement, tuple(partitions), usage, rebuilt[0].cpu_source_of)
+
+
+def _partition(
+    draft: _Draft, number: int, index: int, constants: Constants, variant: Variant
+) -> CompiledPartition | None:
+    """Node `index` of graph `number` as a compiled partition without its final place, None for a CPU operator."""
+    node, plan = draft.nodes[index], draft.plan
+    if node.program is None:
+        return None
+    addresses = Addresses(plan.places, draft.layouts, plan.transfers[index], plan.buffers[index], plan.starts[index])
+    operations, sources = emit_operations(draft.jobs[index], addresses, constants, variant)
+    words = encode(operations, variant)
+    return CompiledPartition(
+        graph=number,
+        ops=node.ops,
+        op_index=-1,
+        program=node.program,
+        operations=tuple(operations),
+        source_of=tuple(sources),
+        words=words.astype("<u4").tobytes(),
+        payload=build_payload(words, variant),
+        peak_bytes=plan.peaks[index],
+    )
+
+
+def _cpu_constant_bytes(model: Model) -> int:
+    """Bytes of the constants that operators on the CPU read."""
+    total = 0
+    for graph in model.graphs:
+        read = {tensor for op in graph.ops if op.custom_code != CUSTOM_CODE for tensor in op.inputs if tensor >= 0}
+        constants = (graph.tensors[tensor].data for tensor in sorted(read))
+        total += sum(data.nbytes for data in constants if data is not None)
+    return total
+
+
+def _usage(model: Model, arena: int, fast: int, read_only: int, streams: int, variant: Variant) -> Usage:
+    """Sizes per role and per memory; command streams and CPU constants lie with the constants."""
+    mode, cpu = variant.memory_mode, _cpu_constant_bytes(model)
+    parts: tuple[tuple[Port, int], ...] = ((mode.arena, arena), (mode.cache, fast), (mode.constants, read_only + streams + cpu))
+    by_memory: dict[str, int] = {}
+    for port, size in parts:
+        name = variant.system.memories[port].name
+        by_memory[name] = by_memory.get(name, 0) + size
+    return Usage(arena, fast, read_only, streams, cpu, by_memory)

@@ -35,6 +35,10 @@ SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
 
 
+_TABLE_BYTES = {8: 256, 16: 2048, 32: 1024}
+"""Bytes of the table that an operation reads, by the bits of its OFM."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Bytes [start, end) of a region (SHRAM = None) that an operation reads or writes; may cover more than it touches."""
@@ -91,11 +95,6 @@ def insert_waits(
             sources.append(source)
         tracker.issue(operation)
     return result, sources
-
-
-def needs_kernel_wait(dma: Dma, kernel: KernelOperation, variant: Variant) -> bool:
-    """Whether `dma` must not start before `kernel` is done."""
-    return _conflict(accesses(dma, variant), accesses(kernel, variant))
 
 
 class _Tracker:
@@ -163,7 +162,9 @@ def _table_accesses(operation: KernelOperation, variant: Variant) -> list[Access
     index = operation.activation.function.lut_index
     if index is None:
         return [] if shram.reserved_lut_banks else [Access(SHRAM, 0, shram.total_bytes, True)]
-    return [Access(SHRAM, shram.lut_address, shram.total_bytes, False)]
+    length = _TABLE_BYTES[operation.ofm.element.bits]
+    start = shram.lut_address + index * 256
+    return [Access(SHRAM, start, min(start + length, shram.total_bytes), False)]
 
 
 def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:

@@ -1,0 +1,144 @@
+"""The compiled model: operators of a partition become one `ethos-u` operator with the tensors that the driver expects.
+
+Layout as runtimes expect it: custom code "ethos-u", options 01 04 01, inputs [command stream, read-only, scratch,
+scratch_fast, ifms...]; arena offsets in the metadata entry OfflineMemoryAllocation. The structure is that of Vela 5.2 output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import Program
+from npu.graph.dtype import DType
+from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
+
+CUSTOM_CODE = "ethos-u"
+CUSTOM_OPTIONS = bytes((1, 4, 1))
+"""A flexbuffer with the one int8 value 1."""
+
+ALLOCATION_METADATA = "OfflineMemoryAllocation"
+_ALLOCATION_VERSION = 0
+_UNPLANNED = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NpuJob:
+    """One `ethos-u` operator to be: its program's boundary and its driver payload."""
+
+    program: Program
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rebuilt:
+    """A compiled graph, the arena offset of each of its tensors, and where each source operator or job went.
+
+    `jobs[i]` is the operator index of job i; `cpu_source_of` maps operator index to source operator index.
+    """
+
+    graph: Graph
+    offsets: tuple[int, ...]
+    jobs: tuple[int, ...]
+    cpu_source_of: Mapping[int, int]
+    tensor_of: Mapping[int, int]
+
+
+def rebuild_graph(
+    graph: Graph,
+    order: Sequence[int | NpuJob],
+    read_only: npt.NDArray[np.uint8],
+    arena_bytes: int,
+    fast_bytes: int | None,
+    offsets: Mapping[int, int],
+) -> Rebuilt:
+    """The graph that runs `order`: source operators by index, and NPU jobs.
+
+    `fast_bytes` None means that fast scratch and scratch are the same tensor. `offsets` are arena offsets of source tensors.
+    """
+    builder = _Builder(graph, offsets)
+    ops: list[Op] = []
+    jobs: list[int] = []
+    cpu_source_of: dict[int, int] = {}
+    shared: tuple[int, int, int] | None = None
+    for entry in order:
+        if isinstance(entry, NpuJob):
+            stream = builder.add(_bytes_tensor(f"ethos-u/{len(jobs)}/command_stream", np.frombuffer(entry.payload, np.uint8)), -1)
+            if shared is None:
+                shared = _shared_tensors(builder, read_only, arena_bytes, fast_bytes)
+            inputs = tuple(builder.map(tensor) for tensor, _ in entry.program.inputs)
+            outputs = tuple(builder.map(tensor) for tensor, _ in entry.program.outputs)
+            jobs.append(len(ops))
+            ops.append(
+                Op("CUSTOM", (stream, *shared, *inputs), outputs, custom_code=CUSTOM_CODE, custom_options=CUSTOM_OPTIONS)
+            )
+        else:
+            op = graph.ops[entry]
+            inputs, outputs = builder.map_all(op.inputs), builder.map_all(op.outputs)
+            cpu_source_of[len(ops)] = entry
+            ops.append(replace(op, inputs=inputs, outputs=outputs, intermediates=builder.map_all(op.intermediates)))
+    inputs, outputs = builder.map_all(graph.inputs), builder.map_all(graph.outputs)
+    rebuilt = replace(graph, tensors=tuple(builder.tensors), ops=tuple(ops), inputs=inputs, outputs=outputs)
+    return Rebuilt(rebuilt, tuple(builder.offsets), tuple(jobs), cpu_source_of, builder.index)
+
+
+class _Builder:
+    """Tensors of the new graph in the order in which operators first mention them."""
+
+    def __init__(self, graph: Graph, planned: Mapping[int, int]) -> None:
+        self._graph = graph
+        self._planned = planned
+        self.tensors: list[Tensor] = []
+        self.offsets: list[int] = []
+        self.index: dict[int, int] = {}
+
+    def add(self, tensor: Tensor, offset: int) -> int:
+        self.tensors.append(tensor)
+        self.offsets.append(offset)
+        return len(self.tensors) - 1
+
+    def map(self, source: int) -> int:
+        if source == ABSENT:
+            return ABSENT
+        if source not in self.index:
+            self.index[source] = self.add(self._graph.tensors[source], self._planned.get(source, _UNPLANNED))
+        return self.index[source]
+
+    def map_all(self, sources: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.map(source) for source in sources)
+
+
+def _shared_tensors(
+    builder: _Builder, read_only: npt.NDArray[np.uint8], arena_bytes: int, fast_bytes: int | None
+) -> tuple[int, int, int]:
+    """Read-only, scratch and fast scratch, which every job of the graph uses."""
+    constants = builder.add(_bytes_tensor("ethos-u/read_only", read_only), _UNPLANNED)
+    scratch = builder.add(Tensor("ethos-u/scratch", (arena_bytes,), DType.UINT8), 0)
+    if fast_bytes is None:
+        return constants, scratch, scratch
+    return constants, scratch, builder.add(Tensor("ethos-u/scratch_fast", (fast_bytes,), DType.UINT8), 0)
+
+
+def _bytes_tensor(name: str, data: npt.NDArray[np.uint8]) -> Tensor:
+    return Tensor(name, (data.size,), DType.UINT8, data=data if data.size else None)
+
+
+def rebuild_model(model: Model, rebuilt: Sequence[Rebuilt]) -> Model:
+    """The model of the rebuilt graphs, with the arena offsets of all their tensors as metadata."""
+    offsets = [offset for one in rebuilt for offset in one.offsets]
+    plan = np.array([_ALLOCATION_VERSION, len(rebuilt), len(offsets), *offsets], dtype="<i4")
+    metadata = {name: data for name, data in model.metadata.items() if name != ALLOCATION_METADATA}
+    metadata[ALLOCATION_METADATA] = plan.tobytes()
+    signatures = tuple(
+        replace(
+            signature,
+            inputs={name: rebuilt[signature.graph].tensor_of[tensor] for name, tensor in signature.inputs.items()},
+            outputs={name: rebuilt[signature.graph].tensor_of[tensor] for name, tensor in signature.outputs.items()},
+        )
+        for signature in model.signatures
+    )
+    graphs = tuple(one.graph for one in rebuilt)
+    return replace(model, graphs=graphs, signatures=signatures, metadata=metadata, description="npulab compiled")

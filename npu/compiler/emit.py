@@ -1,0 +1,216 @@
+"""From jobs with addresses to machine operations in order of issue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from npu.compiler.compiled import NO_SOURCE
+from npu.compiler.dependencies import insert_waits
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Shape, Step, Storage, View, WindowStep
+from npu.compiler.layout import feature_map
+from npu.compiler.lifetime import Item, item_of
+from npu.compiler.lut import SLOT_BYTES, TableSlot, TableUse, assign_tables
+from npu.compiler.memory import READ_ONLY_REGION, Place
+from npu.compiler.schedule import Job
+from npu.compiler.staging import Transfer
+from npu.compiler.weights import Constants, WeightSlice
+from npu.errors import CompileError
+from npu.hardware.variant import Variant
+from npu.isa.operations import (
+    Activation,
+    ActivationFunction,
+    AddressRange,
+    Convolution,
+    DepthwiseConvolution,
+    Dma,
+    DmaSide,
+    Elementwise,
+    FeatureMap,
+    KernelOperation,
+    Layout,
+    Operation,
+    Pooling,
+    PoolingMode,
+    Stop,
+    Upscale,
+)
+
+_FUNCTIONS = {"tanh": ActivationFunction.TANH, "sigmoid": ActivationFunction.SIGMOID}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Addresses:
+    """What a partition's operations need to know of memory.
+
+    `transfers` and `buffers` are the staged slices and where each is copied to; `start` is the event of the first job.
+    """
+
+    places: Mapping[Item, Place]
+    layouts: Mapping[Storage, Layout]
+    transfers: Sequence[Transfer]
+    buffers: Sequence[Place]
+    start: int
+
+
+def emit_operations(
+    jobs: Sequence[Job], addresses: Addresses, constants: Constants, variant: Variant
+) -> tuple[list[Operation], list[int]]:
+    """The operations of one partition with waits and BLOCKDEP, ended by Stop, and the source operator of each."""
+    uses = [_table_use(job) for job in jobs]
+    slots = assign_tables(uses, variant)
+    order: list[Operation] = []
+    sources: list[int] = []
+    hoisted = 0  # where a table may be loaded early: before the previous kernel, if that one uses none
+    pending = list(zip(addresses.transfers, addresses.buffers, strict=True))
+    for index, (job, use, slot) in enumerate(zip(jobs, uses, slots, strict=True)):
+        if use is not None and slot is not None and slot.must_load:
+            order.insert(hoisted, _table_copy(use, slot, variant))
+            sources.insert(hoisted, job.step.source)
+        while pending and pending[0][0].issue <= addresses.start + index:
+            transfer, place = pending.pop(0)
+            order.append(_slice_copy(transfer.constants, place))
+            sources.append(jobs[transfer.use - addresses.start].step.source)
+        hoisted = len(order) if use is None and variant.shram.reserved_lut_banks else len(order) + 1
+        constants_place = _constants_place(job, addresses, addresses.start + index)
+        order.append(_kernel(job, slot, constants_place, addresses, constants, variant))
+        sources.append(job.step.source)
+    operations, sources = insert_waits(order, sources, variant)
+    return [*operations, Stop()], [*sources, NO_SOURCE]
+
+
+def _table_use(job: Job) -> TableUse | None:
+    if job.table is None or job.step.lut is None:
+        return None
+    return TableUse(job.table, job.step.lut.size)
+
+
+def _table_copy(use: TableUse, slot: TableSlot, variant: Variant) -> Dma:
+    address = variant.shram.lut_address + slot.slot * SLOT_BYTES
+    return Dma(
+        source=DmaSide(READ_ONLY_REGION, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes
+    )
+
+
+def _slice_copy(constants: WeightSlice, place: Place) -> Dma:
+    return Dma(
+        source=DmaSide(READ_ONLY_REGION, constants.offset),
+        destination=DmaSide(place.region, place.offset),
+        length_bytes=constants.bytes,
+    )
+
+
+def _constants_place(job: Job, addresses: Addresses, event: int) -> Place | None:
+    """Where the job reads its weights and scale records."""
+    if job.constants is None:
+        return None
+    if not job.is_staged:
+        return Place(READ_ONLY_REGION, job.constants.offset)
+    for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
+        if transfer.constants is job.constants and transfer.use <= event <= transfer.last:
+            return place
+    raise AssertionError("every staged job has a transfer")
+
+
+def _kernel(
+    job: Job, slot: TableSlot | None, place: Place | None, addresses: Addresses, constants: Constants, variant: Variant
+) -> KernelOperation:
+    step = job.step
+    ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
+    common: dict[str, Any] = {
+        "ofm": _map(step.ofm, addresses, constants, ofm_shape, job.channel),
+        "block": job.choice.block,
+        "shram": job.choice.shram,
+        "activation": _activation(step, slot),
+        "scale": step.scale,
+        "rounding": step.rounding,
+        "accumulator": job.accumulator,
+    }
+    if isinstance(step, ElementwiseStep):
+        return _elementwise(step, common, addresses, constants)
+    assert isinstance(step, WindowStep)
+    offset = job.channel if step.ifm.shape[2] == step.ofm.shape[2] and not _mixes_channels(step) else 0
+    depth = job.depth if not _mixes_channels(step) else step.ifm.shape[2]
+    rows, columns = _ifm_extent(step)
+    common |= {
+        "ifm": _map(step.ifm, addresses, constants, (rows, columns, depth), offset),
+        "kernel": step.kernel,
+        "padding": step.padding,
+        "upscale": step.upscale,
+    }
+    if isinstance(step, PoolingStep):
+        return Pooling(mode=step.mode, **common)
+    assert isinstance(step, ConvolutionStep)
+    assert job.constants is not None
+    assert place is not None
+    common["weights"] = _ranges(job.constants.weights, place)
+    common["scales"] = _ranges(job.constants.scales, place)
+    if step.is_depthwise:
+        return DepthwiseConvolution(**common)
+    return Convolution(traversal=job.choice.traversal, **common)
+
+
+def _mixes_channels(step: Step) -> bool:
+    is_sum = isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM
+    return is_sum or (isinstance(step, ConvolutionStep) and not step.is_depthwise)
+
+
+def _ifm_extent(step: WindowStep) -> tuple[int, int]:
+    """Rows and columns of the IFM that the step reads, before upscaling."""
+    kernel, padding, factor = step.kernel, step.padding, 1 if step.upscale is Upscale.NONE else 2
+    rows = (step.ofm.shape[0] - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom
+    columns = (step.ofm.shape[1] - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right
+    rows, columns = -(-rows // factor), -(-columns // factor)
+    if not (0 < rows <= step.ifm.shape[0] and 0 < columns <= step.ifm.shape[1]):
+        raise CompileError(
+            f"operator {step.source}: the input must have at least {rows}x{columns} elements for its kernel and padding, "
+            f"got {step.ifm.shape[0]}x{step.ifm.shape[1]}"
+        )
+    return rows, columns
+
+
+def _elementwise(
+    step: ElementwiseStep, common: dict[str, Any], addresses: Addresses, constants: Constants
+) -> Elementwise:
+    if step.mode.is_unary:
+        common["shram"] = replace(common["shram"], ifm2_start=0)
+    return Elementwise(
+        ifm=_map(step.ifm, addresses, constants),
+        mode=step.mode,
+        ifm2=None if step.ifm2 is None else _map(step.ifm2, addresses, constants),
+        scalar=step.scalar,
+        scalar_zero_point=step.scalar_zero_point,
+        is_reversed=step.is_reversed,
+        operand_scaling=step.operand_scaling,
+        operand_rounding=step.operand_rounding,
+        opa_scale=step.opa_scale,
+        opb_scale=step.opb_scale,
+        **common,
+    )
+
+
+def _map(
+    view: View, addresses: Addresses, constants: Constants, shape: Shape | None = None, channel: int = 0
+) -> FeatureMap:
+    storage = view.storage
+    if storage.data is not None:
+        data = np.ascontiguousarray(storage.data)
+        return feature_map(view, Layout.NHWC, READ_ONLY_REGION, constants.add(data.tobytes()), shape, channel)
+    place = addresses.places[item_of(storage)]
+    return feature_map(view, addresses.layouts[storage], place.region, place.offset, shape, channel)
+
+
+def _activation(step: Step, slot: TableSlot | None) -> Activation:
+    """Clamp and function. A 32-bit result that is not clipped has no clamp: the registers hold the widest 16-bit range."""
+    function = _FUNCTIONS[step.function] if step.function else ActivationFunction.NONE
+    if slot is not None:
+        function = ActivationFunction(ActivationFunction.LUT_0 + slot.slot)
+    low, high = (-(1 << 15), (1 << 15) - 1) if step.ofm.element.is_signed else (0, (1 << 16) - 1)
+    return Activation(min(max(step.minimum, low), high), max(min(step.maximum, high), low), function, step.clip_range)
+
+
+def _ranges(parts: tuple[tuple[int, int], ...], place: Place) -> tuple[AddressRange, ...]:
+    return tuple(AddressRange(place.region, place.offset + offset, length) for offset, length in parts)

@@ -1,0 +1,159 @@
+"""When each tensor and storage of a graph is live, and which of them may share one buffer although both are live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from npu.compiler.ir import ElementwiseStep, Program, Step, Storage, View
+from npu.compiler.layout import reads, storage_bytes, views
+from npu.graph.graph import ABSENT, Graph
+from npu.isa.operations import Layout
+
+Item: TypeAlias = int | Storage
+"""What gets memory: a tensor that the graph sees, by index, or a storage inside a partition."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One step of the graph at run time: the operators `ops` as an NPU program, or a single CPU operator."""
+
+    ops: tuple[int, ...]
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`size_bytes` bytes from event `first` to event `last`, both included."""
+
+    size_bytes: int
+    first: int
+    last: int
+
+    def joined(self, other: Span) -> Span:
+        """The span of a buffer that serves both."""
+        return Span(max(self.size_bytes, other.size_bytes), min(self.first, other.first), max(self.last, other.last))
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Spans of everything that needs memory; node i has the events [starts[i], starts[i + 1])."""
+
+    spans: Mapping[Item, Span]
+    starts: tuple[int, ...]
+
+    @property
+    def events(self) -> int:
+        return self.starts[-1]
+
+
+def item_of(storage: Storage) -> Item:
+    """The item whose memory a computed storage lies in."""
+    return storage.tensor if storage.is_boundary and storage.tensor is not None else storage
+
+
+def trace_lifetimes(
+    graph: Graph, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
+) -> Timeline:
+    """Lifetimes when node i runs the kernel operations `works[i]`, one event each; a CPU operator is one event.
+
+    Graph inputs are live from the start, graph outputs to the end, variables always.
+    """
+    recorder = _Recorder(graph, layouts)
+    starts = [0]
+    for node, steps in zip(nodes, works, strict=True):
+        start = starts[-1]
+        end = start + max(len(steps), 1)
+        if node.program is None:
+            for index in node.ops:
+                op = graph.ops[index]
+                recorder.touch_tensors((*op.inputs, *op.outputs, *op.intermediates), start)
+        else:
+            for event, step in enumerate(steps, start):
+                for view in views(step):
+                    recorder.touch_storage(view.storage, event)
+            recorder.touch_tensors((tensor for tensor, _ in node.program.inputs), start)
+            recorder.touch_tensors((tensor for tensor, _ in node.program.outputs), end - 1)
+        starts.append(end)
+    last = max(starts[-1] - 1, 0)
+    recorder.touch_tensors(graph.inputs, 0)
+    recorder.touch_tensors(graph.outputs, last)
+    variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
+    recorder.touch_tensors(variables, 0)
+    recorder.touch_tensors(variables, last)
+    return Timeline(recorder.spans, tuple(starts))
+
+
+class _Recorder:
+    def __init__(self, graph: Graph, layouts: Mapping[Storage, Layout]) -> None:
+        self._graph = graph
+        self._layouts = layouts
+        self.spans: dict[Item, Span] = {}
+
+    def touch_tensors(self, indices: object, event: int) -> None:
+        for index in indices:  # type: ignore[attr-defined]
+            size = 0 if index == ABSENT else tensor_bytes(self._graph, index)
+            if size:
+                self._touch(index, size, event)
+
+    def touch_storage(self, storage: Storage, event: int) -> None:
+        if storage.data is None:
+            layout = self._layouts.get(storage, Layout.NHWC)
+            self._touch(item_of(storage), storage_bytes(storage, layout), event)
+
+    def _touch(self, item: Item, size: int, event: int) -> None:
+        span = Span(size, event, event)
+        self.spans[item] = self.spans[item].joined(span) if item in self.spans else span
+
+
+def tensor_bytes(graph: Graph, index: int) -> int:
+    """Bytes of a computed tensor in the arena; 0 for constants and for types without a fixed size."""
+    tensor = graph.tensors[index]
+    return 0 if tensor.is_constant else -(-tensor.elements * tensor.dtype.bits // 8)
+
+
+def share_in_place(
+    timeline: Timeline, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
+) -> dict[Item, Item]:
+    """For every item the one whose buffer it uses: an elementwise result may replace an operand that is not read again.
+
+    Block n of the result is written after block n of the operands was read and lies where that block lay, so both must be
+    whole maps of the same shape, layout and element size, and the operand must not be broadcast.
+    """
+    spans, owner = dict(timeline.spans), {item: item for item in timeline.spans}
+    for number, (node, steps) in enumerate(zip(nodes, works, strict=True)):
+        if node.program is None:
+            continue
+        for event, step in enumerate(steps, timeline.starts[number]):
+            if not isinstance(step, ElementwiseStep) or not _is_whole(step.ofm):
+                continue
+            target = item_of(step.ofm.storage)
+            if timeline.spans[target].first != event or owner[target] != target:
+                continue
+            for view in reads(step):
+                root = _root(owner, item_of(view.storage)) if view.storage.data is None else None
+                if root is None or spans[root].last != event:
+                    continue
+                others = [each for each in reads(step) if each.storage is view.storage]
+                if not all(_is_same_place(each, step.ofm, layouts) for each in others):
+                    continue
+                owner[target] = root
+                spans[root] = replace(spans[root].joined(spans[target]))
+                break
+    return {item: _root(owner, item) for item in owner}
+
+
+def _root(owner: Mapping[Item, Item], item: Item) -> Item:
+    while owner[item] != item:
+        item = owner[item]
+    return item
+
+
+def _is_whole(view: View) -> bool:
+    return view.full == view.storage.shape == view.shape
+
+
+def _is_same_place(view: View, ofm: View, layouts: Mapping[Storage, Layout]) -> bool:
+    same = view.shape == ofm.shape and view.element.bits == ofm.element.bits
+    return same and _is_whole(view) and layouts[view.storage] is layouts[ofm.storage]
