@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npu.runtime.interpreter import Interpreter as Interpreter
-    from npu.toolchain import check as check
-    from npu.toolchain import compile as compile
-    from npu.toolchain import load as load
-    from npu.toolchain import run as run
+    from npu.toolchain.check import check as check
+    from npu.toolchain.compile import compile as compile
+    from npu.toolchain.run import run as run
+    from npu.toolchain.sources import load as load
 
 _PUBLIC = {
     "Interpreter": "npu.runtime.interpreter",
-    "check": "npu.toolchain",
-    "compile": "npu.toolchain",
-    "load": "npu.toolchain",
-    "run": "npu.toolchain",
+    "check": "npu.toolchain.check",
+    "compile": "npu.toolchain.compile",
+    "load": "npu.toolchain.sources",
+    "run": "npu.toolchain.run",
 }
 __all__ = ["Interpreter", "check", "compile", "load", "run"]
 

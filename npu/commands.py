@@ -19,9 +19,9 @@ from npu.files import write_atomically
 
 def check(options: argparse.Namespace) -> int:
     """Print or write the placement of every operator."""
-    from npu import toolchain
+    from npu.toolchain.check import check_report
 
-    report = toolchain.check_report(options.model, options.target, options.config, profile=options.profile)
+    report = check_report(options.model, options.target, options.config, profile=options.profile)
     if options.format == "json":
         _emit(report.to_json(), options.output)
     elif options.format == "md":
@@ -33,10 +33,10 @@ def check(options: argparse.Namespace) -> int:
 
 def compile(options: argparse.Namespace) -> int:
     """Compile and write the file, then say what it needs."""
-    from npu import toolchain
+    from npu.toolchain import compile as verb
 
     with console.progress() as progress:
-        compiled = toolchain.compile(
+        compiled = verb.compile(
             options.model,
             options.target,
             options.config,
@@ -54,12 +54,12 @@ def compile(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Execute, write what was asked for, print the summary."""
-    from npu import toolchain
+    from npu.toolchain import run as verb
 
     labels = options.labels and _read_labels(options.labels)
     inputs = [_read_array(path) for path in options.input] if options.input else None
     with console.progress() as progress:
-        result = toolchain.run(
+        result = verb.run(
             options.model,
             inputs,
             options.target,
@@ -84,18 +84,18 @@ def run(options: argparse.Namespace) -> int:
 
 def disasm(options: argparse.Namespace) -> int:
     """Print the listing of every command stream in the file."""
-    from npu import toolchain
+    from npu.toolchain.inspect import disassemble
 
-    _emit(toolchain.disassemble(options.model), options.output)
+    _emit(disassemble(options.model), options.output)
     return 0
 
 
 def verify(options: argparse.Namespace) -> int:
     """List what is wrong with a compiled file; 1 if anything is."""
-    from npu import toolchain
+    from npu.toolchain import inspect
 
     hardware = {"memory_mode": options.memory_mode, "system": options.system}
-    findings = toolchain.verify(options.model, options.target, options.config, **hardware)
+    findings = inspect.verify(options.model, options.target, options.config, **hardware)
     if options.format == "json":
         rows = [{"operator": index, **dataclasses.asdict(finding)} for index, finding in findings]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")

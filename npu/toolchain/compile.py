@@ -1,0 +1,70 @@
+"""compile: a model to a file for the board."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from constraints.checker import check as check_model
+from npu.compiler.compiled import Compiled as CompiledModel
+from npu.compiler.compiler import compile_model
+from npu.errors import ModelError
+from npu.files import write_atomically
+from npu.graph.graph import Model
+from npu.hardware.variant import Variant
+from npu.operator_map import METADATA_NAME, map_of_compiled
+from npu.report import Report, compile_report
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
+from sim.container import is_compiled
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled model: `content` is the file's bytes, ready for the board."""
+
+    content: bytes
+    report: Report
+    variant: Variant
+    result: CompiledModel
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; an existing one is replaced only when the new one is complete."""
+        write_atomically(Path(path), self.content)
+
+
+def compile(
+    model: Source,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    memory_mode: str | None = None,
+    system: str | None = None,
+    profile: str = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+) -> Compiled:
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
+    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
+    source, name = read_model(model), model_name(model)
+    if is_compiled(source):
+        raise ModelError(f"{name}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
+    return compile_source(source, name, variant, profile=profile, progress=progress)
+
+
+def compile_source(
+    source: Model, name: str, variant: Variant, *, profile: str = DEFAULT_PROFILE, progress: Progress | None = None
+) -> Compiled:
+    """`compile` for a model that has been read, on a variant that has been chosen."""
+    placement = check_model(source, profile=profile, variant=variant)
+    result = compile_model(source, placement, variant, progress=progress)
+    operators = map_of_compiled(result)
+    model = result.model
+    if result.partitions:
+        model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
+    report = compile_report(operators, name, variant, result.usage)
+    return Compiled(write_model(model), report, variant, result)

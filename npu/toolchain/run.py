@@ -1,0 +1,139 @@
+"""run: compile if needed, execute bit-exactly, time every operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import InterpreterError
+from npu.graph.graph import Graph, Model, Quantization, Tensor
+from npu.hardware.variant import Variant
+from npu.isa.decode import decode
+from npu.operator_map import OperatorMap, map_of_file
+from npu.report import Report, run_report
+from npu.runtime.interpreter import Interpreter
+from npu.tflite.reader import read_model
+from npu.toolchain.check import map_of_cpu
+from npu.toolchain.compile import Progress, compile_source
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name, variant_of_file
+from sim.container import is_compiled, is_npu_job, payload_of
+from sim.cpu import cpu_cycles
+from sim.delegate import EthosUDelegate
+from sim.timeline import CpuTask, Job, Timeline, build_timeline
+from sim.timing import schedule
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came out: `outputs` in model order with their `output_names`, the report, and the timeline it was made from."""
+
+    outputs: list[Array]
+    output_names: tuple[str, ...]
+    output_quantization: tuple[Quantization | None, ...]
+    report: Report
+    timeline: Timeline
+
+
+def run(
+    model: Source,
+    inputs: Sequence[Array] | Mapping[str, Array] | None = None,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    seed: int = 0,
+    memory_mode: str | None = None,
+    system: str | None = None,
+    profile: str = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
+
+    `inputs` are in model order or by name; without them, seeded random data of each type's full range. A compiled file
+    picks its variant by the configuration word in it unless `target` or `config` is given.
+    """
+    source, name = read_model(model), model_name(model)
+    if is_compiled(source):
+        executed, content = source, model if isinstance(model, bytes) else Path(model).read_bytes()
+        variant = variant_of_file(source, name, target, config, memory_mode, system)
+    else:
+        variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
+        content = compile_source(source, name, variant, profile=profile, progress=progress).content
+        executed = read_model(content)
+    operators = map_of_file(executed, name) if is_compiled(executed) else map_of_cpu(executed, variant, profile)
+    interpreter = Interpreter(model_content=content, experimental_delegates=[EthosUDelegate(variant)])
+    interpreter.allocate_tensors()
+    outputs, names = _execute(interpreter, executed.graphs[0], inputs, seed)
+    tasks = list(_tasks(executed, operators, variant))
+    timeline = build_timeline(tasks, variant)
+    traces = [task.trace for task in tasks if isinstance(task, Job)]
+    report = run_report(operators, name, executed, timeline, traces, variant)
+    graph = executed.graphs[0]
+    quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
+    return RunResult(outputs, names, quantization, report, timeline)
+
+
+def _execute(
+    interpreter: Interpreter, graph: Graph, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int
+) -> tuple[list[Array], tuple[str, ...]]:
+    details = interpreter.get_input_details()
+    random = np.random.default_rng(seed)
+    arrays = _ordered(inputs, [detail["name"] for detail in details])
+    for position, detail in enumerate(details):
+        array = arrays[position] if arrays is not None else random_input(graph.tensors[graph.inputs[position]], random)
+        shape, dtype = tuple(int(extent) for extent in detail["shape"]), np.dtype(detail["dtype"])
+        if array.shape != shape or array.dtype != dtype:
+            raise InterpreterError(
+                f"input {position} {detail['name']!r}: must be {dtype} of shape {list(shape)}, "
+                f"got {array.dtype} of shape {list(array.shape)}"
+            )
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    found = interpreter.get_output_details()
+    return [interpreter.get_tensor(each["index"]) for each in found], tuple(each["name"] for each in found)
+
+
+def _ordered(inputs: Sequence[Array] | Mapping[str, Array] | None, names: list[str]) -> list[Array] | None:
+    if inputs is None:
+        return None
+    if isinstance(inputs, Mapping):
+        wrong = sorted(set(inputs) ^ set(names))
+        if wrong:
+            raise InterpreterError(f"inputs: names must be {', '.join(names)}; missing or unknown: {', '.join(wrong)}")
+        return [np.asarray(inputs[name]) for name in names]
+    if len(inputs) != len(names):
+        raise InterpreterError(f"inputs: the model has {len(names)} ({', '.join(names)}), got {len(inputs)}")
+    return [np.asarray(each) for each in inputs]
+
+
+def random_input(tensor: Tensor, random: np.random.Generator) -> Array:
+    """Data of the tensor's type and shape: integers of the full range, floats of a standard normal distribution."""
+    dtype = tensor.dtype.numpy
+    if dtype is None:
+        raise InterpreterError(f"input {tensor.name!r}: {tensor.dtype} cannot be made at random; give a file for it")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
+    if dtype.kind == "b":
+        return random.integers(0, 2, tensor.shape).astype(bool)
+    return random.standard_normal(tensor.shape).astype(dtype)
+
+
+def _tasks(model: Model, operators: OperatorMap, variant: Variant) -> Iterator[Job | CpuTask]:
+    graph = model.graphs[0]
+    for index, op in enumerate(graph.ops):
+        sources = operators.sources.get(index, ())
+        if is_npu_job(op):
+            words = payload_of(graph, index).words
+            decoded = decode(words, variant)
+            if len(sources) != len(decoded):
+                sources = (sources[0] if sources else -1,) * len(decoded)
+            yield Job(schedule(decoded, variant, stream_words=len(words)), sources)
+        else:
+            yield CpuTask(sources[0], cpu_cycles(graph, op, variant.cpu))

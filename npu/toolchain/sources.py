@@ -1,0 +1,72 @@
+"""What the verbs take: models as paths or bytes, hardware by name or file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npu.errors import ConfigError, ModelError, StreamError
+from npu.graph.graph import Model
+from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.variant import Variant
+from npu.isa.payload import Configuration, config_word, find_target, is_compatible
+from npu.tflite.reader import read_model
+from sim.container import is_compiled, is_npu_job, payload_of
+
+DEFAULT_TARGET = "ethos-u55-128"
+DEFAULT_PROFILE = "u55-u65"
+
+Source = str | Path | bytes
+
+
+def load(model: Source) -> Model:
+    """Read a TFLite file into the typed graph. ModelError if it is malformed."""
+    return read_model(model)
+
+
+def model_name(model: Source) -> str:
+    """What messages and reports call the model."""
+    return "<bytes>" if isinstance(model, bytes) else Path(model).name
+
+
+def choose_variant(
+    target: str | None = None, config: str | Path | None = None, *, memory_mode: str | None = None, system: str | None = None
+) -> Variant:
+    """The variant of a shipped target or of a YAML file; ConfigError for both at once or for an unknown one."""
+    if target is not None and config is not None:
+        raise ConfigError(f"target {target!r} with config {str(config)!r}: give only one of them; a config names its own base")
+    return load_variant(config if config is not None else target or DEFAULT_TARGET, memory_mode=memory_mode, system=system)
+
+
+def load_compiled(model: Source) -> Model:
+    """Read a file that must hold compiled NPU jobs; ModelError if it does not."""
+    source = read_model(model)
+    if not is_compiled(source):
+        raise ModelError(
+            f"{model_name(model)}: must hold compiled ethos-u operators, but it is a plain model; compile it first"
+        )
+    return source
+
+
+def variant_of_file(
+    model: Model, name: str, target: str | None, config: str | Path | None, memory_mode: str | None, system: str | None
+) -> Variant:
+    """The asked-for variant, or the shipped one with the configuration word of the file; StreamError if they differ."""
+    graph_index, op_index = next(
+        (g, i) for g, graph in enumerate(model.graphs) for i, op in enumerate(graph.ops) if is_npu_job(op)
+    )
+    found = payload_of(model.graphs[graph_index], op_index)
+    shipped = [load_variant(each, memory_mode=memory_mode, system=system) for each in _fitting(found.config)]
+    if target is None and config is None:
+        return find_target(found.config, shipped)
+    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
+    if not is_compatible(found.config, variant.accelerator):
+        made_for = shipped[0].name if shipped else "no shipped target"
+        raise StreamError(
+            f"{name}: was compiled for configuration word {found.config_word:#010x} ({made_for}), but {variant.name} has "
+            f"{config_word(variant):#010x}; leave the target out or compile the source model for it"
+        )
+    return variant
+
+
+def _fitting(config: Configuration) -> list[str]:
+    return [name for name in list_variants() if is_compatible(config, load_variant(name).accelerator)]
