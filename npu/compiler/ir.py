@@ -29,6 +29,10 @@ from npu.isa.operations import (
 Shape = tuple[int, int, int]
 """Height, width, depth."""
 
+_ONE_BY_ONE = Kernel()
+_NO_PADDING = Padding()
+_NO_SCALE = Scale(0, 0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Storage:
@@ -79,8 +83,9 @@ class Step:
     """One kernel operation. `source` is the index of the graph's operator that it belongs to.
 
     `minimum` and `maximum` clamp in the quantised domain of the OFM (a 32-bit OFM without forced clip range has no clamp and
-    no zero point); `lut` is the table's bytes as uint8 (256, 1024 or 2048) or None. `scale` None means per-channel records, or an average pooling that divides by its own element count.
-    `function` other than None is "tanh" or "sigmoid" of the int16 hardware tables.
+    no zero point). `lut` is the table's bytes as uint8 (256, 1024 or 2048) or None. `scale` None means per-channel records, or
+    an average pooling that divides by its own element count. `function` other than None is "tanh" or "sigmoid" of the int16
+    hardware tables.
     """
 
     source: int
@@ -99,8 +104,8 @@ class Step:
 class WindowStep(Step):
     """A step with a kernel. The IFM extent follows from the OFM's, the kernel, the padding and the upscaling."""
 
-    kernel: Kernel = Kernel()
-    padding: Padding = Padding()
+    kernel: Kernel = _ONE_BY_ONE
+    padding: Padding = _NO_PADDING
     upscale: Upscale = Upscale.NONE
 
 
@@ -147,7 +152,7 @@ class ElementwiseStep(Step):
     is_reversed: bool = False
     operand_scaling: OperandScaling = OperandScaling.BOTH_16
     operand_rounding: Rounding = Rounding.DOUBLE
-    opa_scale: Scale = Scale(0, 0)
+    opa_scale: Scale = _NO_SCALE
     opb_scale: int = 0
 
 

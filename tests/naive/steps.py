@@ -54,7 +54,7 @@ def _cells(memory: dict[Storage, np.ndarray], storage: Storage) -> np.ndarray:
 def _box(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
     """The numpy window of a view; writing to it writes to memory."""
     whole = _cells(memory, view.storage).reshape(view.full)
-    assert all(0 <= o and o + s <= f for o, s, f in zip(view.offset, view.shape, view.full, strict=True)), view
+    assert all(o >= 0 and o + s <= f for o, s, f in zip(view.offset, view.shape, view.full, strict=True)), view
     return whole[tuple(slice(o, o + s) for o, s in zip(view.offset, view.shape, strict=True))]
 
 

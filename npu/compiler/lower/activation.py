@@ -19,7 +19,7 @@ def lower_rectifier(builder: Builder, op: Op) -> None:
     minimum, maximum = rectifier_bounds(op.kind, builder.scale(target), builder.zero_point(target))
     scale = register_scale(float(builder.scale(source) / builder.scale(target)))
     x = builder.input(source, builder.zero_point(source))
-    builder.copy(x, builder.output(target, builder.zero_point(target)), scale, minimum=minimum, maximum=maximum)
+    builder.requantise(x, builder.output(target, builder.zero_point(target)), scale, minimum, maximum)
 
 
 def lower_table(builder: Builder, op: Op) -> None:
@@ -33,7 +33,7 @@ def lower_quantize(builder: Builder, op: Op) -> None:
     source, target = op.inputs[0], op.outputs[0]
     scale = register_scale(float(builder.scale(source)) / float(builder.scale(target)))
     x = builder.input(source, builder.zero_point(source))
-    builder.copy(x, builder.output(target, builder.zero_point(target)), scale)
+    builder.requantise(x, builder.output(target, builder.zero_point(target)), scale)
 
 
 def lower_leaky_relu(builder: Builder, op: Op) -> None:

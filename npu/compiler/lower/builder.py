@@ -46,6 +46,7 @@ class Builder:
         self.index = -1
         self._steps: list[Step] = []
         self._views: dict[int, View] = {}
+        self._numbers: dict[int, View] = {}
         for tensor in plan.inputs:
             self._views[tensor] = View.whole(self._storage(tensor, is_boundary=True))
 
@@ -76,7 +77,8 @@ class Builder:
             data = self.tensor(index).data
             if data is None:
                 raise CompileError(f"tensor {index} ({self.tensor(index).name}): must be computed before it is read")
-            view = View.whole(self.constant(self.tensor(index).name, data.reshape(fold_shape(data.shape)), self._element(index)))
+            values = data.reshape(fold_shape(data.shape))
+            view = View.whole(self.constant(self.tensor(index).name, values, self._element(index)))
             self._views[index] = view
         return replace(view, zero_point=zero_point)
 
@@ -122,6 +124,14 @@ class Builder:
         height, width, depth = values.shape
         return Storage(name, (height, width, depth), element, data=values)
 
+    def number(self, value: int) -> View:
+        """A 32-bit constant of one element, one per value."""
+        view = self._numbers.get(value)
+        if view is None:
+            view = View.whole(self.constant(f"constant {value}", np.full((1, 1, 1), value, np.int32), INT32))
+            self._numbers[value] = view
+        return view
+
     def reshaped(self, view: View, shape: Shape) -> View:
         """The same elements in row order as a map of another shape; copies them together if they lie apart."""
         if view.shape == shape:
@@ -137,34 +147,47 @@ class Builder:
     def emit(self, step: Step) -> None:
         self._steps.append(step)
 
-    def copy(self, source: View, target: View, scale: Scale = IDENTITY, **clamp: int) -> None:
-        """Move a box; zero points of the views and `scale` requantise it, `minimum` and `maximum` clamp it."""
-        self.emit(
-            PoolingStep(
-                source=self.index,
-                ifm=source,
-                ofm=target,
-                minimum=clamp.get("minimum", target.element.minimum),
-                maximum=clamp.get("maximum", target.element.maximum),
-                mode=PoolingMode.AVERAGE,
-                scale=scale,
-                rounding=Rounding.NATURAL if scale == IDENTITY else Rounding.DOUBLE,
-            )
-        )
+    def copy(self, source: View, target: View) -> None:
+        """Move a box of raw values."""
+        self.point(source, target, target.element.minimum, target.element.maximum)
+
+    def fill(self, source: View, target: View, value: int) -> None:
+        """Set a box to a raw value; `source` is anything of its shape that can be read."""
+        self.point(source, target, value, value)
 
     def look_up(self, source: View, target: View, table: npt.NDArray[np.uint8]) -> None:
         """Replace every int8 value by its entry of a 256-byte table."""
+        self.point(source, target, -128, 127, table)
+
+    def point(
+        self, source: View, target: View, minimum: int, maximum: int, lut: npt.NDArray[np.uint8] | None = None
+    ) -> None:
+        """Clamp every raw value of a box, then look it up: a 1x1 average."""
         self.emit(
             PoolingStep(
                 source=self.index,
                 ifm=replace(source, zero_point=0),
                 ofm=replace(target, zero_point=0),
-                minimum=-128,
-                maximum=127,
+                minimum=minimum,
+                maximum=maximum,
                 mode=PoolingMode.AVERAGE,
                 scale=IDENTITY,
                 rounding=Rounding.NATURAL,
-                lut=table,
+                lut=lut,
+            )
+        )
+
+    def requantise(self, source: View, target: View, scale: Scale, minimum: int = -128, maximum: int = 127) -> None:
+        """Move a box from the source's zero point to the target's with a factor, rounded twice, and clamp it."""
+        self.emit(
+            PoolingStep(
+                source=self.index,
+                ifm=source,
+                ofm=target,
+                minimum=minimum,
+                maximum=maximum,
+                mode=PoolingMode.AVERAGE,
+                scale=scale,
             )
         )
 

@@ -28,8 +28,9 @@ def lower_convolution(builder: Builder, op: Op) -> None:
     if not isinstance(options, Conv2DOptions):
         raise builder.error(op, "must have Conv2DOptions")
     weights = _weight_values(builder, op)
-    if weights.shape[3] != builder.tensor(op.inputs[0]).shape[-1]:
-        raise builder.error(op, f"weights must have the input's {builder.tensor(op.inputs[0]).shape[-1]} channels, got {weights.shape[3]}")
+    channels = builder.tensor(op.inputs[0]).shape[-1]
+    if weights.shape[3] != channels:
+        raise builder.error(op, f"weights must have the input's {channels} channels, got {weights.shape[3]}")
     factors = _convolution_factors(builder, op)
     _emit_window(builder, op, options, _records(builder, op, weights, factors), is_depthwise=False)
 
@@ -69,10 +70,12 @@ def _emit_window(
         height, width, options.stride_h, options.stride_w, options.dilation_h_factor, options.dilation_w_factor
     )
     limits = builder.variant.accelerator
-    if not (min(kernel.stride_y, kernel.stride_x) >= 1 and max(kernel.stride_y, kernel.stride_x) <= limits.max_kernel_stride):
-        raise builder.error(op, f"stride must be in [1, {limits.max_kernel_stride}], got {kernel.stride_y}x{kernel.stride_x}")
-    if not (min(kernel.dilation_y, kernel.dilation_x) >= 1 and max(kernel.dilation_y, kernel.dilation_x) <= limits.max_dilation):
-        raise builder.error(op, f"dilation must be in [1, {limits.max_dilation}], got {kernel.dilation_y}x{kernel.dilation_x}")
+    for name, values, limit in (
+        ("stride", (kernel.stride_y, kernel.stride_x), limits.max_kernel_stride),
+        ("dilation", (kernel.dilation_y, kernel.dilation_x), limits.max_dilation),
+    ):
+        if not 1 <= min(values) <= max(values) <= limit:
+            raise builder.error(op, f"{name} must be in [1, {limit}], got {values[0]}x{values[1]}")
     finish = builder.finish(op)
     source, before = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
@@ -122,7 +125,15 @@ def legal_padding(builder: Builder, ifm: View, padding: Padding, value: int) -> 
 
 
 def _emit(
-    builder: Builder, finish: Finish, ifm: View, ofm: View, weights: Weights, kernel: Kernel, padding: Padding, *, is_depthwise: bool
+    builder: Builder,
+    finish: Finish,
+    ifm: View,
+    ofm: View,
+    weights: Weights,
+    kernel: Kernel,
+    padding: Padding,
+    *,
+    is_depthwise: bool,
 ) -> None:
     builder.emit(
         ConvolutionStep(
@@ -151,11 +162,14 @@ def _weight_values(builder: Builder, op: Op) -> npt.NDArray[np.int16]:
     tensor = builder.tensor(op.inputs[1])
     if tensor.data is None:
         raise builder.error(op, "weights must be constant")
-    return np.subtract(tensor.data, _quantization(builder, op, tensor).zero_point, dtype=np.int16)
+    return tensor.data.astype(np.int16) - np.int16(_quantization(builder, op, tensor).zero_point)
 
 
 def _convolution_factors(builder: Builder, op: Op) -> list[float]:
-    """Real factor of every output channel (or one for all), in double from the float32 scales; TFLite's PopulateConvolutionQuantizationParams."""
+    """Real factor of every output channel (or one for all), in double from the float32 scales.
+
+    Source: TFLite's PopulateConvolutionQuantizationParams.
+    """
     scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
     ifm, ofm = float(builder.scale(op.inputs[0])), float(builder.scale(op.outputs[0]))
     return [ifm * float(scale) / ofm for scale in scales]

@@ -19,6 +19,8 @@ from npu.isa.operations import ElementwiseMode, OperandScaling, Rounding, Scale
 _ADD_SHIFT = 20
 """Fraction bits that the reference kernel gives int8 operands of ADD and SUB."""
 
+_NO_SCALE = Scale(0, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
@@ -28,7 +30,7 @@ class Arithmetic:
     scale: Scale
     rounding: Rounding = Rounding.DOUBLE
     operand_scaling: OperandScaling = OperandScaling.BOTH_16
-    opa_scale: Scale = Scale(0, 0)
+    opa_scale: Scale = _NO_SCALE
     opb_scale: int = 0
     uses_zero_points: bool = True
 
@@ -91,7 +93,8 @@ def _simple_sum(mode: ElementwiseMode, result: Scale) -> Arithmetic | None:
         if shift < 0:
             continue
         simple = Scale(result.scale, shift)
-        if all(_double_round((s << bits) * simple.scale, shift) == _double_round((s << 19) * result.scale, result.shift) for s in sums):
+        exact = (_double_round((s << _ADD_SHIFT - 1) * result.scale, result.shift) for s in sums)
+        if all(value == _double_round((s << bits) * simple.scale, shift) for s, value in zip(sums, exact, strict=True)):
             return Arithmetic(mode, simple, opa_scale=Scale(1 << bits, 0), opb_scale=1 << bits)
     return None
 

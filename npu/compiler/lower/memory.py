@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +39,7 @@ def lower_concatenation(builder: Builder, op: Op) -> None:
             target = builder.output(own, builder.zero_point(own))
             source = builder.input(tensor, builder.zero_point(tensor))
             for part, piece in _pieces(builder, source, boxes):
-                builder.copy(piece, crop(target, part.offset, part.shape), scale)
+                builder.requantise(piece, crop(target, part.offset, part.shape), scale)
     builder.output(own)
 
 
@@ -87,7 +86,7 @@ def lower_pad(builder: Builder, op: Op) -> None:
     outer = math.prod(builder.tensor(own).shape[:-3])
     if any(a for pair in amounts[:-3] for a in pair):
         raise builder.error(op, f"padding must be 0 in front of height, width and depth, got {amounts}")
-    before = ((0, 0, 0) + tuple(b for b, _ in amounts))[-3:]
+    before = (0, 0, 0, *(b for b, _ in amounts))[-3:]
     source, target = builder.input(op.inputs[0]), builder.output(own)
     ih, oh = source.shape[0] // outer, target.shape[0] // outer
     for image in range(outer):
@@ -98,7 +97,6 @@ def lower_pad(builder: Builder, op: Op) -> None:
 
 def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:
     """Write `source` into `target` at offset `before` and `value` around it."""
-    source, target = replace(source, zero_point=0), replace(target, zero_point=0)
     builder.copy(source, crop(target, before, source.shape))
     low = [0, 0, 0]
     high = list(target.shape)
@@ -125,7 +123,7 @@ def _fill(builder: Builder, source: View, target: View, value: int) -> None:
             for c in range(0, target.shape[2], tile[2]):
                 rest = (target.shape[0] - y, target.shape[1] - x, target.shape[2] - c)
                 shape = _shape([min(a, b) for a, b in zip(tile, rest, strict=True)])
-                builder.copy(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), minimum=value, maximum=value)
+                builder.fill(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), value)
 
 
 def _constant(builder: Builder, op: Op, position: int) -> list[int]:

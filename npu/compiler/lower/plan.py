@@ -12,11 +12,11 @@ from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amo
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.graph import Graph, Op, Tensor
 
-_CLAMPING = frozenset({"ADD", "SUB", "MUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D"})
+_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+_CLAMPING = _CONVOLUTIONS | {"ADD", "SUB", "MUL", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D"}
 """Kinds whose last step clamps its result and has no look-up table: an activation can ride on it."""
 _RECTIFIERS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _TABLES = frozenset({"LOGISTIC", "TANH"})
-_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 _VIEWS = _RESHAPES | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 

@@ -87,7 +87,10 @@ def exp_of_negative(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
-    """1 KiB: exp(beta * scale * d) in Q0 as int32 for d = -255..0; TFLite's PreprocessSoftmaxScaling and CalculateInputRadius."""
+    """1 KiB: exp(beta * scale * d) in Q0 as int32 for d = -255..0.
+
+    Source: TFLite's PreprocessSoftmaxScaling and CalculateInputRadius.
+    """
     real = min(beta * scale * (1 << (31 - _DIFFERENCE_BITS)), float((1 << 31) - 1))
     multiplier, exponent = quantise_multiplier(real)
     radius = ((1 << _DIFFERENCE_BITS) - 1) * (1 << (31 - _DIFFERENCE_BITS)) / (1 << exponent if exponent >= 0 else 1)
@@ -185,7 +188,8 @@ class _Softmax:
             step = self._binary("step Q4", ElementwiseMode.MUL, x, error, scale=_HIGH_HALF)
             step = self._binary("step Q2", ElementwiseMode.SHL, step, 2)
             x = self._binary("estimate", ElementwiseMode.ADD, x, step)
-        return self._binary("reciprocal", ElementwiseMode.SHL, x, 1)
+        # Twice x, saturated: x reaches 2**30 where the sum is a power of two.
+        return self._binary("reciprocal", ElementwiseMode.ADD, x, self._binary("limited", ElementwiseMode.MIN, x, (1 << 30) - 1))
 
     def _unary(self, name: str, mode: ElementwiseMode, ifm: View) -> View:
         target = self.builder.temporary(name, ifm.shape, INT32)
@@ -193,7 +197,14 @@ class _Softmax:
         return target
 
     def _binary(
-        self, name: str, mode: ElementwiseMode, ifm: View, ifm2: View | int, scale: Scale = IDENTITY, *, is_reversed: bool = False
+        self,
+        name: str,
+        mode: ElementwiseMode,
+        ifm: View,
+        ifm2: View | int,
+        scale: Scale = IDENTITY,
+        *,
+        is_reversed: bool = False,
     ) -> View:
         target = self.builder.temporary(name, ifm.shape, INT32)
         self._emit(mode, ifm, target, ifm2, scale, is_reversed=is_reversed)
@@ -211,15 +222,18 @@ class _Softmax:
         maximum: int = (1 << 15) - 1,
         is_reversed: bool = False,
     ) -> None:
-        """A 32-bit step: only the shift of `scale` counts. Operands of more than 16 bits are constants of one element."""
-        if isinstance(ifm2, int):
-            values = np.full((1, 1, 1), ifm2, np.int32)
-            ifm2 = View.whole(self.builder.constant(f"constant {ifm2}", values, INT32))
+        """A 32-bit step: only the shift of `scale` counts. A number of more than 16 bits becomes a constant of one element."""
+        scalar: int | None = None
+        if isinstance(ifm2, int) and -(1 << 15) <= ifm2 < 1 << 15:
+            scalar, ifm2 = ifm2, None
+        elif isinstance(ifm2, int):
+            ifm2 = self.builder.number(ifm2)
         self.builder.emit(
             ElementwiseStep(
                 source=self.builder.index,
                 ifm=ifm,
                 ifm2=ifm2,
+                scalar=scalar,
                 ofm=ofm,
                 minimum=minimum,
                 maximum=maximum,

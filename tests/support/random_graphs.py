@@ -1,0 +1,374 @@
+"""Seeded random int8 graphs: single operators of every kind that the NPU table names, and chains with branches.
+
+`cases(op, count, seed)` gives graphs whose geometry and quantisation cover what the constraints admit: odd sizes, one-pixel maps,
+depth 1 to 300, every stride, dilation, padding and fused activation, per-tensor and per-channel scales, extreme zero points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes, FusedActivation, Padding
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Op, Quantization, Tensor
+
+HEIGHTS = (1, 1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 19)
+DEPTHS = (1, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 65, 100, 129, 300)
+FUSED = (FusedActivation.NONE, FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
+MAX_ELEMENTS = 12_000
+MAX_MACS = 600_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One graph with a name that tells its seed; `ops` are all its operators."""
+
+    name: str
+    graph: Graph
+
+    @property
+    def ops(self) -> range:
+        return range(len(self.graph.ops))
+
+
+def random_inputs(graph: Graph, seed: int) -> dict[int, np.ndarray]:
+    """Full-range random data for every graph input."""
+    rng = np.random.default_rng([seed, 77])
+    return {t: rng.integers(-128, 128, graph.tensors[t].shape, np.int8) for t in graph.inputs}
+
+
+@dataclass
+class Sketch:
+    """A graph under construction with its source of randomness."""
+
+    rng: np.random.Generator
+    tensors: list[Tensor] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+
+    def pick(self, values: Any) -> Any:
+        return values[int(self.rng.integers(len(values)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def zero_point(self) -> int:
+        """Uniform, with the extremes as often as anything else."""
+        return self.pick((-128, 127, 0, int(self.rng.integers(-128, 128)), int(self.rng.integers(-128, 128))))
+
+    def scale(self) -> float:
+        """Log-uniform from 2**-12 to 2**2; now and then a power of two."""
+        exponent = self.rng.uniform(-12, 2)
+        return float(np.float32(2.0 ** (round(exponent) if self.chance(0.2) else exponent)))
+
+    def tensor(self, shape: tuple[int, ...], scale: float | None = None, zero_point: int | None = None) -> int:
+        """A computed int8 tensor."""
+        return self.add(shape, self.scale() if scale is None else scale, self.zero_point() if zero_point is None else zero_point)
+
+    def add(self, shape: tuple[int, ...], scale: float, zero_point: int, data: np.ndarray | None = None) -> int:
+        quantization = Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", tuple(map(int, shape)), DType.INT8, quantization, data))
+        return len(self.tensors) - 1
+
+    def input(self, shape: tuple[int, ...], scale: float | None = None, zero_point: int | None = None) -> int:
+        index = self.tensor(shape, scale, zero_point)
+        self.inputs.append(index)
+        return index
+
+    def numbers(self, values: Any) -> int:
+        """A constant int32 tensor without quantisation."""
+        data = np.array(values, np.int32)
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", data.shape, DType.INT32, None, data))
+        return len(self.tensors) - 1
+
+    def weights(self, shape: tuple[int, ...], axis: int, *, per_channel: bool) -> int:
+        """Constant int8 weights; a channel of zeros, or of extremes, now and then."""
+        data = self.rng.integers(-127, 128, shape, np.int8)
+        if self.chance(0.2):
+            data = np.where(self.rng.random(shape) < 0.7, 0, data).astype(np.int8)
+        if self.chance(0.1):
+            data[...] = self.pick((-127, 127, 0, 1))
+        count = shape[axis] if per_channel else 1
+        scales = (2.0 ** self.rng.uniform(-9, -3, count)).astype(np.float32)
+        quantization = Quantization(scales, np.zeros(count, np.int64), axis)
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", shape, DType.INT8, quantization, data))
+        return len(self.tensors) - 1
+
+    def bias(self, ifm: int, weights: int, count: int, reach: int) -> int:
+        """Constant int32 bias in the accumulator's scale, of the size of the accumulator."""
+        quantization = self.tensors[weights].quantization
+        assert quantization is not None
+        scales = np.float32(self.scale_of(ifm)) * quantization.scales
+        data = self.rng.integers(-reach, reach + 1, count, np.int32)
+        q = Quantization(scales.astype(np.float32), np.zeros(scales.size, np.int64), 0)
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", (count,), DType.INT32, q, data))
+        return len(self.tensors) - 1
+
+    def scale_of(self, index: int) -> float:
+        quantization = self.tensors[index].quantization
+        assert quantization is not None
+        return quantization.scale
+
+    def zero_point_of(self, index: int) -> int:
+        quantization = self.tensors[index].quantization
+        assert quantization is not None
+        return quantization.zero_point
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        return self.tensors[index].shape
+
+    def op(self, kind: str, inputs: list[int], outputs: list[int], attributes: Attributes | None = None) -> int:
+        self.ops.append(Op(kind, tuple(inputs), tuple(outputs), attributes, _VERSIONS.get(kind, 1)))
+        return outputs[0]
+
+    def graph(self, outputs: list[int]) -> Graph:
+        return Graph("main", tuple(self.tensors), tuple(self.ops), tuple(self.inputs), tuple(outputs))
+
+    def map_shape(self, maximum: int = MAX_ELEMENTS) -> tuple[int, int, int, int]:
+        """A random NHWC shape of one image."""
+        while True:
+            shape = (1, self.pick(HEIGHTS), self.pick(HEIGHTS), self.pick(DEPTHS))
+            if shape[1] * shape[2] * shape[3] <= maximum:
+                return shape
+
+    def any_shape(self, maximum: int = MAX_ELEMENTS) -> tuple[int, ...]:
+        """A random shape of rank 1 to 4, batches included."""
+        _, height, width, depth = self.map_shape(maximum)
+        batch = self.pick((1, 1, 1, 2, 3)) if height * width * depth * 3 <= maximum else 1
+        return (batch, height, width, depth)[-self.pick((1, 2, 3, 4, 4, 4)) :]
+
+
+_VERSIONS = {
+    "ADD": 2, "SUB": 2, "MUL": 2, "AVERAGE_POOL_2D": 2, "MAX_POOL_2D": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3,
+    "FULLY_CONNECTED": 4, "CONCATENATION": 2, "PAD": 2, "SOFTMAX": 2, "LOGISTIC": 2, "TANH": 2, "RELU": 2, "RELU6": 2,
+    "RESIZE_BILINEAR": 2, "PACK": 2,
+}  # fmt: skip
+
+
+def out_extent(extent: int, kernel: int, stride: int, padding: Padding) -> int:
+    """Output extent of a window; `kernel` is dilated."""
+    return -(-extent // stride) if padding is Padding.SAME else (extent - kernel) // stride + 1
+
+
+def _window(s: Sketch, extent: int, kernels: tuple[int, ...], dilations: tuple[int, ...], padding: Padding) -> tuple[int, int]:
+    """A kernel extent and a dilation that fit."""
+    while True:
+        kernel, dilation = s.pick(kernels), s.pick(dilations)
+        if padding is Padding.SAME or (kernel - 1) * dilation + 1 <= extent:
+            return kernel, dilation
+
+
+def _output_scale(s: Sketch, ifm: int, weights: int, reduction: int) -> float:
+    """A scale at which the sums of products spread over a good part of int8, sometimes far too little or too much."""
+    quantization = s.tensors[weights].quantization
+    assert quantization is not None
+    spread = float(np.exp(np.log(quantization.scales).mean())) * s.scale_of(ifm) * 5500.0 * reduction**0.5
+    return float(np.float32(spread / s.pick((20.0, 40.0, 60.0, 60.0, 100.0, 2.0, 500.0))))
+
+
+def _convolve(s: Sketch, ifm: int | None = None, *, is_depthwise: bool) -> int:
+    padding = s.pick((Padding.SAME, Padding.VALID))
+    kernels = (1, 1, 2, 3, 3, 3, 4, 5, 7, 9)
+    while True:
+        _, height, width, depth = s.map_shape() if ifm is None else s.shape(ifm)
+        kh, dy = _window(s, height, kernels, (1, 1, 2), padding)
+        kw, dx = _window(s, width, kernels, (1, 1, 2), padding)
+        sy, sx = s.pick((1, 1, 2, 3)), s.pick((1, 1, 2, 3))
+        oh = out_extent(height, (kh - 1) * dy + 1, sy, padding)
+        ow = out_extent(width, (kw - 1) * dx + 1, sx, padding)
+        od = s.pick((depth, depth, s.pick(DEPTHS))) if not is_depthwise else depth if depth > 1 else s.pick((1, 2, 3, 8, 17))
+        if oh * ow * od * kh * kw * (1 if is_depthwise else depth) <= MAX_MACS:
+            break
+    ifm = s.input((1, height, width, depth)) if ifm is None else ifm
+    per_channel = s.chance(0.6)
+    if is_depthwise:
+        weights = s.weights((1, kh, kw, od), 3, per_channel=per_channel)
+    else:
+        weights = s.weights((od, kh, kw, depth), 0, per_channel=per_channel)
+    reduction = kh * kw * (1 if is_depthwise else depth)
+    inputs = [ifm, weights, s.bias(ifm, weights, od, int(8000 * reduction**0.5))]  # LiteRT refuses convolutions without bias
+    ofm = s.tensor((1, oh, ow, od), _output_scale(s, ifm, weights, reduction))
+    fused = s.pick(FUSED)
+    if is_depthwise:
+        options: Attributes = at.DepthwiseConv2DOptions(padding, sx, sy, od // depth, fused, dx, dy)
+        return s.op("DEPTHWISE_CONV_2D", inputs, [ofm], options)
+    return s.op("CONV_2D", inputs, [ofm], at.Conv2DOptions(padding, sx, sy, fused, dx, dy))
+
+
+def _fully_connected(s: Sketch) -> int:
+    units, features = s.pick(DEPTHS), s.pick((*DEPTHS, 640, 1024))
+    lead = s.pick(((1,), (1,), (2,), (5,), (16,), (1, 3), (2, 1, 2)))
+    weights_first = s.input((*lead, features))
+    weights = s.weights((units, features), 0, per_channel=s.chance(0.2))
+    inputs = [weights_first, weights]
+    if s.chance(0.8):
+        inputs.append(s.bias(weights_first, weights, units, int(8000 * features**0.5)))
+    keep = len(lead) > 1 and s.chance(0.5)
+    shape = (*lead, units) if keep else (int(np.prod(lead)), units)
+    ofm = s.tensor(shape, _output_scale(s, weights_first, weights, features))
+    return s.op("FULLY_CONNECTED", inputs, [ofm], at.FullyConnectedOptions(s.pick(FUSED), keep_num_dims=keep))
+
+
+def _pool(s: Sketch, kind: str, ifm: int | None = None) -> int:
+    padding = s.pick((Padding.SAME, Padding.VALID))
+    is_average = kind == "AVERAGE_POOL_2D"
+    kernels = (1, 2, 2, 3, 3, 4, 5, 7, 8) if padding is Padding.SAME and is_average else (1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 19)
+    shape = s.map_shape(6000) if ifm is None else s.shape(ifm)
+    ifm = s.input(shape) if ifm is None else ifm
+    kh, _ = _window(s, shape[1], kernels, (1,), padding)
+    kw, _ = _window(s, shape[2], kernels, (1,), padding)
+    if s.chance(0.2) and (padding is Padding.VALID or max(shape[1:3]) <= 8):
+        kh, kw = shape[1:3]
+    sy, sx = s.pick((1, 2, 3)), s.pick((1, 2, 3))
+    out = (1, out_extent(shape[1], kh, sy, padding), out_extent(shape[2], kw, sx, padding), shape[3])
+    ofm = s.tensor(out, s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op(kind, [ifm], [ofm], at.Pool2DOptions(padding, sx, sy, kw, kh, s.pick(FUSED)))
+
+
+def _binary(s: Sketch, kind: str, first: int | None = None, second: int | None = None) -> int:
+    """ADD, SUB or MUL with operands of one shape, broadcast operands, constants, scalars or the same tensor twice."""
+    shape = s.any_shape(6000) if first is None else s.shape(first)
+    form = s.pick(("same", "same", "twice", "first", "second", "both", "constant", "scalar")) if second is None else "same"
+    a = s.input(_shrunk(s, shape) if form in ("first", "both") else shape) if first is None else first
+    if form == "twice":
+        b = a
+    elif form in ("constant", "scalar"):
+        data_shape = s.pick(((), (1,), (1,) * len(shape))) if form == "scalar" else _shrunk(s, shape)
+        data = s.rng.integers(-128, 128, data_shape, np.int8)
+        b = s.add(data_shape, s.scale(), s.zero_point(), data)
+    elif second is not None:
+        b = second
+    else:
+        same_scale = s.chance(0.3)
+        b_shape = _shrunk(s, shape) if form in ("second", "both") else shape
+        scale = s.scale_of(a) if same_scale else s.scale_of(a) * 2.0 ** s.rng.uniform(-8, 8)
+        b = s.input(b_shape, float(np.float32(scale)))
+    order = [b, a] if s.chance(0.3) else [a, b]
+    shape = np.broadcast_shapes(s.shape(a), s.shape(b))
+    reach = s.scale_of(a) * s.scale_of(b) * 120 if kind == "MUL" else max(s.scale_of(a), s.scale_of(b))
+    scale = float(np.float32(reach * 2.0 ** s.pick((0.0, 1.0, s.rng.uniform(-1, 3), s.rng.uniform(-8, 8)))))
+    options = {"ADD": at.AddOptions, "SUB": at.SubOptions, "MUL": at.MulOptions}[kind]
+    return s.op(kind, order, [s.tensor(shape, scale)], options(s.pick(FUSED)))
+
+
+def _shrunk(s: Sketch, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that broadcasts to `shape`."""
+    shrunk = tuple(1 if s.chance(0.5) else extent for extent in shape)
+    return shrunk[int(s.rng.integers(len(shape))) :] if s.chance(0.3) else shrunk
+
+
+def _join(s: Sketch, kind: str) -> int:
+    count = s.pick((1, 2, 2, 3, 4, 5)) if kind == "CONCATENATION" else s.pick((2, 2, 3, 5))
+    shape = s.any_shape(3000)
+    scale, zero_point = s.scale(), s.zero_point()
+    if kind == "PACK":
+        shape = shape[-3:]
+        axis = int(s.rng.integers(len(shape) + 1))
+        inputs = [s.input(shape, scale, zero_point) for _ in range(count)]
+        ofm = s.tensor((*shape[:axis], count, *shape[axis:]), scale, zero_point)
+        return s.op("PACK", inputs, [ofm], at.PackOptions(count, axis))
+    axis = int(s.rng.integers(len(shape)))
+    sizes = [s.pick((1, 2, 3, 8, 16, 17, shape[axis])) for _ in range(count)]
+    inputs = [s.input((*shape[:axis], n, *shape[axis + 1 :]), scale, zero_point) for n in sizes]
+    ofm = s.tensor((*shape[:axis], sum(sizes), *shape[axis + 1 :]), scale, zero_point)
+    return s.op(kind, inputs, [ofm], at.ConcatenationOptions(s.pick((axis, axis - len(shape)))))
+
+
+def _pad(s: Sketch, ifm: int | None = None) -> int:
+    shape: tuple[int, ...] = s.map_shape(4000) if ifm is None else s.shape(ifm)
+    if ifm is None and s.chance(0.3):
+        shape = shape[1:]
+    ifm = s.input(shape) if ifm is None else ifm
+    amounts = [[s.pick((0, 0, 1, 1, 2, 3, 9)) for _ in range(2)] for _ in range(2)]
+    table = [[0, 0]] * (len(shape) - 3) + amounts + [[0, 0]]
+    out = tuple(n + sum(pair) for n, pair in zip(shape, table, strict=True))
+    ofm = s.tensor(out, s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op("PAD", [ifm, s.numbers(table)], [ofm], at.PadOptions())
+
+
+def _reshape(s: Sketch) -> int:
+    shape = s.any_shape()
+    ifm = s.input(shape)
+    size = int(np.prod(shape))
+    first = s.pick([n for n in range(1, size + 1) if size % n == 0])
+    second = s.pick([n for n in range(1, size // first + 1) if size // first % n == 0])
+    out = s.pick(((size,), (first, size // first), (1, first, second, size // first // second), (first, 1, size // first)))
+    ofm = s.tensor(out, s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op("RESHAPE", [ifm, s.numbers(out)], [ofm], at.ReshapeOptions(out))
+
+
+def _rectifier(s: Sketch, kind: str, ifm: int | None = None) -> int:
+    ifm = s.input(s.any_shape()) if ifm is None else ifm
+    same = s.chance(0.4)
+    scale = s.scale_of(ifm) if same else float(np.float32(s.scale_of(ifm) * 2.0 ** s.rng.uniform(-5, 5)))
+    ofm = s.tensor(s.shape(ifm), scale, s.zero_point_of(ifm) if same else None)
+    return s.op(kind, [ifm], [ofm])
+
+
+def _table(s: Sketch, kind: str, ifm: int | None = None) -> int:
+    ifm = s.input(s.any_shape()) if ifm is None else ifm
+    scale, zero_point = (1 / 256, -128) if kind == "LOGISTIC" else (1 / 128, 0)
+    return s.op(kind, [ifm], [s.tensor(s.shape(ifm), scale, zero_point)])
+
+
+def _softmax(s: Sketch, ifm: int | None = None) -> int:
+    ifm = s.input(s.any_shape(3000)) if ifm is None else ifm
+    ofm = s.tensor(s.shape(ifm), 1 / 256, -128)
+    return s.op("SOFTMAX", [ifm], [ofm], at.SoftmaxOptions(float(np.float32(s.pick((1.0, 1.0, 0.5, 0.1, 2.7, 10.0))))))
+
+
+def _resize(s: Sketch) -> int:
+    form = s.pick(("one", "same", "aligned", "double", "double"))
+    shape = (1, 1, 1, s.pick(DEPTHS)) if form == "one" else s.map_shape(3000)
+    _, height, width, depth = shape
+    size = {
+        "one": (s.pick(HEIGHTS), s.pick(HEIGHTS)),
+        "same": (height, width),
+        "aligned": (2 * height - 1, 2 * width - 1),
+        "double": (2 * height, 2 * width),
+    }[form]
+    ifm = s.input(shape)
+    ofm = s.tensor((1, *size, depth), s.scale_of(ifm), s.zero_point_of(ifm))
+    aligned = form == "aligned" or (form in ("one", "same") and s.chance(0.5))
+    return s.op("RESIZE_BILINEAR", [ifm, s.numbers(size)], [ofm], at.ResizeBilinearOptions(aligned, False))
+
+
+_SINGLE: dict[str, Callable[[Sketch], int]] = {
+    "ADD": lambda s: _binary(s, "ADD"),
+    "AVERAGE_POOL_2D": lambda s: _pool(s, "AVERAGE_POOL_2D"),
+    "CONCATENATION": lambda s: _join(s, "CONCATENATION"),
+    "CONV_2D": lambda s: _convolve(s, is_depthwise=False),
+    "DEPTHWISE_CONV_2D": lambda s: _convolve(s, is_depthwise=True),
+    "FULLY_CONNECTED": _fully_connected,
+    "LOGISTIC": lambda s: _table(s, "LOGISTIC"),
+    "MAX_POOL_2D": lambda s: _pool(s, "MAX_POOL_2D"),
+    "MUL": lambda s: _binary(s, "MUL"),
+    "PACK": lambda s: _join(s, "PACK"),
+    "PAD": _pad,
+    "RELU": lambda s: _rectifier(s, "RELU"),
+    "RELU6": lambda s: _rectifier(s, "RELU6"),
+    "RELU_N1_TO_1": lambda s: _rectifier(s, "RELU_N1_TO_1"),
+    "RESHAPE": _reshape,
+    "RESIZE_BILINEAR": _resize,
+    "SOFTMAX": _softmax,
+    "SUB": lambda s: _binary(s, "SUB"),
+    "TANH": lambda s: _table(s, "TANH"),
+}
+
+OPERATORS = tuple(_SINGLE)
+"""The 19 operators of the NPU table."""
+
+
+def cases(op: str, count: int, seed: int = 0) -> list[Case]:
+    """`count` graphs of the single operator `op`; case i depends on (op, seed, i) alone."""
+    found = []
+    for i in range(count):
+        sketch = Sketch(np.random.default_rng([seed, i, OPERATORS.index(op)]))
+        output = _SINGLE[op](sketch)
+        found.append(Case(f"{op}-{seed}-{i}", sketch.graph([output])))
+    return found
