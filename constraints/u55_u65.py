@@ -2,23 +2,35 @@
 
 An operator or limit is listed only if the compiler lowers it and the simulator runs it bit for bit like the reference kernels.
 Limits that differ between products come from the variant's fields. It starts from the limits of `v0.1`, drops none, and adds
-what exactness on the hardware needs.
+operators of its own and what exactness on the hardware needs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from constraints import observe, v0_1
-from constraints.rule import Exactly, Form, Observed, Profile, Range, Rule
+from constraints.rule import Exactly, Form, Observe, Observed, Predicate, Profile, Range, RealRange, Rule
 from constraints.view import OpView
 from npu.graph.graph import Quantization, Tensor
 
-OPERATORS = v0_1.OPERATORS
-MEMORY_ONLY = ("CONCATENATION", "PACK", "RESHAPE")
-"""Operators that only place data: their inputs must have the quantisation of the output."""
+MORE_OPERATORS = (
+    "EXPAND_DIMS", "LEAKY_RELU", "MAXIMUM", "MINIMUM", "QUANTIZE", "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V",
+    "SQUEEZE", "STRIDED_SLICE", "UNPACK",
+)  # fmt: skip
+"""What the compiler lowers beyond `v0.1`."""
+OPERATORS = tuple(sorted((*v0_1.OPERATORS, *MORE_OPERATORS)))
+WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
+SAME_ELEMENTS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+WITH_ATTRIBUTES = (
+    "CONCATENATION", "LEAKY_RELU", "PACK", "SOFTMAX", "STRIDED_SLICE", "UNPACK",
+)  # fmt: skip
 
 
 def _has_scale(quantization: Quantization | None) -> str:
@@ -37,13 +49,6 @@ def _zero_point(tensor: Tensor) -> int | None:
 
 def _rank(tensor: Tensor) -> int:
     return len(tensor.shape)
-
-
-def _feature_map_batch(view: OpView) -> Iterator[Observed]:
-    """Batch of rank-4 feature maps; a fully connected layer's batch is its rows, so it is exempt."""
-    for name, tensor in view.feature_maps:
-        if len(tensor.shape) == 4:
-            yield Observed(f"{name} batch", int(tensor.shape[0]))
 
 
 def _presence(view: OpView) -> Iterator[Observed]:
@@ -73,25 +78,102 @@ def _bias_constant(view: OpView) -> Iterator[Observed]:
         yield Observed("bias", observe.constancy(view.bias))
 
 
-def _same_quantization(view: OpView) -> Iterator[Observed]:
-    output = view.output()
-    for name, tensor in view.inputs:
-        if output is None or tensor.quantization is None or output.quantization is None:
-            continue
-        ours, theirs = tensor.quantization, output.quantization
-        equal = np.array_equal(ours.scales, theirs.scales) and np.array_equal(ours.zero_points, theirs.zero_points)
-        yield Observed(f"quantisation of {name}", "that of the output" if equal else "another")
+def _scale_count(view: OpView) -> Iterator[Observed]:
+    """(scales of the weights, output channels)."""
+    weights, ofm = view.weights, view.output()
+    if weights is not None and weights.quantization is not None and ofm is not None and ofm.shape:
+        yield Observed("scales, output channels", (int(weights.quantization.scales.size), int(ofm.shape[-1])))
 
 
-def _paddings_constant(view: OpView) -> Iterator[Observed]:
-    tensor = view.input(1)
-    yield Observed("padding tensor", "absent" if tensor is None else observe.constancy(tensor))
+def _filter_channels(view: OpView) -> Iterator[Observed]:
+    """(filter channels, input channels) of a convolution."""
+    weights, ifm = view.weights, view.ifm
+    if weights is not None and ifm is not None and len(weights.shape) == 4 and ifm.shape:
+        yield Observed("filter channels, IFM channels", (int(weights.shape[3]), int(ifm.shape[-1])))
 
 
+def _largest_scale(tensor: Tensor | None) -> float:
+    quantization = None if tensor is None else tensor.quantization
+    return float(np.max(quantization.scales)) if quantization is not None and quantization.scales.size else 1.0
+
+
+def _rescale_factor(view: OpView) -> Iterator[Observed]:
+    """The factor from the product of the input scales to the output scale; an upper bound for sums."""
+    product = math.prod(_largest_scale(tensor) for _, tensor in view.inputs) if view.op.kind == "MUL" else None
+    if product is None:
+        largest = max((_largest_scale(tensor) for _, tensor in view.inputs), default=1.0)
+        product = largest * (_largest_scale(view.weights) if view.weights is not None else 1.0)
+    output = _largest_scale(view.output())
+    yield Observed("factor", product / output if output > 0 else None)
+
+
+def _broadcast_result(view: OpView) -> Iterator[Observed]:
+    """(shape that the operands give, shape of the output); not observed where the operands do not fit."""
+    first, second, output = view.input(0), view.input(1), view.output()
+    if first is None or second is None or output is None or not observe.can_broadcast((first.shape, second.shape)):
+        return
+    yield Observed("operands, output", (tuple(np.broadcast_shapes(first.shape, second.shape)), tuple(output.shape)))
+
+
+def _element_counts(view: OpView) -> Iterator[Observed]:
+    ifm, ofm = view.ifm, view.output()
+    if ifm is not None and ofm is not None:
+        yield Observed("IFM elements, OFM elements", (ifm.elements, ofm.elements))
+
+
+def _options(view: OpView) -> Iterator[Observed]:
+    yield Observed("options", "absent" if view.op.attributes is None else "present")
+
+
+def _softmax_output(view: OpView) -> Iterator[Observed]:
+    ofm = view.output()
+    quantization = None if ofm is None else ofm.quantization
+    if quantization is None or not quantization.scales.size:
+        yield Observed("output scale, zero point", None)
+    else:
+        yield Observed("output scale, zero point", (quantization.scale, quantization.zero_point))
+
+
+def _strides(view: OpView) -> Iterator[Observed]:
+    tensor = view.input(3)
+    if tensor is not None and tensor.data is not None:
+        yield from (Observed("stride", int(value)) for value in tensor.data.reshape(-1)[:8])
+
+
+def _unit_activation(view: OpView) -> Iterator[Observed]:
+    yield Observed("fused activation", view.activation)
+
+
+def _nearest_shapes(view: OpView) -> Iterator[Observed]:
+    ifm, ofm = view.ifm, view.output()
+    known = ifm is not None and ofm is not None and len(ifm.shape) == len(ofm.shape) == 4
+    yield Observed("IFM, OFM", (ifm.shape[1:3], ofm.shape[1:3], False) if known and ifm and ofm else None)
+
+
+def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
+    return f"{says} must be {{limit}}", observe.both(*(observe.input_constant(position, name) for position, name in names))
+
+
+def _equal(pair: tuple[Any, Any]) -> bool:
+    return bool(pair[0] == pair[1])
+
+
+def _widened(rule: Rule) -> Rule:
+    """A limit of `v0.1` with the numbers that the variant's description has for it."""
+    if rule.id in ("V-CONV-1", "V-DW-1"):
+        return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride))
+    if rule.id in ("V-CONV-2", "V-DW-2"):
+        return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_dilation))
+    return rule
+
+
+CONSTANT = v0_1.CONSTANT
+PRESENT = Exactly("present", others=("absent",))
+EQUAL_PAIR = Predicate("equal", _equal, examples=(((8, 8), True), ((8, 9), False)))
 SCALED = Exactly("per tensor", others=("none", "per channel"))
 
 HARDWARE = (
-    Rule("N-GEN-1", (), Exactly("present", others=("absent",)), "data input and output must be {limit}", _presence),
+    Rule("N-GEN-1", (), PRESENT, "data input and output must be {limit}", _presence),
     Rule("N-GEN-2", (), SCALED, "feature maps must be quantised {limit}, with a positive scale",
          observe.each(lambda tensor: _has_scale(tensor.quantization), lambda view: view.feature_maps),
          fix="convert the model with full integer quantisation"),
@@ -99,18 +181,50 @@ HARDWARE = (
          observe.each(_zero_point, lambda view: view.feature_maps)),
     Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}",
          observe.each(_rank, lambda view: view.feature_maps), fix="merge neighbouring dimensions with a RESHAPE"),
-    Rule("N-W-1", ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), Exactly("positive scales", others=("no scale",)),
-         "weights must have {limit}", _weight_quantization),
-    Rule("N-W-2", ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), Exactly(0, others=(1,)),
-         "zero points of int8 weights must be {limit}", _weight_zero_points),
-    Rule("N-W-3", ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), Exactly("constant", others=("computed",)),
-         "bias, if there is one, must be {limit}", _bias_constant),
-    Rule("N-PAD-1", ("PAD",), Exactly("constant", others=("computed",)), "padding tensor must be {limit}",
-         _paddings_constant),
+    Rule("N-GEN-5", (), RealRange(((0.0, 2.0**30),)), "factor from input scales to output scale must be {limit}",
+         _rescale_factor),
+    Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", _options),
+    Rule("N-W-1", WEIGHTED, Exactly("positive scales", others=("no scale",)), "weights must have {limit}",
+         _weight_quantization),
+    Rule("N-W-2", WEIGHTED, Exactly(0, others=(1,)), "zero points of int8 weights must be {limit}", _weight_zero_points),
+    Rule("N-W-3", WEIGHTED, CONSTANT, "bias, if there is one, must be {limit}", _bias_constant),
+    Rule("N-W-4", WEIGHTED,
+         Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
+                   examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
+         "number of weight scales must be {limit}", _scale_count),
+    Rule("N-CONV-1", ("CONV_2D",), EQUAL_PAIR, "filter channels and IFM channels must be {limit}", _filter_channels,
+         fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
+    Rule("N-BIN-1", ("MAXIMUM", "MINIMUM"), v0_1.BROADCAST, "broadcasting is {limit}", observe.operand_shapes),
+    Rule("N-BIN-2", BINARY, EQUAL_PAIR, "output shape and the shape that the operands give must be {limit}", _broadcast_result),
+    Rule("N-CAT-1", ("CONCATENATION",), Exactly("NONE", others=("RELU", "RELU6")), "fused activation must be {limit}",
+         _unit_activation, fix="apply the activation before the operands are joined"),
+    Rule("N-PAD-1", ("PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
     Rule("N-PAD-2", ("PAD",), Range(0, 65535), "padding counts must each be {limit}", observe.padding_counts),
-    Rule("N-MEM-1", MEMORY_ONLY, Exactly("that of the output", others=("another",)),
-         "quantisation of the inputs must be {limit}", _same_quantization,
-         fix="quantise all inputs and the output with the same scale and zero point"),
+    Rule("N-MEM-1", SAME_ELEMENTS, EQUAL_PAIR, "number of elements of IFM and OFM must be {limit}", _element_counts),
+    Rule("N-SLICE-1", ("SLICE",), CONSTANT, *_constants("begin and size", (1, "begin"), (2, "size"))),
+    Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
+         *_constants("begin, end and strides", (1, "begin"), (2, "end"), (3, "strides"))),
+    Rule("N-SS-2", ("STRIDED_SLICE",), Exactly(1, others=(2, -1)), "strides must each be {limit}", _strides),
+    Rule("N-SS-3", ("STRIDED_SLICE",), Exactly(0, others=(1,)), "ellipsis_mask and new_axis_mask must be {limit}",
+         observe.attributes(ellipsis_mask="ellipsis_mask", new_axis_mask="new_axis_mask"), fix="add a RESHAPE instead"),
+    Rule("N-SS-4", ("STRIDED_SLICE",), Exactly(False, others=(True,)), "the attribute offset must be {limit}",
+         observe.attributes(offset="offset")),
+    Rule("N-SPLIT-1", ("SPLIT",), CONSTANT, *_constants("axis", (0, "axis"))),
+    Rule("N-SPLIT-2", ("SPLIT_V",), CONSTANT, *_constants("sizes and axis", (1, "sizes"), (2, "axis"))),
+    Rule("N-SM-1", ("SOFTMAX",), Exactly((1 / 256, -128), others=((1 / 255, -128), (1 / 256, 0))),
+         "output scale and zero point must be {limit}", _softmax_output),
+    Rule("N-SM-2", ("SOFTMAX",),
+         Predicate("positive and finite", lambda beta: 0 < beta < math.inf,
+                   examples=((1.0, True), (0.0, False), (-1.0, False))),
+         "beta must be {limit}", observe.attributes(beta="beta")),
+    Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
+         Predicate("from 1x1, equal, or twice the IFM", observe.resize_fits,
+                   examples=((((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True),
+                             (((6, 8), (12, 16), False), True), (((6, 8), (18, 24), False), False))),
+         "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize in steps of two"),
+    Rule("N-NN-2", ("RESIZE_NEAREST_NEIGHBOR",), Exactly(False, others=(True,)),
+         "the attributes align_corners and half_pixel_centers must be {limit}",
+         observe.attributes(align_corners="align_corners", half_pixel_centers="half_pixel_centers")),
 )  # fmt: skip
 
 PROFILE = Profile(
@@ -118,8 +232,11 @@ PROFILE = Profile(
     version="1",
     device="NPU",
     summary="What Ethos-U55 and Ethos-U65 run through this project's compiler and simulator.",
-    forms=(Form("int8", OPERATORS, v0_1.RULES + HARDWARE),),
+    forms=(Form("int8", OPERATORS, tuple(map(_widened, v0_1.RULES)) + HARDWARE),),
     unlisted_rule="N-LIST",
-    notes=v0_1.PROFILE.notes,
+    notes=(
+        *v0_1.PROFILE.notes,
+        "Limits with an id `V-...` are those of profile `v0.1`; stride and dilation follow the target's description.",
+    ),
 )
 

@@ -70,7 +70,8 @@ def _prefix(asked_by: Path | None) -> str:
 def _existing(path: Path, asked_by: Path | None) -> Path:
     full = asked_by.parent / path if asked_by is not None else path
     if not full.is_file():
-        raise ConfigError(f"{_prefix(asked_by)}{path}: must be a file that exists; shipped targets are {', '.join(list_variants())}")
+        targets = ", ".join(list_variants())
+        raise ConfigError(f"{_prefix(asked_by)}{path}: must be a file that exists; shipped targets are {targets}")
     return full
 
 

@@ -162,7 +162,8 @@ def test_a_variant_is_plain_data() -> None:
 
 
 def test_a_board_overrides_nested_fields_and_keeps_the_rest(write) -> None:
-    variant = load_variant(write("extends: ethos-u55-128\nsystem: {clock_hz: 400_000_000, memories: {axi1: {clock_scale: 0.5}}}\n"))
+    system = "{clock_hz: 400_000_000, memories: {axi1: {clock_scale: 0.5}}}"
+    variant = load_variant(write(f"extends: ethos-u55-128\nsystem: {system}\n"))
     base = load_variant("ethos-u55-128")
     assert variant.name == "board"
     assert variant.system.clock_hz == 400_000_000
@@ -176,8 +177,8 @@ def test_an_empty_mapping_replaces_what_was_inherited(write) -> None:
 
 
 def test_a_section_may_be_a_name_or_extend_one(write) -> None:
-    board = write("extends: ethos-u55-64\nname: Bench\nsystem: {extends: Deep_Embedded, clock_hz: 160_000_000}\ncpu: cortex-m4\n")
-    variant = load_variant(board)
+    system = "{extends: Deep_Embedded, clock_hz: 160_000_000}"
+    variant = load_variant(write(f"extends: ethos-u55-64\nname: Bench\nsystem: {system}\ncpu: cortex-m4\n"))
     assert (variant.name, variant.system.name, variant.cpu.name) == ("Bench", "Ethos_U55_Deep_Embedded", "Cortex-M4")
     assert variant.system.clock_hz == 160_000_000
     assert variant.system.memories[Port.AXI1].clock_scale == 0.0625
@@ -338,7 +339,7 @@ def test_a_chain_that_is_too_long_is_refused(write) -> None:
 
 
 def test_an_unknown_target_names_the_shipped_ones() -> None:
-    with pytest.raises(ConfigError, match="must be one of ethos-u55-32, .* got 'u55'"):
+    with pytest.raises(ConfigError, match=r"must be one of ethos-u55-32, .* got 'u55'"):
         load_variant("u55")
 
 
