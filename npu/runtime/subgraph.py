@@ -11,7 +11,8 @@ import numpy as np
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
-from npu.graph.partition import partition_nodes
+from npu.graph.ops import BY_NAME
+from npu.graph.partition import ORDERED_KINDS, NodeSubset, partition_nodes
 from npu.runtime.custom import find_custom_operator
 from npu.runtime.delegate import (
     Context,
@@ -108,7 +109,8 @@ class Subgraph:
         options = getattr(delegate, "options", SimpleDelegateOptions())
         steps = [(self._nodes[i].inputs, self._nodes[i].outputs) for i in self._plan]
         chosen = {self._plan.index(node) for node in nodes}
-        subsets = partition_nodes(steps, chosen, self.graph.outputs)
+        ordered = [p for p, i in enumerate(self._plan) if self._registrations[i].builtin_code in ORDERED_KINDS]
+        subsets = partition_nodes(steps, chosen, self.graph.outputs, ordered=ordered)
         kept = _within_limits([s for s in subsets if s.delegated], options)
         plan: list[int] = []
         for subset in subsets:
@@ -251,7 +253,7 @@ class Subgraph:
             label=label,
             inputs=tuple(None if i == ABSENT else self._tensors[i] for i in op.inputs),
             outputs=tuple(self._tensors[i] for i in op.outputs),
-            attributes=op.attributes,
+            attributes=_attributes(op),
             services=self._session,
             options=self._session.options,
             allocate=self._allocate,
@@ -360,7 +362,13 @@ def _node(index: int, op: Op) -> Node:
     )
 
 
-def _within_limits(subsets: Sequence[Any], options: SimpleDelegateOptions) -> list[Any]:
+def _attributes(op: Op) -> Any:
+    """The options of an operator, the schema's defaults where the file has none."""
+    row = BY_NAME.get(op.kind)
+    return row.attributes() if op.attributes is None and row is not None and row.attributes is not None else op.attributes
+
+
+def _within_limits(subsets: Sequence[NodeSubset], options: SimpleDelegateOptions) -> list[NodeSubset]:
     """The partitions that a delegate may keep: the largest ones first, as TFLite chooses them."""
     large = [subset for subset in subsets if len(subset.nodes) >= options.min_nodes_per_partition]
     large.sort(key=lambda subset: -len(subset.nodes))

@@ -1,7 +1,281 @@
-"""Operators of the activation family."""
+"""Activation functions as operators of their own, and SOFTMAX."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+import math
+from collections.abc import Callable
+from functools import lru_cache
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
+from npu.numerics.scaling import quantise_multiplier
+from npu.runtime.implementation import Implementation
+from npu.runtime.kernels import elementwise as ew
+from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_16bit, softmax_8bit, softmax_float, tanh_16bit
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, requantize, scaled
+from npu.runtime.operators.lut import is_8bit, run_8bit, table_16bit
+from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.types import each
+
+
+def through(kernel: Callable[[Array, Array], None], values: Array) -> Array:
+    """Apply a vector kernel to an array of any shape."""
+    flat = np.ascontiguousarray(values, np.float32).ravel()
+    out = np.empty_like(flat)
+    kernel(flat, out)
+    return out.reshape(values.shape)
+
+
+def logistic(x: Array) -> Array:
+    return (np.float32(1) / (np.float32(1) + through(ew.exponential, -x))).astype(np.float32)
+
+
+def float_logistic(x: Array) -> Array:
+    """The float reference kernel's: e**x below -9, 1 above 16.6."""
+    with np.errstate(over="ignore"):
+        result = logistic(x)
+    result = np.where(x > np.float32(16.619047164916992188), np.float32(1), result)
+    return np.where(x < np.float32(-9), through(ew.exponential, x), result)
+
+
+def hyperbolic_tangent(x: Array) -> Array:
+    return through(ew.hyperbolic_tangent, x)
+
+
+def run_float(node: OperatorNode, function: Callable[[Array], Array]) -> Run:
+    """Prepare an elementwise float operator."""
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+
+    def run() -> None:
+        output.array[...] = function(ifm.array)
+
+    return run
+
+
+def _input_scaling_16bit(ifm: RuntimeTensor) -> tuple[int, int]:
+    """Multiplier and right shift that bring int16 inputs to Q3.12 times 3; multiplier 0 for power-of-two scales."""
+    exponent = math.log2(ifm.scale)
+    if exponent.is_integer():
+        shift = int(exponent) + 12
+        if shift in (0, 1):
+            return 3 << shift, 0
+    multiplier, shift = ifm.scale * 4096.0 * 3.0, 0
+    while multiplier <= 32767.0 / 2.0 and shift <= 30:
+        shift += 1
+        multiplier *= 2.0
+    return int(multiplier), shift
+
+
+def build_logistic(node: OperatorNode) -> Run:
+    ifm = node.input(0)
+    if ifm.dtype is DType.FLOAT32:
+        return run_float(node, float_logistic)
+    if is_8bit(ifm.dtype):
+        return run_8bit(node, logistic)
+    return _run_16bit(node, sigmoid_16bit)
+
+
+def build_tanh(node: OperatorNode) -> Run:
+    ifm = node.input(0)
+    if ifm.dtype is DType.FLOAT32:
+        return run_float(node, hyperbolic_tangent)
+    if is_8bit(ifm.dtype):
+        return run_8bit(node, hyperbolic_tangent)
+    return _run_16bit(node, tanh_16bit)
+
+
+def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -> Run:
+    ifm, output = node.input(0), node.output()
+    require_quantized(node, ifm, output)
+    node.set_shape(ifm.shape)
+    multiplier, shift = _input_scaling_16bit(ifm)
+
+    def run() -> None:
+        output.array[...] = kernel(ifm.array, multiplier, shift)
+
+    return run
+
+
+def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
+    lower, upper = {FusedActivation.RELU: (0.0, None), FusedActivation.RELU6: (0.0, 6.0)}.get(activation, (-1.0, 1.0))
+
+    def build(node: OperatorNode) -> Run:
+        ifm, output = node.input(0), node.output()
+        if ifm.dtype is DType.FLOAT32:
+            low, high = np.float32(lower), np.float32(np.inf if upper is None else upper)
+            return run_float(node, lambda x: np.minimum(np.maximum(x, low), high))
+        require_quantized(node, ifm, output)
+        node.set_shape(ifm.shape)
+        factor = quantise_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
+        low_q, high_q = quantized_range(node, activation, output)
+
+        def run() -> None:
+            values = scaled(ifm.array.astype(np.int64) - ifm.zero_point, factor) + output.zero_point
+            output.array[...] = np.clip(values, low_q, high_q)
+
+        return run
+
+    return build
+
+
+def build_leaky_relu(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    alpha = np.float32(node.attributes.alpha)
+    if ifm.dtype is DType.FLOAT32:
+        return run_float(node, lambda x: np.where(x > 0, x, x * alpha))
+    require_quantized(node, ifm, output)
+    node.set_shape(ifm.shape)
+    identity = quantise_multiplier(ifm.scale / output.scale)
+    negative = quantise_multiplier(ifm.scale * float(alpha) / output.scale)
+    limits = INTEGER_RANGE[output.dtype]
+
+    def run() -> None:
+        x = ifm.array.astype(np.int64) - ifm.zero_point
+        values = np.where(x >= 0, scaled(x, identity), scaled(x, negative))
+        output.array[...] = np.clip(values + output.zero_point, *limits)
+
+    return run
+
+
+def build_prelu(node: OperatorNode) -> Run:
+    ifm, slope, output = node.input(0), node.input(1), node.output()
+    shape = broadcast_shape(node, ifm.shape, slope.shape)
+    if shape != ifm.shape:
+        raise node.fail(f"slope must broadcast to the input's {list(ifm.shape)}, got {list(slope.shape)}")
+    node.set_shape(shape)
+    if ifm.dtype is DType.FLOAT32:
+
+        def run_real() -> None:
+            output.array[...] = np.where(ifm.array >= 0, ifm.array, ifm.array * slope.array)
+
+        return run_real
+    require_quantized(node, ifm, slope, output)
+    f32 = np.float32
+    identity = quantise_multiplier(float(f32(ifm.scale) / f32(output.scale)))
+    negative = quantise_multiplier(float(f32(ifm.scale) * f32(slope.scale) / f32(output.scale)))
+
+    def run() -> None:
+        x = ifm.array.astype(np.int64) - ifm.zero_point
+        y = slope.array.astype(np.int64) - slope.zero_point
+        values = np.where(x >= 0, scaled(x, identity), scaled(x * y, negative))
+        output.array[...] = np.clip(values + output.zero_point, *INTEGER_RANGE[output.dtype])
+
+    return run
+
+
+def elu(x: Array) -> Array:
+    return through(ew.exponential_minus_one, x)
+
+
+def build_elu(node: OperatorNode) -> Run:
+    return run_float(node, elu) if node.input(0).dtype is DType.FLOAT32 else run_8bit(node, elu)
+
+
+def hard_swish(x: Array) -> Array:
+    return x * np.minimum(np.maximum(x + np.float32(3), np.float32(0)), np.float32(6)) / np.float32(6)
+
+
+def gelu(x: Array) -> Array:
+    return (x * np.float32(0.5) * (np.float32(1) + through(ew.error_function, x * np.float32(math.sqrt(0.5))))).astype(np.float32)
+
+
+def gelu_approximate(x: Array) -> Array:
+    inner = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
+    return (x * np.float32(0.5) * (np.float32(1) + hyperbolic_tangent(inner))).astype(np.float32)
+
+
+def build_gelu(node: OperatorNode) -> Run:
+    function = gelu_approximate if node.attributes.approximate else gelu
+    return run_float(node, function) if node.input(0).dtype is DType.FLOAT32 else run_8bit(node, function)
+
+
+def build_softmax(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if not ifm.shape:
+        raise node.fail("input must have rank 1 or more, got a scalar")
+    node.set_shape(ifm.shape)
+    beta = float(node.attributes.beta)
+    depth = ifm.shape[-1]
+    if ifm.dtype is DType.FLOAT32:
+
+        def run_real() -> None:
+            rows = np.ascontiguousarray(ifm.array).reshape(-1, depth)
+            output.array[...] = softmax_float(rows, np.float32(beta)).reshape(output.shape)
+
+        return run_real
+    require_quantized(node, ifm, output)
+    if ifm.dtype is DType.INT16:
+        factor = quantise_multiplier(ifm.scale * beta / (10.0 / 65535.0))
+
+        def run_wide() -> None:
+            rows = ifm.array.astype(np.int64).reshape(-1, depth)
+            difference = scaled(rows - rows.max(axis=1, keepdims=True), factor)
+            output.array[...] = softmax_16bit(difference, *_softmax_tables()).reshape(output.shape)
+
+        return run_wide
+    table = through(ew.exponential, np.float32(-np.float32(ifm.scale) * np.float32(beta)) * np.arange(256, dtype=np.float32))
+    limits = INTEGER_RANGE[output.dtype]
+
+    def run() -> None:
+        rows = ifm.array.astype(np.int64).reshape(-1, depth)
+        result = softmax_8bit(rows, table, np.float32(output.scale)) + output.zero_point
+        output.array[...] = np.clip(result, *limits).reshape(output.shape)
+
+    return run
+
+
+@lru_cache(maxsize=1)
+def _softmax_tables() -> tuple[Array, Array]:
+    """exp over [-10, 0] and 1 / (1 + x) over [0, 1], as int16 tables."""
+
+    def exponential(x: float) -> float:
+        return float(through(ew.exponential, np.array([x], np.float32))[0])
+
+    def reciprocal(x: float) -> float:
+        return float(np.float32(1) / (np.float32(1) + np.float32(x)))
+
+    return (
+        table_16bit(exponential, 10.0 / 65535.0, 32767, 2.0 / 65535.0, 0),
+        table_16bit(reciprocal, 1.0 / 65535.0, -32768, 2.0 / 65535.0, 0),
+    )
+
+
+def build_log_softmax(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if not ifm.shape:
+        raise node.fail("input must have rank 1 or more, got a scalar")
+    node.set_shape(ifm.shape)
+
+    def run() -> None:
+        rows = ifm.array.reshape(-1, ifm.shape[-1])
+        shifted = rows - rows.max(axis=1, keepdims=True)
+        exponentials = through(ew.exponential, shifted)
+        total = np.zeros((rows.shape[0], 1), np.float32)
+        for column in range(rows.shape[1]):
+            total += exponentials[:, column : column + 1]
+        output.array[...] = (shifted - through(ew.logarithm, total)).reshape(output.shape)
+
+    return run
+
+
+_SMOOTH = each("T -> T", "f32 i8 u8 i16")
+_RELU = each("T -> T", "f32 i8 u8 i16")
+
+OPERATORS = (
+    Implementation("LOGISTIC", build_logistic, _SMOOTH),
+    Implementation("TANH", build_tanh, _SMOOTH),
+    Implementation("RELU", _build_relu(FusedActivation.RELU), _RELU),
+    Implementation("RELU6", _build_relu(FusedActivation.RELU6), _RELU),
+    Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), _RELU),
+    Implementation("LEAKY_RELU", build_leaky_relu, _RELU),
+    Implementation("PRELU", build_prelu, each("T T -> T", "f32 i8 u8")),
+    Implementation("ELU", build_elu, each("T -> T", "f32 i8")),
+    Implementation("HARD_SWISH", lambda node: run_float(node, hard_swish), ("f32 -> f32",)),
+    Implementation("GELU", build_gelu, each("T -> T", "f32 i8 u8")),
+    Implementation("SOFTMAX", build_softmax, ("f32 -> f32", "i8 -> i8", "i8 -> i16", "u8 -> u8", "u8 -> i16", "i16 -> i16")),
+    Implementation("LOG_SOFTMAX", build_log_softmax, ("f32 -> f32",)),
+)

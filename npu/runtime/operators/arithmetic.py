@@ -1,7 +1,244 @@
-"""Operators of the arithmetic family."""
+"""ADD, SUB, MUL, DIV and the other two-operand arithmetic, with broadcasting and fused activations."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from collections.abc import Callable
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
+from npu.numerics.scaling import quantise_multiplier
+from npu.runtime.implementation import Implementation
+from npu.runtime.kernels.elementwise import power_float, power_integer
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import (
+    activation_bounds,
+    broadcast_shape,
+    clamp_float,
+    multipliers,
+    quantized_range,
+    require_quantized,
+    requantize,
+    scaled,
+)
+from npu.runtime.tensor import Array
+from npu.runtime.types import each
+
+Binary = Callable[[Array, Array], Array]
+
+
+def _prepare(node: OperatorNode) -> None:
+    node.set_shape(broadcast_shape(node, node.input(0).shape, node.input(1).shape))
+
+
+def _activation(node: OperatorNode) -> FusedActivation:
+    return getattr(node.attributes, "fused_activation_function", FusedActivation.NONE)
+
+
+def _plain(node: OperatorNode, function: Binary) -> Run:
+    """Float and plain integer operands: numpy semantics, fused activation."""
+    left, right, output = node.input(0), node.input(1), node.output()
+    bounds = activation_bounds(node, _activation(node))
+
+    def run() -> None:
+        with np.errstate(all="ignore"):
+            result = function(left.array, right.array)
+        if output.dtype is DType.FLOAT32:
+            result = clamp_float(result, bounds)
+        elif bounds != (None, None):
+            result = np.clip(result, *(None if b is None else int(b) for b in bounds))
+        output.array[...] = result
+
+    return run
+
+
+def _is_quantized(node: OperatorNode) -> bool:
+    dtype = node.input(0).dtype
+    return dtype in (DType.INT8, DType.UINT8) or (dtype is DType.INT16 and node.input(0).is_quantized)
+
+
+def _sum(node: OperatorNode, function: Binary) -> Run:
+    _prepare(node)
+    if not _is_quantized(node):
+        return _plain(node, function)
+    left, right, output = node.input(0), node.input(1), node.output()
+    require_quantized(node, left, right, output)
+    if left.dtype is DType.INT16 and node.attributes.pot_scale_int16 and _has_power_of_two_scales(node):
+        return _sum_power_of_two(node, function)
+    shift = 15 if left.dtype is DType.INT16 else 20
+    twice = 2.0 * max(left.scale, right.scale)
+    left_factor, right_factor = quantise_multiplier(left.scale / twice), quantise_multiplier(right.scale / twice)
+    scaling = multipliers([twice / ((1 << shift) * output.scale)])
+    limits = quantized_range(node, _activation(node), output)
+
+    def run() -> None:
+        x = scaled((left.array.astype(np.int64) - left.zero_point) << shift, left_factor)
+        y = scaled((right.array.astype(np.int64) - right.zero_point) << shift, right_factor)
+        output.array[...] = requantize(function(x, y), scaling, output.zero_point, limits)
+
+    return run
+
+
+def _has_power_of_two_scales(node: OperatorNode) -> bool:
+    tensors = (node.input(0), node.input(1), node.output())
+    return all(t.zero_point == 0 and np.frexp(t.scale)[0] == 0.5 for t in tensors)
+
+
+def _sum_power_of_two(node: OperatorNode, function: Binary) -> Run:
+    """int16 with scales that are powers of two: one operand is shifted to the other's scale with rounding."""
+    left, right, output = node.input(0), node.input(1), node.output()
+    exponents = [int(np.frexp(t.scale)[1]) for t in (left, right, output)]
+    shifts = exponents[0] - exponents[2], exponents[1] - exponents[2]
+    if max(shifts) > 0 or (shifts[0] != 0 and shifts[1] != 0):
+        raise node.fail(f"one operand's power-of-two scale must be the output's and none above it, got exponents {exponents}")
+    low, high = quantized_range(node, _activation(node), output)
+
+    def run() -> None:
+        x = scaled(left.array, (1 << 30, shifts[0] + 1)) if shifts[0] else left.array.astype(np.int64)
+        y = scaled(right.array, (1 << 30, shifts[1] + 1)) if shifts[1] else right.array.astype(np.int64)
+        total = np.clip(function(x, y), -32768, 32767)
+        output.array[...] = np.clip(total, low, high)
+
+    return run
+
+
+def build_add(node: OperatorNode) -> Run:
+    return _sum(node, np.add)
+
+
+def build_sub(node: OperatorNode) -> Run:
+    return _sum(node, np.subtract)
+
+
+def _product_factor(node: OperatorNode) -> float:
+    """scale1 * scale2 / scale of the output, in float32 as the reference kernel computes it."""
+    left, right, output = node.input(0), node.input(1), node.output()
+    return float(np.float32(left.scale) * np.float32(right.scale) / np.float32(output.scale))
+
+
+def build_mul(node: OperatorNode) -> Run:
+    _prepare(node)
+    if not _is_quantized(node):
+        return _plain(node, np.multiply)
+    left, right, output = node.input(0), node.input(1), node.output()
+    require_quantized(node, left, right, output)
+    scaling = multipliers([_product_factor(node)])
+    limits = quantized_range(node, _activation(node), output)
+
+    def run() -> None:
+        x = left.array.astype(np.int64) - left.zero_point
+        y = right.array.astype(np.int64) - right.zero_point
+        output.array[...] = requantize(x * y, scaling, output.zero_point, limits)
+
+    return run
+
+
+def build_div(node: OperatorNode) -> Run:
+    _prepare(node)
+    if _is_quantized(node):
+        raise node.fail("types must be f32 or i32, got a quantised type")
+    right = node.input(1)
+    if right.dtype is not DType.INT32:
+        return _plain(node, np.divide)
+
+    def divide(x: Array, y: Array) -> Array:
+        if np.any(y == 0):
+            raise node.fail("divisor must not be 0")
+        wide_x, wide_y = x.astype(np.int64), y.astype(np.int64)
+        return np.sign(wide_x) * np.sign(wide_y) * (np.abs(wide_x) // np.abs(wide_y))
+
+    return _plain(node, divide)
+
+
+def build_squared_difference(node: OperatorNode) -> Run:
+    _prepare(node)
+    if not _is_quantized(node):
+        return _plain(node, lambda x, y: (x - y) * (x - y))
+    left, right, output = node.input(0), node.input(1), node.output()
+    require_quantized(node, left, right, output)
+    shift = 0 if left.dtype is DType.INT16 else 7
+    twice = 2.0 * max(left.scale, right.scale)
+    left_factor, right_factor = quantise_multiplier(left.scale / twice), quantise_multiplier(right.scale / twice)
+    scaling = multipliers([twice * twice / ((1 << shift * 2) * output.scale)])
+    limits = quantized_range(node, FusedActivation.NONE, output)
+
+    def run() -> None:
+        x = scaled((left.array.astype(np.int64) - left.zero_point) << shift, left_factor)
+        y = scaled((right.array.astype(np.int64) - right.zero_point) << shift, right_factor)
+        output.array[...] = requantize((x - y) * (x - y), scaling, output.zero_point, limits)
+
+    return run
+
+
+def build_extremum(function: Binary) -> Callable[[OperatorNode], Run]:
+    def build(node: OperatorNode) -> Run:
+        _prepare(node)
+        return _plain(node, function)
+
+    return build
+
+
+def build_floor_div(node: OperatorNode) -> Run:
+    _prepare(node)
+
+    def divide(x: Array, y: Array) -> Array:
+        if np.any(y == 0):
+            raise node.fail("divisor must not be 0")
+        return np.floor(x / y) if x.dtype.kind == "f" else x // y
+
+    return _plain(node, divide)
+
+
+def build_floor_mod(node: OperatorNode) -> Run:
+    _prepare(node)
+
+    def modulo(x: Array, y: Array) -> Array:
+        if np.any(y == 0):
+            raise node.fail("divisor must not be 0")
+        if x.dtype.kind != "f":
+            return np.mod(x, y)
+        rest = np.fmod(x, y)
+        return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+    return _plain(node, modulo)
+
+
+def build_power(node: OperatorNode) -> Run:
+    _prepare(node)
+    output = node.output()
+
+    def power(x: Array, y: Array) -> Array:
+        if output.dtype is DType.INT32 and np.any(y < 0):
+            raise node.fail("exponents of integers must not be negative")
+        a, b = np.broadcast_arrays(x, y)
+        function = power_float if output.dtype is DType.FLOAT32 else power_integer
+        result = np.empty(output.shape, output.array.dtype)
+        function(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel(), result.ravel())
+        return result
+
+    return _plain(node, power)
+
+
+def _maximum(x: Array, y: Array) -> Array:
+    return np.where(x > y, x, y)
+
+
+def _minimum(x: Array, y: Array) -> Array:
+    return np.where(x < y, x, y)
+
+
+_EXTREMUM = each("T T -> T", "f32 i8 u8 i16 i32 i64")
+
+OPERATORS = (
+    Implementation("ADD", build_add, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
+    Implementation("SUB", build_sub, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
+    Implementation("MUL", build_mul, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
+    Implementation("DIV", build_div, each("T T -> T", "f32 i32")),
+    Implementation("SQUARED_DIFFERENCE", build_squared_difference, each("T T -> T", "f32 i8 i16 i32")),
+    Implementation("MAXIMUM", build_extremum(_maximum), _EXTREMUM),
+    Implementation("MINIMUM", build_extremum(_minimum), _EXTREMUM),
+    Implementation("FLOOR_DIV", build_floor_div, each("T T -> T", "f32 i8 i16 i32 i64")),
+    Implementation("FLOOR_MOD", build_floor_mod, each("T T -> T", "f32 i8 i16 i32 i64")),
+    Implementation("POW", build_power, each("T T -> T", "f32 i32")),
+)

@@ -1,7 +1,60 @@
-"""Operators of the comparison family."""
+"""Comparisons and logic of two operands with broadcasting."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from collections.abc import Callable
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.dtype import DType
+from npu.numerics.scaling import quantise_multiplier
+from npu.runtime.implementation import Implementation
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import broadcast_shape, require_quantized, scaled
+from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.types import each
+
+Relation = Callable[[Array, Array], Array]
+_LEFT_SHIFT = 8
+
+
+def _comparison(relation: Relation) -> Callable[[OperatorNode], Run]:
+    def build(node: OperatorNode) -> Run:
+        left, right, output = node.input(0), node.input(1), node.output()
+        node.set_shape(broadcast_shape(node, left.shape, right.shape))
+        if left.dtype in (DType.INT8, DType.UINT8) and left.is_quantized:
+            require_quantized(node, left, right)
+
+            def run_quantized() -> None:
+                output.array[...] = relation(_common(left), _common(right))
+
+            return run_quantized
+
+        def run() -> None:
+            output.array[...] = relation(left.array, right.array)
+
+        return run
+
+    return build
+
+
+def _common(tensor: RuntimeTensor) -> Array:
+    """Values times the scale in fixed point, as the reference kernel compares operands of different scales."""
+    shifted = (tensor.array.astype(np.int64) - tensor.zero_point) << _LEFT_SHIFT
+    return scaled(shifted, quantise_multiplier(tensor.scale))
+
+
+_TYPES = each("T T -> bool", "f32 i8 u8 i16 i32 i64")
+_EQUALITY = each("T T -> bool", "f32 i8 u8 i16 i32 i64 bool")
+_LOGIC = ("bool bool -> bool",)
+
+OPERATORS = (
+    Implementation("EQUAL", _comparison(np.equal), _EQUALITY),
+    Implementation("NOT_EQUAL", _comparison(np.not_equal), _EQUALITY),
+    Implementation("GREATER", _comparison(np.greater), _TYPES),
+    Implementation("GREATER_EQUAL", _comparison(np.greater_equal), _TYPES),
+    Implementation("LESS", _comparison(np.less), _TYPES),
+    Implementation("LESS_EQUAL", _comparison(np.less_equal), _TYPES),
+    Implementation("LOGICAL_AND", _comparison(np.logical_and), _LOGIC),
+    Implementation("LOGICAL_OR", _comparison(np.logical_or), _LOGIC),
+)

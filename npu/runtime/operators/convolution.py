@@ -1,7 +1,288 @@
-"""Operators of the convolution family."""
+"""CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV: shapes, scales and fused activations around the sums of the kernels."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from dataclasses import dataclass
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.dtype import DType
+from npu.runtime.implementation import Implementation
+from npu.runtime.kernels.convolution import convolve, convolve_depthwise, pad_map, scatter_transposed, windows
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import (
+    activation_bounds,
+    clamp_float,
+    multipliers,
+    output_size,
+    pad_before,
+    quantized_range,
+    require_quantized,
+    requantize,
+)
+from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
+from npu.runtime.tensor import Array, RuntimeTensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Geometry of a convolution at the current shapes."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+    out: tuple[int, int]
+
+    def patches(self, ifm: Array) -> Array:
+        return windows(pad_map(ifm, self.before, self.after), self.kernel, self.stride, self.dilation, self.out)
+
+
+def _window(node: OperatorNode, ifm: RuntimeTensor, kernel: tuple[int, int]) -> _Window:
+    a = node.attributes
+    stride, dilation = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor)
+    if min(*stride, *dilation, *kernel) < 1:
+        raise node.fail(f"stride, dilation and kernel must be positive, got {stride}, {dilation} and {kernel}")
+    sizes = ifm.shape[1:3]
+    out = tuple(output_size(s, k, t, d, a.padding) for s, k, t, d in zip(sizes, kernel, stride, dilation, strict=True))
+    if a.padding is Padding.VALID:
+        pads = [(0, 0), (0, 0)]
+    else:
+        pads = [pad_before(s, o, k, t, d) for s, o, k, t, d in zip(sizes, out, kernel, stride, dilation, strict=True)]
+    return _Window(kernel, stride, dilation, (pads[0][0], pads[1][0]), (pads[0][1], pads[1][1]), (out[0], out[1]))
+
+
+def filter_scales(node: OperatorNode, weights: RuntimeTensor, channels: int) -> Array:
+    """One double per output channel."""
+    require_quantized(node, weights)
+    assert weights.quantization is not None
+    scales = weights.quantization.scales.astype(np.float64)
+    if scales.size not in (1, channels):
+        raise node.fail(f"filter must have 1 or {channels} scales, got {scales.size}")
+    return np.broadcast_to(scales, channels)
+
+
+def _check_ranks(node: OperatorNode, *tensors: RuntimeTensor) -> None:
+    for tensor in tensors:
+        if len(tensor.shape) != 4:
+            raise node.fail(f"tensor '{tensor.name}' must have rank 4, got {list(tensor.shape)}")
+
+
+def _check_bias(node: OperatorNode, bias: RuntimeTensor | None, channels: int) -> None:
+    if bias is not None and bias.elements != channels:
+        raise node.fail(f"bias must have {channels} elements, got {bias.elements}")
+
+
+def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, bias: RuntimeTensor | None, channels: int) -> _Finish:
+    output = node.output()
+    activation: FusedActivation = node.attributes.fused_activation_function
+    if ifm.dtype is DType.FLOAT32:
+        return _Finish(bias, None, 0, (0, 0), activation_bounds(node, activation), wide=False)
+    require_quantized(node, ifm, output)
+    factors = ifm.scale * filter_scales(node, weights, channels) / output.scale
+    limits = quantized_range(node, activation, output)
+    wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
+    return _Finish(bias, multipliers(factors.tolist()), output.zero_point, limits, (None, None), wide=wide)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """Sums to outputs: bias, scaling, activation."""
+
+    bias: RuntimeTensor | None
+    scaling: tuple[Array, Array] | None
+    zero_point: int
+    limits: tuple[int, int]
+    bounds: tuple[float | None, float | None]
+    wide: bool
+
+    def __call__(self, acc: Array) -> Array:
+        if self.bias is not None:
+            acc = acc + self.bias.array.reshape(-1)
+        if self.scaling is None:
+            return clamp_float(acc, self.bounds)
+        return requantize(acc, self.scaling, self.zero_point, self.limits, wide=self.wide)
+
+
+def _centred(tensor: RuntimeTensor, dtype: type[np.generic]) -> Array:
+    """Values minus the zero point; floats as they are."""
+    if tensor.dtype is DType.FLOAT32:
+        return tensor.array
+    return tensor.array.astype(dtype) - dtype(tensor.zero_point)  # type: ignore[call-arg]
+
+
+def _is_hybrid(ifm: RuntimeTensor, weights: RuntimeTensor) -> bool:
+    return ifm.dtype is DType.FLOAT32 and weights.dtype in (DType.INT8, DType.INT4, DType.UINT8)
+
+
+def build_conv_2d(node: OperatorNode) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    _check_ranks(node, ifm, weights)
+    channels, kh, kw, depth = weights.shape
+    if depth == 0 or channels == 0 or ifm.shape[3] % depth or channels % (ifm.shape[3] // depth):
+        raise node.fail(f"input channels must be a multiple of the filter's {depth} and fit its groups, got {ifm.shape[3]}")
+    groups = ifm.shape[3] // depth
+    _check_bias(node, bias, channels)
+    window = _window(node, ifm, (kh, kw))
+    node.set_shape((ifm.shape[0], *window.out, channels))
+    if _is_hybrid(ifm, weights):
+        return _hybrid_conv(node, window)
+    finish = _finish(node, ifm, weights, bias, channels)
+    matrix = _as_matrix(weights) if weights.is_constant else None
+
+    def run() -> None:
+        w = matrix if matrix is not None else _as_matrix(weights)
+        x = _centred(ifm, np.float64)
+        per_group = channels // groups
+        acc = [
+            convolve(window.patches(x[..., g * depth : (g + 1) * depth]), np.ascontiguousarray(w[:, g * per_group : (g + 1) * per_group]))
+            for g in range(groups)
+        ]
+        sums = acc[0] if groups == 1 else np.concatenate(acc, axis=1)
+        output.array[...] = finish(sums).reshape(output.shape)
+
+    return run
+
+
+def _as_matrix(weights: RuntimeTensor) -> Array:
+    """Filter (out, kh, kw, in) as a contiguous (kh * kw * in, out) matrix without zero point."""
+    values = _centred(weights, np.float64)
+    return np.ascontiguousarray(values.reshape(weights.shape[0], -1).T)
+
+
+def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    channels = weights.shape[0]
+    scales = filter_scales(node, weights, channels).astype(np.float32)
+    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+    matrix = _as_matrix(weights)
+
+    def run() -> None:
+        batches = ifm.shape[0]
+        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=True)
+        x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
+        acc = convolve(window.patches(x), matrix).reshape(batches, -1, channels)
+        result = dequantize_rows(acc, input_scales[:, None, None], scales, bias.array if bias is not None else None)
+        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+
+    return run
+
+
+def build_depthwise(node: OperatorNode) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    _check_ranks(node, ifm, weights)
+    _, kh, kw, channels = weights.shape
+    depth = ifm.shape[3]
+    if depth == 0 or channels % depth or weights.shape[0] != 1:
+        raise node.fail(f"filter must be [1, height, width, a multiple of {depth}], got {list(weights.shape)}")
+    _check_bias(node, bias, channels)
+    window = _window(node, ifm, (kh, kw))
+    node.set_shape((ifm.shape[0], *window.out, channels))
+    if _is_hybrid(ifm, weights):
+        return _hybrid_depthwise(node, window)
+    finish = _finish(node, ifm, weights, bias, channels)
+
+    def run() -> None:
+        # Sums of 8-bit products fit 32 bits; 16-bit activations need 64.
+        dtype = np.int64 if ifm.dtype is DType.INT16 else np.int32
+        w = _centred(weights, dtype).reshape(kh, kw, depth, channels // depth)
+        acc = convolve_depthwise(window.patches(_centred(ifm, dtype)), w)
+        output.array[...] = finish(acc).reshape(output.shape)
+
+    return run
+
+
+def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    kh, kw, channels = weights.shape[1:]
+    scales = filter_scales(node, weights, channels).astype(np.float32)
+    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+
+    def run() -> None:
+        batches, depth = ifm.shape[0], ifm.shape[3]
+        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=True)
+        x = values.reshape(ifm.shape).astype(np.int32) - zero_points.reshape(-1, 1, 1, 1)
+        w = weights.array.astype(np.int32).reshape(kh, kw, depth, channels // depth)
+        acc = convolve_depthwise(window.patches(x.astype(np.int32)), w).reshape(batches, -1, channels)
+        result = dequantize_rows(acc, input_scales[:, None, None], scales, bias.array if bias is not None else None)
+        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+
+    return run
+
+
+def build_transpose_conv(node: OperatorNode) -> Run:
+    shape, weights, ifm, bias, output = node.input(0), node.input(1), node.input(2), node.optional(3), node.output()
+    _check_ranks(node, weights, ifm)
+    channels, kh, kw, depth = weights.shape
+    if ifm.shape[3] != depth:
+        raise node.fail(f"input must have {depth} channels as the filter, got {ifm.shape[3]}")
+    _check_bias(node, bias, channels)
+    a = node.attributes
+    if min(a.stride_h, a.stride_w, kh, kw) < 1:
+        raise node.fail(f"stride and kernel must be positive, got {(a.stride_h, a.stride_w)} and {(kh, kw)}")
+    finish = _finish(node, ifm, weights, bias, channels)
+    known = node.known(0)
+    if known is None:
+        node.set_dynamic()
+    else:
+        node.set_shape(_transposed_shape(node, known, ifm.shape[0], channels))
+
+    def run() -> None:
+        if known is None:
+            node.set_shape(_transposed_shape(node, shape.array, ifm.shape[0], channels))
+        pads = [_transposed_pad(a, o, i, k, s) for o, i, k, s in zip(
+            output.shape[1:3], ifm.shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)]  # fmt: skip
+        acc = _transposed_sums(node, (pads[0], pads[1]))
+        output.array[...] = finish(acc.reshape(-1, channels)).reshape(output.shape)
+
+    return run
+
+
+def _transposed_sums(node: OperatorNode, pads: tuple[int, int]) -> Array:
+    weights, ifm, output = node.input(1), node.input(2), node.output()
+    channels, kh, kw, depth = weights.shape
+    rows = np.ascontiguousarray(_centred(ifm, np.float64)).reshape(-1, depth)
+    matrix = np.ascontiguousarray(_centred(weights, np.float64).transpose(3, 1, 2, 0)).reshape(depth, -1)
+    columns = convolve(rows.reshape(1, 1, -1, 1, 1, depth), matrix).reshape(-1, kh, kw, channels)
+    stride = node.attributes.stride_h, node.attributes.stride_w
+    b, h, w, c = output.shape
+    return scatter_transposed(columns, ifm.shape, (kh, kw), stride, pads, (b, h, w, c))
+
+
+def _transposed_pad(attributes: object, out: int, size: int, kernel: int, stride: int) -> int:
+    """Padding before, computed from the output's size as the forward convolution would have it."""
+    padding: Padding = attributes.padding  # type: ignore[attr-defined]
+    if padding is Padding.VALID:
+        return 0
+    forward = output_size(out, kernel, stride, 1, padding)
+    return pad_before(out, forward, kernel, stride, 1)[0]
+
+
+def _transposed_shape(node: OperatorNode, values: Array, batches: int, channels: int) -> tuple[int, ...]:
+    shape = tuple(int(v) for v in values.reshape(-1))
+    if len(shape) != 4 or shape[0] != batches or shape[3] != channels or min(shape) < 0:
+        raise node.fail(f"output shape must be [{batches}, height, width, {channels}], got {list(shape)}")
+    return shape
+
+
+_TYPES = (
+    "f32 f32 f32? -> f32",
+    "f32 i8 f32? -> f32",
+    "i8 i8 i32? -> i8",
+    "u8 u8 i32? -> u8",
+    "i16 i8 i32|i64? -> i16",
+)
+_TRANSPOSED = (
+    "i32 f32 f32 f32? -> f32",
+    "i32 i8 i8 i32? -> i8",
+    "i32 u8 u8 i32? -> u8",
+    "i32 i8 i16 i32|i64? -> i16",
+)
+
+OPERATORS = (
+    Implementation("CONV_2D", build_conv_2d, _TYPES),
+    Implementation("DEPTHWISE_CONV_2D", build_depthwise, _TYPES),
+    Implementation("TRANSPOSE_CONV", build_transpose_conv, _TRANSPOSED),
+)

@@ -1,7 +1,180 @@
-"""Operators of the fully_connected family."""
+"""FULLY_CONNECTED and BATCH_MATMUL.
+
+The 8-bit FULLY_CONNECTED rounds as LiteRT's reference kernel does (accumulator times a double, nearest) unless the interpreter's
+options ask for the two integer roundings of the NPU and of tflite-micro.
+"""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from collections.abc import Callable
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.attributes import FullyConnectedOptions
+from npu.graph.dtype import DType
+from npu.runtime.implementation import Implementation
+from npu.runtime.kernels.convolution import multiply_in_order
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import (
+    INTEGER_RANGE,
+    activation_bounds,
+    broadcast_shape,
+    clamp_float,
+    multipliers,
+    quantized_range,
+    require_quantized,
+    requantize,
+)
+from npu.runtime.operators.convolution import filter_scales
+from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
+from npu.runtime.tensor import Array, RuntimeTensor
+
+
+def _fully_connected_shape(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor) -> tuple[int, ...]:
+    if len(weights.shape) != 2 or weights.shape[1] == 0:
+        raise node.fail(f"filter must have rank 2, got {list(weights.shape)}")
+    units, depth = weights.shape
+    a: FullyConnectedOptions = node.attributes
+    if a.weights_format.value != 0:
+        raise node.fail(f"weights format must be DEFAULT, got {a.weights_format.name}")
+    if ifm.elements % depth:
+        raise node.fail(f"input elements must be a multiple of the filter's {depth}, got {ifm.elements}")
+    if a.keep_num_dims:
+        if not ifm.shape or ifm.shape[-1] != depth:
+            raise node.fail(f"the last input dimension must be {depth}, got {list(ifm.shape)}")
+        return (*ifm.shape[:-1], units)
+    return (ifm.elements // depth, units)
+
+
+def build_fully_connected(node: OperatorNode) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    node.set_shape(_fully_connected_shape(node, ifm, weights))
+    units, depth = weights.shape
+    if bias is not None and bias.elements != units:
+        raise node.fail(f"bias must have {units} elements, got {bias.elements}")
+    if ifm.dtype is DType.FLOAT32 and weights.dtype is not DType.FLOAT32:
+        return _hybrid(node)
+    finish = _finish(node, ifm, weights, output)
+    constant = _matrix(weights) if weights.is_constant else None
+
+    def run() -> None:
+        matrix = constant if constant is not None else _matrix(weights)
+        rows = _centred(ifm).reshape(-1, depth)
+        acc = _product(np.ascontiguousarray(rows), matrix)
+        if bias is not None:
+            acc = acc + bias.array.reshape(-1)
+        output.array[...] = finish(acc).reshape(output.shape)
+
+    return run
+
+
+def _centred(tensor: RuntimeTensor) -> Array:
+    """float32 values as they are, integers minus zero point as float64."""
+    return tensor.array if tensor.dtype is DType.FLOAT32 else tensor.array.astype(np.float64) - tensor.zero_point
+
+
+def _matrix(weights: RuntimeTensor) -> Array:
+    return np.ascontiguousarray(_centred(weights).T)
+
+
+def _product(rows: Array, matrix: Array) -> Array:
+    if rows.dtype == np.float32:
+        out = np.empty((rows.shape[0], matrix.shape[1]), np.float32)
+        multiply_in_order(rows, matrix, out)
+        return out
+    return (rows @ matrix).astype(np.int64)
+
+
+def _finish(
+    node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, output: RuntimeTensor
+) -> Callable[[Array], Array]:
+    activation = node.attributes.fused_activation_function
+    if ifm.dtype is DType.FLOAT32:
+        bounds = activation_bounds(node, activation)
+        return lambda acc: clamp_float(acc, bounds)
+    require_quantized(node, ifm, output)
+    scales = filter_scales(node, weights, weights.shape[0])
+    factors = ifm.scale * scales / output.scale
+    limits = quantized_range(node, activation, output)
+    bias = node.optional(2)
+    if ifm.dtype is DType.INT8 and node.options.fully_connected_rounding == "double":
+        return lambda acc: _round_double(acc * factors, output.zero_point, limits)
+    scaling = multipliers(factors.tolist())
+    wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
+    return lambda acc: requantize(acc, scaling, output.zero_point, limits, wide=wide)
+
+
+def _round_double(values: Array, zero_point: int, limits: tuple[int, int]) -> Array:
+    """Nearest, ties away from zero, then offset and clamp; int64."""
+    rounded = np.copysign(np.floor(np.abs(values) + 0.5), values).astype(np.int64)
+    return np.clip(rounded + zero_point, *limits)
+
+
+def _hybrid(node: OperatorNode) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    units, depth = weights.shape
+    scales = filter_scales(node, weights, units).astype(np.float32)
+    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+    asymmetric = node.attributes.asymmetric_quantize_inputs
+
+    def run() -> None:
+        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(-1, depth), asymmetric=asymmetric)
+        matrix = weights.array.astype(np.float64).T
+        acc = (values.astype(np.float64) - zero_points[:, None]) @ matrix
+        result = dequantize_rows(acc, input_scales[:, None], scales, bias.array if bias is not None else None)
+        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+
+    return run
+
+
+def build_batch_matmul(node: OperatorNode) -> Run:
+    left, right, output = node.input(0), node.input(1), node.output()
+    a = node.attributes
+    if min(len(left.shape), len(right.shape)) < 2:
+        raise node.fail(f"inputs must have rank 2 or more, got {list(left.shape)} and {list(right.shape)}")
+    x_shape = (*left.shape[:-2], left.shape[-1], left.shape[-2]) if a.adj_x else left.shape
+    y_shape = (*right.shape[:-2], right.shape[-1], right.shape[-2]) if a.adj_y else right.shape
+    if x_shape[-1] != y_shape[-2]:
+        raise node.fail(f"inner dimensions must be equal, got {x_shape[-1]} and {y_shape[-2]}")
+    batch = broadcast_shape(node, x_shape[:-2], y_shape[:-2])
+    node.set_shape((*batch, x_shape[-2], y_shape[-1]))
+    quantized = left.dtype is not DType.FLOAT32
+    scaling = None
+    if quantized and output.dtype is not DType.INT32:
+        require_quantized(node, left, right, output)
+        scaling = multipliers([left.scale * right.scale / output.scale])
+
+    def run() -> None:
+        x = _centred(left).swapaxes(-1, -2) if a.adj_x else _centred(left)
+        y = _centred(right).swapaxes(-1, -2) if a.adj_y else _centred(right)
+        acc = _batched(np.broadcast_to(x, (*batch, *x_shape[-2:])), np.broadcast_to(y, (*batch, *y_shape[-2:])))
+        if scaling is not None:
+            acc = requantize(acc, scaling, output.zero_point, INTEGER_RANGE[output.dtype], wide=output.dtype is DType.INT16)
+        output.array[...] = acc
+
+    return run
+
+
+def _batched(x: Array, y: Array) -> Array:
+    if x.dtype != np.float32:
+        return (x @ y).astype(np.int64)
+    flat_x = np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
+    flat_y = np.ascontiguousarray(y).reshape(-1, *y.shape[-2:])
+    out = [_product(a, b) for a, b in zip(flat_x, flat_y, strict=True)]
+    return np.asarray(out, np.float32).reshape(*x.shape[:-1], y.shape[-1])
+
+
+OPERATORS = (
+    Implementation(
+        "FULLY_CONNECTED",
+        build_fully_connected,
+        (
+            "f32 f32 f32? -> f32",
+            "f32 i8 f32? -> f32",
+            "i8 i8 i32? -> i8",
+            "u8 u8 i32? -> u8",
+            "i16 i8 i32|i64? -> i16",
+        ),
+    ),
+    Implementation("BATCH_MATMUL", build_batch_matmul, ("f32 f32 -> f32", "i8 i8 -> i8", "i16 i16 -> i16", "i8 i8 -> i32")),
+)

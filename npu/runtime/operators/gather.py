@@ -1,7 +1,161 @@
-"""Operators of the gather family."""
+"""Element selection: GATHER, GATHER_ND, SELECT, WHERE, SCATTER_ND, SPARSE_TO_DENSE, EMBEDDING_LOOKUP."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+import math
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.runtime.implementation import Implementation
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import broadcast_shape, normalized_axis
+from npu.runtime.operators.layout import ANY_NUMBER, from_values
+from npu.runtime.tensor import Array
+from npu.runtime.types import each
+
+
+def _check_indices(node: OperatorNode, indices: Array, size: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        raise node.fail(f"indices must be in [0, {size}), got {int(indices.min())} to {int(indices.max())}")
+
+
+def build_gather(node: OperatorNode) -> Run:
+    ifm, indices, output, a = node.input(0), node.input(1), node.output(), node.attributes
+    axis = normalized_axis(node, a.axis, len(ifm.shape))
+    batch = normalized_axis(node, a.batch_dims, len(indices.shape) + 1)
+    if batch > axis or ifm.shape[:batch] != indices.shape[:batch]:
+        raise node.fail(f"the first {batch} dimensions must agree and not exceed axis {axis}, got {list(ifm.shape)} and {list(indices.shape)}")
+    node.set_shape((*ifm.shape[:axis], *indices.shape[batch:], *ifm.shape[axis + 1 :]))
+
+    def run() -> None:
+        _check_indices(node, indices.array, ifm.shape[axis])
+        outer = math.prod(ifm.shape[:batch])
+        x = ifm.array.reshape(outer, *ifm.shape[batch:])
+        chosen = indices.array.reshape(outer, *indices.shape[batch:])
+        parts = [np.take(x[i], chosen[i], axis=axis - batch) for i in range(outer)]
+        output.array[...] = np.asarray(parts, output.array.dtype).reshape(output.shape)
+
+    return run
+
+
+def build_gather_nd(node: OperatorNode) -> Run:
+    ifm, indices, output = node.input(0), node.input(1), node.output()
+    depth = indices.shape[-1] if indices.shape else 0
+    if not indices.shape or depth > len(ifm.shape):
+        raise node.fail(f"the last dimension of indices must be at most {len(ifm.shape)}, got {list(indices.shape)}")
+    node.set_shape((*indices.shape[:-1], *ifm.shape[depth:]))
+
+    def run() -> None:
+        columns = [indices.array[..., i] for i in range(depth)]
+        for column, size in zip(columns, ifm.shape, strict=False):
+            _check_indices(node, column, size)
+        output.array[...] = ifm.array[tuple(columns)]
+
+    return run
+
+
+def build_select(node: OperatorNode) -> Run:
+    condition, left, right, output = node.input(0), node.input(1), node.input(2), node.output()
+    if left.shape != right.shape:
+        raise node.fail(f"both values must have the same shape, got {list(left.shape)} and {list(right.shape)}")
+    by_row = len(condition.shape) == 1 and len(left.shape) > 1
+    if condition.shape not in ((), left.shape) and not (by_row and condition.shape[0] == left.shape[0]):
+        raise node.fail(f"condition must be a scalar, {list(left.shape)} or its first dimension, got {list(condition.shape)}")
+    node.set_shape(left.shape)
+
+    def run() -> None:
+        chosen = condition.array.reshape(-1, *[1] * (len(left.shape) - 1)) if by_row else condition.array
+        output.array[...] = np.where(chosen, left.array, right.array)
+
+    return run
+
+
+def build_select_v2(node: OperatorNode) -> Run:
+    condition, left, right, output = node.input(0), node.input(1), node.input(2), node.output()
+    node.set_shape(broadcast_shape(node, condition.shape, left.shape, right.shape))
+
+    def run() -> None:
+        output.array[...] = np.where(condition.array, left.array, right.array)
+
+    return run
+
+
+def build_where(node: OperatorNode) -> Run:
+    condition, output = node.input(0), node.output()
+    node.set_dynamic()
+
+    def run() -> None:
+        places = np.argwhere(condition.array)
+        node.set_shape(places.shape)
+        output.array[...] = places
+
+    return run
+
+
+def build_scatter_nd(node: OperatorNode) -> Run:
+    indices, updates, target, output = node.input(0), node.input(1), node.input(2), node.output()
+    place = from_values(node, (2,), lambda: tuple(int(v) for v in target.array.reshape(-1)))
+
+    def run() -> None:
+        place()
+        depth = indices.shape[-1] if indices.shape else 0
+        if not indices.shape or depth > len(output.shape) or updates.shape != (*indices.shape[:-1], *output.shape[depth:]):
+            raise node.fail(f"indices {list(indices.shape)} and updates {list(updates.shape)} must fit the shape, got {list(output.shape)}")
+        columns = tuple(indices.array[..., i] for i in range(depth))
+        for column, size in zip(columns, output.shape, strict=False):
+            _check_indices(node, column, size)
+        output.array.fill(0)
+        np.add.at(output.array, columns, updates.array)
+
+    return run
+
+
+def build_sparse_to_dense(node: OperatorNode) -> Run:
+    indices, target, values, default, output = (*(node.input(i) for i in range(4)), node.output())
+    place = from_values(node, (1,), lambda: tuple(int(v) for v in target.array.reshape(-1)))
+
+    def run() -> None:
+        place()
+        rows = indices.array.reshape(1, 1) if not indices.shape else indices.array
+        rows = rows.reshape(-1, 1) if rows.ndim == 1 else rows
+        if rows.shape[1] != len(output.shape) or values.elements not in (1, rows.shape[0]):
+            raise node.fail(
+                f"indices must be rows of {len(output.shape)} numbers with one value each, got {list(indices.shape)} and {list(values.shape)}"
+            )
+        output.array.fill(default.array.reshape(-1)[0])
+        for axis, size in enumerate(output.shape):
+            _check_indices(node, rows[:, axis], size)
+        flat = values.array.reshape(-1)
+        for i, row in enumerate(rows):
+            output.array[tuple(int(v) for v in row)] = flat[i if flat.size > 1 else 0]
+
+    return run
+
+
+def build_embedding_lookup(node: OperatorNode) -> Run:
+    indices, table, output = node.input(0), node.input(1), node.output()
+    if len(indices.shape) != 1 or len(table.shape) < 2:
+        raise node.fail(f"indices must have rank 1 and the table rank 2, got {list(indices.shape)} and {list(table.shape)}")
+    node.set_shape((indices.shape[0], *table.shape[1:]))
+
+    def run() -> None:
+        _check_indices(node, indices.array, table.shape[0])
+        rows = table.array[indices.array]
+        if table.dtype is output.dtype:
+            output.array[...] = rows
+        else:
+            output.array[...] = rows.astype(np.float32) * np.float32(table.scale)
+
+    return run
+
+
+OPERATORS = (
+    Implementation("GATHER", build_gather, each("T i16|i32|i64 -> T", ANY_NUMBER)),
+    Implementation("GATHER_ND", build_gather_nd, each("T i16|i32|i64 -> T", ANY_NUMBER)),
+    Implementation("SELECT", build_select, each("bool T T -> T", ANY_NUMBER)),
+    Implementation("SELECT_V2", build_select_v2, each("bool T T -> T", ANY_NUMBER)),
+    Implementation("WHERE", build_where, ("bool -> i64",)),
+    Implementation("SCATTER_ND", build_scatter_nd, each("i32 T i32 -> T", "f32 i8 u8 i32 i64 bool")),
+    Implementation("SPARSE_TO_DENSE", build_sparse_to_dense, each("i32|i64 i32|i64 T T -> T", "f32 i8 u8 i32 i64")),
+    Implementation("EMBEDDING_LOOKUP", build_embedding_lookup, (*each("i32 T -> T", "f32 i8 u8"), "i32 i8|u8 -> f32")),
+)

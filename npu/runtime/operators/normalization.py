@@ -1,7 +1,70 @@
-"""Operators of the normalization family."""
+"""L2_NORMALIZATION and LOCAL_RESPONSE_NORMALIZATION."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+import numpy as np
 
-OPERATORS: tuple[Implementation, ...] = ()
+from npu.graph.dtype import DType
+from npu.runtime.implementation import Implementation
+from npu.runtime.kernels.elementwise import power_float
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import activation_bounds, clamp_float, require_quantized
+from npu.runtime.tensor import Array
+
+
+def _squares(x: Array) -> Array:
+    """Sum of squares over the last axis, float32, in order."""
+    total = np.zeros((*x.shape[:-1], 1), np.float32)
+    for i in range(x.shape[-1]):
+        total += x[..., i : i + 1] * x[..., i : i + 1]
+    return total
+
+
+def build_l2_normalization(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if not ifm.shape:
+        raise node.fail("input must have rank 1 or more, got a scalar")
+    node.set_shape(ifm.shape)
+    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+    if ifm.dtype is not DType.FLOAT32:
+        require_quantized(node, ifm)
+
+    def run() -> None:
+        if ifm.dtype is DType.FLOAT32:
+            norm = np.maximum(np.sqrt(_squares(ifm.array)), np.float32(1e-6))
+            output.array[...] = clamp_float(ifm.array / norm, bounds)
+            return
+        x = ifm.array.astype(np.int64) - ifm.zero_point
+        length = np.sqrt(np.maximum((x * x).sum(axis=-1, keepdims=True), 1).astype(np.float64))
+        rounded = np.rint(x / length * 128)
+        offset = 0 if ifm.dtype is DType.INT8 else 128
+        info = np.iinfo(output.array.dtype)
+        output.array[...] = np.clip(rounded + offset, info.min, info.max)
+
+    return run
+
+
+def build_local_response(node: OperatorNode) -> Run:
+    ifm, output, a = node.input(0), node.output(), node.attributes
+    if len(ifm.shape) != 4:
+        raise node.fail(f"input must have rank 4, got {list(ifm.shape)}")
+    node.set_shape(ifm.shape)
+    depth = ifm.shape[3]
+
+    def run() -> None:
+        total = np.empty_like(ifm.array)
+        for c in range(depth):
+            window = ifm.array[..., max(0, c - a.radius) : min(depth, c + a.radius + 1)]
+            total[..., c] = _squares(window)[..., 0]
+        base = np.ascontiguousarray(np.float32(a.bias) + np.float32(a.alpha) * total).ravel()
+        factor = np.empty_like(base)
+        power_float(base, np.full(base.shape, -np.float32(a.beta), np.float32), factor)
+        output.array[...] = ifm.array * factor.reshape(output.shape)
+
+    return run
+
+
+OPERATORS = (
+    Implementation("L2_NORMALIZATION", build_l2_normalization, ("f32 -> f32", "i8 -> i8", "u8 -> u8")),
+    Implementation("LOCAL_RESPONSE_NORMALIZATION", build_local_response, ("f32 -> f32",)),
+)

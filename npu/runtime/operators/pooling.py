@@ -1,7 +1,95 @@
-"""Operators of the pooling family."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from collections.abc import Callable
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.attributes import Padding
+from npu.graph.dtype import DType
+from npu.runtime.implementation import Implementation
+from npu.runtime.kernels.pooling import average_float, average_integer, maximum
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import activation_bounds, clamp_float, output_size, pad_before, quantized_range
+from npu.runtime.tensor import Array
+from npu.runtime.types import each
+
+_Pool = Callable[[Array, "Bounds"], Array]
+Bounds = tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]
+
+
+def _bounds(node: OperatorNode) -> Bounds:
+    """(kernel, stride, padding before, output size); sets the output shape."""
+    ifm, a = node.input(0), node.attributes
+    if len(ifm.shape) != 4:
+        raise node.fail(f"input must have rank 4, got {list(ifm.shape)}")
+    kernel, stride = (a.filter_height, a.filter_width), (a.stride_h, a.stride_w)
+    if min(*kernel, *stride) < 1:
+        raise node.fail(f"kernel and stride must be positive, got {kernel} and {stride}")
+    sizes = ifm.shape[1:3]
+    out = tuple(output_size(s, k, t, 1, a.padding) for s, k, t in zip(sizes, kernel, stride, strict=True))
+    before = tuple(
+        0 if a.padding is Padding.VALID else pad_before(s, o, k, t, 1)[0]
+        for s, o, k, t in zip(sizes, out, kernel, stride, strict=True)
+    )
+    node.set_shape((ifm.shape[0], out[0], out[1], ifm.shape[3]))
+    return kernel, stride, (before[0], before[1]), (out[0], out[1])
+
+
+def build_average_pool(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    bounds = _bounds(node)
+    activation = node.attributes.fused_activation_function
+    if ifm.dtype is DType.FLOAT32:
+        limits = activation_bounds(node, activation)
+
+        def run_float() -> None:
+            output.array[...] = clamp_float(average_float(ifm.array, *bounds), limits)
+
+        return run_float
+    low, high = quantized_range(node, activation, output)
+
+    def run() -> None:
+        output.array[...] = np.clip(average_integer(ifm.array, *bounds), low, high)
+
+    return run
+
+
+def build_max_pool(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    bounds = _bounds(node)
+    activation = node.attributes.fused_activation_function
+    if ifm.dtype is DType.FLOAT32:
+        limits = activation_bounds(node, activation)
+
+        def run_float() -> None:
+            output.array[...] = clamp_float(maximum(ifm.array, *bounds), limits)
+
+        return run_float
+    low, high = quantized_range(node, activation, output)
+
+    def run() -> None:
+        output.array[...] = np.clip(maximum(ifm.array, *bounds), low, high)
+
+    return run
+
+
+def build_l2_pool(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    bounds = _bounds(node)
+    limits = activation_bounds(node, node.attributes.fused_activation_function)
+
+    def run() -> None:
+        output.array[...] = clamp_float(np.sqrt(average_float(ifm.array * ifm.array, *bounds)), limits)
+
+    return run
+
+
+_TYPES = each("T -> T", "f32 i8 u8 i16")
+
+OPERATORS = (
+    Implementation("AVERAGE_POOL_2D", build_average_pool, _TYPES),
+    Implementation("MAX_POOL_2D", build_max_pool, _TYPES),
+    Implementation("L2_POOL_2D", build_l2_pool, ("f32 -> f32",)),
+)

@@ -1,7 +1,140 @@
-"""Operators of the quantize family."""
+"""Conversions between types and scales: QUANTIZE, DEQUANTIZE, CAST, FAKE_QUANT, DENSIFY."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+import numpy as np
 
-OPERATORS: tuple[Implementation, ...] = ()
+from npu.graph.dtype import DType
+from npu.runtime.implementation import Implementation
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import INTEGER_RANGE, multipliers, require_quantized, requantize
+from npu.runtime.operators.hybrid import round_away
+from npu.runtime.tensor import Array
+from npu.runtime.types import each
+
+
+def build_quantize(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+    low, high = INTEGER_RANGE[output.dtype]
+    if ifm.dtype is DType.FLOAT32:
+        require_quantized(node, output)
+        scale, zero_point = _axis_parameters(node, position=None)
+
+        def run_float() -> None:
+            with np.errstate(all="ignore"):
+                values = round_away((ifm.array / scale).astype(np.float32)).astype(np.float64) + zero_point
+            output.array[...] = np.clip(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high)
+
+        return run_float
+    require_quantized(node, ifm, output)
+    scaling = multipliers([ifm.scale / output.scale])
+
+    def run() -> None:
+        values = ifm.array.astype(np.int64) - ifm.zero_point
+        output.array[...] = requantize(values, scaling, output.zero_point, (low, high))
+
+    return run
+
+
+def _axis_parameters(node: OperatorNode, position: int | None) -> tuple[Array, Array]:
+    """Scales and zero points of an output (None) or an input, shaped to broadcast along its quantised axis."""
+    tensor = node.output() if position is None else node.input(position)
+    q = tensor.quantization
+    assert q is not None
+    scales, zero_points = q.scales.astype(np.float32), q.zero_points.astype(np.int64)
+    if scales.size == 1:
+        return scales[0], np.asarray(q.zero_point)
+    rank = len(tensor.shape)
+    if not 0 <= q.axis < rank or tensor.shape[q.axis] != scales.size:
+        raise node.fail(f"scales must match dimension {q.axis} of {list(tensor.shape)}, got {scales.size}")
+    shape = [1] * rank
+    shape[q.axis] = scales.size
+    return scales.reshape(shape), np.broadcast_to(zero_points, scales.shape).reshape(shape)
+
+
+def build_dequantize(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+    if ifm.dtype is DType.FLOAT16:
+
+        def run_half() -> None:
+            output.array[...] = ifm.array.astype(np.float32)
+
+        return run_half
+    require_quantized(node, ifm)
+    scale, zero_point = _axis_parameters(node, position=0)
+
+    def run() -> None:
+        # The reference kernel multiplies in double and rounds once.
+        output.array[...] = (ifm.array.astype(np.int64) - zero_point).astype(np.float64) * scale.astype(np.float64)
+
+    return run
+
+
+def build_cast(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+
+    def run() -> None:
+        with np.errstate(all="ignore"):
+            if output.dtype is DType.BOOL:
+                output.array[...] = ifm.array != 0
+            elif ifm.array.dtype.kind == "f" and output.array.dtype.kind in "iu":
+                output.array[...] = _truncate(ifm.array, output.array.dtype)
+            else:
+                output.array[...] = ifm.array.astype(output.array.dtype)
+
+    return run
+
+
+def _truncate(values: Array, dtype: np.dtype[np.generic]) -> Array:
+    """Float to integer toward zero; out of range saturates."""
+    info = np.iinfo(dtype)  # type: ignore[type-var]
+    clipped = np.clip(np.nan_to_num(np.trunc(values.astype(np.float64)), nan=0.0), float(info.min), float(info.max))
+    top = clipped >= float(info.max)
+    return np.where(top, info.max, np.where(top, 0, clipped).astype(dtype))
+
+
+def build_fake_quant(node: OperatorNode) -> Run:
+    ifm, output, a = node.input(0), node.output(), node.attributes
+    node.set_shape(ifm.shape)
+    quant_min, quant_max = (1 if a.narrow_range else 0), (1 << a.num_bits) - 1
+    if not a.max > a.min or not 2 <= a.num_bits <= 16:
+        raise node.fail(f"minimum must be below maximum and bits in [2, 16], got {a.min}, {a.max} and {a.num_bits}")
+    f32 = np.float32
+    scale = f32((f32(a.max) - f32(a.min)) / f32(quant_max - quant_min))
+    from_min = f32(quant_min) - f32(a.min) / scale
+    zero = f32(quant_min) if from_min < quant_min else f32(quant_max) if from_min > quant_max else round_away(from_min)
+    low, high = (f32(quant_min) - zero) * scale, (f32(quant_max) - zero) * scale
+
+    def run() -> None:
+        clamped = np.clip(ifm.array, low, high)
+        output.array[...] = round_away(np.floor((clamped - low) / scale + f32(0.5))) * scale + low
+
+    return run
+
+
+def build_densify(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+
+    def run() -> None:
+        output.array[...] = ifm.array.reshape(output.shape)
+
+    return run
+
+
+_CASTABLE = "f32|f16|f64|i8|u8|i16|u16|i32|u32|i64|bool"
+
+OPERATORS = (
+    Implementation(
+        "QUANTIZE",
+        build_quantize,
+        ("f32 -> i8|u8|i16", "i8|u8|i16 -> i8|u8", "i16 -> i16|i32", "i32 -> i8|i16", "i8 -> i16"),
+    ),
+    Implementation("DEQUANTIZE", build_dequantize, ("i8|u8|i16|f16|i4 -> f32",)),
+    Implementation("CAST", build_cast, (f"{_CASTABLE} -> {_CASTABLE}",)),
+    Implementation("FAKE_QUANT", build_fake_quant, ("f32 -> f32",)),
+    Implementation("DENSIFY", build_densify, each("T -> T", "f32 f16 i8")),
+)

@@ -1,4 +1,4 @@
-"""Operators of the recurrent family."""
+"""Operators with state: SVDF, RNN and the LSTM family."""
 
 from __future__ import annotations
 

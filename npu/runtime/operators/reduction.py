@@ -1,7 +1,215 @@
-"""Operators of the reduction family."""
+"""Reductions over axes: MEAN, SUM, REDUCE_*, ARG_MAX, ARG_MIN, TOPK_V2, CUMSUM."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from collections.abc import Callable
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.dtype import DType
+from npu.numerics.scaling import quantise_multiplier
+from npu.runtime.implementation import Implementation
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, require_quantized, requantize
+from npu.runtime.tensor import Array
+from npu.runtime.types import each
+
+
+def _axes(node: OperatorNode, values: Array, rank: int) -> tuple[int, ...]:
+    return tuple(sorted({normalized_axis(node, int(v), rank) for v in values.reshape(-1)})) if rank else ()
+
+
+def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], *, keep: bool) -> tuple[int, ...]:
+    if keep:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Array]) -> Run:
+    """`function(input, axes)` returns the reduced values in any shape with the right number of elements."""
+    ifm, axis, output = node.input(0), node.input(1), node.output()
+    keep, known = node.attributes.keep_dims, node.known(1)
+    if known is None:
+        node.set_dynamic()
+    else:
+        node.set_shape(_reduced(ifm.shape, _axes(node, known, len(ifm.shape)), keep=keep))
+
+    def run() -> None:
+        axes = _axes(node, axis.array, len(ifm.shape))
+        if known is None:
+            node.set_shape(_reduced(ifm.shape, axes, keep=keep))
+        output.array[...] = function(ifm.array, axes).reshape(output.shape)
+
+    return run
+
+
+def _sum_in_order(values: Array, axes: tuple[int, ...]) -> Array:
+    """float32 sums in the order of the elements."""
+    kept = [i for i in range(values.ndim) if i not in axes]
+    rows = values.transpose(*kept, *axes).reshape(int(np.prod([values.shape[i] for i in kept], dtype=np.int64)), -1)
+    total = np.zeros(rows.shape[0], np.float32)
+    for column in range(rows.shape[1]):
+        total += rows[:, column]
+    return total
+
+
+def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    return int(np.prod([shape[i] for i in axes], dtype=np.int64)) if axes else 1
+
+
+def build_mean(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if ifm.dtype is DType.FLOAT32:
+        return _reduce(node, lambda x, axes: _sum_in_order(x, axes) / np.float32(_count(x.shape, axes)))
+    if ifm.dtype in (DType.INT32, DType.INT64):
+
+        def integer(x: Array, axes: tuple[int, ...]) -> Array:
+            total, count = x.astype(np.int64).sum(axis=axes), _count(x.shape, axes)
+            return np.sign(total) * (np.abs(total) // count)
+
+        return _reduce(node, integer)
+    require_quantized(node, ifm, output)
+    factor = quantise_multiplier(ifm.scale / output.scale)
+    limits = INTEGER_RANGE[output.dtype]
+
+    def quantized(x: Array, axes: tuple[int, ...]) -> Array:
+        count = _count(x.shape, axes)
+        if count == 0:
+            raise node.fail("reduced dimensions must not be empty")
+        total = x.astype(np.int64).sum(axis=axes) - count * ifm.zero_point
+        return requantize(total.reshape(-1), _divided(factor, count), output.zero_point, limits)
+
+    return _reduce(node, quantized)
+
+
+def _divided(factor: tuple[int, int], count: int) -> tuple[Array, Array]:
+    """The factor divided by `count`: a truncating division of the multiplier shifted left as far as 63 and 32 bits allow."""
+    multiplier, exponent = factor
+    shift = min(63 - (64 - count.bit_length()), 32, 31 + exponent)
+    return np.array([(multiplier << shift) // count], np.int64), np.array([exponent - shift], np.int64)
+
+
+def build_sum(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if ifm.dtype is DType.FLOAT32:
+        return _reduce(node, _sum_in_order)
+    if ifm.dtype in (DType.INT32, DType.INT64):
+        return _reduce(node, lambda x, axes: x.sum(axis=axes, dtype=x.dtype))
+    require_quantized(node, ifm, output)
+    multiplier, exponent = quantise_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
+    scaling = np.array([multiplier], np.int64), np.array([exponent], np.int64)
+
+    def quantized(x: Array, axes: tuple[int, ...]) -> Array:
+        total = (x.astype(np.int64) - ifm.zero_point).sum(axis=axes)
+        return requantize(total.reshape(-1), scaling, output.zero_point, INTEGER_RANGE[output.dtype])
+
+    return _reduce(node, quantized)
+
+
+def build_product(node: OperatorNode) -> Run:
+    return _reduce(node, lambda x, axes: x.prod(axis=axes, dtype=x.dtype))
+
+
+def build_max(node: OperatorNode) -> Run:
+    return _reduce(node, lambda x, axes: x.max(axis=axes))
+
+
+def build_min(node: OperatorNode) -> Run:
+    return _reduce(node, lambda x, axes: x.min(axis=axes))
+
+
+def build_any(node: OperatorNode) -> Run:
+    return _reduce(node, lambda x, axes: x.any(axis=axes))
+
+
+def build_all(node: OperatorNode) -> Run:
+    return _reduce(node, lambda x, axes: x.all(axis=axes))
+
+
+def _arg(function: Callable[..., Array]) -> Callable[[OperatorNode], Run]:
+    def build(node: OperatorNode) -> Run:
+        ifm, axis, output = node.input(0), node.input(1), node.output()
+        known = node.known(1)
+
+        def place(values: Array) -> int:
+            if values.size != 1:
+                raise node.fail(f"axis must be one number, got {values.size}")
+            chosen = normalized_axis(node, int(values.reshape(-1)[0]), len(ifm.shape))
+            if not ifm.shape or ifm.shape[chosen] == 0:
+                raise node.fail(f"input must have elements on axis {chosen}, got {list(ifm.shape)}")
+            node.set_shape(tuple(n for i, n in enumerate(ifm.shape) if i != chosen))
+            return chosen
+
+        if known is None:
+            node.set_dynamic()
+        else:
+            place(known)
+
+        def run() -> None:
+            chosen = place(axis.array)
+            output.array[...] = function(ifm.array, axis=chosen)
+
+        return run
+
+    return build
+
+
+def build_top_k(node: OperatorNode) -> Run:
+    ifm, count, values, indices = node.input(0), node.input(1), node.output(0), node.output(1)
+    known = node.known(1)
+
+    def place(k: int) -> None:
+        if not ifm.shape or not 0 <= k <= ifm.shape[-1]:
+            raise node.fail(f"k must be in [0, {ifm.shape[-1] if ifm.shape else 0}], got {k}")
+        for position in (0, 1):
+            node.set_shape((*ifm.shape[:-1], k), position)
+
+    if known is None:
+        node.set_dynamic(0)
+        node.set_dynamic(1)
+    else:
+        place(int(known.reshape(-1)[0]))
+
+    def run() -> None:
+        k = int(count.array.reshape(-1)[0])
+        place(k)
+        # Larger first; of equal values the smaller index first.
+        reverse = np.argsort(ifm.array[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :k]
+        order = ifm.shape[-1] - 1 - reverse
+        values.array[...] = np.take_along_axis(ifm.array, order, axis=-1)
+        indices.array[...] = order
+
+    return run
+
+
+def build_cumsum(node: OperatorNode) -> Run:
+    ifm, axis, output, a = node.input(0), node.input(1), node.output(), node.attributes
+    node.set_shape(ifm.shape)
+
+    def run() -> None:
+        chosen = normalized_axis(node, int(axis.array.reshape(-1)[0]), len(ifm.shape))
+        x = np.flip(ifm.array, chosen) if a.reverse else ifm.array
+        total = np.cumsum(x, axis=chosen, dtype=x.dtype)
+        if a.exclusive:
+            total = np.roll(total, 1, axis=chosen)
+            np.moveaxis(total, chosen, 0)[:1] = 0
+        output.array[...] = np.flip(total, chosen) if a.reverse else total
+
+    return run
+
+
+_NUMBERS = "f32 i8 u8 i16 i32 i64"
+
+OPERATORS = (
+    Implementation("MEAN", build_mean, each("T i32|i64 -> T", _NUMBERS)),
+    Implementation("SUM", build_sum, each("T i32|i64 -> T", "f32 i8 u8 i16 i32 i64")),
+    Implementation("REDUCE_PROD", build_product, each("T i32|i64 -> T", "f32 i32 i64")),
+    Implementation("REDUCE_MAX", build_max, each("T i32|i64 -> T", _NUMBERS)),
+    Implementation("REDUCE_MIN", build_min, each("T i32|i64 -> T", _NUMBERS)),
+    Implementation("REDUCE_ANY", build_any, ("bool i32|i64 -> bool",)),
+    Implementation("REDUCE_ALL", build_all, ("bool i32|i64 -> bool",)),
+    Implementation("ARG_MAX", _arg(np.argmax), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
+    Implementation("ARG_MIN", _arg(np.argmin), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
+    Implementation("TOPK_V2", build_top_k, each("T i32|i16 -> T i32|i16", "f32 i8 u8 i16 i32 i64")),
+    Implementation("CUMSUM", build_cumsum, each("T i32 -> T", "f32 i32 i64")),
+)

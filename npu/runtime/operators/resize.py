@@ -1,7 +1,127 @@
-"""Operators of the resize family."""
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR. Coordinates are float32 (Q22.10 for 8-bit bilinear), as in the reference kernels."""
 
 from __future__ import annotations
 
-from npu.runtime.implementation import Implementation
+from collections.abc import Callable
 
-OPERATORS: tuple[Implementation, ...] = ()
+import numpy as np
+
+from npu.graph.dtype import DType
+from npu.runtime.implementation import Implementation
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.hybrid import round_away
+from npu.runtime.operators.layout import from_values
+from npu.runtime.tensor import Array
+from npu.runtime.types import each
+
+_F32 = np.float32
+
+
+def _place(node: OperatorNode) -> Callable[[], None]:
+    ifm, size = node.input(0), node.input(1)
+    if len(ifm.shape) != 4 or size.elements != 2:
+        raise node.fail(f"input must have rank 4 and the size 2 entries, got {list(ifm.shape)} and {list(size.shape)}")
+    if min(ifm.shape[1:3]) < 1:
+        raise node.fail(f"input must have a height and a width, got {list(ifm.shape)}")
+
+    def shape_of() -> tuple[int, ...]:
+        height, width = (int(v) for v in size.array.reshape(-1))
+        if min(height, width) < 1:
+            raise node.fail(f"size must be positive, got {[height, width]}")
+        return (ifm.shape[0], height, width, ifm.shape[3])
+
+    return from_values(node, (1,), shape_of)
+
+
+def _nearest(size: int, out: int, *, corners: bool, half: bool) -> Array:
+    scale = _F32(size - 1) / _F32(out - 1) if corners and out > 1 else _F32(size) / _F32(out)
+    offset = _F32(0.5) if half else _F32(0)
+    position = (np.arange(out, dtype=_F32) + offset) * scale
+    index = round_away(position) if corners else np.floor(position)
+    index = np.minimum(index.astype(np.int64), size - 1)
+    return np.maximum(index, 0) if half else index
+
+
+def build_nearest(node: OperatorNode) -> Run:
+    ifm, output, a = node.input(0), node.output(), node.attributes
+    place = _place(node)
+
+    def run() -> None:
+        place()
+        rows, columns = (
+            _nearest(s, o, corners=a.align_corners, half=a.half_pixel_centers)
+            for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)
+        )
+        output.array[...] = ifm.array[:, rows[:, None], columns[None, :]]
+
+    return run
+
+
+def _linear(size: int, out: int, *, corners: bool, half: bool) -> tuple[Array, Array, Array]:
+    """Float positions: fraction of the upper neighbour, and both neighbours."""
+    scale = _F32(size - 1) / _F32(out - 1) if corners and out > 1 else _F32(size) / _F32(out)
+    steps = np.arange(out, dtype=_F32)
+    position = (steps + _F32(0.5)) * scale - _F32(0.5) if half else steps * scale
+    floor = np.floor(position).astype(np.int64)
+    low, high = np.maximum(floor, 0), np.minimum(np.ceil(position).astype(np.int64), size - 1)
+    if not half:
+        low, high = floor, np.minimum(floor + 1, size - 1)
+    else:
+        high = np.minimum(floor + 1, size - 1)
+    return (position - low.astype(_F32)).astype(_F32), np.minimum(low, size - 1), high
+
+
+def _fixed(size: int, out: int, *, corners: bool, half: bool) -> tuple[Array, Array, Array]:
+    """The same with positions in Q22.10."""
+    scale = ((1 << 10) * size + out // 2) // out
+    if corners and out > 1:
+        scale = ((1 << 10) * (size - 1) + (out - 1) // 2) // (out - 1)
+    steps = np.arange(out, dtype=np.int64)
+    position = steps * scale + scale // 2 - (1 << 9) if half else steps * scale
+    low = np.maximum(position >> 10, 0) if not half else np.maximum(np.where(position >= 0, position // 1024, -(-position // 1024)), 0)
+    high = np.minimum((position + (1 << 10) - 1) >> 10, size - 1)
+    return position - (low << 10), low, high
+
+
+def build_bilinear(node: OperatorNode) -> Run:
+    ifm, output, a = node.input(0), node.output(), node.attributes
+    if a.align_corners and a.half_pixel_centers:
+        raise node.fail("align_corners and half_pixel_centers must not both be set")
+    place = _place(node)
+    is_fixed = ifm.dtype in (DType.INT8, DType.INT16)
+    positions = _fixed if is_fixed else _linear
+
+    def run() -> None:
+        place()
+        (fy, y0, y1), (fx, x0, x1) = (
+            positions(s, o, corners=a.align_corners, half=a.half_pixel_centers)
+            for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)
+        )
+        x = ifm.array.astype(np.int64) if is_fixed else ifm.array.astype(_F32)
+        one = 1 << 10 if is_fixed else _F32(1)
+        fy, fx = fy[:, None, None], fx[None, :, None]
+        total = (
+            x[:, y0[:, None], x0] * (one - fy) * (one - fx)
+            + x[:, y1[:, None], x0] * fy * (one - fx)
+            + x[:, y0[:, None], x1] * (one - fy) * fx
+            + x[:, y1[:, None], x1] * fy * fx
+        )
+        output.array[...] = _rounded(total) if is_fixed else _stored(total, output.dtype)
+
+    return run
+
+
+def _rounded(total: Array) -> Array:
+    """Q.20 to integers, ties away from zero."""
+    half = np.where(total >= 0, 1 << 19, -(1 << 19))
+    return np.sign(total + half) * (np.abs(total + half) >> 20)
+
+
+def _stored(total: Array, dtype: DType) -> Array:
+    return total if dtype is DType.FLOAT32 else np.floor(total + _F32(0.5))
+
+
+OPERATORS = (
+    Implementation("RESIZE_NEAREST_NEIGHBOR", build_nearest, each("T i32 -> T", "f32 i8 u8 i16")),
+    Implementation("RESIZE_BILINEAR", build_bilinear, each("T i32 -> T", "f32 i8 u8 i16")),
+)

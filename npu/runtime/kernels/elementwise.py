@@ -1,0 +1,80 @@
+"""Transcendental functions element by element, through the C library as the reference kernels call it."""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+_UNARY = nb.void(nb.float32[::1], nb.float32[::1])
+_BINARY = nb.void(nb.float32[::1], nb.float32[::1], nb.float32[::1])
+
+
+@nb.njit(_UNARY, cache=True)
+def exponential(x, out):  # type: ignore[no-untyped-def]
+    """e**x."""
+    for i in range(x.size):
+        out[i] = math.exp(x[i])
+
+
+@nb.njit(_UNARY, cache=True)
+def logarithm(x, out):  # type: ignore[no-untyped-def]
+    """ln x."""
+    for i in range(x.size):
+        out[i] = np.log(x[i])
+
+
+@nb.njit(_UNARY, cache=True)
+def hyperbolic_tangent(x, out):  # type: ignore[no-untyped-def]
+    """tanh x."""
+    for i in range(x.size):
+        out[i] = math.tanh(x[i])
+
+
+@nb.njit(_UNARY, cache=True)
+def sine(x, out):  # type: ignore[no-untyped-def]
+    """sin x."""
+    for i in range(x.size):
+        out[i] = math.sin(x[i])
+
+
+@nb.njit(_UNARY, cache=True)
+def cosine(x, out):  # type: ignore[no-untyped-def]
+    """cos x."""
+    for i in range(x.size):
+        out[i] = math.cos(x[i])
+
+
+@nb.njit(_UNARY, cache=True)
+def exponential_minus_one(x, out):  # type: ignore[no-untyped-def]
+    """e**x - 1 for negative x, x otherwise (ELU)."""
+    for i in range(x.size):
+        out[i] = math.expm1(x[i]) if x[i] < np.float32(0) else x[i]
+
+
+@nb.njit(_UNARY, cache=True)
+def error_function(x, out):  # type: ignore[no-untyped-def]
+    """erf x."""
+    for i in range(x.size):
+        out[i] = math.erf(x[i])
+
+
+@nb.njit(_BINARY, cache=True)
+def power_float(x, y, out):  # type: ignore[no-untyped-def]
+    """x**y."""
+    for i in range(x.size):
+        out[i] = math.pow(x[i], y[i])
+
+
+@nb.njit(nb.void(nb.int32[::1], nb.int32[::1], nb.int32[::1]), cache=True)
+def power_integer(x, y, out):  # type: ignore[no-untyped-def]
+    """x**y modulo 2**32, y not negative."""
+    for i in range(x.size):
+        base, exponent, result = np.int64(x[i]), np.int64(y[i]), np.int64(1)
+        while exponent > 0:
+            if exponent & 1:
+                result = np.int64(np.int32(result * base))
+            base = np.int64(np.int32(base * base))
+            exponent >>= 1
+        out[i] = np.int32(result)

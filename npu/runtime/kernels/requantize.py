@@ -1,0 +1,29 @@
+"""Accumulators to quantised values; the loops that apply the roundings of `npu.numerics` to arrays."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from npu.numerics.rounding import multiply_by_quantised_multiplier
+
+
+@nb.njit(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]), cache=True)
+def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
+    """ofm[i, c] = clamp(acc[i, c] * multiplier[c] * 2**(exponent[c] - 31), rounded twice, + zero_point)."""
+    for i in range(acc.shape[0]):
+        for c in range(acc.shape[1]):
+            value = multiply_by_quantised_multiplier(acc[i, c], multipliers[c], exponents[c]) + zero_point
+            ofm[i, c] = min(max(value, low), high)
+
+
+@nb.njit(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]), cache=True)
+def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
+    """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up (TFLite's int64 overload)."""
+    for i in range(acc.shape[0]):
+        for c in range(acc.shape[1]):
+            q = multipliers[c]
+            reduced = (q + (1 << 15)) >> 16 if q < 0x7FFF0000 else np.int64(0x7FFF)
+            shift = 15 - exponents[c]
+            value = ((acc[i, c] * reduced + (np.int64(1) << (shift - 1))) >> shift) + zero_point
+            ofm[i, c] = min(max(value, low), high)

@@ -1,0 +1,106 @@
+"""Softmax, and the interpolated 16-bit sigmoid and tanh, over arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_SIGMOID = np.array([min(65535, math.floor(65536 / (1 + math.exp(-i / 24)) + 0.5)) for i in range(256)], np.int64)
+
+
+@nb.njit(nb.void(nb.float32[:, ::1], nb.float32, nb.float32[:, ::1]), cache=True)
+def _softmax_rows(rows, beta, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        largest = np.float32(-np.inf)
+        for j in range(rows.shape[1]):
+            largest = max(largest, rows[i, j])
+        total = np.float32(0)
+        for j in range(rows.shape[1]):
+            out[i, j] = math.exp((rows[i, j] - largest) * beta)
+            total += out[i, j]
+        for j in range(rows.shape[1]):
+            out[i, j] = out[i, j] / total
+
+
+def softmax_float(rows: Array, beta: np.float32) -> Array:
+    """Softmax of float32 rows, summed in order."""
+    out = np.empty_like(rows)
+    _softmax_rows(rows, beta, out)
+    return out
+
+
+@nb.njit(nb.void(nb.int64[:, ::1], nb.float32[::1], nb.float32, nb.int64[:, ::1]), cache=True)
+def _softmax_8bit(rows, table, scale, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        largest = rows[i, 0]
+        for j in range(rows.shape[1]):
+            largest = max(largest, rows[i, j])
+        total = np.float32(0)
+        for j in range(rows.shape[1]):
+            total += table[largest - rows[i, j]]
+        inverse = np.float32(1) / (total * scale)
+        for j in range(rows.shape[1]):
+            value = table[largest - rows[i, j]] * inverse
+            whole = np.int64(value)
+            out[i, j] = whole + (np.int64(1) if value - np.float32(whole) >= np.float32(0.5) else np.int64(0))
+
+
+def softmax_8bit(rows: Array, table: Array, scale: np.float32) -> Array:
+    """Softmax of int64 rows of 8-bit values with table[d] = exp(-d * input scale * beta); before zero point and clamp."""
+    out = np.zeros_like(rows)
+    if rows.size:
+        _softmax_8bit(np.ascontiguousarray(rows), table, scale, out)
+    return out
+
+
+def softmax_16bit(difference: Array, exponential: Array, reciprocal: Array) -> Array:
+    """Softmax of int16 rows, given their rescaled distance to the row's maximum; both tables have 513 samples."""
+    terms = _look_up(np.clip(difference + 32767, -32768, 32767), exponential)
+    total = terms.sum(axis=1, keepdims=True)
+    headroom = 32 - np.floor(np.log2(np.maximum(total, 1))).astype(np.int64) - 1 + 1
+    shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
+    inverse = _look_up(np.clip(shifted - (1 << 15) - (1 << 16), -32768, 32767), reciprocal)
+    right = 31 - headroom
+    rounded = (terms * inverse + (np.int64(1) << np.maximum(right - 1, 0))) >> np.maximum(right, 0)
+    return np.clip(rounded, 0, 32767)
+
+
+def _look_up(values: Array, table: Array) -> Array:
+    index = (values >> 7) + 256
+    base = table[index]
+    return base + (((table[index + 1] - base) * (values & 127) + 64) >> 7)
+
+
+def _interpolated_sigmoid(scaled: Array) -> Array:
+    """65536 * 512 * sigmoid, interpolated on 512 steps per entry, before the final shift; for the magnitude of `scaled`."""
+    magnitude = np.abs(scaled)
+    index = np.minimum(magnitude >> 9, 254)
+    low, high = _SIGMOID[index], _SIGMOID[index + 1]
+    return np.where(magnitude >> 9 >= 255, 0x7FFF << 10, (low << 9) + (magnitude & 0x1FF) * (high - low))
+
+
+def sigmoid_16bit(values: Array, multiplier: int, shift: int) -> Array:
+    """int16 logistic; the input is scaled by multiplier / 2**shift to three times Q3.12. int64 result in Q0.15."""
+    rounding = 1 << (shift - 1) if shift > 0 else 0
+    scaled = (values.astype(np.int64) * multiplier + rounding) >> shift
+    result = _interpolated_sigmoid(scaled)
+    return np.where(scaled >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1) >> 10
+
+
+def tanh_16bit(values: Array, multiplier: int, shift: int) -> Array:
+    """int16 hyperbolic tangent from the same table: 2 * sigmoid(2 x) - 1. int64 result in Q0.15."""
+    rounding = 1 << (shift - 1) if shift > 0 else 0
+    scaled = (values.astype(np.int64) * multiplier + rounding) >> shift
+    magnitude = np.abs(scaled)
+    index = np.minimum(magnitude >> 8, 254)
+    low, high = _SIGMOID[index], _SIGMOID[index + 1]
+    result = np.where(magnitude >> 8 >= 255, 0xFFFF << 8, (low << 8) + (magnitude & 0xFF) * (high - low))
+    positive = result - (1 << 23) + (1 << 7)
+    negative = -result + (1 << 23) + (1 << 7) - 1
+    return np.where(scaled >= 0, positive, negative) >> 8

@@ -1,0 +1,120 @@
+"""What many operators share: fused activations, quantised ranges, padding, broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.dtype import DType
+from npu.numerics.scaling import quantise_multiplier
+from npu.runtime.kernels.requantize import rescale, rescale_wide
+from npu.runtime.operator import OperatorNode
+from npu.runtime.tensor import Array, RuntimeTensor
+
+INTEGER_RANGE: dict[DType, tuple[int, int]] = {
+    DType.INT8: (-128, 127),
+    DType.UINT8: (0, 255),
+    DType.INT16: (-32768, 32767),
+    DType.INT32: (-(1 << 31), (1 << 31) - 1),
+    DType.INT64: (-(1 << 63), (1 << 63) - 1),
+    DType.INT4: (-8, 7),
+}
+_BOUNDS: dict[FusedActivation, tuple[float | None, float | None]] = {
+    FusedActivation.NONE: (None, None),
+    FusedActivation.RELU: (0.0, None),
+    FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
+    FusedActivation.RELU6: (0.0, 6.0),
+}
+
+
+def round_half_away(x: float) -> int:
+    """std::round."""
+    return int(math.floor(abs(x) + 0.5) * math.copysign(1, x))
+
+
+def activation_bounds(node: OperatorNode, activation: FusedActivation) -> tuple[float | None, float | None]:
+    """The clamp of a fused activation in real numbers, None where it has no limit."""
+    if activation not in _BOUNDS:
+        raise node.fail(f"fused activation must be NONE, RELU, RELU_N1_TO_1 or RELU6, got {activation.name}")
+    return _BOUNDS[activation]
+
+
+def quantized_range(node: OperatorNode, activation: FusedActivation, output: RuntimeTensor) -> tuple[int, int]:
+    """The clamp of a fused activation in the output's quantised values (TFLite's CalculateActivationRangeQuantized)."""
+    low, high = INTEGER_RANGE[output.dtype]
+    lower, upper = activation_bounds(node, activation)
+    scale = np.float32(output.scale)
+    if lower is not None:
+        low = max(low, output.zero_point + round_half_away(float(np.float32(lower) / scale)))
+    if upper is not None:
+        high = min(high, output.zero_point + round_half_away(float(np.float32(upper) / scale)))
+    return low, high
+
+
+def clamp_float(values: Array, bounds: tuple[float | None, float | None]) -> Array:
+    """Apply a fused activation to float values, keeping their type."""
+    low, high = bounds
+    if low is not None:
+        values = np.maximum(values, np.float32(low))
+    if high is not None:
+        values = np.minimum(values, np.float32(high))
+    return values
+
+
+def require_quantized(node: OperatorNode, *tensors: RuntimeTensor) -> None:
+    """Refuse tensors without a positive scale."""
+    for tensor in tensors:
+        if not tensor.is_quantized or not all(s > 0 and math.isfinite(s) for s in tensor.quantization.scales):  # type: ignore[union-attr]
+            raise node.fail(f"tensor '{tensor.name}' must have positive quantisation scales, got none")
+
+
+def multipliers(factors: Sequence[float]) -> tuple[Array, Array]:
+    """Multipliers and exponents, as int64 arrays, of real factors."""
+    pairs = [quantise_multiplier(float(factor)) for factor in factors]
+    return np.array([m for m, _ in pairs], np.int64), np.array([e for _, e in pairs], np.int64)
+
+
+def requantize(acc: Array, scaling: tuple[Array, Array], zero_point: int, limits: tuple[int, int], *, wide: bool = False) -> Array:
+    """Rescale accumulators (n, channels); the factors are one per channel or one for all. int64 result of the same shape."""
+    rows = np.ascontiguousarray(acc, np.int64)
+    flat = rows.reshape(-1, scaling[0].size)
+    out = np.empty_like(flat)
+    (rescale_wide if wide else rescale)(flat, scaling[0], scaling[1], zero_point, limits[0], limits[1], out)
+    return out.reshape(rows.shape)
+
+
+def scaled(values: Array, factor: tuple[int, int]) -> Array:
+    """values * factor with two roundings, unclamped, int64."""
+    scaling = np.array([factor[0]], np.int64), np.array([factor[1]], np.int64)
+    return requantize(values, scaling, 0, (-(1 << 62), 1 << 62))
+
+
+def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Padding) -> int:
+    """Output height or width of a window operator."""
+    effective = (kernel - 1) * dilation + 1
+    return -(-size // stride) if padding is Padding.SAME else max(0, -(-(size - effective + 1) // stride))
+
+
+def pad_before(size: int, out: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Padding before and after one spatial dimension for the given output size; after may be negative (unused input)."""
+    total = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
+    before = max(total, 0) // 2
+    return before, total - before
+
+
+def broadcast_shape(node: OperatorNode, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of operands, as numpy and TFLite define it."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise node.fail(f"shapes must be broadcastable, got {' and '.join(str(list(s)) for s in shapes)}") from None
+
+
+def normalized_axis(node: OperatorNode, axis: int, rank: int) -> int:
+    """An axis counted from the front; errors if it is outside the rank."""
+    if not -rank <= axis < max(rank, 1):
+        raise node.fail(f"axis must be in [{-rank}, {max(rank, 1)}), got {axis}")
+    return axis + rank if axis < 0 else axis

@@ -1,0 +1,61 @@
+"""Dynamic-range quantisation: float activations quantised while running, for int8 weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu.runtime.tensor import Array
+
+
+def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
+    """Rows (n, k) as int8 with a float32 scale and an int32 zero point per row.
+
+    Formulas of TFLite's SymmetricQuantizeFloats (range of the largest magnitude, 127 steps) and AsymmetricQuantizeFloats (255 steps,
+    zero point chosen where the error is smaller, range widened to include zero).
+    """
+    values = np.zeros(rows.shape, np.int8)
+    scales = np.ones(rows.shape[0], np.float32)
+    zero_points = np.zeros(rows.shape[0], np.int32)
+    for i, row in enumerate(rows):
+        if asymmetric:
+            values[i], scales[i], zero_points[i] = _asymmetric(row)
+        else:
+            values[i], scales[i] = _symmetric(row)
+    return values, scales, zero_points
+
+
+def _symmetric(row: Array) -> tuple[Array, np.float32]:
+    largest = np.float32(np.max(np.abs(row), initial=np.float32(0)))
+    if largest == 0:
+        return np.zeros(row.shape, np.int8), np.float32(1)
+    inverse = np.float32(127) / largest
+    return np.clip(round_away(row * inverse), -127, 127).astype(np.int8), largest / np.float32(127)
+
+
+def _asymmetric(row: Array) -> tuple[Array, np.float32, int]:
+    low = min(0.0, float(np.min(row, initial=np.float32(0))))
+    high = max(0.0, float(np.max(row, initial=np.float32(0))))
+    if low == high:
+        return np.zeros(row.shape, np.int8), np.float32(1), 0
+    scale = (high - low) / 255.0
+    from_low, from_high = -128 - low / scale, 127 - high / scale
+    error_low, error_high = 128 + abs(low / scale), 127 + abs(high / scale)
+    candidate = from_low if error_low < error_high else from_high
+    zero_point = -128 if candidate <= -128 else 127 if candidate >= 127 else int(np.sign(candidate) * np.floor(abs(candidate) + 0.5))
+    inverse = np.float32(1.0 / float(np.float32(scale)))
+    values = round_away(np.float32(zero_point) + row * inverse)
+    return np.clip(values, -128, 127).astype(np.int8), np.float32(scale), zero_point
+
+
+def round_away(values: Array) -> Array:
+    """Nearest integer, ties away from zero, exact for float32 (0.49999997 stays 0)."""
+    whole = np.trunc(values)
+    return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
+
+
+def dequantize_rows(acc: Array, input_scales: Array, weight_scales: Array, bias: Array | None) -> Array:
+    """acc * input scale * weight scale + bias, in float32."""
+    result = acc.astype(np.float32) * (input_scales.astype(np.float32) * weight_scales.astype(np.float32))
+    if bias is not None:
+        result = result + bias.reshape(-1)
+    return result.astype(np.float32)

@@ -1,0 +1,93 @@
+"""Operators that are functions of one quantised value, as tables. Formulas of TFLite's LUTPopulate; no hardware look-up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from npu.graph.dtype import DType
+from npu.runtime.operator import OperatorNode, Run
+from npu.runtime.operators.common import INTEGER_RANGE, require_quantized
+from npu.runtime.operators.hybrid import round_away
+from npu.runtime.tensor import Array
+
+Real = Callable[[Array], Array]
+"""A float32 function of a contiguous float32 vector."""
+
+
+def table_8bit(node: OperatorNode, function: Real) -> Array:
+    """Output values (int64) for the 256 input values in ascending order, computed in float32."""
+    ifm, output = node.input(0), node.output()
+    require_quantized(node, ifm, output)
+    low, high = INTEGER_RANGE[ifm.dtype]
+    values = (np.arange(low, high + 1) - ifm.zero_point).astype(np.float32)
+    inverse = np.float32(1) / np.float32(output.scale)
+    rescaled = round_away(function(np.float32(ifm.scale) * values) * inverse)
+    return np.clip(rescaled.astype(np.float64) + output.zero_point, *INTEGER_RANGE[output.dtype]).astype(np.int64)
+
+
+def run_8bit(node: OperatorNode, function: Real) -> Run:
+    """Prepare an 8-bit operator as one table look-up per element."""
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+    table = table_8bit(node, function)
+    low = INTEGER_RANGE[ifm.dtype][0]
+
+    def run() -> None:
+        output.array[...] = table[ifm.array.astype(np.int64) - low]
+
+    return run
+
+
+def table_16bit(
+    function: Callable[[float], float], input_scale: float, input_zero: int, output_scale: float, output_zero: int
+) -> Array:
+    """513 int16 samples (as int64) of a function over the int16 range, each corrected by half the midpoint's interpolation error."""
+    f32 = np.float32
+    low = f32(f32(-32768 - input_zero) * f32(input_scale))
+    high = f32(f32(32767 - input_zero) * f32(input_scale))
+    out_low = f32(f32(-32768 - output_zero) * f32(output_scale))
+    out_high = f32(f32(32767 - output_zero) * f32(output_scale))
+    step = f32((high - low) / f32(512))
+    half = f32(step / f32(2))
+    inverse = f32(f32(65536) / f32(out_high - out_low))
+    table = np.empty(513, np.int64)
+    for i in range(512):
+        sample = _round(f32(function(low + f32(i) * step)) * inverse)
+        following = f32(function(low + f32(i + 1) * step)) * inverse
+        middle = _round(f32(function(low + f32(i) * step + half)) * inverse)
+        error = _round(f32(following + sample) / f32(2)) - middle
+        table[i] = int(min(max(sample - _round(error / f32(2)), f32(-32768)), f32(32767)))
+    table[512] = int(min(max(_round(f32(function(high)) * inverse), f32(-32768)), f32(32767)))
+    return table
+
+
+def _round(value: np.floating) -> np.float32:
+    return np.float32(np.copysign(np.floor(np.abs(np.float64(value)) + 0.5), value))
+
+
+def look_up_16bit(values: Array, table: Array) -> Array:
+    """Interpolated samples for int16 values; int64."""
+    wide = values.astype(np.int64)
+    index = (wide >> 7) + 256
+    base = table[index]
+    return base + (((table[index + 1] - base) * (wide & 127) + 64) >> 7)
+
+
+def run_16bit(node: OperatorNode, function: Callable[[float], float]) -> Run:
+    """Prepare an int16 operator as an interpolated table."""
+    ifm, output = node.input(0), node.output()
+    require_quantized(node, ifm, output)
+    node.set_shape(ifm.shape)
+    table = table_16bit(function, ifm.scale, ifm.zero_point, output.scale, output.zero_point)
+
+    def run() -> None:
+        output.array[...] = look_up_16bit(ifm.array, table)
+
+    return run
+
+
+def is_8bit(dtype: DType) -> bool:
+    """Whether a type is one of the quantised 8-bit types."""
+    return dtype in (DType.INT8, DType.UINT8)
