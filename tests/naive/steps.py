@@ -112,7 +112,8 @@ def _window(step: WindowStep, memory: dict[Storage, np.ndarray]) -> tuple[np.nda
     width = (step.ofm.shape[1] - 1) * k.stride_x + k.dilated_width - p.left - p.right
     assert 0 < height <= x.shape[0], (step.source, height, x.shape)
     assert 0 < width <= x.shape[1], (step.source, width, x.shape)
-    assert max(p.top, p.left) <= 127 and max(p.bottom, p.right) <= 128
+    assert max(p.top, p.left) <= 127
+    assert max(p.bottom, p.right) <= 128
     pads = ((p.top, p.bottom), (p.left, p.right))
     valid = np.pad(np.ones((height, width), bool), pads)
     return np.pad(x[:height, :width], (*pads, (0, 0))), valid
@@ -141,7 +142,7 @@ def _convolve(step: ConvolutionStep, memory: dict[Storage, np.ndarray]) -> np.nd
             columns = slice(left, left + (step.ofm.shape[1] - 1) * step.kernel.stride_x + 1, step.kernel.stride_x)
             x = padded[rows, columns].astype(np.float64)
             if step.is_depthwise:
-                assert i == 1 and o == step.ifm.shape[2]
+                assert (o, i) == (step.ifm.shape[2], 1)
                 total += (x * values[:, ky, kx, 0]).astype(np.int64)
             else:
                 assert i == step.ifm.shape[2]
@@ -152,7 +153,7 @@ def _convolve(step: ConvolutionStep, memory: dict[Storage, np.ndarray]) -> np.nd
 def _pool(step: PoolingStep, memory: dict[Storage, np.ndarray]) -> np.ndarray:
     padded, valid = _window(step, memory)
     if step.mode is PoolingMode.REDUCE_SUM:
-        assert step.scale is not None and padded.shape[:2] == step.ofm.shape[:2]
+        assert step.scale is not None
         total = padded.sum(axis=2, keepdims=True)
         return rounding_shift(total * step.scale.scale, step.scale.shift, step.rounding)
     assert step.ifm.shape[2] == step.ofm.shape[2]
@@ -176,10 +177,12 @@ def _operands(step: ElementwiseStep, memory: dict[Storage, np.ndarray]) -> tuple
     x = _read(memory, step.ifm)
     assert x.shape == step.ofm.shape
     if step.ifm2 is not None:
-        assert step.scalar is None and all(a in (1, b) for a, b in zip(step.ifm2.shape, x.shape, strict=True))
+        assert step.scalar is None
+        assert all(a in (1, b) for a, b in zip(step.ifm2.shape, x.shape, strict=True))
         y = np.broadcast_to(_read(memory, step.ifm2), x.shape)
     else:
-        assert step.scalar is not None and -(1 << 15) <= step.scalar < 1 << 15
+        assert step.scalar is not None
+        assert -(1 << 15) <= step.scalar < 1 << 15
         y = np.full(x.shape, step.scalar - step.scalar_zero_point, np.int64)
     return (y, x) if step.is_reversed else (x, y)
 
@@ -214,7 +217,7 @@ def _elementwise(step: ElementwiseStep, memory: dict[Storage, np.ndarray]) -> np
 def _scaled_operands(step: ElementwiseStep, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Operands of an 8-bit ADD or SUB; one of them may have a 32-bit scale with 20 fraction bits."""
     if step.operand_scaling is OperandScaling.BOTH_16:
-        assert 0 <= step.opa_scale.scale < 1 << 16 and 0 <= step.opb_scale < 1 << 16
+        assert max(step.opa_scale.scale, step.opb_scale) < 1 << 16
         return a * step.opa_scale.scale, b * step.opb_scale
     assert step.operand_rounding is Rounding.DOUBLE
     if step.operand_scaling is OperandScaling.A_32:

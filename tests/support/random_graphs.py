@@ -15,7 +15,7 @@ import numpy as np
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
-from npu.graph.graph import Graph, Op, Quantization, Tensor
+from npu.graph.graph import Graph, Model, Op, Quantization, Tensor
 
 HEIGHTS = (1, 1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 19)
 DEPTHS = (1, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 65, 100, 129, 300)
@@ -32,14 +32,18 @@ class Case:
     graph: Graph
 
     @property
+    def model(self) -> Model:
+        return Model((self.graph,))
+
+    @property
     def ops(self) -> range:
         return range(len(self.graph.ops))
 
 
-def random_inputs(graph: Graph, seed: int) -> dict[int, np.ndarray]:
-    """Full-range random data for every graph input."""
+def random_inputs(graph: Graph, seed: int) -> list[np.ndarray]:
+    """Full-range random data for every graph input, in order."""
     rng = np.random.default_rng([seed, 77])
-    return {t: rng.integers(-128, 128, graph.tensors[t].shape, np.int8) for t in graph.inputs}
+    return [rng.integers(-128, 128, graph.tensors[t].shape, np.int8) for t in graph.inputs]
 
 
 @dataclass
@@ -371,4 +375,87 @@ def cases(op: str, count: int, seed: int = 0) -> list[Case]:
         sketch = Sketch(np.random.default_rng([seed, i, OPERATORS.index(op)]))
         output = _SINGLE[op](sketch)
         found.append(Case(f"{op}-{seed}-{i}", sketch.graph([output])))
+    return found
+
+
+def _projected(s: Sketch, ifm: int, depth: int, scale: float, zero_point: int) -> int:
+    """A 1x1 convolution with a wanted output quantisation."""
+    channels = s.shape(ifm)[3]
+    weights = s.weights((depth, 1, 1, channels), 0, per_channel=s.chance(0.5))
+    ofm = s.tensor((*s.shape(ifm)[:3], depth), scale, zero_point)
+    bias = s.bias(ifm, weights, depth, 8000)
+    options = at.Conv2DOptions(Padding.SAME, 1, 1, s.pick(FUSED), 1, 1)
+    return s.op("CONV_2D", [ifm, weights, bias], [ofm], options)
+
+
+def _branch(s: Sketch, ifm: int) -> int:
+    """Two paths from one tensor that meet again in a sum, a product or a concatenation."""
+    depth = s.pick((1, 5, 16, 32))
+    scale, zero_point = s.scale_of(ifm) * 30.0, s.zero_point()
+    left = _projected(s, ifm, depth, scale, zero_point)
+    meeting = s.pick(("ADD", "SUB", "MUL", "CONCATENATION", "CONCATENATION"))
+    right = _projected(s, s.pick((ifm, left)), depth, scale, zero_point)
+    if meeting != "CONCATENATION":
+        return _binary(s, meeting, left, right)
+    parts = [left, right, s.pick((left, right))] if s.chance(0.4) else [left, right]
+    ofm = s.tensor((*s.shape(ifm)[:3], depth * len(parts)), scale, zero_point)
+    return s.op("CONCATENATION", parts, [ofm], at.ConcatenationOptions(3))
+
+
+def _padded_convolution(s: Sketch, ifm: int) -> int:
+    """PAD and the VALID convolution that may carry it."""
+    padded = _pad(s, ifm)
+    _, height, width, depth = s.shape(padded)
+    kernel = (min(3, height), min(3, width))
+    stride = s.pick((1, 2))
+    weights = s.weights((1, *kernel, depth), 3, per_channel=s.chance(0.5))
+    out = (1, (height - kernel[0]) // stride + 1, (width - kernel[1]) // stride + 1, depth)
+    ofm = s.tensor(out, _output_scale(s, padded, weights, 9))
+    options = at.DepthwiseConv2DOptions(Padding.VALID, stride, stride, 1, s.pick(FUSED), 1, 1)
+    return s.op("DEPTHWISE_CONV_2D", [padded, weights, s.bias(padded, weights, depth, 20000)], [ofm], options)
+
+
+def _flattened(s: Sketch, ifm: int) -> int:
+    """RESHAPE to a vector and a FULLY_CONNECTED."""
+    size = s.tensors[ifm].elements
+    flat = s.tensor((1, size), s.scale_of(ifm), s.zero_point_of(ifm))
+    s.op("RESHAPE", [ifm, s.numbers((1, size))], [flat], at.ReshapeOptions((1, size)))
+    units = s.pick((2, 10, 33))
+    weights = s.weights((units, size), 0, per_channel=False)
+    ofm = s.tensor((1, units), _output_scale(s, flat, weights, size))
+    bias = s.bias(flat, weights, units, 20000)
+    return s.op("FULLY_CONNECTED", [flat, weights, bias], [ofm], at.FullyConnectedOptions(s.pick(FUSED)))
+
+
+_LINKS: tuple[Callable[[Sketch, int], int], ...] = (
+    lambda s, x: _convolve(s, x, is_depthwise=False),
+    lambda s, x: _convolve(s, x, is_depthwise=True),
+    lambda s, x: _pool(s, "AVERAGE_POOL_2D", x),
+    lambda s, x: _pool(s, "MAX_POOL_2D", x),
+    lambda s, x: _rectifier(s, s.pick(("RELU", "RELU6", "RELU_N1_TO_1")), x),
+    lambda s, x: _table(s, s.pick(("LOGISTIC", "TANH")), x),
+    lambda s, x: _binary(s, s.pick(("ADD", "SUB", "MUL")), x),
+    _pad,
+    _padded_convolution,
+    _branch,
+    _branch,
+)
+
+
+def chains(count: int, seed: int = 0) -> list[Case]:
+    """`count` graphs of several operators with branches; a second output comes from the middle now and then."""
+    found = []
+    for i in range(count):
+        s = Sketch(np.random.default_rng([seed, i, 1000]))
+        value = s.input((1, s.pick((1, 4, 7, 9, 12)), s.pick((1, 3, 8, 11)), s.pick((1, 2, 3, 8, 16, 17))))
+        outputs = []
+        for _ in range(int(s.rng.integers(2, 7))):
+            value = s.pick(_LINKS)(s, value)
+            if s.chance(0.15):
+                outputs.append(value)
+        if s.chance(0.4) and s.tensors[value].elements <= 4000:
+            value = _flattened(s, value)
+        if s.chance(0.3):
+            value = _softmax(s, value)
+        found.append(Case(f"chain-{seed}-{i}", s.graph(list(dict.fromkeys([*outputs, value])))))
     return found

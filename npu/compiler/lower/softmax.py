@@ -189,7 +189,8 @@ class _Softmax:
             step = self._binary("step Q2", ElementwiseMode.SHL, step, 2)
             x = self._binary("estimate", ElementwiseMode.ADD, x, step)
         # Twice x, saturated: x reaches 2**30 where the sum is a power of two.
-        return self._binary("reciprocal", ElementwiseMode.ADD, x, self._binary("limited", ElementwiseMode.MIN, x, (1 << 30) - 1))
+        limited = self._binary("limited", ElementwiseMode.MIN, x, (1 << 30) - 1)
+        return self._binary("reciprocal", ElementwiseMode.ADD, x, limited)
 
     def _unary(self, name: str, mode: ElementwiseMode, ifm: View) -> View:
         target = self.builder.temporary(name, ifm.shape, INT32)
