@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
-from functools import cache
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
@@ -118,9 +117,17 @@ class WireField:
     convert: type[Any] | None
 
 
-@cache
+_KNOWN: dict[type[Table], tuple[WireField, ...]] = {}
+
+
 def wire_fields(table: type[Table]) -> tuple[WireField, ...]:
     """The fields of `table` in id order. Raises TypeError for a declaration without wire type: a defect, not user input."""
+    if table not in _KNOWN:
+        _KNOWN[table] = _derive(table)
+    return _KNOWN[table]
+
+
+def _derive(table: type[Table]) -> tuple[WireField, ...]:
     hints = get_type_hints(table, include_extras=True)
     found: list[WireField] = []
     next_id = 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from enum import Enum
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,7 +73,7 @@ class TableReader:
         """The table that the file starts with."""
         if len(self.data) < 8 or self.data[4:8] != identifier:
             raise ModelError(f"{self.source}: must be a TFLite model (identifier {identifier.decode()} at byte 4)")
-        return self.table(table, self._follow(0, "root"), "")
+        return self.table(table, self.follow(0, "root"), "")
 
     def table(self, table: type[AnyTable], position: int, path: str) -> AnyTable:
         """The table of class `table` at byte `position`; `path` names it in messages."""
@@ -107,7 +106,7 @@ class TableReader:
 
     def span(self, position: int, element_bytes: int, path: str) -> tuple[int, int]:
         """First byte and length (in elements) of the vector that the offset at `position` points to."""
-        start = self._follow(position, path)
+        start = self.follow(position, path)
         count = self.scalar("uint32", start, path)
         if start + 4 + count * element_bytes > len(self.data):
             raise self.error(path, f"{count} elements from byte {start} must lie inside the file of {len(self.data)} bytes")
@@ -134,7 +133,7 @@ class TableReader:
         slots: tuple[int, ...] = struct.unpack_from(f"<{size // 2}H", self.data, vtable)
         return slots[2:]
 
-    def _follow(self, position: int, path: str) -> int:
+    def follow(self, position: int, path: str) -> int:
         """Target of the unsigned offset at `position`."""
         offset: int = self.scalar("uint32", position, path)
         if offset == 0 or position + offset + 4 > len(self.data):
@@ -153,7 +152,7 @@ class TableReader:
         value_slot = slots[field.id] if field.id < len(slots) else 0
         if not value_slot:
             return None
-        return self.table(field.wire.members[number - 1], self._follow(position + value_slot, path), path)
+        return self.table(field.wire.members[number - 1], self.follow(position + value_slot, path), path)
 
 
 def _read_scalar(reader: TableReader, field: WireField, position: int, path: str) -> Any:
@@ -200,7 +199,8 @@ def _read_blob(reader: TableReader, field: WireField, position: int, path: str) 
 def _read_table(reader: TableReader, field: WireField, position: int, path: str) -> Table:
     assert field.convert is not None
     path = f"{path}.{field.name}"
-    return reader.table(field.convert, reader._follow(position, path), path)
+    found: Table = reader.table(field.convert, reader.follow(position, path), path)
+    return found
 
 
 def _read_tables(reader: TableReader, field: WireField, position: int, path: str) -> tuple[Table, ...]:
@@ -210,7 +210,7 @@ def _read_tables(reader: TableReader, field: WireField, position: int, path: str
     items = []
     for index in range(count):
         item_path = f"{path}[{index}]"
-        items.append(reader.table(field.convert, reader._follow(start + 4 * index, item_path), item_path))
+        items.append(reader.table(field.convert, reader.follow(start + 4 * index, item_path), item_path))
     return tuple(items)
 
 
@@ -239,9 +239,14 @@ _READ: dict[type[Any], _ReadField] = {
 }
 
 
-@cache
+_READERS: dict[type[Table], tuple[tuple[WireField, _ReadField], ...]] = {}
+
+
 def _readers(table: type[Table]) -> tuple[tuple[WireField, _ReadField], ...]:
-    return tuple((field, _READ[type(field.wire)]) for field in wire_fields(table))
+    """The fields of a table, each with the function that reads it."""
+    if table not in _READERS:
+        _READERS[table] = tuple((field, _READ[type(field.wire)]) for field in wire_fields(table))
+    return _READERS[table]
 
 
 class TableWriter:
@@ -305,7 +310,7 @@ class TableWriter:
 
     def array(self, values: npt.NDArray[Any]) -> int:
         alignment = self._byte_alignment if values.dtype.itemsize == 1 else values.dtype.itemsize
-        return self.vector(values.size, memoryview(np.ascontiguousarray(values)).cast("B"), alignment)
+        return self.vector(values.size, np.ascontiguousarray(values).data.cast("B"), alignment)
 
     def text(self, value: str) -> int:
         encoded = value.encode("utf-8", errors="replace")

@@ -113,7 +113,7 @@ class _Writer:
 
     def _buffer(self, data: npt.NDArray[np.uint8], *, is_constant: bool = False) -> int:
         """Index of the buffer with these contents; a constant without elements has an empty buffer of its own, not none."""
-        key = hashlib.blake2b(memoryview(data)).digest() if data.size or is_constant else b""  # type: ignore[arg-type]
+        key = hashlib.blake2b(data.data).digest() if data.size or is_constant else b""
         if key not in self._buffers:
             self._buffers[key] = len(self._contents)
             self._contents.append(data)
