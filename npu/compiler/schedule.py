@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from npu.compiler.block_config import BlockChoice, BlockChooser, BlockProblem, Work
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
@@ -101,7 +101,8 @@ def make_jobs(
 ) -> list[Job]:
     """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants."""
     jobs: list[Job] = []
-    for step, room in zip(steps, rooms, strict=True):
+    for given, room in zip(steps, rooms, strict=True):
+        step = _with_least_strides(given)
         problem = describe(step, layouts)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
@@ -112,6 +113,17 @@ def make_jobs(
                 Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)
             )
     return jobs
+
+
+def _with_least_strides(step: Step) -> Step:
+    """The step with stride 1 along an axis on which the OFM has one element: models give any number there."""
+    if not isinstance(step, WindowStep):
+        return step
+    stride_y = 1 if step.ofm.shape[0] == 1 else step.kernel.stride_y
+    stride_x = 1 if step.ofm.shape[1] == 1 else step.kernel.stride_x
+    if (stride_y, stride_x) == (step.kernel.stride_y, step.kernel.stride_x):
+        return step
+    return replace(step, kernel=replace(step.kernel, stride_y=stride_y, stride_x=stride_x))
 
 
 def _convolution_jobs(
