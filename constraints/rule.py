@@ -65,12 +65,12 @@ class RealRange:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """An integer with an upper bound only."""
+    """A number with an upper bound only."""
 
     high: int
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, int) and value <= self.high
+        return isinstance(value, int | float) and value <= self.high
 
     def __str__(self) -> str:
         return f"at most {self.high}"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from constraints import observe, v0_1
-from constraints.rule import Exactly, Form, Observe, Observed, Predicate, Profile, Range, RealRange, Rule
+from constraints.rule import AtMost, Exactly, Form, Observe, Observed, Predicate, Profile, Range, Rule
 from constraints.view import OpView
 from npu.graph.graph import Quantization, Tensor
 
@@ -181,7 +181,7 @@ HARDWARE = (
          observe.each(_zero_point, lambda view: view.feature_maps)),
     Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}",
          observe.each(_rank, lambda view: view.feature_maps), fix="merge neighbouring dimensions with a RESHAPE"),
-    Rule("N-GEN-5", (), RealRange(((0.0, 2.0**30),)), "factor from input scales to output scale must be {limit}",
+    Rule("N-GEN-5", (), AtMost(1 << 30), "factor from input scales to output scale must be {limit}",
          _rescale_factor),
     Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", _options),
     Rule("N-W-1", WEIGHTED, Exactly("positive scales", others=("no scale",)), "weights must have {limit}",

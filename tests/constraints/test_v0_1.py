@@ -16,6 +16,7 @@ from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Tensor
 from npu.graph.placement import Device
+
 from tests.support import single_ops as ops
 
 # The published list: operator -> number of specific limits.

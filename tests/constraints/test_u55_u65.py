@@ -1,0 +1,269 @@
+"""Profile u55-u65: what it adds to v0.1, every added limit on both sides, and that it follows compiler and variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constraints import v0_1
+from constraints.checker import check
+from constraints.rule import Rule
+from constraints.u55_u65 import HARDWARE, MORE_OPERATORS, PROFILE
+from npu.compiler.lower import LOWERED
+from npu.graph import attributes as options
+from npu.graph.dtype import DType
+from npu.graph.graph import Model, Quantization, Tensor
+from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
+
+from tests.support import single_ops as ops
+
+MAP = (1, 8, 8, 4)
+
+
+def violated(model: Model, variant: Variant | None = None) -> set[str]:
+    return {violation.rule for violation in check(model, profile="u55-u65", variant=variant).ops[0].violations}
+
+
+def test_every_operator_is_one_that_the_compiler_lowers() -> None:
+    assert set(PROFILE.operators) <= set(LOWERED)
+
+
+def test_no_limit_of_v0_1_is_dropped() -> None:
+    assert {rule.id for rule in v0_1.RULES} <= {rule.id for rule in PROFILE.rules}
+
+
+# The smallest model of every operator that v0.1 does not have
+
+
+def slice_model(*, begin: bool = True, size: bool = True) -> Model:
+    parts = (ops.constant((0, 1, 1, 0)), ops.constant((1, 4, 4, 4)))
+    inputs = [part if fixed else replace(part, data=None) for part, fixed in zip(parts, (begin, size), strict=True)]
+    return ops.op_model("SLICE", [ops.tensor(MAP), *inputs], [ops.tensor((1, 4, 4, 4))])
+
+
+def strided_slice(
+    *, stride: int = 1, ellipsis: int = 0, new_axis: int = 0, offset: bool = False, fixed: str = "constant"
+) -> Model:
+    parts = [ops.constant((0, 0, 0, 0)), ops.constant((1, 4, 4, 4)), ops.constant((1, 1, 1, stride))]
+    parts[1] = parts[1] if fixed == "constant" else replace(parts[1], data=None)
+    made = options.StridedSliceOptions(0, 0, ellipsis, new_axis, 0, offset)
+    return ops.op_model("STRIDED_SLICE", [ops.tensor(MAP), *parts], [ops.tensor((1, 4, 4, 4))], made)
+
+
+def split(kind: str = "SPLIT", fixed: str = "constant") -> Model:
+    outputs = [ops.tensor((1, 8, 8, 2)) for _ in range(2)]
+    axis = ops.constant(3) if fixed == "constant" else replace(ops.constant(3), data=None)
+    if kind == "SPLIT":
+        return ops.op_model(kind, [axis, ops.tensor(MAP)], outputs, options.SplitOptions(2))
+    return ops.op_model(kind, [ops.tensor(MAP), ops.constant((2, 2)), axis], outputs, options.SplitVOptions(2))
+
+
+def unpack(*, attributes: bool = True) -> Model:
+    made = options.UnpackOptions(2, 0) if attributes else None
+    return ops.op_model("UNPACK", [ops.tensor((2, 8, 4))], [ops.tensor((8, 4)) for _ in range(2)], made)
+
+
+def quantize(dtype: DType = DType.INT8) -> Model:
+    return ops.op_model("QUANTIZE", [ops.tensor(MAP, dtype)], [ops.tensor(MAP, scale=0.25)], options.QuantizeOptions())
+
+
+def softmax(value: tuple[float, int] = (1 / 256, -128), beta: float = 1.0) -> Model:
+    ofm = ops.tensor(MAP, scale=value[0], zero_point=value[1])
+    return ops.op_model("SOFTMAX", [ops.tensor(MAP)], [ofm], options.SoftmaxOptions(beta))
+
+
+MINIMAL = {
+    "EXPAND_DIMS": ops.op_model("EXPAND_DIMS", [ops.tensor((8, 4)), ops.constant(0)], [ops.tensor((1, 8, 4))]),
+    "LEAKY_RELU": ops.unary("LEAKY_RELU"),
+    "MAXIMUM": ops.binary("MAXIMUM"),
+    "MINIMUM": ops.binary("MINIMUM"),
+    "QUANTIZE": quantize(),
+    "RESIZE_NEAREST_NEIGHBOR": ops.resize(kind="RESIZE_NEAREST_NEIGHBOR"),
+    "SLICE": slice_model(),
+    "SPLIT": split(),
+    "SPLIT_V": split("SPLIT_V"),
+    "SQUEEZE": ops.op_model("SQUEEZE", [ops.tensor(MAP)], [ops.tensor((8, 8, 4))], options.SqueezeOptions((0,))),
+    "STRIDED_SLICE": strided_slice(),
+    "UNPACK": unpack(),
+}
+
+
+def test_every_added_operator_has_a_model_here() -> None:
+    assert set(MINIMAL) == set(MORE_OPERATORS)
+
+
+@pytest.mark.parametrize("kind", MORE_OPERATORS)
+def test_every_added_operator_can_go_to_the_npu_and_not_in_v0_1(kind: str) -> None:
+    assert violated(MINIMAL[kind]) == set()
+    assert [v.rule for v in check(MINIMAL[kind], profile="v0.1").ops[0].violations] == ["V-T-3"]
+
+
+# Every added limit on both sides
+
+
+def with_tensor(model: Model, position: int, **changes: Any) -> Model:
+    """The model with fields of one tensor changed; positions as in the graph."""
+    graph = model.graphs[0]
+    tensors = list(graph.tensors)
+    tensors[position] = replace(tensors[position], **changes)
+    return replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))
+
+
+QUANTIZATIONS: dict[str, Quantization | None] = {
+    "per tensor": ops.quantization(0.5),
+    "none": None,
+    "per channel": ops.quantization(0.5, 0.25),
+}
+
+
+def present(value: str) -> Model:
+    return ops.unary("RELU") if value == "present" else ops.op_model("RELU", [None], [ops.tensor(MAP)])
+
+
+def ranked(rank: int) -> Model:
+    return ops.unary("RELU", (1,) * max(rank, 0))
+
+
+def weighted(**changes: Any) -> Model:
+    return with_tensor(ops.conv(), 1, **changes)
+
+
+def scale_count(value: tuple[int, int]) -> Model:
+    return with_tensor(ops.conv(out_channels=value[1]), 1, quantization=ops.quantization(*[0.5] * value[0]))
+
+
+def filter_channels(value: tuple[int, int]) -> Model:
+    return ops.conv(ifm=(1, 8, 8, value[1]), weights=ops.tensor((8, 3, 3, value[0]), data=1))
+
+
+def result_shape(value: tuple[int, int]) -> Model:
+    return with_tensor(ops.binary("ADD", ((1, 8), (1, 8))), 2, shape=(1, value[1]))
+
+
+def joined(activation: str) -> Model:
+    made = options.ConcatenationOptions(3, options.FusedActivation[activation])
+    return ops.op_model("CONCATENATION", [ops.tensor(MAP), ops.tensor(MAP)], [ops.tensor((1, 8, 8, 8))], made)
+
+
+def factor(value: float) -> Model:
+    scales = np.array([value * 0.5], np.float64)
+    return with_tensor(ops.unary("RELU"), 0, quantization=Quantization(scales, np.zeros(1, np.int64)))
+
+
+def reshaped(value: tuple[int, int]) -> Model:
+    return ops.op_model("SQUEEZE", [ops.tensor((1, value[0]))], [ops.tensor((value[1],))], options.SqueezeOptions((0,)))
+
+
+def masks(value: int) -> Model:
+    return strided_slice(ellipsis=value, new_axis=value)
+
+
+def nearest(value: tuple[tuple[int, int], tuple[int, int], bool]) -> Model:
+    return ops.resize(value[0], value[1], kind="RESIZE_NEAREST_NEIGHBOR")
+
+
+MAKERS: dict[str, Callable[[Any], Model]] = {
+    "N-GEN-1": present,
+    "N-GEN-2": lambda v: with_tensor(ops.unary("RELU"), 0, quantization=QUANTIZATIONS[v]),
+    "N-GEN-3": lambda v: with_tensor(ops.unary("RELU"), 1, quantization=ops.quantization(0.5, zero_point=v)),
+    "N-GEN-4": ranked,
+    "N-GEN-5": factor,
+    "N-OPT-1": lambda v: unpack(attributes=v == "present"),
+    "N-W-1": lambda v: weighted(quantization=ops.quantization(0.5) if v == "positive scales" else None),
+    "N-W-2": lambda v: weighted(quantization=ops.quantization(0.5, zero_point=v)),
+    "N-W-3": lambda v: ops.conv(bias=ops.tensor((8,), DType.INT32, data=0 if v == "constant" else None)),
+    "N-W-4": scale_count,
+    "N-CONV-1": filter_channels,
+    "N-BIN-1": lambda v: ops.binary("MAXIMUM", v),
+    "N-BIN-2": result_shape,
+    "N-CAT-1": joined,
+    "N-PAD-1": lambda v: ops.pad(is_constant=v == "constant"),
+    "N-PAD-2": lambda v: ops.pad(((0, 0), (v, 0), (0, 0), (0, 0))),
+    "N-MEM-1": reshaped,
+    "N-SLICE-1": lambda v: slice_model(size=v == "constant"),
+    "N-SS-1": lambda v: strided_slice(fixed=v),
+    "N-SS-2": lambda v: strided_slice(stride=v),
+    "N-SS-3": masks,
+    "N-SS-4": lambda v: strided_slice(offset=v),
+    "N-SPLIT-1": lambda v: split(fixed=v),
+    "N-SPLIT-2": lambda v: split("SPLIT_V", fixed=v),
+    "N-SM-1": softmax,
+    "N-SM-2": lambda v: softmax(beta=v),
+    "N-NN-1": nearest,
+    "N-NN-2": lambda v: ops.resize(kind="RESIZE_NEAREST_NEIGHBOR", half_pixel_centers=v),
+}
+
+
+def test_every_added_rule_has_a_boundary_test() -> None:
+    assert set(MAKERS) == {rule.id for rule in HARDWARE}
+
+
+BOUNDARIES = [
+    pytest.param(rule, value, accepted, id=f"{rule.id}-{value}-{accepted}")
+    for rule in HARDWARE
+    for value, accepted in rule.limit.boundaries
+    if not (rule.id == "N-GEN-4" and value == -1)
+]
+
+
+@pytest.mark.parametrize(("rule", "value", "accepted"), BOUNDARIES)
+def test_a_limit_accepts_inside_and_refuses_outside(rule: Rule, value: Any, accepted: bool) -> None:
+    assert (rule.id not in violated(MAKERS[rule.id](value))) is accepted
+
+
+# The variant
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_stride_and_dilation_follow_the_description_of_the_target(kind: str) -> None:
+    usual = load_variant("ethos-u55-128")
+    wide = replace(usual, accelerator=replace(usual.accelerator, max_kernel_stride=4))
+    narrow = replace(usual, accelerator=replace(usual.accelerator, max_kernel_stride=2, max_dilation=1))
+    prefix = "V-CONV" if kind == "CONV_2D" else "V-DW"
+    assert violated(ops.conv(kind=kind, stride=(4, 4)), usual) == {f"{prefix}-1"}
+    assert violated(ops.conv(kind=kind, stride=(4, 4)), wide) == set()
+    assert violated(ops.conv(kind=kind, stride=(3, 3), dilation=(2, 2)), narrow) == {f"{prefix}-1", f"{prefix}-2"}
+
+
+def test_the_message_names_the_limit_of_the_target() -> None:
+    usual = load_variant("ethos-u55-128")
+    narrow = replace(usual, accelerator=replace(usual.accelerator, max_kernel_stride=2))
+    violation = check(ops.conv(stride=(3, 3)), variant=narrow).ops[0].violations[0]
+    assert "in the range [1, 2]" in violation.message
+
+
+# Named cases
+
+SCALES_2 = ops.quantization(0.5, 0.25)
+CASES: dict[str, tuple[Model, set[str]]] = {
+    "float_quantize": (quantize(DType.FLOAT32), {"V-GEN-1", "N-GEN-2"}),
+    "zero_scale": (with_tensor(ops.unary("RELU"), 0, quantization=ops.quantization(0.0)), {"N-GEN-2"}),
+    "infinite_scale": (with_tensor(ops.unary("RELU"), 0, quantization=ops.quantization(float("inf"))), {"N-GEN-2", "N-GEN-5"}),
+    "negative_weight_scale": (weighted(quantization=ops.quantization(-0.5)), {"N-W-1"}),
+    "no_inputs": (ops.op_model("CONV_2D", [], [ops.tensor(MAP)], options.Conv2DOptions()),
+                  {"N-GEN-1", "N-W-1", "V-CONV-1", "V-CONV-3", "V-CONV-4", "V-CONV-5", "V-CONV-6", "V-CONV-9"}),
+    "rank_5": (ops.unary("RELU", (1, 1, 1, 1, 1)), {"N-GEN-4"}),
+    "mean_is_not_lowered": (ops.unary("MEAN"), {"N-LIST"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exactly_the_broken_limits_are_named(case: str) -> None:
+    model, expected = CASES[case]
+    assert violated(model) == expected
+
+
+def test_a_tensor_without_zero_point_counts_as_zero() -> None:
+    quantized = Quantization(np.array([0.5], np.float32), np.zeros(0, np.int64))
+    assert violated(with_tensor(ops.unary("RELU"), 0, quantization=quantized)) == set()
+
+
+def test_a_scalar_is_no_obstacle() -> None:
+    second = Tensor("s", (), DType.INT8, ops.quantization(0.5), np.array(3, np.int8))
+    model = ops.op_model("MUL", [ops.tensor(MAP), second], [ops.tensor(MAP)], options.MulOptions())
+    assert violated(model) == set()
