@@ -145,10 +145,7 @@ def _derive(table: type[Table]) -> tuple[WireField, ...]:
 
 
 def _class_inside(value_type: Any) -> type[Any] | None:
-    """The enum or table class that a value type mentions: X, X | None or tuple[X, ...]."""
-    origin = get_origin(value_type)
-    candidates = get_args(value_type) if origin in (tuple, Union, UnionType) else (value_type,)
-    for candidate in candidates:
-        if isinstance(candidate, type) and issubclass(candidate, Enum | Table):
-            return candidate
-    return None
+    """The enum or table class that a value type mentions: X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
+    if get_origin(value_type) in (tuple, Union, UnionType):
+        return next((found for part in get_args(value_type) if (found := _class_inside(part)) is not None), None)
+    return value_type if isinstance(value_type, type) and issubclass(value_type, Enum | Table) else None
