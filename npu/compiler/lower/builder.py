@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import PoolingStep, Program, Shape, Step, Storage, View
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
 from npu.compiler.lower.activation_tables import ActivationTable, table_bytes
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
@@ -23,6 +23,8 @@ from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType, PoolingMo
 _ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
+MAX_EXTENT = 1 << 16
+"""Largest height of a feature map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,9 @@ class Builder:
     # Steps
 
     def emit(self, step: Step) -> None:
-        self._steps.append(step)
+        """Append a step; one that is higher than the registers can say (only steps on single positions are) in pieces."""
+        for start in range(0, step.ofm.shape[0], MAX_EXTENT):
+            self._steps.append(step if step.ofm.shape[0] <= MAX_EXTENT else _rows(step, start))
 
     def copy(self, source: View, target: View) -> None:
         """Move a box of raw values."""
@@ -220,3 +224,14 @@ class Builder:
             outputs=tuple((t, self._views[t].storage) for t in self.plan.outputs),
             absorbed={i: self.plan.carrier.get(i) for i in ops if i not in with_steps},
         )
+
+
+def _rows(step: Step, start: int) -> Step:
+    """The part of a step on single positions from row `start`, at most MAX_EXTENT rows."""
+
+    def part(view: View) -> View:
+        return crop(view, (start, 0, 0), (min(MAX_EXTENT, view.shape[0] - start), *view.shape[1:])) if view.shape[0] > 1 else view
+
+    if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
+        step = replace(step, ifm2=part(step.ifm2))
+    return replace(step, ifm=part(step.ifm), ofm=part(step.ofm))

@@ -17,43 +17,41 @@ from npu.graph.graph import Op
 
 
 def lower_concatenation(builder: Builder, op: Op) -> None:
-    """CONCATENATION: inputs that could be written in place have been; the others are copied, requantised where they differ."""
+    """CONCATENATION: inputs that could be written in place have been; the others are copied."""
     options = op.attributes
     if not isinstance(options, ConcatenationOptions):
         raise builder.error(op, "must have ConcatenationOptions")
+    _join(builder, op, options.axis, [builder.tensor(t).shape for t in op.inputs])
+
+
+def lower_pack(builder: Builder, op: Op) -> None:
+    """PACK: a concatenation along a new dimension."""
+    options = op.attributes
+    if not isinstance(options, PackOptions):
+        raise builder.error(op, "must have PackOptions")
+    output = builder.tensor(op.outputs[0]).shape
+    axis = options.axis % len(output)
+    _join(builder, op, axis, [(*output[:axis], 1, *output[axis + 1 :])] * len(op.inputs))
+
+
+def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) -> None:
+    """Put inputs of `shapes` side by side; those with another quantisation than the output's are requantised."""
     own = op.outputs[0]
     output = builder.tensor(own)
-    axis = options.axis % len(output.shape)
-    parts = concatenation_boxes(output.shape, axis, [builder.tensor(t).shape for t in op.inputs])
+    parts = concatenation_boxes(output.shape, axis % len(output.shape), shapes)
     placed: set[int] = set()
     for tensor, boxes in zip(op.inputs, parts, strict=True):
         nest = builder.plan.nest.get(tensor)
-        in_place = nest is not None and nest.parent == own and nest.offset == boxes[0].offset and tensor not in placed
-        placed.add(tensor)
-        if in_place:
-            continue
-        if same_quantisation(builder.tensor(tensor), output):
+        if tensor not in placed and nest is not None and nest.parent == own and nest.offset == boxes[0].offset:
+            placed.add(tensor)
+        elif same_quantisation(builder.tensor(tensor), output):
             _copy_boxes(builder, builder.input(tensor), builder.output(own), boxes)
         else:
             scale = register_scale(float(builder.scale(tensor)) / float(builder.scale(own)))
             target = builder.output(own, builder.zero_point(own))
-            source = builder.input(tensor, builder.zero_point(tensor))
-            for part, piece in _pieces(builder, source, boxes):
+            for part, piece in _pieces(builder, builder.input(tensor, builder.zero_point(tensor)), boxes):
                 builder.requantise(piece, crop(target, part.offset, part.shape), scale)
     builder.output(own)
-
-
-def lower_pack(builder: Builder, op: Op) -> None:
-    """PACK: a concatenation along a new dimension; copies raw values as the reference kernel does."""
-    options = op.attributes
-    if not isinstance(options, PackOptions):
-        raise builder.error(op, "must have PackOptions")
-    output = builder.tensor(op.outputs[0])
-    axis = options.axis % len(output.shape)
-    shape = tuple(1 if i == axis else extent for i, extent in enumerate(output.shape))
-    parts = concatenation_boxes(output.shape, axis, [shape] * len(op.inputs))
-    for tensor, boxes in zip(op.inputs, parts, strict=True):
-        _copy_boxes(builder, builder.input(tensor), builder.output(op.outputs[0]), boxes)
 
 
 def _pieces(builder: Builder, source: View, boxes: Sequence[Box]) -> list[tuple[Box, View]]:

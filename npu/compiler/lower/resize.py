@@ -24,10 +24,10 @@ def lower_resize_bilinear(builder: Builder, op: Op) -> None:
 
 
 def lower_resize_nearest(builder: Builder, op: Op) -> None:
-    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, or to 2n."""
+    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, or to 2n, where half pixel centres make no difference."""
     options = op.attributes
-    if not isinstance(options, ResizeNearestNeighborOptions) or options.half_pixel_centers or options.align_corners:
-        raise builder.error(op, "half_pixel_centers and align_corners must be false")
+    if not isinstance(options, ResizeNearestNeighborOptions) or options.align_corners:
+        raise builder.error(op, "align_corners must be false")
     _resize(builder, op, 1, aligned=False)
 
 
