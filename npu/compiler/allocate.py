@@ -129,3 +129,29 @@ def _climb(
         if candidate.total_bytes <= best.total_bytes:
             best, order = candidate, trial
     return best
+
+
+class Packer:
+    """Adds buffers one by one to a memory in which others have their place already."""
+
+    def __init__(self, buffers: Sequence[Buffer], allocation: Allocation) -> None:
+        self._placed = [
+            (buffer.first, buffer.last, offset, offset + round_up(buffer.size_bytes))
+            for buffer, offset in zip(buffers, allocation.offsets, strict=True)
+        ]
+        self.total_bytes = allocation.total_bytes
+
+    def place(self, buffer: Buffer, limit: int) -> int | None:
+        """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
+        size = round_up(buffer.size_bytes)
+        taken = sorted((start, end) for first, last, start, end in self._placed if first <= buffer.last and buffer.first <= last)
+        offset = 0
+        for start, end in taken:
+            if start - offset >= size:
+                break
+            offset = max(offset, end)
+        if offset + size > limit:
+            return None
+        self._placed.append((buffer.first, buffer.last, offset, offset + size))
+        self.total_bytes = max(self.total_bytes, offset + size)
+        return offset

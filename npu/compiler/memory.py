@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from npu.compiler.allocate import Buffer, allocate, live_bytes, round_up
+from npu.compiler.allocate import Allocation, Buffer, Packer, allocate, live_bytes, round_up
 from npu.compiler.ir import Storage
-from npu.compiler.layout import reads, storage_bytes
+from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Item, Node, Span, Timeline, item_of, share_in_place, trace_lifetimes
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer, plan_transfers
@@ -18,6 +18,9 @@ from npu.isa.operations import Layout
 READ_ONLY_REGION = 0
 ARENA_REGION = 1
 FAST_REGION = 2
+
+_STAGING_BYTES = 96 * 1024
+"""Room for three of the largest weight slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +59,34 @@ def plan_memory(
     timeline = trace_lifetimes(graph, nodes, works, layouts)
     owner = share_in_place(timeline, nodes, works, layouts)
     groups = _group(timeline, owner)
-    separate = variant.memory_mode.has_separate_cache
-    limit = variant.memory_mode.arena_cache_bytes
-    usage = [0] * timeline.events if separate else _usage(groups.values(), timeline.events)
-    goal = limit if separate else max(usage, default=0)
-    transfers = [
-        tuple(plan_transfers(row, start, usage[start : start + len(row)], goal, variant)) if node.program else ()
-        for node, row, start in zip(nodes, jobs, timeline.starts, strict=False)
-    ]
-    staged = [Span(t.constants.bytes, t.live, t.last) for row in transfers for t in row]
-    fast = _choose_fast(groups, owner, staged, jobs, timeline, limit) if separate else {}
+    fast = _choose_fast(groups, owner, jobs, timeline, variant)
     slow = {item: span for item, span in groups.items() if item not in fast}
-    arena, arena_offsets = _pack([*slow.values(), *([] if separate else staged)])
-    cache, cache_offsets = _pack([*fast.values(), *(staged if separate else [])])
-    roots = {item: Place(ARENA_REGION, arena_start + offset) for item, offset in zip(slow, arena_offsets, strict=False)}
-    roots |= {item: Place(FAST_REGION, fast_start + offset) for item, offset in zip(fast, cache_offsets, strict=False)}
+    arena, cache = _pack(list(slow.values())), _pack(list(fast.values()))
+    places = _places(slow, arena, ARENA_REGION, arena_start) | _places(fast, cache, FAST_REGION, fast_start)
+    separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
     region, base = (FAST_REGION, fast_start) if separate else (ARENA_REGION, arena_start)
-    copies = iter((cache_offsets[len(fast) :]) if separate else arena_offsets[len(slow) :])
-    buffers = tuple(tuple(Place(region, base + next(copies)) for _ in row) for row in transfers)
-    total = _usage([*groups.values(), *staged], timeline.events)
+    packer = Packer(_buffers(fast.values()), cache) if separate else Packer(_buffers(slow.values()), arena)
+    goal = limit - base if separate else arena.total_bytes
     starts = timeline.starts
+    transfers = [
+        tuple(plan_transfers(row, start, packer, goal, max(limit - base, goal), variant)) if node.program else ()
+        for node, row, start in zip(nodes, jobs, starts, strict=False)
+    ]
+    staged = [Span(t.constants.bytes, t.issue, t.last) for row in transfers for t in row]
+    total = _usage([*groups.values(), *staged], timeline.events)
     return MemoryPlan(
-        places={item: roots[root] for item, root in owner.items()},
+        places={item: places[root] for item, root in owner.items()},
         transfers=tuple(transfers),
-        buffers=buffers,
+        buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
         peaks=tuple(max(total[a:b]) for a, b in zip(starts, starts[1:], strict=False)),
-        arena_bytes=arena,
-        fast_bytes=cache,
+        arena_bytes=arena.total_bytes if separate else packer.total_bytes,
+        fast_bytes=packer.total_bytes if separate else 0,
     )
+
+
+def _places(spans: Mapping[Item, Span], allocation: Allocation, region: int, base: int) -> dict[Item, Place]:
+    return {item: Place(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=True)}
 
 
 def step_rooms(
@@ -94,7 +96,7 @@ def step_rooms(
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     timeline = trace_lifetimes(graph, nodes, works, layouts)
     if variant.memory_mode.has_separate_cache:
-        return [[variant.memory_mode.arena_cache_bytes // 2] * len(steps) for steps in works]
+        return [[_reserve(variant)] * len(steps) for steps in works]
     usage = _usage(_group(timeline, share_in_place(timeline, nodes, works, layouts)).values(), timeline.events)
     peak = max(usage, default=0)
     return [
@@ -112,40 +114,46 @@ def _group(timeline: Timeline, owner: Mapping[Item, Item]) -> dict[Item, Span]:
     return groups
 
 
-def _buffers(spans: Sequence[Span]) -> list[Buffer]:
+def _buffers(spans: Iterable[Span]) -> list[Buffer]:
     return [Buffer(span.size_bytes, span.first, span.last) for span in spans]
 
 
-def _usage(spans: object, events: int) -> list[int]:
-    return live_bytes(_buffers(list(spans)), events)  # type: ignore[call-overload]
+def _usage(spans: Iterable[Span], events: int) -> list[int]:
+    return live_bytes(_buffers(spans), events)
 
 
-def _pack(spans: Sequence[Span]) -> tuple[int, tuple[int, ...]]:
-    allocation = allocate(_buffers(spans))
-    return allocation.total_bytes, allocation.offsets
+def _pack(spans: Sequence[Span]) -> Allocation:
+    return allocate(_buffers(spans))
+
+
+def _reserve(variant: Variant) -> int:
+    """Bytes of a separate fast memory that are kept for staged constants."""
+    return min(variant.memory_mode.arena_cache_bytes // 3, _STAGING_BYTES)
 
 
 def _choose_fast(
     groups: Mapping[Item, Span],
     owner: Mapping[Item, Item],
-    staged: Sequence[Span],
     jobs: Sequence[Sequence[Job]],
     timeline: Timeline,
-    limit: int,
+    variant: Variant,
 ) -> dict[Item, Span]:
     """The buffers that go to the fast region: those with most traffic per byte and event, as long as they fit.
 
-    Whatever the CPU or the application sees stays in the arena.
+    None where the fast region is no memory of its own. Whatever the CPU or the application sees stays in the arena.
     """
+    if not variant.memory_mode.has_separate_cache:
+        return {}
+    limit = variant.memory_mode.arena_cache_bytes - _reserve(variant)
     visible = {root for item, root in owner.items() if isinstance(item, int)}
     traffic: dict[Item, int] = {}
     for row in jobs:
         for job in row:
-            for view in (*reads(job.step), job.step.ofm):
+            for view in views(job.step):
                 if view.storage.data is None:
                     root = owner[item_of(view.storage)]
                     traffic[root] = traffic.get(root, 0) + storage_bytes(view.storage, Layout.NHWC)
-    usage = _usage(staged, timeline.events)
+    usage = [0] * timeline.events
 
     def worth(item: Item) -> float:
         span = groups[item]
@@ -160,6 +168,6 @@ def _choose_fast(
             for event in range(span.first, span.last + 1):
                 usage[event] += size
             chosen.append(item)
-    while chosen and _pack([*(groups[item] for item in chosen), *staged])[0] > limit:
+    while chosen and _pack([groups[item] for item in chosen]).total_bytes > limit:
         chosen.pop()
     return {item: groups[item] for item in chosen}

@@ -136,8 +136,9 @@ def _convolution_jobs(
 ) -> list[Job]:
     variant, total = chooser.variant, step.ofm.shape[2]
     per_channel = 10 + constants.stream_bytes_per_channel(step.weights, is_depthwise=step.is_depthwise)
-    target = min(max(room // 2, _SMALLEST_SLICE_BYTES), _LARGEST_SLICE_BYTES)
     stages = variant.memory_mode.stages_weights
+    smallest = _SMALLEST_SLICE_BYTES * (4 if problem.ofm[:2] == (1, 1) else 1)
+    target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
     limit = max(int(target / per_channel) // 16 * 16, 16) if stages else 0
     choice = chooser.choose(problem, depth_limit=limit)
     is_staged = stages and not (_plane_blocks(problem, choice) == 1 and per_channel * total <= _IN_PLACE_BYTES)

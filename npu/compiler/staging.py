@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npu.compiler.allocate import round_up
+from npu.compiler.allocate import Buffer, Packer
 from npu.compiler.schedule import Job
 from npu.compiler.weights import WeightSlice
 from npu.hardware.variant import Variant
@@ -16,51 +16,55 @@ _KEEP_FOR = 24
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A staged slice: copied before event `issue`, used from event `use` to `last`; its buffer is live from `live`."""
+    """A staged slice: copied to `offset` before event `issue`, used from event `use` to `last`."""
 
     constants: WeightSlice
+    offset: int
     issue: int
-    live: int
     use: int
     last: int
 
 
 def plan_transfers(
-    jobs: Sequence[Job], start: int, live: Sequence[int], limit: int, variant: Variant
+    jobs: Sequence[Job], start: int, packer: Packer, goal: int, limit: int, variant: Variant
 ) -> list[Transfer]:
     """Transfers of one partition's staged slices in order of issue. `jobs[i]` is event `start + i`.
 
-    `live[i]` are the bytes that other buffers take at job i in the memory that slices are copied to. A transfer is issued as
-    early as the DMA engine is idle by the estimate, and as the sum of live bytes stays within `limit`; where even a late
-    transfer exceeds it, the limit is exceeded. Its buffer is taken one job before the issue, so that the kernel which may
-    still run then does not have to be waited for.
+    A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below `goal` bytes; where it
+    can only be issued late it may lie anywhere below `limit`. A slice that fits nowhere is not copied: its jobs read it in
+    place. A buffer is taken one job before the issue, so that the kernel which may still run then is not waited for.
     """
     uses = _uses(jobs)
-    used = list(live)
-    limit = max(limit, _least_peak(uses, used))
     rate, latency = _copy_speed(variant)
     transfers: list[Transfer] = []
     kernel_free = engine_free = previous_start = 0.0
     pending = 0
     for event, job in enumerate(jobs):
-        ready = 0.0
         while pending < len(uses):
             constants, use, last = uses[pending]
-            size = round_up(constants.bytes)
-            first = max(event - 1, 0)
-            fits = all(used[i] + size <= limit for i in range(first, last + 1))
-            if use != event and (engine_free > kernel_free or not fits):
+            is_due = use == event
+            if not is_due and engine_free > kernel_free:
                 break
-            for i in range(first, last + 1):
-                used[i] += size
-            engine_free = max(engine_free, previous_start) + constants.bytes / rate + latency
-            transfers.append(Transfer(constants, start + event, start + first, start + use, start + last))
+            offset = _place(packer, constants.bytes, start + event, start + last, (goal, limit) if is_due else (goal,))
+            if offset is None and not is_due:
+                break
+            if offset is not None:
+                engine_free = max(engine_free, previous_start) + constants.bytes / rate + latency
+                transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
             pending += 1
-        if job.is_staged:
-            ready = engine_free if pending and uses[pending - 1][1] <= event else 0.0
+        ready = engine_free if transfers and transfers[-1].use <= start + event <= transfers[-1].last else 0.0
         previous_start = max(kernel_free, ready)
         kernel_free = previous_start + job.cycles
     return transfers
+
+
+def _place(packer: Packer, size: int, issue: int, last: int, limits: Sequence[int]) -> int | None:
+    """Offset of a buffer that is live from one event before `issue`, or from `issue` if that is the only way."""
+    for limit in limits:
+        offset = packer.place(Buffer(size, max(issue - 1, 0), last), limit)
+        if offset is not None:
+            return offset
+    return packer.place(Buffer(size, issue, last), limits[-1]) if len(limits) > 1 else None
 
 
 def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:
@@ -79,15 +83,6 @@ def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:
         stays.append([index, index])
         slices.append(job.constants)
     return [(constants, first, last) for constants, (first, last) in zip(slices, stays, strict=True)]
-
-
-def _least_peak(uses: Sequence[tuple[WeightSlice, int, int]], live: Sequence[int]) -> int:
-    """Peak when every slice is copied as late as possible, one job ahead."""
-    used = list(live)
-    for constants, first, last in uses:
-        for index in range(max(first - 1, 0), last + 1):
-            used[index] += round_up(constants.bytes)
-    return max(used, default=0)
 
 
 def _copy_speed(variant: Variant) -> tuple[float, float]:
