@@ -1,7 +1,8 @@
 """Seeded random int8 graphs: single operators of every kind that the NPU table names, and chains with branches.
 
-`cases(op, count, seed)` gives graphs whose geometry and quantisation cover what the constraints admit: odd sizes, one-pixel maps,
-depth 1 to 300, every stride, dilation, padding and fused activation, per-tensor and per-channel scales, extreme zero points.
+`cases(op, count, seed)` gives graphs whose geometry and quantisation cover what the constraints admit: odd sizes, one-pixel
+maps, depth 1 to 300, every stride, dilation, padding and fused activation, per-tensor and per-channel scales, extreme zero
+points. `chains(count, seed)` gives graphs of several operators.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Sketch:
 
     def tensor(self, shape: tuple[int, ...], scale: float | None = None, zero_point: int | None = None) -> int:
         """A computed int8 tensor."""
-        return self.add(shape, self.scale() if scale is None else scale, self.zero_point() if zero_point is None else zero_point)
+        zero_point = self.zero_point() if zero_point is None else zero_point
+        return self.add(shape, self.scale() if scale is None else scale, zero_point)
 
     def add(self, shape: tuple[int, ...], scale: float, zero_point: int, data: np.ndarray | None = None) -> int:
         quantization = Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
@@ -221,7 +223,9 @@ def _fully_connected(s: Sketch) -> int:
 def _pool(s: Sketch, kind: str, ifm: int | None = None) -> int:
     padding = s.pick((Padding.SAME, Padding.VALID))
     is_average = kind == "AVERAGE_POOL_2D"
-    kernels = (1, 2, 2, 3, 3, 4, 5, 7, 8) if padding is Padding.SAME and is_average else (1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 19)
+    kernels = (1, 2, 2, 3, 3, 4, 5, 7, 8)
+    if padding is Padding.VALID or not is_average:
+        kernels += (9, 11, 13, 19)
     shape = s.map_shape(6000) if ifm is None else s.shape(ifm)
     ifm = s.input(shape) if ifm is None else ifm
     kh, _ = _window(s, shape[1], kernels, (1,), padding)

@@ -230,7 +230,8 @@ def _rows(step: Step, start: int) -> Step:
     """The part of a step on single positions from row `start`, at most MAX_EXTENT rows."""
 
     def part(view: View) -> View:
-        return crop(view, (start, 0, 0), (min(MAX_EXTENT, view.shape[0] - start), *view.shape[1:])) if view.shape[0] > 1 else view
+        rows = min(MAX_EXTENT, view.shape[0] - start)
+        return crop(view, (start, 0, 0), (rows, *view.shape[1:])) if view.shape[0] > 1 else view
 
     if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
         step = replace(step, ifm2=part(step.ifm2))
