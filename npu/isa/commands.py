@@ -135,11 +135,10 @@ class Field:
             value |= ((operand >> bit) & 1) << position
         width = self.widths.get(product, len(self.bits))
         low, above = value & ((1 << width) - 1), value >> width
-        negative = self.is_signed and bool((low >> (width - 1)) & 1)
-        sign_copies = (1 << (len(self.bits) - width)) - 1
-        if above and not (negative and above == sign_copies):
+        is_negative = self.is_signed and bool((low >> (width - 1)) & 1)
+        if above and not (is_negative and above == (1 << (len(self.bits) - width)) - 1):
             raise StreamError(f"{where}: {self.name} must fit in {width} bits on {product.name}, got {value:#x}")
-        result = low - (1 << width) if negative else low
+        result = low - (1 << width) if is_negative else low
         self.check(result, product, where)
         return result
 
@@ -247,7 +246,7 @@ def _address(name: str, opcode: int, doc: str, products: frozenset[Product] | No
 
 
 def _stride(name: str, opcode: int, doc: str) -> Command:
-    field_ = Field("value", _bits(0, 47), "sign-extended over the parameter", is_signed=True, widths=_ADDRESS_WIDTHS)
+    field_ = Field("value", _bits(0, 39), "sign-extended over the parameter", is_signed=True, widths=_ADDRESS_WIDTHS)
     return _wide(name, opcode, doc, field_)
 
 

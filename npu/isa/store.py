@@ -1,4 +1,4 @@
-"""From records to registers: the inverse of `latch.py`, and the only place that knows what must be written before a kick-off."""
+"""From records to registers: the inverse of `latch.py`; the only place that knows what must be written before a kick-off."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from npu.isa.weight_stream.kernels import decode as kernels
 from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore
 
 _WORD_BYTES = 8
-_SPARE_WORDS = 2
+_SPARE_WORDS = 4
 _RULES = {
     kernels.TRUNCATED: "must not end inside a slice or without an end marker",
     kernels.BAD_ZDIV: "zero-run divisor must be 0 to 4, 6 or 7",

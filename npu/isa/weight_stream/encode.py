@@ -6,6 +6,8 @@ without palette and zero runs, which is therefore an upper bound.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,18 @@ __all__ = ["encode_naively", "encode_scales", "encode_symbols", "encode_weights"
 
 WEIGHT_LIMIT = 255
 """Largest magnitude of a weight without its zero point."""
-_SEGMENT = 1024
+_SEGMENT = 2048
+_CLOSE = 1.005
+"""Plans whose estimate is this close to the best one are emitted and compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a stream is cut: rows of sections, a palette for each, and the estimated bits."""
+
+    sections: NDArray[np.int64]
+    palettes: NDArray[np.int64]
+    cost: int
 
 
 def encode_weights(
@@ -60,8 +73,15 @@ def encode_weights(
 def encode_symbols(symbols: NDArray[np.int16]) -> bytes:
     """Compressed stream, a multiple of 16 bytes, of weights that are in stream order already."""
     codes = _codes(symbols)
-    candidates = [_emit(codes, _plan(codes, size)) for size in (_SEGMENT, max(len(codes), 1))]
-    candidates.append(encode_naively(symbols))
+    histograms, run_costs = _histograms(codes)
+    total, total_runs = histograms.sum(axis=0, keepdims=True), run_costs.sum(axis=0, keepdims=True)
+    plans = [_plan(len(codes), histograms, run_costs)]
+    if len(plans[0].sections) > 1:
+        plans.append(_plan(len(codes), total, total_runs))
+    limit = min(plan.cost for plan in plans) * _CLOSE
+    candidates = [_emit(codes, plan) for plan in plans if plan.cost <= limit]
+    if min(len(one) for one in candidates) * 8 > int(search.naive_cost(total[0])):
+        candidates.append(encode_naively(symbols))
     return min(candidates, key=len)
 
 
@@ -70,7 +90,7 @@ def encode_naively(symbols: NDArray[np.int16]) -> bytes:
     codes = _codes(symbols)
     largest = int(codes.max(initial=0))
     plans = np.array([[0, len(codes), 0, 0, 0, max(2, largest.bit_length())]], dtype=np.int64)
-    return _emit(codes, (plans, np.zeros((1, search.MAX_PALETTE), dtype=np.int64)))
+    return _emit(codes, _Plan(plans, np.zeros((1, search.MAX_PALETTE), dtype=np.int64), 0))
 
 
 def _codes(symbols: NDArray[np.int16]) -> NDArray[np.uint16]:
@@ -84,30 +104,35 @@ def _codes(symbols: NDArray[np.int16]) -> NDArray[np.uint16]:
     return codes
 
 
-_Plan = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Rows of sections, and a palette for each."""
-
-
-def _plan(codes: NDArray[np.uint16], segment: int) -> _Plan:
-    """Sections that come from merging segments of `segment` codes."""
-    segments = -(-len(codes) // segment)
+def _histograms(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Counts per code, and bits of zero runs per divisor, of every segment."""
+    segments = -(-len(codes) // _SEGMENT)
     histograms = np.zeros((segments, search.CODES), dtype=np.int64)
     run_costs = np.zeros((segments, 4), dtype=np.int64)
-    search.make_histograms(codes, segment, histograms, run_costs)
-    ends = np.minimum(np.arange(1, segments + 1, dtype=np.int64) * segment, len(codes))
-    costs = np.zeros(segments, dtype=np.int64)
-    count = int(search.merge_segments(histograms, run_costs, ends, costs))
-    plans = np.zeros((count, search.PLAN_COLUMNS), dtype=np.int64)
+    search.make_histograms(codes, _SEGMENT, histograms, run_costs)
+    return histograms, run_costs
+
+
+def _plan(length: int, histograms: NDArray[np.int64], run_costs: NDArray[np.int64]) -> _Plan:
+    """Sections that come from merging the segments of these histograms; one histogram covers the whole stream."""
+    histograms, run_costs = histograms.copy(), run_costs.copy()
+    segment = _SEGMENT if len(histograms) > 1 else length
+    ends = np.minimum(np.arange(1, len(histograms) + 1, dtype=np.int64) * segment, length)
+    count = int(search.merge_segments(histograms, run_costs, ends, np.zeros(len(histograms), dtype=np.int64)))
+    sections = np.zeros((count, search.PLAN_COLUMNS), dtype=np.int64)
     palettes = np.zeros((count, search.MAX_PALETTE), dtype=np.int64)
     scratch = np.empty((2, search.CODES + search.MAX_PALETTE), dtype=np.int64)
+    cost = 0
     for section in range(count):
-        plans[section, :2] = ends[section - 1] if section else 0, ends[section]
-        search.evaluate(histograms[section], run_costs[section], True, scratch, plans[section], palettes[section])
-    return plans, palettes
+        sections[section, :2] = ends[section - 1] if section else 0, ends[section]
+        cost += int(
+            search.evaluate(histograms[section], run_costs[section], True, scratch, sections[section], palettes[section])
+        )
+    return _Plan(sections, palettes, cost)
 
 
 def _emit(codes: NDArray[np.uint16], plan: _Plan) -> bytes:
-    plans, palettes = plan
-    buffer = np.zeros(len(codes) * 2 + 64 * len(plans) + 64, dtype=np.uint32)
-    words = int(search.emit_sections(codes, plans, palettes, len(plans), buffer))
+    count = len(plan.sections)
+    buffer = np.empty(len(codes) * 2 + 64 * count + 64, dtype=np.uint32)
+    words = int(search.emit_sections(codes, plan.sections, plan.palettes, count, buffer))
     return buffer[:words].astype("<u4").tobytes()

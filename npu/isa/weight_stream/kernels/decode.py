@@ -28,7 +28,7 @@ MAX_QUOTIENT = 31
 
 @nb.njit(cache=True, inline="always")
 def _peek(words, position):  # type: ignore[no-untyped-def]
-    """The next 32 or more bits; `words` is padded with two zero words."""
+    """The next 32 or more bits; `words` has spare zero words."""
     at = position >> 6
     shift = np.uint64(position & 63)
     low = words[at] >> shift
@@ -52,108 +52,139 @@ def _ceil_log2(value):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True)
 def _decode_slice(words, total, position, nw, nz, wdiv, is_truncated, wbits, zdiv, symbols, runs):  # type: ignore[no-untyped-def]
-    """Chunks of one slice into `symbols` and `runs`; zdiv < 0 is off, wdiv < 0 uncompressed. Returns status and position."""
-    w_now, w_before = np.empty(16, np.int64), np.empty(16, np.int64)
-    z_now, z_before = np.empty(16, np.int64), np.empty(16, np.int64)
-    w_before_count = z_before_count = 0
+    """Chunks of one slice into `symbols` and `runs`; zdiv < 0 is off, wdiv < 0 uncompressed. Returns status and position.
+
+    Up to 144 bits are read beyond `total` before that is noticed, so `words` needs spare ones. The loops over unary bits are
+    branchless, because those bits are as good as random.
+    """
+    w_quotients, z_quotients = np.zeros((2, 16), np.int64), np.zeros((2, 16), np.int64)
+    w_before = z_before = np.int64(0)
     w_carry = z_carry = np.int64(0)
-    wp = zp = wd = zd = 0
+    wp = zp = wd = zd = np.int64(0)
+    now = 0
     has_runs, is_raw = zdiv >= 0, wdiv < 0
     zlen = 12 if zdiv < 3 else 8
     wmax = 8 if is_raw and wbits > 5 else 12
+    ends_always = np.int64(1 if is_truncated else 0)
+    w_mask, z_mask = (np.uint64(1) << np.uint64(wbits)) - np.uint64(1), (np.uint64(1) << np.uint64(max(zdiv, 0))) - np.uint64(1)
+    seen = largest = np.int64(0)
     while True:
         balance = wp - zp if has_runs else 0
         has_w = balance < 8 and wp < nw
         has_z = has_runs and balance >= 0 and zp < nz
-        unary = np.int64(0)
-        w_count = z_count = 0
+        w_now, z_now = w_quotients[now], z_quotients[now]
+        w_count = z_count = np.int64(0)
+        unary = np.uint64(0)
         if has_w and not is_raw:
-            if position + 12 > total:
-                return TRUNCATED, position
-            unary = _take(words, position, 12)
+            unary = _peek(words, position)
             position += 12
         if has_z:
-            if position + zlen > total:
-                return TRUNCATED, position
-            bits = _take(words, position, zlen)
+            bits = _peek(words, position)
             position += zlen
-            for k in range(zlen):
-                if (bits >> k) & 1:
-                    z_carry += 1
-                else:
-                    z_now[z_count] = z_carry
-                    z_count += 1
-                    z_carry = np.int64(0)
+            for _ in range(zlen):
+                bit = np.int64(bits & np.uint64(1))
+                bits >>= np.uint64(1)
+                z_now[z_count] = z_carry
+                z_count += 1 - bit
+                z_carry = (z_carry + 1) * bit
             zp += z_count
         if has_w:
-            if is_raw:
-                for k in range(wmax):
-                    w_now[k] = 0
-                w_count = wmax
-            else:
+            w_count = np.int64(wmax)
+            if not is_raw:
+                w_count = np.int64(0)
                 second = _peek(words, position)
-                used = 0
-                for k in range(12):
-                    code = np.int64(0)
-                    if (unary >> k) & 1:
-                        code = np.int64(1) + np.int64((second >> np.uint64(used)) & np.uint64(1))
-                        used += 1
-                    w_carry += code
-                    if code < 2 or is_truncated:
-                        w_now[w_count] = w_carry
-                        w_count += 1
-                        w_carry = np.int64(0)
-                position += used
-                if position > total:
-                    return TRUNCATED, position
-                if w_carry > MAX_QUOTIENT:
-                    return QUOTIENT_RANGE, position
+                for _ in range(12):
+                    bit = np.int64(unary & np.uint64(1))
+                    unary >>= np.uint64(1)
+                    two = np.int64(second & np.uint64(1)) & bit
+                    second >>= np.uint64(bit)
+                    position += bit
+                    w_carry += bit + two
+                    w_now[w_count] = w_carry
+                    ends = np.int64(1) - two | ends_always
+                    w_count += ends
+                    largest = max(largest, w_carry)
+                    w_carry *= np.int64(1) - ends
             wp += w_count
-        for k in range(w_before_count):
-            if wd >= nw:
-                break
-            if w_before[k] > MAX_QUOTIENT:
-                return QUOTIENT_RANGE, position
-            symbol = (w_before[k] << wbits) + _take(words, position, wbits)
+        w_read, z_read = min(w_before, nw - wd), min(z_before, nz - zd)
+        bits, left = np.uint64(0), 0
+        for k in range(w_read):
+            if left < wbits:
+                bits, left = _peek(words, position), 64
+            symbol = (w_quotients[1 - now, k] << wbits) + np.int64(bits & w_mask)
+            bits >>= np.uint64(wbits)
+            left -= wbits
             position += wbits
-            if symbol >= SYMBOLS:
-                return SYMBOL_RANGE, position
-            symbols[wd] = symbol
-            wd += 1
-        for k in range(z_before_count):
-            if zd >= nz:
-                break
-            runs[zd] = (z_before[k] << zdiv) + _take(words, position, zdiv)
-            position += zdiv
-            zd += 1
+            seen |= symbol
+            symbols[wd + k] = symbol
+        wd += w_read
+        bits = _peek(words, position)
+        for k in range(z_read):
+            runs[zd + k] = (z_quotients[1 - now, k] << zdiv) + np.int64(bits & z_mask)
+            bits >>= np.uint64(zdiv)
+        position += z_read * max(zdiv, 0)
+        zd += z_read
         if position > total:
             return TRUNCATED, position
-        for k in range(w_count):
-            w_before[k] = w_now[k]
-        for k in range(z_count):
-            z_before[k] = z_now[k]
-        w_before_count, z_before_count = w_count, z_count
+        if largest > MAX_QUOTIENT:
+            return QUOTIENT_RANGE, position
+        w_before, z_before = w_count, z_count
+        now = 1 - now
         if not has_w and not has_z:
-            return OK, position
+            break
+    return SYMBOL_RANGE if seen >= SYMBOLS else OK, position
 
 
 @nb.njit(cache=True)
-def _weight(symbol, palette, palette_size, offset):  # type: ignore[no-untyped-def]
-    """Weight of a symbol; out of int9 range (512) if the symbol means none."""
-    value = palette[symbol] if symbol < palette_size else symbol - palette_size + offset
-    if value >= SYMBOLS:
-        return np.int64(SYMBOLS)
-    return -(value >> 1) if value & 1 else value >> 1
+def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-untyped-def]
+    """table[symbol] is the symbol's weight; out of int9 range (512) if the symbol means none."""
+    for symbol in range(SYMBOLS):
+        value = palette[symbol] if symbol < palette_size else symbol - palette_size + offset
+        table[symbol] = SYMBOLS if value >= SYMBOLS else (-(value >> 1) if value & 1 else value >> 1)
+
+
+@nb.njit(cache=True)
+def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type: ignore[no-untyped-def]
+    """Weights and zeros of one slice into `output` from `count` on. Returns status and the new count."""
+    limit = output.shape[0]
+    if not has_runs:
+        worst = np.int64(0)
+        for k in range(nw):
+            value = table[symbols[k]]
+            worst = max(worst, value)
+            output[count + k] = value
+        return SYMBOL_RANGE if worst == SYMBOLS else OK, count + nw
+    z = 0
+    if is_new:
+        if runs[0] > limit - count:
+            return TOO_MANY, count
+        for _ in range(runs[0]):
+            output[count] = 0
+            count += 1
+        z = 1
+    for k in range(nw):
+        value = table[symbols[k]]
+        if value == SYMBOLS:
+            return SYMBOL_RANGE, count
+        if runs[z + k] >= limit - count:
+            return TOO_MANY, count
+        output[count] = value
+        count += 1
+        for _ in range(runs[z + k]):
+            output[count] = 0
+            count += 1
+    return OK, count
 
 
 @nb.njit(cache=True)
 def decode_stream(words, total, output):  # type: ignore[no-untyped-def]
-    """Decode `total` bits of `words` (uint64, two spare zero words at the end) into `output` (int16).
+    """Decode `total` bits of `words` (uint64, four spare zero words at the end) into `output` (int16).
 
     Returns status, bit position and the number of weights. Weights must be exactly as many as `output` holds.
     """
     palette = np.zeros(32, np.int64)
-    symbols = np.empty(MAX_SLICE, np.int64)
+    table = np.empty(SYMBOLS, np.int64)
+    symbols = np.empty(MAX_SLICE, np.int16)
     runs = np.empty(MAX_SLICE + 1, np.int64)
     palette_size = offset = value_bits = 0
     has_palette = is_ended = has_runs = False
@@ -197,6 +228,7 @@ def decode_stream(words, total, output):  # type: ignore[no-untyped-def]
             for k in range(palette_size):
                 palette[k] = _take(words, position, value_bits)
                 position += value_bits
+            _make_weights(palette, palette_size, offset, table)
             has_palette = True
         wbits = wdiv
         if wdiv == UNCOMPRESSED:
@@ -210,29 +242,9 @@ def decode_stream(words, total, output):  # type: ignore[no-untyped-def]
         )
         if status != OK:
             return status, position, count
-        z = 0
-        if has_runs and is_new:
-            if runs[0] > limit - count:
-                return TOO_MANY, position, count
-            for _ in range(runs[0]):
-                output[count] = 0
-                count += 1
-            z = 1
-        for k in range(nw):
-            if count >= limit:
-                return TOO_MANY, position, count
-            value = _weight(symbols[k], palette, palette_size, offset)
-            if value == SYMBOLS:
-                return SYMBOL_RANGE, position, count
-            output[count] = value
-            count += 1
-            if has_runs:
-                if runs[z] > limit - count:
-                    return TOO_MANY, position, count
-                for _ in range(runs[z]):
-                    output[count] = 0
-                    count += 1
-                z += 1
+        status, count = _expand(symbols, nw, runs, has_runs, is_new, table, output, count)
+        if status != OK:
+            return status, position, count
     if not is_ended:
         return TRUNCATED, position, count
     return OK if count == limit else TOO_FEW, position, count

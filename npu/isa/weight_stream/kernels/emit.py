@@ -46,62 +46,102 @@ def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: igno
     put(buffer, state, is_new, 1)
 
 
+@nb.njit(cache=True, inline="always")
+def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
+    """Append `count` <= 64 bits of a uint64."""
+    if count > 32:
+        put(buffer, state, value & np.uint64(0xFFFFFFFF), 32)
+        put(buffer, state, value >> np.uint64(32), count - 32)
+    else:
+        put(buffer, state, value, count)
+
+
 @nb.njit(cache=True)
 def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits):  # type: ignore[no-untyped-def]
-    """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz]."""
+    """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz].
+
+    A quotient q takes q // 2 positions of code 2 and one that ends it with code q % 2; with truncation it takes one position.
+    """
     is_raw, is_truncated, has_runs = configuration == RAW, 6 <= configuration < RAW, zdiv >= 0
     wbits = raw_bits if is_raw else configuration % 6
     zlen = 12 if zdiv < 3 else 8
     wmax = 8 if is_raw and wbits > 5 else 12
     w_mask, z_mask = (np.int64(1) << wbits) - 1, (np.int64(1) << max(zdiv, 0)) - 1
     # wp, zp: quotients finished (padding included); *_sent: remainders sent; *_due: remainders to send with the next chunk
-    wp = zp = w_sent = z_sent = w_due = z_due = 0
-    w_left = z_left = np.int64(-1)
+    wp = zp = w_sent = z_sent = w_due = z_due = w_next = 0
+    first, second = np.uint64(0), np.uint64(0)
+    first_count = second_count = 0
+    z_left = np.int64(-1)
     while True:
         balance = wp - zp if has_runs else 0
         has_w = balance < 8 and wp < nw
         has_z = has_runs and balance >= 0 and zp < nz
         w_stop, z_stop = min(w_due, nw), min(z_due, nz)
-        second, second_count = np.int64(0), 0
+        tail, tail_count = np.uint64(0), 0
         if has_w:
             if is_raw:
                 wp += wmax
             else:
-                first = np.int64(0)
-                for k in range(12):
-                    if w_left < 0:
-                        w_left = np.int64(symbols[w_first + wp]) >> wbits if wp < nw else np.int64(0)
-                    code = min(w_left, np.int64(2))
-                    if code:
-                        first |= np.int64(1) << k
-                        second |= (code - 1) << second_count
-                        second_count += 1
-                    w_left -= code
-                    if code < 2 or is_truncated:
-                        w_left = np.int64(-1)
-                        wp += 1
-                put(buffer, state, first, 12)
+                while first_count < 12 and w_next < nw:
+                    quotient = np.int64(symbols[w_first + w_next]) >> wbits
+                    w_next += 1
+                    twos, odd = quotient >> 1, quotient & 1
+                    ones = (np.uint64(1) << np.uint64(twos)) - np.uint64(1)
+                    if is_truncated:
+                        first |= np.uint64(twos | odd) << np.uint64(first_count)
+                        first_count += 1
+                    else:
+                        first |= (ones | np.uint64(odd) << np.uint64(twos)) << np.uint64(first_count)
+                        first_count += twos + 1
+                    second |= ones << np.uint64(second_count)
+                    second_count += twos + odd
+                bits = first & np.uint64(0xFFF)
+                put(buffer, state, bits, 12)
+                while bits:
+                    bits &= bits - np.uint64(1)
+                    tail_count += 1
+                tail = second & ((np.uint64(1) << np.uint64(tail_count)) - np.uint64(1))
+                first >>= np.uint64(12)
+                first_count = max(0, first_count - 12)
+                second >>= np.uint64(tail_count)
+                second_count -= tail_count
+                wp += 12
+                bits = np.uint64(0) if is_truncated else tail
+                while bits:
+                    bits &= bits - np.uint64(1)
+                    wp -= 1
             w_due = wp
         if has_z:
-            bits = np.int64(0)
-            for k in range(zlen):
+            bits, room = np.uint64(0), np.int64(zlen)
+            while room > 0:
                 if z_left < 0:
                     z_left = np.int64(runs[z_first + zp]) >> zdiv if zp < nz else np.int64(0)
-                if z_left > 0:
-                    bits |= np.int64(1) << k
-                    z_left -= 1
-                else:
-                    z_left = np.int64(-1)
+                ones_count = z_left if z_left < room else room
+                bits |= ((np.uint64(1) << np.uint64(ones_count)) - np.uint64(1)) << np.uint64(zlen - room)
+                room -= ones_count
+                z_left -= ones_count
+                if room > 0:
+                    room -= 1
                     zp += 1
+                    z_left = np.int64(-1)
             put(buffer, state, bits, zlen)
             z_due = zp
-        put(buffer, state, second, second_count)
+        put(buffer, state, tail, tail_count)
+        rest, rest_count = np.uint64(0), 0
         while w_sent < w_stop:
-            put(buffer, state, np.int64(symbols[w_first + w_sent]) & w_mask, wbits)
+            if rest_count + wbits > 64:
+                _put_wide(buffer, state, rest, rest_count)
+                rest, rest_count = np.uint64(0), 0
+            rest |= np.uint64(np.int64(symbols[w_first + w_sent]) & w_mask) << np.uint64(rest_count)
+            rest_count += wbits
             w_sent += 1
+        _put_wide(buffer, state, rest, rest_count)
+        rest, rest_count = np.uint64(0), 0
         while z_sent < z_stop:
-            put(buffer, state, np.int64(runs[z_first + z_sent]) & z_mask, zdiv)
+            rest |= np.uint64(np.int64(runs[z_first + z_sent]) & z_mask) << np.uint64(rest_count)
+            rest_count += zdiv
             z_sent += 1
+        _put_wide(buffer, state, rest, rest_count)
         if not has_w and not has_z:
             return
 

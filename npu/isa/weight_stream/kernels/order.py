@@ -12,8 +12,8 @@ DEPTHWISE = 2
 
 @nb.njit(cache=True)
 def traverse(  # type: ignore[no-untyped-def]
-    index, mode, depth, kernel_height, kernel_width, ifm_depth, block_depth, ifm_block_depth, ofm_ublock, ifm_ublock, sub_height,
-    sub_width, rounding, channel_start, channel_step,
+    index, mode, depth, kernel_height, kernel_width, ifm_depth, block_depth, ifm_block_depth, ofm_ublock, ifm_ublock,
+    sub_height, sub_width, rounding, channel_start, channel_step,
 ):  # fmt: skip
     """Fill `index` (int64): flat position in the (O, KH, KW, I) weights of every symbol in order, -1 for padding.
 

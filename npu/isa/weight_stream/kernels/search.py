@@ -1,7 +1,7 @@
 """Search for a short weight stream: palette sections, symbols, and the slices of each section.
 
-A *code* is the sign-magnitude number of a weight, sign in bit 0 (0..511). A *section* is what one palette covers. A plan row
-describes a section: begin, end, zero runs on, palette size, direct offset, palette value bits; its palette is a row of 32 codes.
+A *code* is the sign-magnitude number of a weight, sign in bit 0 (0..511). A *section* is what one palette covers. A plan
+row describes a section: begin, end, zero runs on, palette size, direct offset, palette value bits; a palette row is 32 codes.
 Costs are in bits.
 """
 
@@ -58,13 +58,12 @@ def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-unty
 
 @nb.njit(cache=True)
 def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
-    """Fill `top` with the up to 32 most frequent codes >= first, most frequent first. Returns (in top, distinct codes)."""
-    kept = distinct = 0
+    """Fill `top` with the up to 32 most frequent codes >= first, most frequent first. Returns how many."""
+    kept = 0
     for code in range(first, CODES):
         count = histogram[code]
         if count == 0:
             continue
-        distinct += 1
         if kept == MAX_PALETTE and histogram[top[kept - 1]] >= count:
             continue
         if kept < MAX_PALETTE:
@@ -74,7 +73,7 @@ def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
             top[at] = top[at - 1]
             at -= 1
         top[at] = code
-    return kept, distinct
+    return kept
 
 
 @nb.njit(cache=True)
@@ -108,7 +107,7 @@ def _bit_length(value):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True)
-def _evaluate_palette(histogram, first, top, size, distinct, values, counts):  # type: ignore[no-untyped-def]
+def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ignore[no-untyped-def]
     """Cost, direct offset and value bits if the `size` most frequent codes >= first are the palette (0: none)."""
     in_palette = np.zeros(CODES, np.uint8)
     largest = np.int64(0)
@@ -161,12 +160,12 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
     for has_runs in range(2):
         if has_runs == 1 and (zeros == 0 or nonzero == 0):
             continue
-        kept, distinct = most_frequent(histogram, has_runs, top)
+        kept = most_frequent(histogram, has_runs, top)
         for step in range(10):
             size = kept if step == 9 else 4 * step
             if size > kept or (not is_thorough and step not in (0, 4, 9)):
                 continue
-            cost, offset, value_bits = _evaluate_palette(histogram, has_runs, top, size, distinct, scratch[0], scratch[1])
+            cost, offset, value_bits = _evaluate_palette(histogram, has_runs, top, size, scratch[0], scratch[1])
             cost += SLICE_BITS + (run_cost if has_runs else 0)
             if cost < best:
                 best = cost
@@ -176,6 +175,13 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
                 if size == 1:
                     palette[1] = 0
     return best
+
+
+@nb.njit(cache=True)
+def naive_cost(histogram):  # type: ignore[no-untyped-def]
+    """Cost of one section without palette and zero runs."""
+    scratch, top = np.empty((2, CODES + MAX_PALETTE), np.int64), np.zeros(MAX_PALETTE, np.int64)
+    return _evaluate_palette(histogram, 0, top, 0, scratch[0], scratch[1])[0] + SLICE_BITS
 
 
 @nb.njit(cache=True)
@@ -327,7 +333,7 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
     longest = np.int64(1)
     for section in range(count):
         longest = max(longest, plans[section, 1] - plans[section, 0])
-    symbols, runs = np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
+    symbols, runs = np.empty(longest, np.int16), np.empty(longest + 1, np.int32)
     choices = np.empty(longest // GROUP + 1, np.uint8)
     costs = np.empty((CONFIGURATIONS, CODES), np.int64)
     for section in range(count):
