@@ -16,7 +16,7 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import FeatureMap, Operation
 from sim.functional.execute import read
-from sim.functional.plan import Plan, Tier, best_tier, make_plan, run_plans
+from sim.functional.plan import Plan, Step, Tier, best_tier, check_step, make_plan, run_plan
 from sim.memory import Memory
 
 Stream = npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
@@ -32,7 +32,8 @@ class Machine:
     def __init__(self, variant: Variant, tier: Tier | None = None) -> None:
         self.variant = variant
         self.tier = best_tier() if tier is None else tier
-        self._plans: dict[tuple[object, ...], tuple[Plan, ...]] = {}
+        self._plans: dict[tuple[object, ...], Plan] = {}
+        self._loaded: Plan | None = None
         self._decoded: tuple[Decoded, ...] = ()
         self._memory: Memory | None = None
         self._position = 0
@@ -40,20 +41,20 @@ class Machine:
     def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
         """Execute a whole stream of command words, decoded operations or bare operations.
 
-        Raises StreamError if the words are not a stream, SimulationError (naming command and operation) if an operation leaves its
-        memory or its weights do not decode; in that case the operations before it have been executed.
+        Raises StreamError if the words are not a stream and SimulationError (naming command and operation) if an operation leaves
+        its memory, both before anything is executed; SimulationError when weights do not decode at the moment of their use.
         """
-        plans = self._plan(stream, memory)
+        plan = self._plan(stream, memory)
         if hook is None:
-            run_plans(plans, memory)
+            run_plan(plan, memory)
             return
-        for index, plan in enumerate(plans):
-            run_plans((plan,), memory)
-            hook(index, plan.operation, memory)
+        for index, step in enumerate(plan.steps):
+            run_plan(plan, memory, index, index + 1)
+            hook(index, step.operation, memory)
 
     def load(self, stream: Stream, memory: Memory) -> None:
         """Prepare to `step` through a stream."""
-        self._plan(stream, memory)
+        self._loaded = self._plan(stream, memory)
         self._decoded = self._decode(stream)
         self._memory = memory
         self._position = 0
@@ -66,9 +67,9 @@ class Machine:
     def step(self) -> Decoded:
         """Execute one operation of the loaded stream and return it; SimulationError at the end of the stream."""
         following = self.next_operation
-        if following is None or self._memory is None:
+        if following is None or self._memory is None or self._loaded is None:
             raise SimulationError("step: a loaded stream must have operations left, got its end")
-        run_plans(self._plan((following,), self._memory), self._memory)
+        run_plan(self._loaded, self._memory, self._position, self._position + 1)
         self._position += 1
         return following
 
@@ -91,22 +92,22 @@ class Machine:
             return decode(stream, self.variant)
         return tuple(item if isinstance(item, Decoded) else Decoded(item, index, index) for index, item in enumerate(stream))
 
-    def _plan(self, stream: Stream, memory: Memory) -> tuple[Plan, ...]:
+    def _plan(self, stream: Stream, memory: Memory) -> Plan:
         content: object = stream.tobytes() if isinstance(stream, np.ndarray) else tuple(stream)
         key = (content, memory.shape)
-        plans = self._plans.get(key)
-        if plans is None:
+        plan = self._plans.get(key)
+        if plan is None:
             if memory.variant != self.variant:
                 raise SimulationError(f"run: memory must be of {self.variant.name}, got {memory.variant.name}")
-            plans = tuple(self._plan_one(decoded, memory) for decoded in self._decode(stream))
+            plan = make_plan([self._check(decoded, memory) for decoded in self._decode(stream)], self.tier)
             while len(self._plans) >= _MAX_STREAMS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[key] = plans
-        return plans
+            self._plans[key] = plan
+        return plan
 
-    def _plan_one(self, decoded: Decoded, memory: Memory) -> Plan:
+    def _check(self, decoded: Decoded, memory: Memory) -> Step:
         try:
-            return make_plan(decoded, memory, self.tier)
+            return check_step(decoded, memory, self.tier)
         except (SimulationError, StreamError) as error:
             raise type(error)(f"{describe(decoded)}: {error}") from error
 

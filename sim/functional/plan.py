@@ -1,11 +1,13 @@
-"""How an operation is executed: which kernels, with what prepared constants. The tiers give identical bytes."""
+"""How operations are executed: which kernels, with what prepared constants. The tiers give identical bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 
@@ -13,8 +15,13 @@ from npu.errors import SimulationError
 from npu.isa.decode import Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation
 from sim.functional import execute
+from sim.functional.fast import Row, make_row, pack_constants
+from sim.functional.kernels import rows as r
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
+
+Runner = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], int], int]
+_FEATURES = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 
 
 class Tier(Enum):
@@ -26,46 +33,99 @@ class Tier(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
-    """One operation with what was prepared for it. Weights are decoded when first needed, and again if their bytes change."""
+class Step:
+    """One operation with what was prepared for it."""
 
     operation: Operation
     where: str
+    row: Row
     constants: Constants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
+class Plan:
+    """A sequence of operations for memories of one shape."""
+
+    steps: list[Step]
+    rows: npt.NDArray[np.int64]
+    """int64 (steps, ROW_LENGTH), what the kernels see."""
+    runner: Runner | None
+
+
+@functools.cache
 def best_tier() -> Tier:
-    """The fastest tier of this CPU."""
-    return Tier.GENERAL
+    """The fastest tier of this CPU, as LLVM reports its features."""
+    features = llvm.get_host_cpu_features()
+    return Tier.VNNI if all(features.get(name, False) for name in _FEATURES) else Tier.PORTABLE
 
 
-def make_plan(decoded: Decoded, memory: Memory, tier: Tier) -> Plan:
+def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
-    return Plan(decoded.operation, f"command {decoded.command_index} ({type(decoded.operation).__name__})")
+    row = Row(np.zeros(r.ROW_LENGTH, np.int64)) if tier is Tier.GENERAL else make_row(decoded.operation, memory)
+    return Step(decoded.operation, f"command {decoded.command_index} ({type(decoded.operation).__name__})", row)
 
 
-def run_plans(plans: Sequence[Plan], memory: Memory) -> None:
-    """Execute plans in order on a memory of the shape they were made for."""
-    for plan in plans:
-        operation = plan.operation
-        if isinstance(operation, Convolution | DepthwiseConvolution):
-            execute.execute_convolution(operation, _constants(plan, memory), memory)
-        else:
-            execute.execute_checked(operation, memory)
+def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
+    """Join prepared operations."""
+    table = np.zeros((len(steps), r.ROW_LENGTH), np.int64)
+    for row, step in zip(table, steps, strict=True):
+        row[:] = step.row.numbers
+        step.row.numbers = row
+    return Plan(list(steps), table, _runner(tier))
 
 
-def _constants(plan: Plan, memory: Memory) -> Constants:
-    operation = plan.operation
+@functools.cache
+def _runner(tier: Tier) -> Runner | None:
+    if tier is Tier.GENERAL:
+        return None
+    if tier is Tier.VNNI:
+        from sim.functional.kernels import vnni  # noqa: PLC0415 - compiled on import, and only where the CPU can run it
+
+        return vnni.run
+    from sim.functional.kernels import portable  # noqa: PLC0415
+
+    return portable.run
+
+
+def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None) -> None:
+    """Execute operations first..last-1 (all by default) on a memory of the shape they were made for."""
+    end = len(plan.steps) if last is None else last
+    rows = plan.rows[:end]
+    index = first
+    while index < end:
+        if plan.runner is not None:
+            index = int(plan.runner(rows, memory.bases, index))
+            if index == end:
+                return
+        index += _run_step(plan.steps[index], memory)
+
+
+def _run_step(step: Step, memory: Memory) -> int:
+    """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
+    operation = step.operation
+    if not isinstance(operation, Convolution | DepthwiseConvolution):
+        execute.execute_checked(operation, memory)
+        return 1
+    constants = _constants(step, memory)
+    if step.row.kind != r.GENERAL and step.row.numbers[r.CHECKS] == 0:
+        pack_constants(step.row, operation, constants, memory)
+        if step.row.numbers[r.KIND] != r.GENERAL:
+            return 0
+    execute.execute_convolution(operation, constants, memory)
+    return 1
+
+
+def _constants(step: Step, memory: Memory) -> Constants:
+    operation = step.operation
     assert isinstance(operation, Convolution | DepthwiseConvolution)
     views = [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    unchanged = plan.constants is not None and all(map(np.array_equal, views, plan.source))
-    if not unchanged:
+    if step.constants is None or not all(map(np.array_equal, views, step.source)):
         try:
-            plan.constants = decode_constants(operation, memory)
+            step.constants = decode_constants(operation, memory)
         except SimulationError as error:
-            raise SimulationError(f"{plan.where}: {error}") from error
-        plan.source = [view.copy() for view in views]
-    assert plan.constants is not None
-    return plan.constants
+            raise SimulationError(f"{step.where}: {error}") from error
+        step.source = [view.copy() for view in views]
+        step.row.numbers[r.CHECKS] = 0
+    return step.constants

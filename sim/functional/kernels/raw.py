@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numba as nb
 from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -48,3 +49,28 @@ store_8 = _storer(8)
 store_16 = _storer(16)
 store_32 = _storer(32)
 store_64 = _storer(64)
+
+
+@intrinsic
+def copy_bytes(typingctx, target, source, length):  # type: ignore[no-untyped-def]
+    """memmove between machine addresses."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        byte = ir.IntType(8).as_pointer()
+        cgutils.raw_memmove(builder, builder.inttoptr(args[0], byte), builder.inttoptr(args[1], byte), args[2], 1)
+        return context.get_dummy_value()
+
+    return nb.void(nb.int64, nb.int64, nb.int64), codegen
+
+
+@intrinsic
+def compare_bytes(typingctx, first, second, length):  # type: ignore[no-untyped-def]
+    """0 if the bytes at two machine addresses are equal; the C library's memcmp."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.IntType(32), [word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "memcmp")
+        return builder.sext(builder.call(function, args), word)
+
+    return nb.int64(nb.int64, nb.int64, nb.int64), codegen

@@ -1,0 +1,371 @@
+"""Turns operations into rows for the fast kernels; the only place that decides which operations they may run.
+
+Geometry is fixed when a plan is made; constants follow from the weights in memory and are packed by `pack_constants` whenever those
+have changed. An operation that the kernels cannot run exactly keeps the kind GENERAL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.isa.operations import (
+    ActivationFunction,
+    Convolution,
+    DepthwiseConvolution,
+    Dma,
+    Elementwise,
+    ElementwiseMode,
+    FeatureMap,
+    KernelOperation,
+    Layout,
+    Operation,
+    Padding,
+    Rounding,
+    Upscale,
+)
+from sim.functional.execute import elementwise_numbers, output_limits
+from sim.functional.kernels import rows as r
+from sim.functional.weights import Constants, source_ranges
+from sim.memory import Memory, brick_stride, feature_map_ranges, pixel_stride
+
+Numbers = npt.NDArray[np.int64]
+_LIMIT = 1 << 30
+"""Bound of the sums that the kernels requantise."""
+_GUARD_BYTES = 64
+_MAX_SHIFT = 61
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A row and the arrays that its addresses point to."""
+
+    numbers: Numbers
+    kind: int = r.GENERAL
+    """What `numbers[KIND]` becomes once constants are there."""
+    arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+
+    def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
+        """Keep an array and return its address."""
+        self.arrays[name] = np.ascontiguousarray(array)
+        return self.arrays[name].ctypes.data
+
+
+def make_row(operation: Operation, memory: Memory) -> Row:
+    """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
+    row = Row(np.zeros(r.ROW_LENGTH, np.int64))
+    if isinstance(operation, Dma):
+        _fill_copy(row, operation)
+    elif not isinstance(operation, KernelOperation):
+        row.kind = r.NOTHING
+    elif _is_eligible(operation, memory):
+        if isinstance(operation, Convolution):
+            _fill_convolution(row, operation, memory)
+        elif isinstance(operation, DepthwiseConvolution):
+            _fill_depthwise(row, operation)
+        elif isinstance(operation, Elementwise):
+            _fill_elementwise(row, operation, memory)
+    if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
+        row.numbers[r.KIND] = row.kind
+    return row
+
+
+def _fill_copy(row: Row, operation: Dma) -> None:
+    source, target = operation.source, operation.destination
+    if source.region is None or target.region is None or operation.rows != 1 or operation.planes != 1:
+        return
+    row.kind = r.COPY
+    row.numbers[[r.PIXELS, r.IN_REGION, r.IN_TABLE]] = operation.length_bytes, source.region, source.address
+    row.numbers[[r.OUT_REGION, r.OUT_TABLE]] = target.region, target.address
+
+
+def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
+    ifm, ofm = operation.ifm, operation.ofm
+    maps = [ifm, ofm]
+    if isinstance(operation, Elementwise):
+        if operation.ifm2 is None or operation.mode not in (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL):
+            return False
+        maps.append(operation.ifm2)
+        if operation.ifm2.element != ifm.element or operation.ifm2.depth != ofm.depth:
+            return False
+    if operation.activation.function is not ActivationFunction.NONE or operation.rounding is not Rounding.DOUBLE:
+        return False
+    return all(fm.element.bits == 8 and fm.width <= fm.tile_width_0 and _is_readable(fm, memory) for fm in maps) and _may_share(
+        operation, maps
+    )
+
+
+def _is_readable(fm: FeatureMap, memory: Memory) -> bool:
+    """Whether groups of 16 channels may be read whole."""
+    size = memory.regions[fm.region].size
+    return all(start >= 0 and end <= size for start, end in feature_map_ranges(fm, whole_bricks=True))
+
+
+def _may_share(operation: KernelOperation, maps: list[FeatureMap]) -> bool:
+    """Whether no input is overwritten before it is read: disjoint from the output, or elementwise exactly in place.
+
+    Groups of 16 channels are read and written whole, so their ranges count in full.
+    """
+    ofm = operation.ofm
+    for fm in maps:
+        if fm is ofm or fm.region != ofm.region:
+            continue
+        same = (fm.addresses, fm.tile_height_0, fm.stride_y, pixel_stride(fm), brick_stride(fm), fm.layout) == (
+            ofm.addresses,
+            ofm.tile_height_0,
+            ofm.stride_y,
+            pixel_stride(ofm),
+            brick_stride(ofm),
+            ofm.layout,
+        )
+        if isinstance(operation, Elementwise) and same and (fm.height, fm.width) == (ofm.height, ofm.width):
+            continue
+        ours = feature_map_ranges(fm, whole_bricks=True)
+        theirs = feature_map_ranges(ofm, whole_bricks=True)
+        if any(a < d and c < b for a, b in ours for c, d in theirs):
+            return False
+    return True
+
+
+def _row_offsets(fm: FeatureMap) -> Numbers:
+    """Byte offset of the first pixel of every row, with tiles 0 and 2."""
+    y = np.arange(fm.height, dtype=np.int64)
+    low = y < fm.tile_height_0
+    return np.where(
+        low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y
+    )
+
+
+def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
+    ofm, n = operation.ofm, row.numbers
+    offsets = _row_offsets(ofm)
+    if pixels:
+        offsets = (offsets[:, None] + np.arange(ofm.width, dtype=np.int64) * pixel_stride(ofm)).reshape(-1)
+    n[r.PIXELS] = offsets.size
+    n[r.OUT_TABLE] = row.table("out", offsets)
+    n[[r.OUT_REGION, r.OUT_BRICK, r.OUT_PIXEL, r.WIDTH]] = ofm.region, brick_stride(ofm), pixel_stride(ofm), ofm.width
+    n[r.BLOCKS] = (ofm.depth + 15) // 16
+    n[r.TAIL] = ofm.depth - 16 * (int(n[r.BLOCKS]) - 1)
+    n[r.XOR] = 0x80808080 if operation.ifm.element.is_signed else 0
+    low, high = output_limits(operation)
+    n[[r.ZERO_POINT, r.LOW, r.HIGH]] = ofm.zero_point, low, high
+
+
+def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
+    kernel, ifm, ofm, n = operation.kernel, operation.ifm, operation.ofm, row.numbers
+    if operation.upscale is not Upscale.NONE:
+        return
+    _fill_output(row, operation, pixels=True)
+    one_tile = ifm.height <= ifm.tile_height_0
+    is_direct = operation.padding == Padding() and (kernel.height == 1 or one_tile)
+    if is_direct:
+        offsets, pixel, pitch = _row_offsets(ifm), pixel_stride(ifm), ifm.stride_y
+        bricks = brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0
+        n[r.IN_REGION] = ifm.region
+    else:
+        offsets, pixel, pitch = _fill_padding(row, operation)
+        bricks = 0
+        n[r.IN_REGION] = -1
+    ys = offsets[np.arange(ofm.height) * kernel.stride_y]
+    pixels = ys[:, None] + np.arange(ofm.width, dtype=np.int64) * (kernel.stride_x * pixel)
+    n[r.IN_TABLE] = row.table("in", pixels.reshape(-1))
+    segments, size, order = _segments(operation, pixel, pitch, bricks)
+    row.arrays["order"] = order
+    n[[r.SEGMENTS, r.DWORDS]] = segments.size, (size + 3) // 4
+    n[r.SEGMENT_TABLE] = row.table("segments", segments)
+    last = int(pixels.max() + segments.max()) + (size + 3) // 4 * 4
+    if is_direct and last > memory.regions[ifm.region].size:
+        return
+    row.kind = r.CONVOLUTION
+
+
+def _segments(operation: Convolution, pixel: int, pitch: int, bricks: int) -> tuple[Numbers, int, Numbers]:
+    """(offset of each run of inputs, bytes of a run, index of the weight (ky, kx, i flattened) for each byte or -1)."""
+    kernel, depth = operation.kernel, operation.ifm.depth
+    size = depth
+    if bricks:
+        size = 16 if depth % 16 == 0 or depth % 16 > 8 else (8 if depth % 16 > 4 else 4)
+        size = min(size, (depth + 3) // 4 * 4)
+    joins = not bricks and pixel == depth and kernel.dilation_x == 1
+    columns = 1 if joins else kernel.width
+    size = size * kernel.width if joins else size
+    runs = 1 if not bricks else -(-depth // size)
+    padded = (size + 3) // 4 * 4
+    offsets = np.empty((kernel.height, columns, runs), np.int64)
+    order = np.full((kernel.height, columns, runs, padded), -1, np.int64)
+    for ky in range(kernel.height):
+        for kx in range(columns):
+            for run in range(runs):
+                channel = run * size
+                within = channel // 16 * bricks + channel % 16 if bricks else 0
+                offsets[ky, kx, run] = ky * kernel.dilation_y * pitch + kx * kernel.dilation_x * pixel + within
+                count = min(size, depth - channel) if not joins else size
+                start = (ky * kernel.width + kx) * depth + channel
+                order[ky, kx, run, :count] = start + np.arange(count)
+    return offsets.reshape(-1), size, order.reshape(-1)
+
+
+def _fill_padding(row: Row, operation: Convolution) -> tuple[Numbers, int, int]:
+    """A padded copy of the input: (machine address of each padded row, bytes of a pixel, of a row)."""
+    kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.numbers
+    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
+    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
+    pitch = width * ifm.depth
+    buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
+    start = row.table("padded", buffer)
+    n[r.PAD_ROWS] = ifm.height
+    n[r.PAD_TABLE] = row.table("pad", _row_offsets(ifm))
+    n[[r.PAD_REGION, r.PAD_PITCH, r.PAD_WIDTH, r.PAD_DEPTH]] = ifm.region, pitch, ifm.width, ifm.depth
+    n[[r.PAD_PIXEL, r.PAD_BRICK]] = pixel_stride(ifm), brick_stride(ifm)
+    n[r.PAD_TARGET] = start + padding.top * pitch + padding.left * ifm.depth
+    return start + np.arange(height, dtype=np.int64) * pitch, ifm.depth, pitch
+
+
+def _fill_depthwise(row: Row, operation: DepthwiseConvolution) -> None:
+    kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.numbers
+    if operation.upscale is not Upscale.NONE or kernel.dilated_height > 3 or kernel.dilated_width > 4:
+        return
+    if kernel.stride_x > 2:
+        return
+    _fill_output(row, operation, pixels=False)
+    offsets = _row_offsets(ifm)
+    rows = np.full((ofm.height, 3), -1, np.int64)
+    for k in range(kernel.dilated_height):
+        y = np.arange(ofm.height) * kernel.stride_y + k - padding.top
+        inside = (y >= 0) & (y < ifm.height)
+        rows[inside, k] = offsets[y[inside]]
+    n[r.IN_TABLE] = row.table("in", rows)
+    n[[r.IN_REGION, r.IN_PIXEL, r.IN_BRICK, r.IN_WIDTH]] = ifm.region, pixel_stride(ifm), brick_stride(ifm), ifm.width
+    n[r.WARM_UP] = max(0, kernel.dilated_width - kernel.stride_x)
+    n[r.FIRST_COLUMN] = -padding.left - max(0, kernel.stride_x - kernel.dilated_width)
+    n[r.STRIDE] = kernel.stride_x
+    n[r.PADDING_PIXEL] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
+    row.kind = r.DEPTHWISE
+
+
+def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, constants: Constants, memory: Memory) -> None:
+    """Pack decoded constants; the row stays GENERAL if the fast kernels would not be exact with them."""
+    n = row.numbers
+    n[[r.KIND, r.CHECKS]] = r.GENERAL, 0
+    scales, shifts = constants.scales, constants.shifts
+    if operation.scale is not None:
+        scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
+    weights = constants.weights.reshape(operation.ofm.depth, -1).astype(np.int64)
+    ifm = operation.ifm
+    reach = max(abs(ifm.element.minimum - ifm.zero_point), abs(ifm.element.maximum - ifm.zero_point))
+    bound = np.abs(weights).sum(axis=1) * reach + np.abs(constants.biases)
+    if weights.size and (weights.min() < -128 or weights.max() > 127):
+        return
+    zero_point = ifm.zero_point + (128 if ifm.element.is_signed else 0)
+    biases = constants.biases - zero_point * weights.sum(axis=1)
+    stage = _stage(biases, scales, shifts, bound)
+    if stage is None:
+        return
+    n[r.STAGE] = row.table("stage", stage)
+    packed = _packed_depthwise(operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
+    n[r.WEIGHTS] = row.table("weights", packed)
+    checks = np.empty((len(source_ranges(operation)), 4), np.int64)
+    for k, part in enumerate(source_ranges(operation)):
+        kept = memory.view(part.region, part.address, part.length_bytes).copy()
+        checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
+    n[[r.CHECKS, r.CHECK_COUNT, r.KIND]] = row.table("checks", checks), len(checks), row.kind
+
+
+def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers) -> npt.NDArray[np.int32] | None:
+    """The output stage of every block int32 (blocks, 6, 16), None if the sums may leave what the kernels can do.
+
+    The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31 becomes a left
+    shift of the sum and one above 31 a second, rounded division.
+    """
+    left = np.maximum(0, 31 - shifts)
+    if (shifts > _MAX_SHIFT).any() or (left > 30).any() or (scales >= 1 << 31).any():
+        return None
+    if ((bound.astype(object) << left.astype(object)) >= _LIMIT).any():
+        return None
+    right = np.maximum(0, shifts - 31)
+    wrapped = (biases + (1 << 31)) % (1 << 32) - (1 << 31)
+    term = np.where(right > 0, 1 << np.maximum(right - 1, 0), 0)
+    values = np.stack([wrapped, left + 1, scales, term, np.where(right > 0, -1, 0), right])
+    blocks = -(-values.shape[1] // 16)
+    padded = np.zeros((6, blocks * 16), np.int32)
+    padded[:, : values.shape[1]] = values
+    return padded.reshape(6, blocks, 16).transpose(1, 0, 2)
+
+
+def _packed(row: Row, weights: Numbers) -> npt.NDArray[np.int8]:
+    order = row.arrays["order"].astype(np.int64)
+    outputs = weights.shape[0]
+    blocks = -(-outputs // 16)
+    source = np.zeros((blocks * 16, weights.shape[1] + 1), np.int8)
+    source[:outputs, :-1] = weights
+    return source[:, order].reshape(blocks, 16, -1, 4).transpose(0, 2, 1, 3)
+
+
+def _packed_depthwise(operation: DepthwiseConvolution | Convolution, weights: Numbers) -> npt.NDArray[np.int8]:
+    kernel = operation.kernel
+    outputs = weights.shape[0]
+    packed = np.zeros((-(-outputs // 16) * 16, 3, 4), np.int8)
+    rows = np.arange(kernel.height) * kernel.dilation_y
+    columns = 4 - kernel.dilated_width + np.arange(kernel.width) * kernel.dilation_x
+    packed[:outputs, rows[:, None], columns] = weights.reshape(outputs, kernel.height, kernel.width)
+    return packed.reshape(-1, 16, 3, 4).transpose(0, 2, 1, 3)
+
+
+def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
+    ifm, ifm2, n = operation.ifm, operation.ifm2, row.numbers
+    assert ifm2 is not None
+    if operation.operand_rounding is not Rounding.DOUBLE:
+        return
+    first, second = (ifm2, ifm) if operation.is_reversed else (ifm, ifm2)
+    operands, bound = _operands(operation, first, second)
+    if operands is None:
+        return
+    _fill_output(row, operation, pixels=False)
+    numbers = elementwise_numbers(operation)
+    stage = _stage(
+        np.zeros(16, np.int64), np.full(16, numbers[1]), np.full(16, numbers[2]), np.full(16, bound, np.int64)
+    )
+    if stage is None:
+        return
+    n[r.STAGE] = row.table("stage", stage)
+    n[r.OPERANDS] = row.table("operands", operands)
+    for fm, table, region, pixel, brick in (
+        (first, r.IN_TABLE, r.IN_REGION, r.IN_PIXEL, r.IN_BRICK),
+        (second, r.IN2_TABLE, r.IN2_REGION, r.IN2_PIXEL, r.IN2_BRICK),
+    ):
+        offsets = np.broadcast_to(_row_offsets(fm), operation.ofm.height)
+        n[table] = row.table(f"rows {table}", offsets)
+        n[[region, brick]] = fm.region, brick_stride(fm)
+        n[pixel] = pixel_stride(fm) if fm.width == operation.ofm.width else 0
+    row.kind = r.ELEMENTWISE
+
+
+def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> tuple[Numbers | None, int]:
+    """(zero point, multiplier, rounding, shift, term, mask, second shift) of each operand and the mode; a bound of the result."""
+    numbers = elementwise_numbers(operation)
+    left_shift, opa_scale, opa_shift = int(numbers[8]), int(numbers[5]), int(numbers[6])
+    implicit = (1 << left_shift - 1, 0)
+    pairs = {
+        0: ((opa_scale, 0), (int(numbers[7]), 0)),
+        1: ((opa_scale, opa_shift), implicit),
+        2: (implicit, (opa_scale, opa_shift)),
+    }[int(numbers[4])]
+    table = np.zeros(17, np.int64)
+    table[16] = int(operation.mode)
+    reaches = [max(fm.element.maximum - fm.zero_point, fm.zero_point - fm.element.minimum) for fm in (first, second)]
+    table[[0, 8]] = first.zero_point, second.zero_point
+    if operation.mode is ElementwiseMode.MUL:
+        return table, reaches[0] * reaches[1]
+    bound = 0
+    for k, ((scale, shift), reach) in enumerate(zip(pairs, reaches, strict=True)):
+        near, far = min(shift, 31 - left_shift), max(0, shift - (31 - left_shift))
+        size = (reach * scale >> near) + 1
+        if scale >= 1 << 31 or far > 30 or size >= _LIMIT:
+            return None, 0
+        bound += size
+        rounding = 1 << near - 1 if near else 0
+        term, mask = (1 << far - 1, -1) if far else (0, 0)
+        table[8 * k + 1 : 8 * k + 7] = scale, rounding, near, term, mask, far
+    return table, bound

@@ -1,0 +1,292 @@
+"""Cuts kernel operations into the pieces of work that flow through the pipeline: IFM loads and OFM blocks.
+
+A *load* is one fill of the IFM buffer: one sub-kernel window and one IFM depth slice of one OFM block. Blocks run depth
+first, then width, then height; loads of a block run IFM depth outside, sub-kernels inside.
+
+Rules of the traffic, found with the beat counters of published measurements and exact on them to a few beats:
+the loads of a block are fetched again for every OFM depth block, unless there is one sub-kernel and at most as many depth
+slices as the IFM buffer has halves; weights and scales are streamed again for every block of the plane; rows of NHWC maps
+cost the beats that they touch; NHWC outputs are written in pieces of 16 channels per pixel.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+# Columns of the operation table that `sim.timing.plan` fills; 64-bit integers.
+(
+    KIND, OFM_H, OFM_W, OFM_D, BLOCK_H, BLOCK_W, BLOCK_D, IFM_H, IFM_W, IFM_D, IFM_BYTES, IFM_LAYOUT, IFM_ADDRESS, IFM_ROW,
+    IFM_PIXEL, OFM_BYTES, OFM_LAYOUT, OFM_ADDRESS, OFM_ROW, OFM_PIXEL, KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W, DILATION_H,
+    DILATION_W, PAD_TOP, PAD_LEFT, UPSCALE, SUB_KERNEL, IFM_SLICE, STREAM_BYTES, IFM_PORT, IFM2_PORT, OFM_PORT, WEIGHT_PORT,
+    UBLOCK_H, UBLOCK_W, IFM2_H, IFM2_W, IFM2_D, IFM2_LAYOUT, ACC_40, BLOCKDEP, DMA_BYTES, DMA_FROM, DMA_TO, WAIT, HAS_IFM2,
+    WORDS, STREAM_ONCE,
+) = range(51)
+OPERATION_COLUMNS = 51
+
+# Kinds of operation.
+CONV_DEPTH_FIRST, CONV_PART_KERNEL, DEPTHWISE, POOL, REDUCE_SUM, ELEMENTWISE, DMA, DMA_WAIT, KERNEL_WAIT, OTHER = range(10)
+
+# Columns of the load table.
+L_OPERATION, L_FIRST, L_LAST, L_IFM_BEATS, L_IFM_BURSTS, L_IFM2_BEATS, L_STREAM_BYTES, L_OFM_BEATS, L_OFM_BURSTS, L_MACS = range(10)
+LOAD_COLUMNS = 10
+
+# Scalars of the machine that the expansion needs.
+(
+    M_UBLOCK_D, M_CORES, M_UBLOCK_CYCLES, M_WEIGHT_BLOCK, M_BUBBLE, M_BUBBLE_40, M_POOL_16, M_BUFFER_HALVES, M_BEAT, M_BURST0,
+    M_BURST1, M_BRICK,
+) = range(12)
+MACHINE_SCALARS = 12
+
+
+@numba.njit(cache=True, inline="always")
+def ceil_div(a, b):  # type: ignore[no-untyped-def]
+    """a / b rounded up, for positive b."""
+    return -((-a) // b)
+
+
+@numba.njit(cache=True)
+def sub_kernels(extent, limit):  # type: ignore[no-untyped-def]
+    """Number of pieces of at most `limit` that a kernel side is cut into."""
+    return ceil_div(extent, limit)
+
+
+@numba.njit(cache=True)
+def input_range(first, count, stride, dilation, tap, taps, pad, size, upscale):  # type: ignore[no-untyped-def]
+    """(start, length) of the input rows that `count` outputs from `first` read through taps [tap, tap + taps), clipped."""
+    low = first * stride - pad + tap * dilation
+    high = (first + count - 1) * stride - pad + (tap + taps - 1) * dilation + 1
+    low = max(low, 0) // upscale
+    high = ceil_div(min(high, size * upscale), upscale)
+    return low, max(high - low, 0)
+
+
+@numba.njit(cache=True)
+def row_beats(start, length, beat):  # type: ignore[no-untyped-def]
+    """Beats that `length` bytes from byte address `start` touch."""
+    return ceil_div(start + length, beat) - start // beat
+
+
+@numba.njit(cache=True)
+def window_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  # type: ignore[no-untyped-def]
+    """(beats, bursts) of reading a window of the IFM: whole bricks, or the beats that each NHWC row or pixel touches."""
+    if rows == 0 or columns == 0:
+        return np.int64(0), np.int64(0)
+    es = op[IFM_BYTES]
+    if op[IFM_LAYOUT] == 1:
+        bricks = ceil_div(depth, brick)
+        row = columns * brick * es
+        return rows * bricks * ceil_div(row, beat), rows * bricks * ceil_div(row, burst)
+    beats = np.int64(0)
+    bursts = np.int64(0)
+    for i in range(rows):
+        base = op[IFM_ADDRESS] + (y + i) * op[IFM_ROW] + x * op[IFM_PIXEL]
+        if depth == op[IFM_D]:
+            length = (columns - 1) * op[IFM_PIXEL] + depth * es
+            touched = row_beats(base, length, beat)
+            beats += touched
+            bursts += ceil_div(touched * beat, burst)
+        else:
+            for j in range(columns):
+                start = base + j * op[IFM_PIXEL] + depth0 * es
+                touched = row_beats(start, depth * es, beat)
+                beats += touched
+                bursts += ceil_div(touched * beat, burst)
+    return beats, bursts
+
+
+@numba.njit(cache=True)
+def output_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  # type: ignore[no-untyped-def]
+    """(beats, bursts) of writing one OFM block: whole bricks, or 16 channels of a pixel at a time."""
+    es = op[OFM_BYTES]
+    if op[OFM_LAYOUT] == 1:
+        bricks = ceil_div(depth, brick)
+        row = columns * brick * es
+        return rows * bricks * ceil_div(row, beat), rows * bricks * ceil_div(row, burst)
+    beats = np.int64(0)
+    bursts = np.int64(0)
+    for i in range(rows):
+        base = op[OFM_ADDRESS] + (y + i) * op[OFM_ROW] + x * op[OFM_PIXEL] + depth0 * es
+        if op[OFM_D] <= brick:
+            touched = row_beats(base, (columns - 1) * op[OFM_PIXEL] + depth * es, beat)
+            beats += touched
+            bursts += ceil_div(touched * beat, burst)
+        else:
+            for j in range(columns):
+                for c in range(0, depth, brick):
+                    start = base + j * op[OFM_PIXEL] + c * es
+                    touched = row_beats(start, min(brick, depth - c) * es, beat)
+                    beats += touched
+                    bursts += ceil_div(touched * beat, burst)
+    return beats, bursts
+
+
+@numba.njit(cache=True)
+def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # type: ignore[no-untyped-def]
+    """MAC-array cycles of one load of a block of rows x columns x depth; taps = kernel elements of the sub-kernel.
+
+    Formulas of the block model that Vela 5.2 uses, with the depth split over the cores.
+    """
+    kind = op[KIND]
+    if kind == ELEMENTWISE:
+        return np.int64(0)
+    nx = ceil_div(columns, op[UBLOCK_W])
+    ny = ceil_div(rows, op[UBLOCK_H])
+    nz = ceil_div(ceil_div(depth, machine[M_UBLOCK_D]), machine[M_CORES])
+    plane = nx * ny
+    bits16 = max(op[IFM_BYTES], 1)
+    step = machine[M_UBLOCK_CYCLES]
+    groups = np.int64(1)
+    if kind == POOL:
+        factor = machine[M_POOL_16] if bits16 > 1 else 1
+        return max(step, taps) * plane * nz * factor
+    if kind == DEPTHWISE:
+        steps = ceil_div(taps, step)
+        cycles = max(machine[M_WEIGHT_BLOCK], step * plane * bits16) * steps * nz
+    elif kind == CONV_PART_KERNEL:
+        steps = ceil_div(taps, 2 if bits16 > 1 else step)
+        groups = ceil_div(slice_depth, 8)
+        cycles = max(machine[M_WEIGHT_BLOCK], step * plane) * steps * nz * groups
+    else:
+        steps = taps
+        cycles = max(machine[M_WEIGHT_BLOCK], step * plane) * steps * nz
+    bubble = machine[M_BUBBLE_40] if op[ACC_40] else machine[M_BUBBLE]
+    if plane == 1:
+        if nz == 1:
+            cycles += bubble * steps * groups
+        elif steps > 1:
+            cycles += bubble * (steps - 1) * nz * groups
+    return cycles
+
+
+@numba.njit(cache=True)
+def output_depth(op, machine, depth, brick):  # type: ignore[no-untyped-def]
+    """Depth of a block that the output unit of the busiest core works through.
+
+    MAC operations share a block by micro-block depth; elementwise ones by bricks, which are always processed whole when the
+    output is stored in bricks.
+    """
+    unit = brick if op[KIND] == ELEMENTWISE else machine[M_UBLOCK_D]
+    share = ceil_div(ceil_div(depth, unit), machine[M_CORES]) * unit
+    if op[KIND] == ELEMENTWISE and op[OFM_LAYOUT] == 1:
+        return share
+    return min(depth, share)
+
+
+@numba.njit(cache=True)
+def count_loads(ops):  # type: ignore[no-untyped-def]
+    """Number of rows that `expand` writes."""
+    total = np.int64(0)
+    for n in range(ops.shape[0]):
+        op = ops[n]
+        if op[KIND] > ELEMENTWISE:
+            continue
+        blocks = ceil_div(op[OFM_H], op[BLOCK_H]) * ceil_div(op[OFM_W], op[BLOCK_W]) * ceil_div(op[OFM_D], op[BLOCK_D])
+        loads = sub_kernels(op[KERNEL_H], op[SUB_KERNEL]) * sub_kernels(op[KERNEL_W], op[SUB_KERNEL])
+        if op[KIND] in (CONV_DEPTH_FIRST, CONV_PART_KERNEL, REDUCE_SUM):
+            loads *= ceil_div(op[IFM_D], op[IFM_SLICE])
+        total += blocks * loads
+    return total
+
+
+@numba.njit(cache=True)
+def expand(ops, machine, loads, mac_cycles, elements):  # type: ignore[no-untyped-def]
+    """Fills the load table (n, LOAD_COLUMNS), MAC cycles (n,) and OFM elements of the busiest core (n,) of last loads."""
+    beat = machine[M_BEAT]
+    brick = machine[M_BRICK]
+    at = 0
+    for n in range(ops.shape[0]):
+        op = ops[n]
+        kind = op[KIND]
+        if kind > ELEMENTWISE:
+            continue
+        mixes = kind in (CONV_DEPTH_FIRST, CONV_PART_KERNEL, REDUCE_SUM)
+        ifm_burst = machine[M_BURST0 + op[IFM_PORT]]
+        ofm_burst = machine[M_BURST0 + op[OFM_PORT]]
+        kh = sub_kernels(op[KERNEL_H], op[SUB_KERNEL])
+        kw = sub_kernels(op[KERNEL_W], op[SUB_KERNEL])
+        slices = ceil_div(op[IFM_D], op[IFM_SLICE]) if mixes else 1
+        loads_per_block = slices * kh * kw
+        keeps = kh * kw == 1 and slices <= machine[M_BUFFER_HALVES]
+        taps_total = op[KERNEL_H] * op[KERNEL_W] * (op[IFM_D] if mixes else 1)
+        first_plane = True
+        for y in range(0, op[OFM_H], op[BLOCK_H]):
+            rows = min(op[BLOCK_H], op[OFM_H] - y)
+            for x in range(0, op[OFM_W], op[BLOCK_W]):
+                columns = min(op[BLOCK_W], op[OFM_W] - x)
+                for z in range(0, op[OFM_D], op[BLOCK_D]):
+                    depth = min(op[BLOCK_D], op[OFM_D] - z)
+                    # The share of the compressed stream that belongs to this depth block, exact in sum.
+                    share = op[STREAM_BYTES] * (z + depth) // op[OFM_D] - op[STREAM_BYTES] * z // op[OFM_D]
+                    if op[STREAM_ONCE] and not first_plane:
+                        share = 0
+                    block_start = at
+                    used = np.int64(0)
+                    weights_used = np.int64(0)
+                    for s in range(slices):
+                        depth0 = s * op[IFM_SLICE] if mixes else z
+                        slice_depth = min(op[IFM_SLICE], op[IFM_D] - depth0) if mixes else min(depth, op[IFM_D] - depth0)
+                        for ky in range(kh):
+                            tap_y = ky * op[SUB_KERNEL]
+                            taps_y = min(op[SUB_KERNEL], op[KERNEL_H] - tap_y)
+                            y0, ny = input_range(y, rows, op[STRIDE_H], op[DILATION_H], tap_y, taps_y, op[PAD_TOP], op[IFM_H], op[UPSCALE])
+                            for kx in range(kw):
+                                tap_x = kx * op[SUB_KERNEL]
+                                taps_x = min(op[SUB_KERNEL], op[KERNEL_W] - tap_x)
+                                x0, nx = input_range(x, columns, op[STRIDE_W], op[DILATION_W], tap_x, taps_x, op[PAD_LEFT], op[IFM_W], op[UPSCALE])
+                                row = loads[at]
+                                row[L_OPERATION] = n
+                                row[L_FIRST] = at == block_start
+                                row[L_LAST] = at == block_start + loads_per_block - 1
+                                if not (keeps and mixes and z > 0):
+                                    row[L_IFM_BEATS], row[L_IFM_BURSTS] = window_beats(
+                                        op, y0, ny, x0, nx, depth0, slice_depth, beat, ifm_burst, brick
+                                    )
+                                else:
+                                    row[L_IFM_BEATS] = 0
+                                    row[L_IFM_BURSTS] = 0
+                                row[L_IFM2_BEATS] = 0
+                                used += taps_y * taps_x * (slice_depth if mixes else 1)
+                                upto = share * used // taps_total
+                                row[L_STREAM_BYTES] = upto - weights_used
+                                weights_used = upto
+                                row[L_OFM_BEATS] = 0
+                                row[L_OFM_BURSTS] = 0
+                                macs = rows * columns * depth * taps_y * taps_x
+                                row[L_MACS] = macs * slice_depth if mixes else macs
+                                if kind == POOL or kind == ELEMENTWISE:
+                                    row[L_MACS] = 0
+                                mac_cycles[at] = load_mac_cycles(op, machine, rows, columns, depth, taps_y * taps_x, slice_depth)
+                                elements[at] = 0
+                                at += 1
+                    last = loads[at - 1]
+                    last[L_OFM_BEATS], last[L_OFM_BURSTS] = output_beats(
+                        op, y, rows, x, columns, z, depth, beat, ofm_burst, brick
+                    )
+                    elements[at - 1] = rows * columns * output_depth(op, machine, depth, brick)
+                    if op[HAS_IFM2]:
+                        last[L_IFM2_BEATS] = second_input_beats(op, y, rows, columns, x, depth, z, beat, brick)
+                first_plane = False
+    return at
+
+
+@numba.njit(cache=True)
+def second_input_beats(op, y, rows, columns, x, depth, z, beat, brick):  # type: ignore[no-untyped-def]
+    """Beats of the second operand for one block; an axis of extent 1 is read once, with the first block along it."""
+    if op[IFM2_H] == 1:
+        if y > 0 and op[OFM_H] > 1:
+            return np.int64(0)
+        rows = 1
+    if op[IFM2_W] == 1:
+        if x > 0 and op[OFM_W] > 1:
+            return np.int64(0)
+        columns = 1
+    if op[IFM2_D] == 1:
+        if z > 0 and op[OFM_D] > 1:
+            return np.int64(0)
+        depth = 1
+    if op[IFM2_LAYOUT] == 1:
+        return rows * columns * ceil_div(depth, brick) * ceil_div(brick * op[IFM_BYTES], beat)
+    if op[IFM2_D] <= brick or depth == op[IFM2_D]:
+        return rows * ceil_div(columns * depth * op[IFM_BYTES], beat)
+    return rows * columns * ceil_div(depth * op[IFM_BYTES], beat)
