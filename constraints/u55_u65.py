@@ -47,8 +47,10 @@ def _zero_point(tensor: Tensor) -> int | None:
     return quantization.zero_point if quantization is not None and quantization.zero_points.size else 0
 
 
-def _rank(tensor: Tensor) -> int:
-    return len(tensor.shape)
+def _ranks(view: OpView) -> Iterator[Observed]:
+    """Ranks of feature maps, of operators to which they matter."""
+    if view.op.kind not in SAME_ELEMENTS:
+        yield from (Observed(name, len(tensor.shape)) for name, tensor in view.feature_maps)
 
 
 def _presence(view: OpView) -> Iterator[Observed]:
@@ -140,6 +142,14 @@ def _strides(view: OpView) -> Iterator[Observed]:
         yield from (Observed("stride", int(value)) for value in tensor.data.reshape(-1)[:8])
 
 
+def _pool_strides(view: OpView) -> Iterator[Observed]:
+    """Strides of a pool, without those of axes on which the output has one element."""
+    ofm = view.output()
+    for seen, axis in zip(observe.STRIDES(view), (2, 1), strict=True):
+        if ofm is None or len(ofm.shape) != 4 or ofm.shape[axis] != 1:
+            yield seen
+
+
 def _unit_activation(view: OpView) -> Iterator[Observed]:
     yield Observed("fused activation", view.activation)
 
@@ -164,6 +174,13 @@ def _widened(rule: Rule) -> Rule:
         return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride))
     if rule.id in ("V-CONV-2", "V-DW-2"):
         return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_dilation))
+    if rule.id in ("V-AVG-2", "V-MAX-2"):
+        return replace(
+            rule,
+            observe=_pool_strides,
+            limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride),
+            details=("A stride along an axis on which the OFM has one element does not count.",),
+        )
     return rule
 
 
@@ -179,8 +196,8 @@ HARDWARE = (
          fix="convert the model with full integer quantisation"),
     Rule("N-GEN-3", (), Range(-128, 127), "zero points of feature maps must be {limit}",
          observe.each(_zero_point, lambda view: view.feature_maps)),
-    Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}",
-         observe.each(_rank, lambda view: view.feature_maps), fix="merge neighbouring dimensions with a RESHAPE"),
+    Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}", _ranks,
+         fix="merge neighbouring dimensions with a RESHAPE", details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any.",)),
     Rule("N-GEN-5", (), AtMost(1 << 30), "factor from input scales to output scale must be {limit}",
          _rescale_factor),
     Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", _options),

@@ -248,6 +248,10 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "no_inputs": (ops.op_model("CONV_2D", [], [ops.tensor(MAP)], options.Conv2DOptions()),
                   {"N-GEN-1", "N-W-1", "V-CONV-1", "V-CONV-3", "V-CONV-4", "V-CONV-5", "V-CONV-6", "V-CONV-9"}),
     "rank_5": (ops.unary("RELU", (1, 1, 1, 1, 1)), {"N-GEN-4"}),
+    "reshape_to_rank_5": (ops.op_model("RESHAPE", [ops.tensor(MAP), ops.constant((1, 4, 2, 8, 4))], [ops.tensor((1, 4, 2, 8, 4))],
+                                       options.ReshapeOptions()), set()),
+    "global_pool_with_its_own_stride": (with_tensor(ops.pool(window=(8, 8), stride=(8, 8)), 1, shape=(1, 1, 1, 4)), set()),
+    "row_pool_with_wide_stride": (with_tensor(ops.pool(window=(8, 1), stride=(8, 4)), 1, shape=(1, 1, 2, 4)), {"V-AVG-2"}),
     "mean_is_not_lowered": (ops.unary("MEAN"), {"N-LIST"}),
 }  # fmt: skip
 
