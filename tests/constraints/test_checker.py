@@ -20,6 +20,7 @@ from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Tensor
 from npu.graph.ops import OPS
 from npu.graph.placement import Device
 from npu.tflite.reader import read_model
+
 from tests.support import single_ops as ops
 from tests.support.shared import shared_models
 
