@@ -3,7 +3,7 @@
 What the graph has no field for is kept in `extra` under the schema's field name (see `npu.tflite.writer`, which puts it back):
 
 * Tensor.extra: `sparsity` (SparsityParameters), `quantization` (QuantizationParameters without scales), `details`
-  (quantisation details), `variant_tensors`, `external_buffer`, `quantized_dimension` (where it differs from the axis).
+  (quantisation details), `variant_tensors`, `external_buffer`.
 * Op.extra: `mutating_variable_inputs`, `custom_options_format`, `debug_metadata_index`, `unknown_options` and
   `unknown_options_2` (number of an options table that this schema does not have), `builtin_options` (beside
   `builtin_options_2`, where a file has both).
@@ -195,8 +195,7 @@ class _Reader:
             raise self._tables.error(path, f"must have one zero point per scale, got {zero_points.size} for {scales.size}")
         # The only dimension of a vector is meant, whatever the file says: tflite-micro's person_detect says 3.
         axis = 0 if rank == 1 else table.quantized_dimension
-        extra = _present(details=table.details, quantized_dimension=_unless(table.quantized_dimension, axis))
-        return Quantization(scales, zero_points, axis, table.min, table.max), extra
+        return Quantization(scales, zero_points, axis, table.min, table.max), _present(details=table.details)
 
     def _op(self, path: str, table: OperatorTable) -> Op:
         if table.opcode_index >= len(self._kinds):
