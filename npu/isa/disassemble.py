@@ -1,0 +1,142 @@
+"""Command streams as text and back: the only place that knows the listing format.
+
+A listing has one command per line, fields by name, and behind a semicolon the word offset and what a kick-off does. Its first
+line, `.product`, says for which product fields are checked. A command whose words are not the ones that its fields would be
+encoded to is listed as `.word`, so `assemble(str(disassemble(words, variant)))` gives the same words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.errors import StreamError
+from npu.hardware.variant import Product, Variant
+from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
+from npu.isa.decode import RawCommand, decode, read_commands
+from npu.isa.summary import summarise
+
+_PRODUCT = ".product"
+_WORD = ".word"
+_NUMBER_BITS = 20
+"""Wider unsigned fields are written in hexadecimal."""
+_COLUMN = 76
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One command of a listing; `comment` is empty or says what the kick-off does."""
+
+    word_index: int
+    text: str
+    comment: str = ""
+
+    def __str__(self) -> str:
+        note = f"; {self.word_index:06x} {self.comment}".rstrip()
+        return f"{self.text:<{_COLUMN}} {note}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A disassembled stream; `str()` is its text."""
+
+    product: Product
+    lines: tuple[Line, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{_PRODUCT} {self.product.name}", *(str(line) for line in self.lines)]) + "\n"
+
+
+def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
+    """Listing of a command stream (one-dimensional uint32); StreamError as `decode`."""
+    product = variant.accelerator.product
+    summaries = {one.command_index: summarise(one.operation) for one in decode(words, variant)}
+    lines = tuple(
+        Line(raw.word_index, _command_text(raw, words, product), summaries.get(raw.command_index, ""))
+        for raw in read_commands(words, product)
+    )
+    return Listing(product, lines)
+
+
+def assemble(text: str) -> NDArray[np.uint32]:
+    """Command words, uint32, of a listing; StreamError names the line of what is wrong."""
+    product: Product | None = None
+    words: list[int] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        tokens = line.partition(";")[0].split()
+        if not tokens:
+            continue
+        try:
+            if tokens[0] == _PRODUCT:
+                product = _product(tokens)
+            elif product is None:
+                raise StreamError(f"must begin with {_PRODUCT}, got {tokens[0]}")
+            else:
+                words += _line_words(tokens, product)
+        except StreamError as error:
+            raise StreamError(f"listing line {number}: {error}") from error
+    return np.array(words, dtype=np.uint32)
+
+
+def _command_text(raw: RawCommand, words: NDArray[np.uint32], product: Product) -> str:
+    command = raw.command
+    found = tuple(int(word) for word in words[raw.word_index : raw.word_index + command.word_count])
+    if command.words(command.operand(raw.values, product)) != found:
+        return " ".join([_WORD, *(f"{word:#010x}" for word in found)])
+    return " ".join([command.name, *(f"{field.name}={_value_text(field, raw.values[field.name])}" for field in command.fields)])
+
+
+def _value_text(field: Field, value: int) -> str:
+    if field.enum is not None:
+        return field.enum(value).name
+    return hex(value) if len(field.bits) >= _NUMBER_BITS else str(value)
+
+
+def _product(tokens: list[str]) -> Product:
+    names = [product.name for product in Product]
+    if len(tokens) != 2 or tokens[1] not in names:
+        raise StreamError(f"{_PRODUCT}: must be one of {', '.join(names)}, got {' '.join(tokens[1:])}")
+    return Product[tokens[1]]
+
+
+def _line_words(tokens: list[str], product: Product) -> tuple[int, ...]:
+    name, rest = tokens[0], tokens[1:]
+    if name == _WORD:
+        return tuple(_raw_word(token) for token in rest)
+    command = COMMANDS_BY_NAME.get(name)
+    if command is None:
+        raise StreamError(f"must be a known command, got {name}")
+    return command.words(command.operand(_values(command, rest), product))
+
+
+def _raw_word(token: str) -> int:
+    value = _number(token, _WORD)
+    if not 0 <= value < 1 << 32:
+        raise StreamError(f"{_WORD}: must fit in 32 bits, got {token}")
+    return value
+
+
+def _values(command: Command, tokens: list[str]) -> dict[str, int]:
+    fields = {field.name: field for field in command.fields}
+    values: dict[str, int] = {}
+    for token in tokens:
+        name, _, text = token.partition("=")
+        if name not in fields or name in values:
+            raise StreamError(f"{command.name}: fields must be {', '.join(fields) or 'none'}, each once, got {token}")
+        values[name] = _field_value(fields[name], text, f"{command.name}: {name}")
+    return values
+
+
+def _field_value(field: Field, text: str, where: str) -> int:
+    if field.enum is not None and text in field.enum.__members__:
+        return int(field.enum[text])
+    return _number(text, where)
+
+
+def _number(text: str, where: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError as error:
+        raise StreamError(f"{where}: must be a number, got {text!r}") from error

@@ -1,0 +1,81 @@
+"""The reference page of the command stream, generated from the command table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npu.hardware.variant import Product
+from npu.isa.commands import COMMANDS, Command, Field, Kind
+
+_PRODUCT_NAMES = {Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"}
+_HEAD = """\
+# Command stream reference
+
+Generated from `npu/isa/commands.py`; do not edit.
+
+A command stream is a list of 32-bit words. The first word of a command has the opcode in bits 9..0, zeros in bits 13..10, the
+number of further words (0 or 1) in bits 15..14 and a parameter in bits 31..16. A command of two words is followed by a 32-bit
+payload. Every register keeps its value until it is rewritten; at power-on all are zero.
+
+Bits of one-word commands count from the parameter's lowest bit. Bits of two-word commands count from the payload's lowest bit;
+bits 32 and up are in the parameter. Bits that belong to no field must be zero. A command that only one product has may be
+written on the other one with zero only.
+"""
+_SECTIONS = {
+    Kind.OPERATION: "Operations",
+    Kind.REGISTER: "Registers of one word",
+    Kind.WIDE_REGISTER: "Registers of two words",
+}
+_COLUMNS = ("Opcode", "Command", "Products", "Field", "Bits", "Values", "Meaning")
+
+
+def reference_page() -> str:
+    """Markdown text of the page."""
+    return "\n".join([_HEAD, *(line for kind in Kind for line in _section(kind))])
+
+
+def _section(kind: Kind) -> Iterator[str]:
+    yield f"## {_SECTIONS[kind]}\n"
+    yield _row(_COLUMNS)
+    yield _row(("---",) * len(_COLUMNS))
+    for command in COMMANDS:
+        if command.kind is kind:
+            yield from _command(command)
+    yield ""
+
+
+def _command(command: Command) -> Iterator[str]:
+    products = ", ".join(name for product, name in _PRODUCT_NAMES.items() if product in command.products)
+    head = (f"{command.opcode} ({command.opcode:#05x})", f"`{command.name}`", products)
+    if len(command.fields) == 1:
+        field = command.fields[0]
+        yield _row((*head, *_field(field), "; ".join(filter(None, (command.doc, field.doc)))))
+        return
+    yield _row((*head, "", "", "", command.doc))
+    for field in command.fields:
+        yield _row(("", "", "", *_field(field), field.doc))
+
+
+def _field(field: Field) -> tuple[str, str, str]:
+    return f"`{field.name}`", _bits(field.bits), _values(field)
+
+
+def _bits(bits: tuple[int, ...]) -> str:
+    if len(bits) > 1 and bits == tuple(range(bits[0], bits[-1] + 1)):
+        return f"{bits[-1]}..{bits[0]}"
+    return ", ".join(str(bit) for bit in reversed(bits))
+
+
+def _values(field: Field) -> str:
+    if field.enum is not None:
+        return ", ".join(f"{member.value} {member.name}" for member in field.enum)
+    limits = {product: field.limits(product) for product in _PRODUCT_NAMES}
+    if len(set(limits.values())) == 1:
+        low, high = limits[Product.ETHOS_U55]
+        return f"{low}..{high}"
+    signed = "signed" if field.is_signed else "unsigned"
+    return ", ".join(f"{_PRODUCT_NAMES[product]}: {signed} {field.widths[product]} bits" for product in limits)
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
