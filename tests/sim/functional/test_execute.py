@@ -1,0 +1,92 @@
+"""Every tier of the simulator against the naive twin, on random operations in random corners of memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from npu.isa.operations import Convolution, Operation
+from sim.functional.fast import make_row
+from sim.functional.kernels import rows
+from sim.functional.plan import Tier, best_tier
+from sim.machine import Machine
+from sim.memory import Memory
+from tests.naive.operations import run_operation
+from tests.support.machine import Workbench
+
+TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
+TARGETS = ("ethos-u55-128", "ethos-u55-32", "ethos-u65-512")
+
+
+def assert_all_equal(bench: Workbench, operation: Operation, where: str) -> None:
+    expected = bench.memory()
+    run_operation(operation, expected)
+    for tier in TIERS:
+        found = bench.memory()
+        machine = Machine(bench.variant, tier)
+        for _ in range(2):
+            found.regions[1][:] = bench.arena
+            machine.run([operation], found)
+            assert_same(found, expected, f"{where}, {tier}: {operation}")
+
+
+def assert_same(found: Memory, expected: Memory, where: str) -> None:
+    for region, data in found.regions.items():
+        different = np.flatnonzero(data != expected.regions[region])
+        assert different.size == 0, f"{where}: {different.size} bytes differ, first at {different[0]:#x}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("part", range(3))
+def test_any_operation_equals_its_naive_twin_on_every_tier(part: int, target: str) -> None:
+    for seed in range(part * 1000, part * 1000 + 25):
+        bench = Workbench(seed, target=target)
+        assert_all_equal(bench, bench.operation(), f"seed {seed}")
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_operations_of_the_fast_kernels_equal_their_naive_twin_on_every_tier(part: int) -> None:
+    for seed in range(part * 1000, part * 1000 + 50):
+        bench = Workbench(seed, plain=True)
+        assert_all_equal(bench, bench.operation(), f"seed {seed}")
+
+
+def test_the_random_operations_reach_every_fast_kernel() -> None:
+    kinds: Counter[int] = Counter()
+    for seed in range(150):
+        bench = Workbench(seed, plain=True)
+        operation = bench.operation()
+        kinds[make_row(operation, bench.memory()).kind] += 1
+    assert min(kinds[kind] for kind in (rows.CONVOLUTION, rows.DEPTHWISE, rows.ELEMENTWISE)) >= 5, kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_many_operations_equal_their_naive_twin_on_every_tier(part: int) -> None:
+    for seed in range(10_000 + part * 200, 10_000 + part * 200 + 200):
+        bench = Workbench(seed, target=TARGETS[seed % 3], plain=seed % 2 == 0)
+        assert_all_equal(bench, bench.operation(), f"seed {seed}")
+
+
+def test_weights_that_change_in_memory_are_decoded_again() -> None:
+    machine = None
+    for seed in range(200):
+        bench = Workbench(seed, plain=True)
+        operation = bench.convolution()
+        if isinstance(operation, Convolution) and make_row(operation, bench.memory()).kind == rows.CONVOLUTION:
+            break
+    memory = bench.memory()
+    machine = Machine(bench.variant)
+    memory.regions[0] = memory.regions[0].copy()
+    memory = Memory(memory.regions, bench.variant)
+    machine.run([operation], memory)
+    part = operation.scales[0]
+    memory.regions[0][part.address] ^= 0x5A
+    memory.regions[0][part.address + 1] ^= 0x3C
+    memory.regions[1][:] = bench.arena
+    machine.run([operation], memory)
+    expected = Memory({0: memory.regions[0].copy(), 1: bench.arena.copy()}, bench.variant)
+    run_operation(operation, expected)
+    assert_same(memory, expected, "after the change")
