@@ -247,7 +247,9 @@ def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
     padded = np.zeros((height, width, operation.ifm.depth), np.int64)
-    feature_map.place(values, padded, operation.padding.top, operation.padding.left, int(operation.upscale))
+    padding = operation.padding
+    around = np.array([padding.top, padding.left, padding.bottom, padding.right], np.int64)
+    feature_map.place(values, padded, around, np.int64(operation.upscale))
     return padded
 
 

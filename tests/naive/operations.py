@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -31,7 +30,9 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
+from sim.functional.kernels.output import SIGMOID_TABLE
 from sim.memory import Memory
+
 from tests.naive.operations_weights import decode_constants
 
 
@@ -138,7 +139,7 @@ def finish(operation: KernelOperation, v: int, table: bytes) -> int:
 
 
 def _function_table() -> list[int]:
-    return [min(65535, math.floor(65536 / (1 + math.exp(-i / 24)) + 0.5)) for i in range(256)]
+    return [int(value) for value in SIGMOID_TABLE]
 
 
 def _sigmoid(v: int) -> int:

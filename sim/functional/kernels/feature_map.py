@@ -69,16 +69,14 @@ def scatter(fm, values):  # type: ignore[no-untyped-def]
                     store_32(address, values[y, x, c])
 
 
-@nb.njit(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64, nb.int64, nb.int64), cache=True)
-def place(source, out, top, left, upscale):  # type: ignore[no-untyped-def]
-    """Write an upscaled input (0 none, 1 nearest, 2 zeros) into the padded, zeroed array `out` at (top, left)."""
+@nb.njit(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1], nb.int64), cache=True)
+def place(source, out, padding, upscale):  # type: ignore[no-untyped-def]
+    """Write an upscaled input (0 none, 1 nearest, 2 zeros) into the zeroed array `out` inside its top, left, bottom, right padding."""
     factor = np.int64(1) if upscale == 0 else np.int64(2)
-    for y in range(out.shape[0]):
-        source_y = y - top
-        for x in range(out.shape[1]):
-            source_x = x - left
-            if source_y < 0 or source_x < 0 or source_y >= source.shape[0] * factor or source_x >= source.shape[1] * factor:
-                continue
+    for y in range(padding[0], out.shape[0] - padding[2]):
+        source_y = y - padding[0]
+        for x in range(padding[1], out.shape[1] - padding[3]):
+            source_x = x - padding[1]
             if upscale == 2 and ((source_y | source_x) & 1) != 0:
                 continue
             for c in range(source.shape[2]):
