@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 _PATCH_ELEMENTS = 1 << 22
+_CONSTANT = nb.types.Array(nb.float32, 2, "C", readonly=True)
 
 
-@nb.njit(nb.void(nb.float32[:, ::1], nb.float32[:, ::1], nb.float32[:, ::1]), cache=True, nogil=True)
+@nb.njit(nb.void(_CONSTANT, _CONSTANT, nb.float32[:, ::1]), cache=True, nogil=True)
 def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
     """out[m, n] = sum over k ascending of rows[m, k] * weights[k, n], in float32 without contraction."""
     for m in range(rows.shape[0]):

@@ -7,8 +7,10 @@ import math
 import numba as nb
 import numpy as np
 
-_UNARY = nb.void(nb.float32[::1], nb.float32[::1])
-_BINARY = nb.void(nb.float32[::1], nb.float32[::1], nb.float32[::1])
+_INPUT = nb.types.Array(nb.float32, 1, "C", readonly=True)
+_INTEGERS = nb.types.Array(nb.int32, 1, "C", readonly=True)
+_UNARY = nb.void(_INPUT, nb.float32[::1])
+_BINARY = nb.void(_INPUT, _INPUT, nb.float32[::1])
 
 
 @nb.njit(_UNARY, cache=True)
@@ -67,7 +69,7 @@ def power_float(x, y, out):  # type: ignore[no-untyped-def]
         out[i] = math.pow(x[i], y[i])
 
 
-@nb.njit(nb.void(nb.int32[::1], nb.int32[::1], nb.int32[::1]), cache=True)
+@nb.njit(nb.void(_INTEGERS, _INTEGERS, nb.int32[::1]), cache=True)
 def power_integer(x, y, out):  # type: ignore[no-untyped-def]
     """x**y modulo 2**32, y not negative."""
     for i in range(x.size):

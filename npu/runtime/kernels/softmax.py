@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+_ROWS = nb.types.Array(nb.float32, 2, "C", readonly=True)
 
 _SIGMOID = np.array([min(65535, math.floor(65536 / (1 + math.exp(-i / 24)) + 0.5)) for i in range(256)], np.int64)
 
 
-@nb.njit(nb.void(nb.float32[:, ::1], nb.float32, nb.float32[:, ::1]), cache=True)
+@nb.njit(nb.void(_ROWS, nb.float32, nb.float32[:, ::1]), cache=True)
 def _softmax_rows(rows, beta, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         largest = np.float32(-np.inf)

@@ -25,6 +25,7 @@ from npu.runtime.operators.common import (
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
+_MAX_EXPONENT = 1 << 16
 Binary = Callable[[Array, Array], Array]
 
 
@@ -211,6 +212,8 @@ def build_power(node: OperatorNode) -> Run:
     def power(x: Array, y: Array) -> Array:
         if output.dtype is DType.INT32 and np.any(y < 0):
             raise node.fail("exponents of integers must not be negative")
+        if y.size == 1 and x.dtype.kind == "f" and 0 <= float(y.reshape(-1)[0]) == int(float(y.reshape(-1)[0])) <= _MAX_EXPONENT:
+            return _repeated_product(x, int(y.reshape(-1)[0])).reshape(output.shape)
         a, b = np.broadcast_arrays(x, y)
         function = power_float if output.dtype is DType.FLOAT32 else power_integer
         result = np.empty(output.shape, output.array.dtype)
@@ -218,6 +221,17 @@ def build_power(node: OperatorNode) -> Run:
         return result
 
     return _plain(node, power)
+
+
+def _repeated_product(x: Array, exponent: int) -> Array:
+    """x**exponent in float32 by squaring, as the kernel computes scalar exponents that are whole numbers."""
+    result, base = np.ones_like(x), x
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        base = base * base
+        exponent >>= 1
+    return result
 
 
 def _maximum(x: Array, y: Array) -> Array:

@@ -64,6 +64,13 @@ def filter_scales(node: OperatorNode, weights: RuntimeTensor, channels: int) -> 
     return np.broadcast_to(scales, channels)
 
 
+def products(ifm: RuntimeTensor, scales: Array) -> Array:
+    """Input scale times filter scales, as doubles; the reference kernels of uint8 multiply in float32."""
+    if ifm.dtype is DType.UINT8:
+        return (np.float32(ifm.scale) * scales.astype(np.float32)).astype(np.float64)
+    return ifm.scale * scales
+
+
 def _check_ranks(node: OperatorNode, *tensors: RuntimeTensor) -> None:
     for tensor in tensors:
         if len(tensor.shape) != 4:
@@ -81,7 +88,7 @@ def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, bias
     if ifm.dtype is DType.FLOAT32:
         return _Finish(bias, None, 0, (0, 0), activation_bounds(node, activation), wide=False)
     require_quantized(node, ifm, output)
-    factors = ifm.scale * filter_scales(node, weights, channels) / output.scale
+    factors = products(ifm, filter_scales(node, weights, channels)) / output.scale
     limits = quantized_range(node, activation, output)
     wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
     return _Finish(bias, multipliers(factors.tolist()), output.zero_point, limits, (None, None), wide=wide)
@@ -158,10 +165,12 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
     scales = filter_scales(node, weights, channels).astype(np.float32)
     bounds = activation_bounds(node, node.attributes.fused_activation_function)
     matrix = _as_matrix(weights)
+    # The reference kernel quantises inputs symmetrically unless the filter is per channel.
+    asymmetric = weights.quantization is not None and weights.quantization.is_per_channel
 
     def run() -> None:
         batches = ifm.shape[0]
-        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=True)
+        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
         acc = convolve(window.patches(x), matrix).reshape(batches, -1, channels)
         result = dequantize_rows(acc, input_scales[:, None, None], scales, bias.array if bias is not None else None)

@@ -25,7 +25,7 @@ from npu.runtime.operators.common import (
     require_quantized,
     requantize,
 )
-from npu.runtime.operators.convolution import filter_scales
+from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
 from npu.runtime.tensor import Array, RuntimeTensor
 
@@ -94,7 +94,7 @@ def _finish(
         return lambda acc: clamp_float(acc, bounds)
     require_quantized(node, ifm, output)
     scales = filter_scales(node, weights, weights.shape[0])
-    factors = ifm.scale * scales / output.scale
+    factors = products(ifm, scales) / output.scale
     limits = quantized_range(node, activation, output)
     bias = node.optional(2)
     if ifm.dtype is DType.INT8 and node.options.fully_connected_rounding == "double":
@@ -176,5 +176,5 @@ OPERATORS = (
             "i16 i8 i32|i64? -> i16",
         ),
     ),
-    Implementation("BATCH_MATMUL", build_batch_matmul, ("f32 f32 -> f32", "i8 i8 -> i8", "i16 i16 -> i16", "i8 i8 -> i32")),
+    Implementation("BATCH_MATMUL", build_batch_matmul, ("f32 f32 -> f32", "i8 i8 -> i8", "i16 i16|i8 -> i16", "i8 i8 -> i32")),
 )
