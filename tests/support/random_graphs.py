@@ -174,7 +174,12 @@ def _output_scale(s: Sketch, ifm: int, weights: int, reduction: int) -> float:
     quantization = s.tensors[weights].quantization
     assert quantization is not None
     spread = float(np.exp(np.log(quantization.scales).mean())) * s.scale_of(ifm) * 5500.0 * reduction**0.5
-    return float(np.float32(spread / s.pick((20.0, 40.0, 60.0, 60.0, 100.0, 2.0, 500.0))))
+    return _bounded(spread / s.pick((20.0, 40.0, 60.0, 60.0, 100.0, 2.0, 500.0)))
+
+
+def _bounded(scale: float) -> float:
+    """A float32 scale that keeps the scales of long chains within reason."""
+    return float(np.float32(min(max(scale, 2.0**-16), 2.0**8)))
 
 
 def _convolve(s: Sketch, ifm: int | None = None, *, is_depthwise: bool) -> int:
@@ -259,7 +264,7 @@ def _binary(s: Sketch, kind: str, first: int | None = None, second: int | None =
     order = [b, a] if s.chance(0.3) else [a, b]
     shape = np.broadcast_shapes(s.shape(a), s.shape(b))
     reach = s.scale_of(a) * s.scale_of(b) * 120 if kind == "MUL" else max(s.scale_of(a), s.scale_of(b))
-    scale = float(np.float32(reach * 2.0 ** s.pick((0.0, 1.0, s.rng.uniform(-1, 3), s.rng.uniform(-8, 8)))))
+    scale = _bounded(reach * 2.0 ** s.pick((0.0, 1.0, s.rng.uniform(-1, 3), s.rng.uniform(-8, 8))))
     options = {"ADD": at.AddOptions, "SUB": at.SubOptions, "MUL": at.MulOptions}[kind]
     return s.op(kind, order, [s.tensor(shape, scale)], options(s.pick(FUSED)))
 
@@ -313,7 +318,7 @@ def _reshape(s: Sketch) -> int:
 def _rectifier(s: Sketch, kind: str, ifm: int | None = None) -> int:
     ifm = s.input(s.any_shape()) if ifm is None else ifm
     same = s.chance(0.4)
-    scale = s.scale_of(ifm) if same else float(np.float32(s.scale_of(ifm) * 2.0 ** s.rng.uniform(-5, 5)))
+    scale = s.scale_of(ifm) if same else _bounded(s.scale_of(ifm) * 2.0 ** s.rng.uniform(-5, 5))
     ofm = s.tensor(s.shape(ifm), scale, s.zero_point_of(ifm) if same else None)
     return s.op(kind, [ifm], [ofm])
 
@@ -395,7 +400,7 @@ def _projected(s: Sketch, ifm: int, depth: int, scale: float, zero_point: int) -
 def _branch(s: Sketch, ifm: int) -> int:
     """Two paths from one tensor that meet again in a sum, a product or a concatenation."""
     depth = s.pick((1, 5, 16, 32))
-    scale, zero_point = s.scale_of(ifm) * 30.0, s.zero_point()
+    scale, zero_point = _bounded(s.scale_of(ifm) * 30.0), s.zero_point()
     left = _projected(s, ifm, depth, scale, zero_point)
     meeting = s.pick(("ADD", "SUB", "MUL", "CONCATENATION", "CONCATENATION"))
     right = _projected(s, s.pick((ifm, left)), depth, scale, zero_point)

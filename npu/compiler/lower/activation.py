@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from npu.compiler.lower.activation_tables import INPUTS, ActivationTable, as_bytes, table_bytes
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.quantise import rectifier_bounds, register_scale
+from npu.compiler.lower.quantise import divide_away, rectifier_bounds, register_scale, rule_a
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
 from npu.numerics.scaling import quantise_multiplier
@@ -49,11 +49,49 @@ def lower_leaky_relu(builder: Builder, op: Op) -> None:
     builder.look_up(builder.input(source), builder.output(target), as_bytes(values))
 
 
-def rule_a(values: npt.NDArray[np.int64], factor: float) -> npt.NDArray[np.int64]:
-    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
-    multiplier, exponent = quantise_multiplier(factor)
-    product = (values << max(exponent, 0)) * multiplier
-    high = (product + (1 << 30)) >> 31
-    right = max(-exponent, 0)
-    mask = (1 << right) - 1
-    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
+def lower_abs(builder: Builder, op: Op) -> None:
+    """ABS: a table of the requantised magnitudes."""
+    source, target = op.inputs[0], op.outputs[0]
+    size = abs(INPUTS - builder.zero_point(source))
+    scales = builder.scale(source), builder.scale(target)
+    values = size if scales[0] == scales[1] else rule_a(size, float(scales[0] / scales[1]))
+    builder.look_up(builder.input(source), builder.output(target), as_bytes(values + builder.zero_point(target)))
+
+
+def lower_hard_swish(builder: Builder, op: Op) -> None:
+    """HARD_SWISH: a table of the reference kernel's 16-bit arithmetic."""
+    source, target = op.inputs[0], op.outputs[0]
+    values = hard_swish(INPUTS - builder.zero_point(source), builder.scale(source), builder.scale(target))
+    builder.look_up(builder.input(source), builder.output(target), as_bytes(values + builder.zero_point(target)))
+
+
+def hard_swish(x: npt.NDArray[np.int64], source: np.float32, target: np.float32) -> npt.NDArray[np.int64]:
+    """x * relu6(x + 3) / 6 in 16-bit fixed point; TFLite's reference HardSwish."""
+    fine = np.float32(1 / 128) * source
+    out_multiplier, out_exponent = _short_multiplier(float(fine / target))
+    gate_multiplier, gate_exponent = _short_multiplier(float(fine / np.float32(3 / 32768)))
+    scaled = _high_mul_16(x << 7, out_multiplier)
+    gate = x << 7
+    if gate_exponent > 0:
+        gate = _saturate_16(gate << (gate_exponent - 1))
+    gate = _high_mul_16(gate, gate_multiplier)
+    gate = _saturate_16(gate << 1) if gate_exponent > 0 else divide_away(gate, -gate_exponent)
+    gate = (gate + (1 << 15)) >> 1
+    product = gate * scaled
+    product = np.where(product >= 0, product >> 15, -(-product >> 15))
+    return divide_away(product, max(-out_exponent, 0))
+
+
+def _short_multiplier(real: float) -> tuple[int, int]:
+    """A 16-bit multiplier and its exponent; TFLite's DownScaleInt32ToInt16Multiplier."""
+    multiplier, exponent = quantise_multiplier(real)
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), exponent
+
+
+def _saturate_16(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.clip(values, -(1 << 15), (1 << 15) - 1)
+
+
+def _high_mul_16(values: npt.NDArray[np.int64], multiplier: int) -> npt.NDArray[np.int64]:
+    """values * multiplier / 2**15 to nearest, ties toward plus infinity."""
+    return _saturate_16((values * multiplier + (1 << 14)) >> 15)

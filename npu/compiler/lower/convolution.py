@@ -27,12 +27,12 @@ def lower_convolution(builder: Builder, op: Op) -> None:
     options = op.attributes
     if not isinstance(options, Conv2DOptions):
         raise builder.error(op, "must have Conv2DOptions")
-    weights = _weight_values(builder, op)
+    weights = weight_values(builder, op, op.inputs[1])
     channels = builder.tensor(op.inputs[0]).shape[-1]
     if weights.shape[3] != channels:
         raise builder.error(op, f"weights must have the input's {channels} channels, got {weights.shape[3]}")
-    factors = _convolution_factors(builder, op)
-    _emit_window(builder, op, options, _records(builder, op, weights, factors), is_depthwise=False)
+    factors = channel_factors(builder, op, *op.inputs[:2])
+    _emit_window(builder, op, options, make_weights(builder, op, weights, _bias(op), factors), is_depthwise=False)
 
 
 def lower_depthwise(builder: Builder, op: Op) -> None:
@@ -40,24 +40,24 @@ def lower_depthwise(builder: Builder, op: Op) -> None:
     options = op.attributes
     if not isinstance(options, DepthwiseConv2DOptions):
         raise builder.error(op, "must have DepthwiseConv2DOptions")
-    weights = np.ascontiguousarray(_weight_values(builder, op).transpose(3, 1, 2, 0))
+    weights = np.ascontiguousarray(weight_values(builder, op, op.inputs[1]).transpose(3, 1, 2, 0))
     channels = builder.tensor(op.inputs[0]).shape[-1]
     if channels not in (1, weights.shape[0]):
         raise builder.error(op, f"depth multiplier must be 1, or the input must have one channel, got {channels} channels")
-    factors = _convolution_factors(builder, op)
+    factors = channel_factors(builder, op, *op.inputs[:2])
     is_depthwise = channels == weights.shape[0]
-    _emit_window(builder, op, options, _records(builder, op, weights, factors), is_depthwise=is_depthwise)
+    _emit_window(builder, op, options, make_weights(builder, op, weights, _bias(op), factors), is_depthwise=is_depthwise)
 
 
 def lower_fully_connected(builder: Builder, op: Op) -> None:
     """FULLY_CONNECTED: a 1x1 convolution over a map whose positions are the batches; weights (O, I)."""
-    weights = _weight_values(builder, op)
+    weights = weight_values(builder, op, op.inputs[1])
     weights = weights.reshape(weights.shape[0], 1, 1, -1)
     finish = builder.finish(op)
     ofm = builder.output(finish.tensor, finish.zero_point)
     ifm = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
     ifm = builder.reshaped(ifm, (ofm.shape[0], ofm.shape[1], weights.shape[3]))
-    records = _records(builder, op, weights, _fully_connected_factors(builder, op))
+    records = make_weights(builder, op, weights, _bias(op), _fully_connected_factors(builder, op))
     _emit(builder, finish, ifm, ofm, records, Kernel(), Padding(), is_depthwise=False)
 
 
@@ -66,9 +66,9 @@ def _emit_window(
 ) -> None:
     """Make the steps of a convolution: padding resolved, one step per image of the batch."""
     _, height, width, _ = weights.values.shape
-    kernel = Kernel(
-        height, width, options.stride_h, options.stride_w, options.dilation_h_factor, options.dilation_w_factor
-    )
+    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
+    strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
+    kernel = Kernel(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
     limits = builder.variant.accelerator
     for name, values, limit in (
         ("stride", (kernel.stride_y, kernel.stride_x), limits.max_kernel_stride),
@@ -79,7 +79,6 @@ def _emit_window(
     finish = builder.finish(op)
     source, before = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
-    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     ifm = builder.input(source, zero_point)
     ofm = builder.output(finish.tensor, finish.zero_point)
     rows = ifm.shape[0] // batch
@@ -98,6 +97,11 @@ def _window_source(builder: Builder, op: Op) -> tuple[int, tuple[int, int]]:
         return op.inputs[0], (0, 0)
     amounts = pad_amounts(builder.graph, builder.graph.ops[pad])
     return builder.graph.ops[pad].inputs[0], (amounts[-3][0], amounts[-2][0])
+
+
+def effective_strides(output: tuple[int, int], stride_y: int, stride_x: int) -> tuple[int, int]:
+    """Strides of a window; where the output has one element nothing is strided over, so any stride is as good as 1."""
+    return (1 if output[0] == 1 else stride_y), (1 if output[1] == 1 else stride_x)
 
 
 def window_padding(
@@ -151,27 +155,31 @@ def _emit(
     )
 
 
+def _bias(op: Op) -> int:
+    return op.inputs[2] if len(op.inputs) > 2 else ABSENT
+
+
 def _quantization(builder: Builder, op: Op, tensor: Tensor) -> Quantization:
     if tensor.quantization is None or not tensor.quantization.scales.size:
         raise builder.error(op, f"weights {tensor.name} must have a quantisation scale, got none")
     return tensor.quantization
 
 
-def _weight_values(builder: Builder, op: Op) -> npt.NDArray[np.int16]:
-    """The weights with their zero point subtracted, in the file's order."""
-    tensor = builder.tensor(op.inputs[1])
+def weight_values(builder: Builder, op: Op, index: int) -> npt.NDArray[np.int16]:
+    """The weights in tensor `index` with their zero point subtracted, in the file's order."""
+    tensor = builder.tensor(index)
     if tensor.data is None:
         raise builder.error(op, "weights must be constant")
     return tensor.data.astype(np.int16) - np.int16(_quantization(builder, op, tensor).zero_point)
 
 
-def _convolution_factors(builder: Builder, op: Op) -> list[float]:
+def channel_factors(builder: Builder, op: Op, source: int, weights: int) -> list[float]:
     """Real factor of every output channel (or one for all), in double from the float32 scales.
 
     Source: TFLite's PopulateConvolutionQuantizationParams.
     """
-    scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
-    ifm, ofm = float(builder.scale(op.inputs[0])), float(builder.scale(op.outputs[0]))
+    scales = _quantization(builder, op, builder.tensor(weights)).scales
+    ifm, ofm = float(builder.scale(source)), float(builder.scale(op.outputs[0]))
     return [ifm * float(scale) / ofm for scale in scales]
 
 
@@ -179,17 +187,19 @@ def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:
     """As for convolutions, but one per-tensor scale is multiplied in float32; TFLite's GetQuantizedConvolutionMultipler."""
     scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
     if scales.size > 1:
-        return _convolution_factors(builder, op)
+        return channel_factors(builder, op, *op.inputs[:2])
     product = builder.scale(op.inputs[0]) * np.float32(scales[0])
     return [float(product) / float(builder.scale(op.outputs[0]))]
 
 
-def _records(builder: Builder, op: Op, values: npt.NDArray[np.int16], factors: Sequence[float]) -> Weights:
-    """Weights with bias, scale and shift of every output channel."""
+def make_weights(
+    builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: int, factors: Sequence[float]
+) -> Weights:
+    """Weights (O, KH, KW, I) with bias (a tensor index or ABSENT), scale and shift of every output channel."""
     channels = values.shape[0]
     biases = np.zeros(channels, np.int64)
-    if len(op.inputs) > 2 and op.inputs[2] != ABSENT:
-        data = builder.tensor(op.inputs[2]).data
+    if bias != ABSENT:
+        data = builder.tensor(bias).data
         if data is None:
             raise builder.error(op, "bias must be constant")
         biases[:] = data.reshape(-1)

@@ -78,9 +78,10 @@ def lower_reshape(builder: Builder, op: Op) -> None:
 
 
 def lower_pad(builder: Builder, op: Op) -> None:
-    """PAD: the input in the middle of the output, the output's zero point around it."""
+    """PAD, PADV2: the input in the middle of the output, the output's zero point or the given raw value around it."""
     amounts = pad_amounts(builder.graph, op)
     own = op.outputs[0]
+    value = constant_values(builder, op, 2)[0] if op.kind == "PADV2" else builder.zero_point(own)
     outer = math.prod(builder.tensor(own).shape[:-3])
     if any(a for pair in amounts[:-3] for a in pair):
         raise builder.error(op, f"padding must be 0 in front of height, width and depth, got {amounts}")
@@ -90,7 +91,7 @@ def lower_pad(builder: Builder, op: Op) -> None:
     for image in range(outer):
         x = crop(source, (image * ih, 0, 0), (ih, *source.shape[1:]))
         y = crop(target, (image * oh, 0, 0), (oh, *target.shape[1:]))
-        pad_map(builder, x, y, (before[0], before[1], before[2]), builder.zero_point(own))
+        pad_map(builder, x, y, (before[0], before[1], before[2]), value)
 
 
 def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:
@@ -124,7 +125,8 @@ def _fill(builder: Builder, source: View, target: View, value: int) -> None:
                 builder.fill(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), value)
 
 
-def _constant(builder: Builder, op: Op, position: int) -> list[int]:
+def constant_values(builder: Builder, op: Op, position: int) -> list[int]:
+    """The numbers of a constant input."""
     data = builder.tensor(op.inputs[position]).data
     if data is None:
         raise builder.error(op, f"input {position} must be constant")
@@ -159,13 +161,13 @@ def _split(builder: Builder, op: Op, source: int, axis: int, sizes: Sequence[int
 
 def lower_split(builder: Builder, op: Op) -> None:
     """SPLIT: inputs are the axis and the tensor."""
-    axis = _constant(builder, op, 0)[0]
+    axis = constant_values(builder, op, 0)[0]
     _split(builder, op, op.inputs[1], axis, [builder.tensor(t).shape[axis] for t in op.outputs])
 
 
 def lower_split_v(builder: Builder, op: Op) -> None:
     """SPLIT_V: inputs are the tensor, the sizes and the axis."""
-    axis = _constant(builder, op, 2)[0]
+    axis = constant_values(builder, op, 2)[0]
     _split(builder, op, op.inputs[0], axis, [builder.tensor(t).shape[axis] for t in op.outputs])
 
 
@@ -179,7 +181,7 @@ def lower_unpack(builder: Builder, op: Op) -> None:
 
 def lower_slice(builder: Builder, op: Op) -> None:
     """SLICE: inputs are the tensor, where the box begins and its sizes (-1: to the end)."""
-    begin, size = _constant(builder, op, 1), _constant(builder, op, 2)
+    begin, size = constant_values(builder, op, 1), constant_values(builder, op, 2)
     whole = builder.tensor(op.inputs[0]).shape
     shape = [e - b if s == -1 else s for e, b, s in zip(whole, begin, size, strict=True)]
     _take(builder, op.inputs[0], op.outputs[0], begin, shape)
@@ -190,7 +192,7 @@ def lower_strided_slice(builder: Builder, op: Op) -> None:
     options = op.attributes
     if not isinstance(options, StridedSliceOptions) or options.ellipsis_mask or options.new_axis_mask:
         raise builder.error(op, "ellipsis_mask and new_axis_mask must be 0")
-    begin, end, strides = (_constant(builder, op, i) for i in (1, 2, 3))
+    begin, end, strides = (constant_values(builder, op, i) for i in (1, 2, 3))
     if any(stride != 1 for stride in strides):
         raise builder.error(op, f"strides must be 1, got {strides}")
     whole = builder.tensor(op.inputs[0]).shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu.compiler.ir import PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
-from npu.compiler.lower.convolution import legal_padding, window_padding
+from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
@@ -34,10 +34,11 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
     options = op.attributes
     if not isinstance(options, Pool2DOptions):
         raise builder.error(op, "must have Pool2DOptions")
-    kernel = Kernel(options.filter_height, options.filter_width, options.stride_h, options.stride_w)
+    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
+    strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
+    kernel = Kernel(options.filter_height, options.filter_width, *strides)
     finish = builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.output(finish.tensor)
-    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     rows = ifm.shape[0] // batch
     for image in range(batch):
         x = crop(ifm, (image * rows, 0, 0), (rows, *ifm.shape[1:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.graph.attributes import FusedActivation
 from npu.isa.operations import Scale
@@ -50,3 +51,17 @@ def activation_range(function: FusedActivation, scale: np.float32, zero_point: i
 def rectifier_bounds(kind: str, scale: np.float32, zero_point: int) -> tuple[int, int]:
     """Clamp of a RELU operator on int8 in its output's quantisation; TFLite's QuantizedReluX."""
     return _clamp_bounds(_RECTIFIER_BOUNDS[kind], scale, zero_point)
+
+
+def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
+    """values / 2**bits to nearest, ties away from zero."""
+    mask = (1 << bits) - 1
+    return (values >> bits) + ((values & mask) > (mask >> 1) + (values < 0))
+
+
+def rule_a(values: npt.NDArray[np.int64], factor: float) -> npt.NDArray[np.int64]:
+    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
+    multiplier, exponent = quantise_multiplier(factor)
+    product = (values << max(exponent, 0)) * multiplier
+    high = (product + (1 << 30)) >> 31
+    return divide_away(high, max(-exponent, 0))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.quantise import divide_away
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT8, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
@@ -62,16 +63,10 @@ def _exp_quarter(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     x2 = _double_high(x, x)
     x3 = _double_high(x2, x)
     x4 = _double_high(x2, x2)
-    quarter = _divide(x4, 2)
+    quarter = divide_away(x4, 2)
     cubic = _double_high(quarter + x3, 715827883)
-    half = _divide(cubic + x2, 1)
+    half = divide_away(cubic + x2, 1)
     return 1895147668 + _double_high(x + half, 1895147668)
-
-
-def _divide(x: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
-    """x / 2**bits to nearest, ties away from zero."""
-    mask = (1 << bits) - 1
-    return (x >> bits) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def exp_of_negative(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -1,0 +1,58 @@
+"""TRANSPOSE_CONV: an ordinary convolution with a flipped kernel over the input, zeros inserted between its elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu.compiler.ir import ConvolutionStep
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.convolution import channel_factors, make_weights, weight_values
+from npu.compiler.lower.geometry import crop, needed_after, same_padding
+from npu.graph.attributes import Padding as PaddingScheme
+from npu.graph.attributes import TransposeConvOptions
+from npu.graph.graph import ABSENT, Op
+from npu.isa.operations import Kernel, Padding, Upscale
+
+
+def lower_transpose_conv(builder: Builder, op: Op) -> None:
+    """TRANSPOSE_CONV with strides 1 or 2, equal in both directions. Inputs: output shape, weights (O, KH, KW, I), map, bias."""
+    options = op.attributes
+    if not isinstance(options, TransposeConvOptions):
+        raise builder.error(op, "must have TransposeConvOptions")
+    stride = options.stride_h
+    if options.stride_w != stride or stride not in (1, 2):
+        raise builder.error(op, f"strides must be 1x1 or 2x2, got {options.stride_h}x{options.stride_w}")
+    source = op.inputs[2]
+    bias = op.inputs[3] if len(op.inputs) > 3 else ABSENT
+    values = np.ascontiguousarray(weight_values(builder, op, op.inputs[1])[:, ::-1, ::-1])
+    records = make_weights(builder, op, values, bias, channel_factors(builder, op, source, op.inputs[1]))
+    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
+    _, ih, iw, _ = builder.tensor(source).shape
+    _, kh, kw, _ = values.shape
+    top, bottom = _padding(ih, oh, kh, stride, options.padding)
+    left, right = _padding(iw, ow, kw, stride, options.padding)
+    finish = builder.finish(op)
+    ifm = builder.input(source, builder.zero_point(source))
+    ofm = builder.output(finish.tensor, finish.zero_point)
+    for image in range(batch):
+        builder.emit(
+            ConvolutionStep(
+                source=builder.index,
+                ifm=crop(ifm, (image * ih, 0, 0), (ih, *ifm.shape[1:])),
+                ofm=crop(ofm, (image * oh, 0, 0), (oh, *ofm.shape[1:])),
+                minimum=finish.minimum,
+                maximum=finish.maximum,
+                lut=finish.lut,
+                kernel=Kernel(kh, kw),
+                padding=Padding(top, left, bottom, right),
+                upscale=Upscale.ZEROS if stride == 2 else Upscale.NONE,
+                weights=records,
+            )
+        )
+
+
+def _padding(extent: int, output: int, kernel: int, stride: int, scheme: PaddingScheme) -> tuple[int, int]:
+    """Zeros before and after the upscaled map; the reference kernel pads as the convolution that this one transposes."""
+    before, _ = same_padding(output, extent, kernel, stride) if scheme is PaddingScheme.SAME else (0, 0)
+    first = kernel - 1 - before
+    return first, needed_after(stride * extent, output, kernel, 1, first)
