@@ -129,11 +129,19 @@ class PipelineTiming:
     """MAC bubble per kernel step when a block is one micro-block wide and high."""
     bubble_cycles_40_bit: int
     operation_overhead_cycles: int
-    """Fixed cost of one kernel operation: command fetch, reconfiguration, pipeline fill and drain."""
+    """From the hand-over of a kernel operation to its first input fetch: reconfiguration and pipeline fill."""
     command_cycles_per_word: float
+    """Cycles of the parser per command word, beyond the time that the word takes on its port."""
     dma_setup_cycles: int
+    """From the hand-over of a transfer to its first read."""
     pooling_16_bit_factor: int
     output_cycles: OutputCycles
+    port_beat_cycles: float = 1.0
+    """Cycles per data beat that a port sustains with ideal memory; a little above 1."""
+    max_burst_bytes: int = 64
+    """Longest AXI burst (the AXI_LIMIT registers as the driver sets them); a memory's own limit applies too."""
+    weight_window_bytes: int = 1024
+    """Compressed weights that the decoder of one core asks for ahead of their use."""
 
 
 @dataclass(frozen=True, slots=True)

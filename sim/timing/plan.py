@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.errors import SimulationError
 from npu.hardware.variant import Port, Variant
 from npu.isa.operations import (
     AccumulatorFormat,
@@ -31,9 +32,11 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from sim.timing.kernels import expand as k
+MAX_LOADS = 4_000_000
+"""Largest number of IFM loads that a stream may ask for; real networks have some ten thousand."""
 
-MAX_WINDOW_BURST_BYTES = 64
-"""Longest AXI burst that the driver allows by default (AXI_LIMIT registers, 64 bytes)."""
+BRICK_DEPTH = 16
+"""Channels of one NHCWB16 brick."""
 
 _KIND_NAMES = {
     k.CONV_DEPTH_FIRST: "conv",
@@ -65,7 +68,10 @@ class Plan:
 
 
 def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> Plan:
-    """The plan of a stream of `stream_words` command words on `variant`."""
+    """The plan of a stream of `stream_words` command words on `variant`.
+
+    Raises SimulationError if the operations ask for more loads than MAX_LOADS.
+    """
     ports = region_ports(variant)
     rows = [_row(operation, variant, ports) for operation in operations]
     table = np.array(rows, dtype=np.int64).reshape(len(rows), k.OPERATION_COLUMNS)
@@ -73,6 +79,8 @@ def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words
     rates = np.array([_output_rate(operation, variant) for operation in operations], dtype=np.float64)
     machine = _machine_scalars(variant)
     count = int(k.count_loads(table))
+    if count > MAX_LOADS:
+        raise SimulationError(f"timing: a stream must need at most {MAX_LOADS} input loads, got {count}")
     loads = np.zeros((count, k.LOAD_COLUMNS), np.int64)
     mac_cycles = np.zeros(count, np.int64)
     elements = np.zeros(count, np.int64)
@@ -91,8 +99,10 @@ def region_ports(variant: Variant) -> tuple[int, ...]:
 
 
 def burst_bytes(variant: Variant, port: Port) -> int:
-    """Bytes of one full transaction of a port."""
-    return min(variant.system.memories[port].burst_bytes, MAX_WINDOW_BURST_BYTES)
+    """Bytes of one full transaction of a port: what the memory takes, as far as the AXI_LIMIT registers allow."""
+    memory = variant.system.memories.get(port)
+    longest = variant.timing.max_burst_bytes
+    return longest if memory is None else min(memory.burst_bytes, longest)
 
 
 def _machine_scalars(variant: Variant) -> NDArray[np.int64]:
@@ -109,7 +119,7 @@ def _machine_scalars(variant: Variant) -> NDArray[np.int64]:
     scalars[k.M_BEAT] = accelerator.axi_data_bytes
     scalars[k.M_BURST0] = burst_bytes(variant, Port.AXI0)
     scalars[k.M_BURST1] = burst_bytes(variant, Port.AXI1)
-    scalars[k.M_BRICK] = 16
+    scalars[k.M_BRICK] = BRICK_DEPTH
     return scalars
 
 

@@ -1,0 +1,68 @@
+"""The two memory ports as scalars for the engine: what a timing adapter or a memory does to rate and latency."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.hardware.variant import Memory, Port, TimingAdapter, Variant
+from sim.timing.kernels import engine as e
+from sim.timing.plan import burst_bytes
+
+
+def port_scalars(variant: Variant) -> NDArray[np.float64]:
+    """(2, PORT_SCALARS) float64: AXI0 and AXI1. A port without a memory is never used and counts as ideal."""
+    return np.stack([_scalars(variant, Port.AXI0), _scalars(variant, Port.AXI1)])
+
+
+def _scalars(variant: Variant, port: Port) -> NDArray[np.float64]:
+    scalars = np.zeros(e.PORT_SCALARS, np.float64)
+    scalars[e.P_BURST_BYTES] = burst_bytes(variant, port)
+    scalars[e.P_BEAT_CYCLES] = variant.timing.port_beat_cycles
+    burst_beats = scalars[e.P_BURST_BYTES] / variant.accelerator.axi_data_bytes
+    adapter = variant.system.adapters.get(port)
+    memory = variant.system.memories.get(port)
+    if adapter is not None:
+        _apply_adapter(scalars, adapter, burst_beats)
+    elif memory is not None:
+        _apply_memory(scalars, memory, burst_beats)
+    return scalars
+
+
+def _apply_memory(scalars: NDArray[np.float64], memory: Memory, burst_beats: float) -> None:
+    """A memory takes 1 / clock_scale cycles per beat and holds a slot from the address until the burst is complete."""
+    beat = scalars[e.P_BEAT_CYCLES] / memory.clock_scale
+    scalars[e.P_BEAT_CYCLES] = beat
+    scalars[e.P_READ_LATENCY] = memory.read_latency_cycles
+    scalars[e.P_WRITE_LATENCY] = memory.write_latency_cycles
+    scalars[e.P_READ_BURST_CYCLES] = _per_slot(memory.read_latency_cycles + burst_beats * beat, memory.max_outstanding_reads)
+    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(memory.write_latency_cycles + burst_beats * beat, memory.max_outstanding_writes)
+
+
+def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_beats: float) -> None:
+    """An adapter replaces the memory's figures, passes addresses for part of a window, and caps the window's beats.
+
+    The cap works on whole transactions. The slots empty in rounds, and every round that starts while addresses pass is
+    served, so the open part of a window admits whole rounds.
+    """
+    scalars[e.P_READ_LATENCY] = adapter.read_latency_cycles
+    scalars[e.P_WRITE_LATENCY] = adapter.write_latency_cycles
+    held = adapter.read_latency_cycles + burst_beats
+    read = _per_slot(held, adapter.max_outstanding_reads)
+    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(adapter.write_latency_cycles + burst_beats, adapter.max_outstanding_writes)
+    if read > 0.0:
+        rounds = math.ceil(adapter.pulse_on_cycles / held)
+        read = min(read, adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads))
+    scalars[e.P_READ_BURST_CYCLES] = read
+    if adapter.pulse_off_cycles or adapter.beats_per_window:
+        scalars[e.P_WINDOW] = adapter.pulse_on_cycles + adapter.pulse_off_cycles
+        scalars[e.P_OPEN] = adapter.pulse_on_cycles
+    if adapter.beats_per_window:
+        scalars[e.P_CAP] = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
+
+
+def _per_slot(held_cycles: float, slots: int) -> float:
+    """Cycles of the port that a burst costs when each of `slots` is held so long; 0 slots = as many as wanted."""
+    return held_cycles / slots if slots else 0.0

@@ -1,0 +1,200 @@
+"""`schedule`: a command stream in, a `Trace` out. Times depend on shapes, addresses and the variant, never on values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.hardware.variant import Port, Variant
+from npu.isa.decode import Decoded
+from npu.isa.operations import Operation
+from sim.timing.bounds import find_bounds
+from sim.timing.counters import count_events
+from sim.timing.kernels import engine as e
+from sim.timing.kernels import expand as k
+from sim.timing.plan import Plan, make_plan
+from sim.timing.ports import port_scalars
+from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
+
+_RESULT_COLUMNS = {
+    Column.ISSUED: e.R_ISSUED,
+    Column.START: e.R_START,
+    Column.END: e.R_END,
+    Column.MAC_ACTIVE: e.R_MAC_ACTIVE,
+    Column.MAC_STALLED_BY_WEIGHTS: e.R_MAC_WEIGHTS,
+    Column.MAC_STALLED_BY_IFM: e.R_MAC_IFM,
+    Column.MAC_STALLED_BY_ACCUMULATOR: e.R_MAC_ACCUMULATOR,
+    Column.OUTPUT_ACTIVE: e.R_OUTPUT_ACTIVE,
+    Column.OUTPUT_STALLED_BY_MEMORY: e.R_OUTPUT_MEMORY,
+    Column.OUTPUT_STALLED_BY_INPUT: e.R_OUTPUT_INPUT,
+    Column.DECODER_ACTIVE: e.R_DECODER_ACTIVE,
+    Column.DECODER_STALLED_BY_MEMORY: e.R_DECODER_MEMORY,
+    Column.DECODER_STALLED_BY_MAC: e.R_DECODER_MAC,
+    Column.IFM_FETCH_ACTIVE: e.R_IFM_ACTIVE,
+    Column.DMA_ACTIVE: e.R_DMA_ACTIVE,
+    Column.BLOCKDEP_STALL: e.R_BLOCKDEP,
+    Column.PARSER_WAIT: e.R_WAIT,
+}
+
+
+def schedule(
+    operations: Sequence[Operation] | Sequence[Decoded], variant: Variant, *, stream_words: int, with_events: bool = False
+) -> Trace:
+    """The trace of a stream of `stream_words` command words on `variant`, from records or from what `decode` gives.
+
+    `with_events` adds the busy intervals of the units, for a timeline. Raises SimulationError for a stream whose blocks
+    are too many to follow.
+    """
+    plain = [item.operation if isinstance(item, Decoded) else item for item in operations]
+    return run_plan(make_plan(plain, variant, stream_words=stream_words), variant, with_events=with_events)
+
+
+def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trace:
+    """The trace of a plan made for `variant`."""
+    count, total = len(plan.operations), len(plan.loads)
+    result = np.zeros((count, e.RESULT_COLUMNS), np.float64)
+    moved = np.zeros((count, 4), np.int64)
+    times = np.zeros((total, e.TIME_COLUMNS), np.float64)
+    finish = e.run(
+        plan.operations,
+        plan.loads,
+        plan.mac_cycles,
+        plan.output_cycles,
+        port_scalars(variant),
+        _engine_scalars(variant),
+        result,
+        moved,
+        times,
+    )
+    cycles = round(finish)
+    table = _table(plan, variant, result, moved)
+    return Trace(
+        variant=variant.name,
+        clock_hz=variant.system.clock_hz,
+        kinds=plan.kinds,
+        table=table,
+        bounds=find_bounds(plan.operations, table),
+        totals=_totals(table, variant, cycles),
+        events=_events(plan, result, times) if with_events else None,
+        pmu=count_events(plan.operations, table, variant, cycles),
+    )
+
+
+def _engine_scalars(variant: Variant) -> NDArray[np.float64]:
+    accelerator, timing = variant.accelerator, variant.timing
+    scalars = np.zeros(e.ENGINE_SCALARS, np.float64)
+    scalars[e.E_COMMAND_CYCLES] = timing.command_cycles_per_word
+    scalars[e.E_START_CYCLES] = timing.operation_overhead_cycles
+    scalars[e.E_KERNEL_QUEUE] = accelerator.max_outstanding_kernels
+    scalars[e.E_DMA_QUEUE] = accelerator.max_outstanding_dma
+    scalars[e.E_DMA_SETUP] = timing.dma_setup_cycles
+    scalars[e.E_BEAT] = accelerator.axi_data_bytes
+    scalars[e.E_DECODE_BYTES] = timing.weight_decode_bits_per_cycle / 8 * accelerator.cores
+    scalars[e.E_WEIGHT_WINDOW] = timing.weight_window_bytes * accelerator.cores
+    scalars[e.E_COMMAND_PORT] = _command_port(variant)
+    return scalars
+
+
+def _command_port(variant: Variant) -> int:
+    """The command stream is fetched through the port of the constants (the driver's QCONFIG)."""
+    return 0 if variant.memory_mode.constants is Port.AXI0 else 1
+
+
+def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
+    table = np.zeros((len(plan.operations), len(Column)), np.int64)
+    for column, source in _RESULT_COLUMNS.items():
+        table[:, column] = np.rint(result[:, source])
+    beat = variant.accelerator.axi_data_bytes
+    command_column = Column.AXI0_READ_BYTES if _command_port(variant) == 0 else Column.AXI1_READ_BYTES
+    ports = (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES)
+    for index, column in enumerate(ports):
+        table[:, column] = moved[:, index] * beat
+    _add_purposes(plan, table, beat)
+    weight_port = plan.operations[:, k.WEIGHT_PORT]
+    for number, column in ((0, Column.AXI0_READ_BYTES), (1, Column.AXI1_READ_BYTES)):
+        table[:, column] += np.where(weight_port == number, table[:, Column.WEIGHT_BYTES], 0)
+    table[:, Column.COMMAND_BYTES] = plan.operations[:, k.WORDS] * 4
+    table[:, command_column] += table[:, Column.COMMAND_BYTES]
+    table[:, Column.DMA_BYTES] = plan.operations[:, k.DMA_BYTES]
+    return table
+
+
+def _add_purposes(plan: Plan, table: NDArray[np.int64], beat: int) -> None:
+    """Fills the columns that are sums over the loads of an operation."""
+    loads, count = plan.loads, len(plan.operations)
+    sums = {
+        Column.MACS: loads[:, k.L_MACS],
+        Column.BLOCKS: loads[:, k.L_LAST],
+        Column.IFM_BYTES: (loads[:, k.L_IFM_BEATS] + loads[:, k.L_IFM2_BEATS]) * beat,
+        Column.OFM_BYTES: loads[:, k.L_OFM_BEATS] * beat,
+        Column.WEIGHT_BYTES: loads[:, k.L_STREAM_BYTES],
+    }
+    for column, values in sums.items():
+        np.add.at(table[:, column], loads[:, k.L_OPERATION], values)
+    assert len(table) == count
+
+
+def _totals(table: NDArray[np.int64], variant: Variant, cycles: int) -> Totals:
+    beat = variant.accelerator.axi_data_bytes
+    sums = table.sum(axis=0)
+    memories = variant.system.memories
+    reads: dict[str, int] = {}
+    writes: dict[str, int] = {}
+    ports = {
+        Port.AXI0: (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
+        Port.AXI1: (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
+    }
+    for port, (read, write) in ports.items():
+        if port in memories:
+            name = memories[port].name
+            reads[name] = reads.get(name, 0) + int(sums[read])
+            writes[name] = writes.get(name, 0) + int(sums[write])
+    return Totals(
+        total_cycles=cycles,
+        npu_active_cycles=cycles,
+        axi0_read_beats=-(-int(sums[Column.AXI0_READ_BYTES]) // beat),
+        axi0_write_beats=-(-int(sums[Column.AXI0_WRITE_BYTES]) // beat),
+        axi1_read_beats=-(-int(sums[Column.AXI1_READ_BYTES]) // beat),
+        axi1_write_beats=-(-int(sums[Column.AXI1_WRITE_BYTES]) // beat),
+        macs=int(sums[Column.MACS]),
+        memory_read_bytes=reads,
+        memory_write_bytes=writes,
+    )
+
+
+def _events(plan: Plan, result: NDArray[np.float64], times: NDArray[np.float64]) -> Events:
+    """Busy intervals of every unit, from the times of the loads and of the transfers."""
+    loads = plan.loads
+    operation = loads[:, k.L_OPERATION]
+    beats = np.where(loads[:, k.L_LAST] == 1, loads[:, k.L_OFM_BEATS], 0)
+    parts = [
+        (operation, TimedUnit.IFM_FETCH, times[:, e.T_IFM_START], times[:, e.T_IFM_END], loads[:, k.L_IFM_BEATS], Cause.IFM),
+        (operation, TimedUnit.WEIGHT_DECODER, times[:, e.T_STREAM_START], times[:, e.T_STREAM_END],
+         loads[:, k.L_STREAM_BYTES], Cause.WEIGHTS),
+        (operation, TimedUnit.MAC, times[:, e.T_MAC_START], times[:, e.T_MAC_END], np.zeros_like(beats), Cause.KERNEL),
+        (operation, TimedUnit.OUTPUT, times[:, e.T_OUTPUT_START], times[:, e.T_OUTPUT_END], beats, Cause.OFM),
+    ]  # fmt: skip
+    transfers = np.flatnonzero(plan.operations[:, k.KIND] == k.DMA)
+    moved = plan.operations[transfers, k.DMA_BYTES]
+    parts.append(
+        (transfers, TimedUnit.DMA, result[transfers, e.R_START], result[transfers, e.R_END], moved, Cause.DMA_READ)
+    )
+    return _join(parts)
+
+
+def _join(
+    parts: list[tuple[NDArray[np.int64], TimedUnit, NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], Cause]],
+) -> Events:
+    starts = [np.rint(part[2]).astype(np.int64) for part in parts]
+    ends = [np.rint(part[3]).astype(np.int64) for part in parts]
+    keep = [end > start for start, end in zip(starts, ends, strict=True)]
+    return Events(
+        operation=np.concatenate([part[0][mask].astype(np.int64) for part, mask in zip(parts, keep, strict=True)]),
+        unit=np.concatenate([np.full(int(mask.sum()), part[1], np.int64) for part, mask in zip(parts, keep, strict=True)]),
+        start=np.concatenate([start[mask] for start, mask in zip(starts, keep, strict=True)]),
+        end=np.concatenate([end[mask] for end, mask in zip(ends, keep, strict=True)]),
+        bytes=np.concatenate([part[4][mask].astype(np.int64) for part, mask in zip(parts, keep, strict=True)]),
+        cause=np.concatenate([np.full(int(mask.sum()), part[5], np.int64) for part, mask in zip(parts, keep, strict=True)]),
+    )
