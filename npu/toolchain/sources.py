@@ -8,7 +8,7 @@ from npu.errors import ConfigError, ModelError, StreamError
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
-from npu.isa.payload import Configuration, config_word, find_target, is_compatible
+from npu.isa.payload import Configuration, config_word, decode_config, find_target, is_compatible
 from npu.tflite.reader import read_model
 from sim.container import is_compiled, is_npu_job, payload_of
 
@@ -55,14 +55,15 @@ def variant_of_file(
         (g, i) for g, graph in enumerate(model.graphs) for i, op in enumerate(graph.ops) if is_npu_job(op)
     )
     found = payload_of(model.graphs[graph_index], op_index)
-    shipped = [load_variant(each, memory_mode=memory_mode, system=system) for each in _fitting(found.config)]
+    made_for = decode_config(found.config_word)
+    shipped = [load_variant(each, memory_mode=memory_mode, system=system) for each in _fitting(made_for)]
     if target is None and config is None:
-        return find_target(found.config, shipped)
+        return find_target(made_for, shipped)
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-    if not is_compatible(found.config, variant.accelerator):
-        made_for = shipped[0].name if shipped else "no shipped target"
+    if not is_compatible(made_for, variant.accelerator):
+        known = shipped[0].name if shipped else "no shipped target"
         raise StreamError(
-            f"{name}: was compiled for configuration word {found.config_word:#010x} ({made_for}), but {variant.name} has "
+            f"{name}: was compiled for configuration word {found.config_word:#010x} ({known}), but {variant.name} has "
             f"{config_word(variant):#010x}; leave the target out or compile the source model for it"
         )
     return variant

@@ -24,6 +24,7 @@ from npu.isa.operations import (
     Pooling,
     PoolingMode,
     Stop,
+    Traversal,
     Upscale,
     WindowOperation,
 )
@@ -114,7 +115,10 @@ def _first_common(
 
 
 def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
-    """Block i of the later kernel must not need one of the last blocks of the earlier one that BLOCKDEP leaves unfinished."""
+    """Job i of the later kernel must not need one of the last blocks of the earlier one that BLOCKDEP leaves unfinished.
+
+    A job fetches one IFM block: convolutions and sums over channels have several a block of OFM, one after another in depth.
+    """
     first, second = earlier.operation, later.operation
     assert isinstance(first, KernelOperation)
     assert isinstance(second, KernelOperation)
@@ -123,8 +127,8 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
         return
     written = [bytes_of_map(first.ofm, box) for box in islice(_ofm_blocks(first, is_reversed=True), depth)]
     for name, fm in _inputs(second):
-        for i, box in enumerate(islice(_ofm_blocks(second, is_reversed=False), depth)):
-            read = bytes_of_map(fm, _input_box(second, fm, box))
+        for i, box in enumerate(islice(_input_jobs(second, fm), depth)):
+            read = bytes_of_map(fm, box)
             for block in written[: depth - i]:
                 address = read.common(block)
                 if address is not None:
@@ -156,6 +160,26 @@ def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Bo
                 yield rows, columns, channels
 
 
+def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
+    """Boxes of `fm` in the order in which they are fetched."""
+    step = _ifm_block_depth(operation) if _sees_all_channels(operation) else fm.depth
+    for block in _ofm_blocks(operation, is_reversed=False):
+        rows, columns, channels = _input_box(operation, fm, block)
+        for first in range(channels[0], channels[1], step):
+            yield rows, columns, (first, min(first + step, channels[1]))
+
+
+def _sees_all_channels(operation: Operation) -> bool:
+    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+    return is_sum or isinstance(operation, Convolution)
+
+
+def _ifm_block_depth(operation: KernelOperation) -> int:
+    """Channels of an IFM block: 32 of 8 bits depth first, else 16."""
+    is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
+    return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
+
+
 def _input_box(operation: Operation, fm: FeatureMap, box: Box) -> Box:
     """The elements of `fm` from which the OFM elements of `box` are made."""
     rows, columns, channels = box
@@ -164,9 +188,7 @@ def _input_box(operation: Operation, fm: FeatureMap, box: Box) -> Box:
         factor = 1 if operation.upscale is Upscale.NONE else 2
         rows = _window(rows, kernel.stride_y, kernel.dilated_height, padding.top, factor, fm.height)
         columns = _window(columns, kernel.stride_x, kernel.dilated_width, padding.left, factor, fm.width)
-        sees_all = isinstance(operation, Convolution)
-        sees_all |= isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
-        return rows, columns, (0, fm.depth) if sees_all else channels
+        return rows, columns, (0, fm.depth) if _sees_all_channels(operation) else channels
     return (
         rows if fm.height > 1 else (0, 1),
         columns if fm.width > 1 else (0, 1),
