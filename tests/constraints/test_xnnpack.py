@@ -69,8 +69,8 @@ def unscaled(model: Model, position: int) -> Model:
 
 
 def block(kind: str, dtype: DType, size: int = 2) -> Model:
-    made: options.Attributes = options.DepthToSpaceOptions(size) if kind == "DEPTH_TO_SPACE" else options.SpaceToDepthOptions(size)
-    return ops.op_model(kind, [ops.tensor(MAP, dtype)], [ops.tensor(MAP, dtype)], made)
+    maker = options.DepthToSpaceOptions if kind == "DEPTH_TO_SPACE" else options.SpaceToDepthOptions
+    return ops.op_model(kind, [ops.tensor(MAP, dtype)], [ops.tensor(MAP, dtype)], maker(size))
 
 
 def mean(dtype: DType, axes: Iterable[int] = (1, 2), shape: tuple[int, ...] = MAP) -> Model:
