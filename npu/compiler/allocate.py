@@ -110,9 +110,7 @@ def _place(buffers: Sequence[Buffer], conflicts: list[list[int]], order: Sequenc
     return Allocation(tuple(offsets), total)
 
 
-def _climb(
-    buffers: Sequence[Buffer], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int
-) -> Allocation:
+def _climb(buffers: Sequence[Buffer], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int) -> Allocation:
     """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
     chance = random.Random(0)
     for _ in range(_CLIMB_PLACEMENTS // len(buffers)):
@@ -144,7 +142,9 @@ class Packer:
     def place(self, buffer: Buffer, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
         size = round_up(buffer.size_bytes)
-        taken = sorted((start, end) for first, last, start, end in self._placed if first <= buffer.last and buffer.first <= last)
+        taken = sorted(
+            (start, end) for first, last, start, end in self._placed if first <= buffer.last and buffer.first <= last
+        )
         offset = 0
         for start, end in taken:
             if start - offset >= size:

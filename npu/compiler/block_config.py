@@ -22,6 +22,7 @@ Ints = npt.NDArray[np.int64]
 SUB_KERNEL = 8
 """The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
 
+_UNIT = Kernel()
 _COMPRESSION = 0.75
 """Assumed bytes of the compressed stream per weight, for the choice of a block only."""
 
@@ -56,7 +57,7 @@ class BlockProblem:
     ifm_depth: int
     ifm_bits: int
     ofm_bits: int
-    kernel: Kernel = Kernel()
+    kernel: Kernel = _UNIT
     upscale: Upscale = Upscale.NONE
     has_lut: bool = False
     has_clamp: bool = False

@@ -39,7 +39,6 @@ class CompiledPartition:
         return replace(self, op_index=op_index)
 
 
-
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Memory of the compiled model in bytes.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from npu.compiler.block_config import BlockChooser
+from npu.compiler.cascade import fit_budget
 from npu.compiler.compiled import Compiled, CompiledPartition, Usage
 from npu.compiler.container import CUSTOM_CODE, NpuJob, Rebuilt, rebuild_graph, rebuild_model
 from npu.compiler.emit import Addresses, emit_operations
@@ -13,13 +14,13 @@ from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import Node
 from npu.compiler.lower.partition import lower_partition
-from npu.compiler.memory import ARENA_REGION, MemoryPlan, plan_memory, step_rooms
+from npu.compiler.memory import ARENA_REGION, MemoryPlan, arena_budget, plan_memory, step_rooms
 from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.weights import Constants
 from npu.errors import CompileError
 from npu.graph.graph import Graph, Model
 from npu.graph.partition import ORDERED_KINDS, partition_nodes
-from npu.graph.placement import Placement
+from npu.graph.placement import OpPlacement, Placement, Violation
 from npu.hardware.variant import Port, Variant
 from npu.isa.encode import encode
 from npu.isa.operations import Layout
@@ -37,20 +38,68 @@ def compile_model(model: Model, placement: Placement, variant: Variant, *, progr
     """
     _check(model, placement)
     report = progress or _silent
-    if not any(placement.npu_indices(number) for number in range(len(model.graphs))):
-        sources = {index: index for index in range(len(model.graphs[0].ops))}
-        usage = Usage(0, 0, 0, 0, _cpu_constant_bytes(model))
-        return Compiled(model, model, placement, (), usage, sources)
-    constants = Constants(variant)
     chooser = BlockChooser(variant)
-    drafts: list[_Draft] = []
-    for number, graph in enumerate(model.graphs):
-        report("compile", number, len(model.graphs))
-        start = (sum(draft.plan.arena_bytes for draft in drafts), sum(draft.plan.fast_bytes for draft in drafts))
-        drafts.append(_draft(graph, placement.npu_indices(number), chooser, constants, start))
-    compiled = _assemble(model, placement, drafts, constants, variant)
+    honoured, constants, drafts = _honour(model, placement, chooser, report)
+    if not drafts:
+        return _unchanged(model, honoured)
+    compiled = _assemble(model, honoured, drafts, constants, variant)
     report("compile", len(model.graphs), len(model.graphs))
     return compiled
+
+
+def _unchanged(model: Model, placement: Placement) -> Compiled:
+    """The result of a compilation with nothing for the NPU."""
+    sources = {index: index for index in range(len(model.graphs[0].ops))}
+    return Compiled(model, model, placement, (), Usage(0, 0, 0, 0, _cpu_constant_bytes(model)), sources)
+
+
+def _honour(
+    model: Model, placement: Placement, chooser: BlockChooser, report: Progress
+) -> tuple[Placement, Constants, list[_Draft]]:
+    """Drafts of all graphs, and the placement after operators that do not fit the memory were given to the CPU."""
+    while True:
+        constants = Constants(chooser.variant)
+        drafts: list[_Draft] = []
+        if not any(placement.npu_indices(number) for number in range(len(model.graphs))):
+            return placement, constants, drafts
+        for number, graph in enumerate(model.graphs):
+            report("compile", number, len(model.graphs))
+            start = (sum(draft.plan.arena_bytes for draft in drafts), sum(draft.plan.fast_bytes for draft in drafts))
+            drafts.append(_draft(graph, placement.npu_indices(number), chooser, constants, start))
+        amended = _without_misfits(placement, drafts, chooser.variant)
+        if amended is placement:
+            return placement, constants, drafts
+        placement = amended
+
+
+def _without_misfits(placement: Placement, drafts: Sequence[_Draft], variant: Variant) -> Placement:
+    """The placement with the operators on the CPU at whose steps the live feature maps exceed the arena's budget."""
+    budget = arena_budget(variant)
+    misfits: dict[tuple[int, int], int] = {}
+    for number, draft in enumerate(drafts):
+        for row, start in zip(draft.jobs, draft.plan.starts, strict=False):
+            for event, job in enumerate(row, start):
+                live = draft.plan.feature_bytes[event]
+                if live > budget:
+                    key = (number, job.step.source)
+                    misfits[key] = max(misfits.get(key, 0), live)
+    if not misfits:
+        return placement
+    ops = tuple(
+        replace(op, violations=(*op.violations, _misfit(op, misfits[op.graph, op.index], budget, variant)))
+        if (op.graph, op.index) in misfits
+        else op
+        for op in placement.ops
+    )
+    return replace(placement, ops=ops)
+
+
+def _misfit(op: OpPlacement, live: int, budget: int, variant: Variant) -> Violation:
+    message = (
+        f"{op.kind} needs {live} bytes of feature maps at a time, and cutting them in stripes does not bring that to the "
+        f"{budget} bytes which {variant.memory_mode.name} gives the arena"
+    )
+    return Violation("MEMORY-ARENA", message, f"<= {budget} bytes", f"{live} bytes", "use a larger arena or smaller maps")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +121,7 @@ def _check(model: Model, placement: Placement) -> None:
     expected = [(number, index) for number, graph in enumerate(model.graphs) for index in range(len(graph.ops))]
     given = [(op.graph, op.index) for op in placement.ops]
     if given != expected:
-        raise CompileError(f"placement: must decide on the model's {len(expected)} operators in order, got {len(given)} decisions")
+        raise CompileError(f"placement: must decide on all {len(expected)} operators in order, got {len(given)} decisions")
     for graph in model.graphs:
         if any(op.kind == "CUSTOM" and op.custom_code == CUSTOM_CODE for op in graph.ops):
             raise CompileError(f"model: must be a plain TFLite model, got one that holds compiled {CUSTOM_CODE} operators")
@@ -82,7 +131,7 @@ def _draft(
     graph: Graph, accepted: Sequence[int], chooser: BlockChooser, constants: Constants, start: tuple[int, int]
 ) -> _Draft:
     variant = chooser.variant
-    nodes = _nodes(graph, accepted, variant)
+    nodes = fit_budget(graph, _nodes(graph, accepted, variant), arena_budget(variant))
     steps: list[Step] = [step for node in nodes if node.program for step in node.program.steps]
     layouts = choose_layouts(steps)
     rooms = step_rooms(graph, nodes, layouts, variant)
@@ -107,10 +156,11 @@ def _nodes(graph: Graph, accepted: Sequence[int], variant: Variant) -> list[Node
     return nodes
 
 
-def _assemble(
-    model: Model, placement: Placement, drafts: Sequence[_Draft], constants: Constants, variant: Variant
-) -> Compiled:
-    emitted = [[_partition(draft, number, node, constants, variant) for node in range(len(draft.nodes))] for number, draft in enumerate(drafts)]
+def _assemble(model: Model, placement: Placement, drafts: Sequence[_Draft], constants: Constants, variant: Variant) -> Compiled:
+    emitted = [
+        [_partition(draft, number, node, constants, variant) for node in range(len(draft.nodes))]
+        for number, draft in enumerate(drafts)
+    ]
     arena = sum(draft.plan.arena_bytes for draft in drafts)
     fast = sum(draft.plan.fast_bytes for draft in drafts)
     separate = variant.memory_mode.has_separate_cache
@@ -118,8 +168,7 @@ def _assemble(
     partitions: list[CompiledPartition] = []
     for draft, row in zip(drafts, emitted, strict=True):
         order = [
-            node.ops[0] if one is None else NpuJob(one.program, one.payload)
-            for node, one in zip(draft.nodes, row, strict=True)
+            node.ops[0] if one is None else NpuJob(one.program, one.payload) for node, one in zip(draft.nodes, row, strict=True)
         ]
         offsets = {
             item: place.offset
@@ -136,9 +185,7 @@ def _assemble(
     return Compiled(compiled, model, placement, tuple(partitions), usage, rebuilt[0].cpu_source_of)
 
 
-def _partition(
-    draft: _Draft, number: int, index: int, constants: Constants, variant: Variant
-) -> CompiledPartition | None:
+def _partition(draft: _Draft, number: int, index: int, constants: Constants, variant: Variant) -> CompiledPartition | None:
     """Node `index` of graph `number` as a compiled partition without its final place, None for a CPU operator."""
     node, plan = draft.nodes[index], draft.plan
     if node.program is None:

@@ -66,7 +66,8 @@ def rebuild_graph(
     shared: tuple[int, int, int] | None = None
     for entry in order:
         if isinstance(entry, NpuJob):
-            stream = builder.add(_bytes_tensor(f"ethos-u/{len(jobs)}/command_stream", np.frombuffer(entry.payload, np.uint8)), -1)
+            payload = _bytes_tensor(f"ethos-u/{len(jobs)}/command_stream", np.frombuffer(entry.payload, np.uint8))
+            stream = builder.add(payload, _UNPLANNED)
             if shared is None:
                 shared = _shared_tensors(builder, read_only, arena_bytes, fast_bytes)
             inputs = tuple(builder.map(tensor) for tensor, _ in entry.program.inputs)

@@ -240,11 +240,7 @@ def _is_broadcast(operation: KernelOperation) -> bool:
 def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int) -> int:
     """Largest BLOCKDEP that keeps `current` from reading too early through `fm`."""
     whole = (_map_access(fm, is_write=False),)
-    made = (
-        (kernel.ofm, box)
-        for kernel in reversed(history)
-        for box in islice(_ofm_boxes(kernel, is_reversed=True), limit)
-    )
+    made = ((kernel.ofm, box) for kernel in reversed(history) for box in islice(_ofm_boxes(kernel, is_reversed=True), limit))
     last = [pair if _conflict(whole, (_map_access(pair[0], is_write=True),)) else None for pair in islice(made, limit)]
     if not any(last):
         return limit

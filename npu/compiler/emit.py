@@ -30,7 +30,6 @@ from npu.isa.operations import (
     DmaSide,
     Elementwise,
     FeatureMap,
-    KernelOperation,
     Layout,
     Operation,
     Pooling,
@@ -90,9 +89,7 @@ def _table_use(job: Job) -> TableUse | None:
 
 def _table_copy(use: TableUse, slot: TableSlot, variant: Variant) -> Dma:
     address = variant.shram.lut_address + slot.slot * SLOT_BYTES
-    return Dma(
-        source=DmaSide(READ_ONLY_REGION, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes
-    )
+    return Dma(source=DmaSide(READ_ONLY_REGION, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
 
 
 def _slice_copy(constants: WeightSlice, place: Place) -> Dma:
@@ -115,7 +112,7 @@ def _constants_place(job: Job, addresses: Addresses, event: int) -> Place | None
 
 def _kernel(
     job: Job, slot: TableSlot | None, place: Place | None, addresses: Addresses, constants: Constants, variant: Variant
-) -> KernelOperation:
+) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
     common: dict[str, Any] = {
@@ -170,9 +167,7 @@ def _ifm_extent(step: WindowStep) -> tuple[int, int]:
     return rows, columns
 
 
-def _elementwise(
-    step: ElementwiseStep, common: dict[str, Any], addresses: Addresses, constants: Constants
-) -> Elementwise:
+def _elementwise(step: ElementwiseStep, common: dict[str, Any], addresses: Addresses, constants: Constants) -> Elementwise:
     if step.mode.is_unary:
         common["shram"] = replace(common["shram"], ifm2_start=0)
     return Elementwise(
@@ -190,9 +185,7 @@ def _elementwise(
     )
 
 
-def _map(
-    view: View, addresses: Addresses, constants: Constants, shape: Shape | None = None, channel: int = 0
-) -> FeatureMap:
+def _map(view: View, addresses: Addresses, constants: Constants, shape: Shape | None = None, channel: int = 0) -> FeatureMap:
     storage = view.storage
     if storage.data is not None:
         data = np.ascontiguousarray(storage.data)

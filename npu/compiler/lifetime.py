@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -91,8 +91,8 @@ class _Recorder:
         self._layouts = layouts
         self.spans: dict[Item, Span] = {}
 
-    def touch_tensors(self, indices: object, event: int) -> None:
-        for index in indices:  # type: ignore[attr-defined]
+    def touch_tensors(self, indices: Iterable[int], event: int) -> None:
+        for index in indices:
             size = 0 if index == ABSENT else tensor_bytes(self._graph, index)
             if size:
                 self._touch(index, size, event)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from npu.compiler.allocate import Allocation, Buffer, Packer, allocate, live_bytes, round_up
 from npu.compiler.ir import Storage
@@ -33,13 +35,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryPlan:
-    """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i; `peaks[i]` is its worst event in bytes."""
+    """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i; `peaks[i]` is its worst event in bytes.
+
+    `feature_bytes[e]` are the bytes of the arena that feature maps take at event e.
+    """
 
     places: Mapping[Item, Place]
     transfers: tuple[tuple[Transfer, ...], ...]
     buffers: tuple[tuple[Place, ...], ...]
     starts: tuple[int, ...]
     peaks: tuple[int, ...]
+    feature_bytes: tuple[int, ...]
     arena_bytes: int
     fast_bytes: int
 
@@ -72,26 +78,44 @@ def plan_memory(
         tuple(plan_transfers(row, start, packer, goal, max(limit - base, goal), variant)) if node.program else ()
         for node, row, start in zip(nodes, jobs, starts, strict=False)
     ]
-    staged = [Span(t.constants.bytes, t.issue, t.last) for row in transfers for t in row]
+    staged = [Span(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
+    if not separate and packer.total_bytes > arena.total_bytes:
+        joint = _pack([*slow.values(), *staged])
+        if joint.total_bytes < packer.total_bytes:
+            packer = Packer(_buffers([*slow.values(), *staged]), joint)
+            places = _places(slow, joint, ARENA_REGION, arena_start)
+            transfers = _moved(transfers, joint.offsets[len(slow) :])
     total = _usage([*groups.values(), *staged], timeline.events)
     return MemoryPlan(
         places={item: places[root] for item, root in owner.items()},
         transfers=tuple(transfers),
         buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
-        peaks=tuple(max(total[a:b]) for a, b in zip(starts, starts[1:], strict=False)),
+        peaks=tuple(max(total[a:b]) for a, b in pairwise(starts)),
+        feature_bytes=tuple(_usage(slow.values(), timeline.events)),
         arena_bytes=arena.total_bytes if separate else packer.total_bytes,
         fast_bytes=packer.total_bytes if separate else 0,
     )
 
 
+def arena_budget(variant: Variant) -> int:
+    """Bytes that the arena may have: what the mode gives it where it lies in the cache, and what the board has."""
+    mode = variant.memory_mode
+    board = variant.system.memories[mode.arena].size_bytes or sys.maxsize
+    return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
+
+
 def _places(spans: Mapping[Item, Span], allocation: Allocation, region: int, base: int) -> dict[Item, Place]:
-    return {item: Place(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=True)}
+    return {item: Place(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=False)}
 
 
-def step_rooms(
-    graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, Layout], variant: Variant
-) -> list[list[int]]:
+def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) -> list[tuple[Transfer, ...]]:
+    """The transfers with new buffer offsets, given in the order of the transfers."""
+    remaining = iter(offsets)
+    return [tuple(replace(transfer, offset=next(remaining)) for transfer in row) for row in transfers]
+
+
+def step_rooms(graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, Layout], variant: Variant) -> list[list[int]]:
     """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps."""
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     timeline = trace_lifetimes(graph, nodes, works, layouts)

@@ -1,4 +1,4 @@
-"""From steps to jobs: every job is one kernel operation with its block, its OFM channels and its constants, without addresses."""
+"""From steps to jobs: a job is one kernel operation with its block, OFM channels and constants, without addresses."""
 
 from __future__ import annotations
 
@@ -109,9 +109,7 @@ def make_jobs(
             jobs += _convolution_jobs(step, problem, room, chooser, constants, table)
         else:
             choice = chooser.choose(problem)
-            jobs.append(
-                Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)
-            )
+            jobs.append(Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles))
     return jobs
 
 

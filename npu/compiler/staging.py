@@ -25,9 +25,7 @@ class Transfer:
     last: int
 
 
-def plan_transfers(
-    jobs: Sequence[Job], start: int, packer: Packer, goal: int, limit: int, variant: Variant
-) -> list[Transfer]:
+def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, limit: int, variant: Variant) -> list[Transfer]:
     """Transfers of one partition's staged slices in order of issue. `jobs[i]` is event `start + i`.
 
     A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below `goal` bytes; where it

@@ -1,0 +1,179 @@
+"""SHRAM formulas against the registers that Vela writes, and the rules of every block that we choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npu.compiler.block_config import BlockChooser, BlockProblem, Work, ifm_block, shram_layout
+from npu.errors import CompileError
+from npu.hardware.loader import load_variant
+from npu.isa.decode import decode
+from npu.isa.operations import (
+    AccumulatorFormat,
+    Block,
+    Convolution,
+    DepthwiseConvolution,
+    Elementwise,
+    Kernel,
+    KernelOperation,
+    Pooling,
+    PoolingMode,
+    ShramLayout,
+    Traversal,
+    Upscale,
+    WindowOperation,
+)
+from npu.isa.payload import parse_payload
+from npu.tflite.writer import write_model
+
+from tests.support.shared import shared_models
+from tests.support.single_ops import binary, conv, pool, unary
+from tests.support.vela import compile_with_vela, only_job
+
+VARIANTS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
+_POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
+SINGLE_OPS = {
+    "convolution": conv(ifm=(1, 20, 20, 24)),
+    "depthwise": conv(kind="DEPTHWISE_CONV_2D", ifm=(1, 20, 20, 24)),
+    "average_pool": pool(ifm=(1, 12, 12, 40)),
+    "max_pool": pool(kind="MAX_POOL_2D", ifm=(1, 12, 12, 40)),
+    "add": binary("ADD", ((1, 16, 16, 20), (1, 16, 16, 20))),
+    "mul_broadcast": binary("MUL", ((1, 16, 16, 20), (1, 1, 1, 20))),
+    "softmax": unary("SOFTMAX", (1, 4, 4, 40)),
+}
+
+
+def problem_of(operation: KernelOperation) -> BlockProblem:
+    """What the block of a decoded operation depends on."""
+    if isinstance(operation, Convolution):
+        work = Work.CONVOLUTION
+    elif isinstance(operation, DepthwiseConvolution):
+        work = Work.DEPTHWISE
+    else:
+        work = _POOLS[operation.mode] if isinstance(operation, Pooling) else Work.ELEMENTWISE
+    window = operation if isinstance(operation, WindowOperation) else None
+    return BlockProblem(
+        work=work,
+        ofm=(operation.ofm.height, operation.ofm.width, operation.ofm.depth),
+        ifm_depth=operation.ifm.depth,
+        ifm_bits=operation.ifm.element.bits,
+        ofm_bits=operation.ofm.element.bits,
+        kernel=window.kernel if window else Kernel(),
+        upscale=window.upscale if window else Upscale.NONE,
+        has_lut=operation.activation.function.lut_index is not None,
+        reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,
+        accumulator=operation.accumulator,
+        traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
+    )
+
+
+def layout_of(operation: KernelOperation) -> ShramLayout:
+    """The registers of a decoded operation, as our formula reports them (unary operations have no IFM2 start)."""
+    if isinstance(operation, Elementwise) and operation.mode.is_unary:
+        return replace(operation.shram, ifm2_start=0)
+    return operation.shram
+
+
+def check_stream(compiled: bytes, variant_name: str) -> int:
+    """Compare every kernel operation of a compiled file; the number of them."""
+    variant = load_variant(variant_name)
+    words = parse_payload(only_job(compiled).payload).words
+    kernels = [each.operation for each in decode(words, variant) if isinstance(each.operation, KernelOperation)]
+    for kernel in kernels:
+        expected = shram_layout(problem_of(kernel), kernel.block, variant)
+        assert expected is not None
+        if isinstance(kernel, Elementwise) and kernel.mode.is_unary:
+            expected = replace(expected, ifm2_start=0)
+        assert expected == layout_of(kernel), kernel
+    return len(kernels)
+
+
+@pytest.mark.parametrize("variant", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("name", SINGLE_OPS)
+def test_shram_layout_of_vela_blocks_is_reproduced_for_single_operators(name: str, variant: str) -> None:
+    assert check_stream(compile_with_vela(write_model(SINGLE_OPS[name]), variant), variant) > 0
+
+
+@pytest.mark.parametrize("model", [name for name in ("mlperf_kws_int8", "mlperf_resnet8_int8") if name in shared_models()])
+def test_shram_layout_of_vela_blocks_is_reproduced_for_real_models(model: str) -> None:
+    compiled = compile_with_vela(shared_models()[model].read_bytes(), "ethos-u55-128")
+    assert check_stream(compiled, "ethos-u55-128") > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "model", [n for n in ("mlperf_vww_int8", "mlperf_kws_int8", "person_detect_int8") if n in shared_models()]
+)
+def test_shram_layout_of_vela_blocks_is_reproduced_on_every_variant(model: str, variant: str) -> None:
+    assert check_stream(compile_with_vela(shared_models()[model].read_bytes(), variant), variant) > 10
+
+
+def test_buffers_of_a_hand_computed_convolution() -> None:
+    # 10x4 kernel, stride 2, block 10x6x16, one input channel: IFM 26x14x8 = 2912 B, accumulators 3840 B.
+    problem = BlockProblem(
+        work=Work.CONVOLUTION, ofm=(25, 5, 64), ifm_depth=1, ifm_bits=8, ofm_bits=8, kernel=Kernel(10, 4, 2, 2),
+        traversal=Traversal.PART_KERNEL_FIRST,
+    )  # fmt: skip
+    variant = load_variant("ethos-u55-128")
+    assert ifm_block(problem, Block(10, 6, 16), variant) == Block(26, 14, 8)
+    assert shram_layout(problem, Block(10, 6, 16), variant) == ShramLayout(10, 14)
+
+
+def _problems() -> list[BlockProblem]:
+    """Varied problems, the same in every run."""
+    random = np.random.default_rng(0)
+    problems = []
+    for _ in range(60):
+        work = list(Work)[random.integers(len(Work))]
+        bits = int(random.choice([8, 8, 16, 32] if work in (Work.ELEMENTWISE, Work.REDUCE_SUM) else [8, 8, 16]))
+        depth = int(random.integers(1, 300))
+        sizes = [int(size) for size in (*random.integers(1, 9, 2), *random.integers(1, 4, 2))]
+        kernel = Kernel() if work in (Work.ELEMENTWISE, Work.REDUCE_SUM) else Kernel(*sizes)
+        is_wide = bits == 16 and work not in (Work.MAX_POOL, Work.AVERAGE_POOL)
+        problems.append(
+            BlockProblem(
+                work=work,
+                ofm=(int(random.integers(1, 80)), int(random.integers(1, 80)), 1 if work is Work.REDUCE_SUM else depth),
+                ifm_depth=int(random.integers(1, 300)) if not work.shares_depth else depth,
+                ifm_bits=bits,
+                ofm_bits=bits,
+                kernel=kernel,
+                has_lut=bool(random.integers(2)),
+                reads_ifm2=work is Work.ELEMENTWISE and bool(random.integers(2)),
+                accumulator=AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32,
+            )
+        )
+    return problems
+
+
+@pytest.mark.parametrize("variant_name", VARIANTS)
+def test_chosen_blocks_obey_the_hardware_rules(variant_name: str) -> None:
+    variant = load_variant(variant_name)
+    chooser = BlockChooser(variant)
+    ublock, limit = variant.accelerator.ofm_ublock, variant.accelerator.max_block
+    for problem in _problems():
+        choice = chooser.choose(problem)
+        block = choice.block
+        for axis in ("height", "width", "depth"):
+            size = getattr(block, axis)
+            assert 0 < size <= getattr(limit, axis)
+            assert size % getattr(ublock, axis) == 0
+        assert block.depth >= problem.ofm[2] or block.depth % 16 == 0
+        assert shram_layout(replace(problem, traversal=choice.traversal), block, variant) == choice.shram
+        assert choice.shram.ifm_end <= choice.shram.accumulator_start <= variant.shram.banks
+        tables = max(2 if problem.has_lut else 0, variant.shram.reserved_lut_banks)
+        assert choice.shram.accumulator_start <= variant.shram.banks - tables
+
+
+def test_an_operation_without_any_block_is_refused() -> None:
+    variant = load_variant("ethos-u55-32")
+    problem = BlockProblem(
+        work=Work.DEPTHWISE, ofm=(8, 8, 32), ifm_depth=32, ifm_bits=16, ofm_bits=16, kernel=Kernel(8, 8, 3, 3)
+    )
+    tiny = replace(variant, shram=replace(variant.shram, banks=4))
+    with pytest.raises(CompileError, match="must have a block that fits 4 SHRAM banks"):
+        BlockChooser(tiny).choose(problem)
