@@ -41,6 +41,7 @@ from npu.tflite.schema import (
     TensorMap,
     TensorTable,
 )
+from npu.tflite.sparsity import check_sparsity, is_sparse
 
 MAX_FILE_BYTES = 1 << 36
 """Far above what the format's 32-bit offsets reach; guards against reading a disk by mistake."""
@@ -158,9 +159,14 @@ class _Reader:
             extra=extra,
         )
         contents = self._buffer(table.buffer, path)
-        if contents is None or min(shape, default=0) < 0 or (contents.size == 0 and raw_bytes(tensor) != 0):
+        if contents is None or min(shape, default=0) < 0:
             return tensor
-        return replace(tensor, data=self._typed(path, tensor, contents))
+        if contents.size == 0 and raw_bytes(tensor) != 0 and not is_sparse(tensor):
+            return tensor  # an empty buffer of its own, as converters give to every computed tensor
+        constant = replace(tensor, data=self._typed(path, tensor, contents))
+        if is_sparse(constant):
+            check_sparsity(constant, f"{self._source}: {path}")
+        return constant
 
     def _typed(self, path: str, tensor: Tensor, contents: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
         """The contents with the tensor's type and shape, or in one dimension where they must stay raw."""
