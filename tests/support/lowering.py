@@ -12,6 +12,7 @@ from npu.graph.graph import Graph, Model
 from npu.hardware.loader import load_variant
 from npu.hardware.variant import Variant
 from npu.tflite.writer import write_model
+
 from tests.naive.steps import execute
 from tests.support.litert import run_reference
 

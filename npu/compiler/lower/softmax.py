@@ -90,7 +90,7 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
     multiplier, exponent = quantise_multiplier(real)
     radius = ((1 << _DIFFERENCE_BITS) - 1) * (1 << (31 - _DIFFERENCE_BITS)) / (1 << exponent if exponent >= 0 else 1)
     difference = np.arange(-255, 1, dtype=np.int64)
-    scaled = _double_high(difference << max(exponent, 0), multiplier)
+    scaled = divide_away(_double_high(difference << max(exponent, 0), multiplier), max(-exponent, 0))
     table = np.where(difference >= -np.floor(radius), exp_of_negative(scaled), 0)
     return table.astype("<i4").view(np.uint8)
 

@@ -1,0 +1,121 @@
+"""The known differences to the reference, each pinned: what is different, by how much, and that nothing else is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from npu.compiler.lower import LOWERED
+from npu.compiler.lower.exceptions import DIFFERENCES
+from npu.graph import attributes as at
+from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.graph import Graph, Model
+from npu.tflite.writer import write_model
+
+from tests.support.litert import run_reference
+from tests.support.lowering import lowered_outputs, reference_outputs
+from tests.support.random_graphs import Sketch, cases, random_inputs
+
+
+def litert(graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    return run_reference(write_model(Model((graph,))), inputs, fully_connected="litert")
+
+
+def sketch() -> Sketch:
+    return Sketch(np.random.default_rng(5))
+
+
+def test_every_row_names_operators_that_can_be_lowered() -> None:
+    assert all(set(row.kinds) <= set(LOWERED) and row.cause and row.case for row in DIFFERENCES)
+
+
+def test_fully_connected_differs_from_litert_by_one_step_at_most_and_by_one_somewhere() -> None:
+    largest = 0
+    for seed, case in enumerate(cases("FULLY_CONNECTED", 60, seed=3)):
+        inputs = random_inputs(case.graph, seed)
+        ours, theirs = lowered_outputs(case.graph, inputs), litert(case.graph, inputs)
+        largest = max(largest, *(int(abs(a.astype(int) - b).max()) for a, b in zip(ours, theirs, strict=True)))
+    assert largest == 1
+
+
+def test_a_fused_tanh_is_applied_though_litert_ignores_it() -> None:
+    s = sketch()
+    x = s.input((1, 1, 1, 256), 1 / 64, 0)
+    zero = s.add((1,), 1 / 64, 0, np.zeros(1, np.int8))
+    plain = s.op("ADD", [x, zero], [s.tensor((1, 1, 1, 256), 1 / 64, 0)], at.AddOptions())
+    fused = s.op("ADD", [x, zero], [s.tensor((1, 1, 1, 256), 1 / 64, 0)], at.AddOptions(FusedActivation.TANH))
+    graph = s.graph([plain, fused])
+    inputs = [np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 1, 256)]
+    theirs, ours = litert(graph, inputs), lowered_outputs(graph, inputs)
+    assert np.array_equal(theirs[0], theirs[1])
+    wanted = np.round(np.tanh(np.arange(-128, 128) / 64) * 64).astype(np.int8)
+    assert np.array_equal(ours[0], theirs[0])
+    assert np.array_equal(ours[1].reshape(-1), wanted)
+
+
+def test_a_softmax_of_a_long_flat_row_is_right_where_the_reference_aborts() -> None:
+    s = sketch()
+    x = s.input((1, 1000), 0.1, 0)
+    y = s.op("SOFTMAX", [x], [s.tensor((1, 1000), 1 / 256, -128)], at.SoftmaxOptions(1.0))
+    values = np.full((1, 1000), -90, np.int8)
+    values[0, 3] = 20
+    (peak,) = lowered_outputs(s.graph([y]), [values])
+    assert peak[0, 3] == 127 - 3  # exp(-11) * 999 = 0.0167 takes four of the 256 steps
+    (flat,) = lowered_outputs(s.graph([y]), [np.full((1, 1000), 5, np.int8)])
+    assert np.array_equal(np.unique(flat), [-128])  # 0.256 steps each
+
+
+def test_a_softmax_of_a_tiny_scale_shares_equally_where_the_reference_aborts() -> None:
+    s = sketch()
+    x = s.input((1, 4), 1e-9, 0)
+    y = s.op("SOFTMAX", [x], [s.tensor((1, 4), 1 / 256, -128)], at.SoftmaxOptions(1.0))
+    (found,) = lowered_outputs(s.graph([y]), [np.array([[-128, 0, 5, 127]], np.int8)])
+    assert np.array_equal(found, [[-64, -64, -64, -64]])
+
+
+@pytest.mark.parametrize("kind", ["CONCATENATION", "PACK"])
+def test_joined_inputs_of_other_quantisation_are_requantised_where_litert_refuses(kind: str) -> None:
+    s = sketch()
+    a, b = s.input((1, 1, 256), 0.5, 0), s.input((1, 1, 256), 0.25, 10)
+    axis = 0
+    options = at.ConcatenationOptions(axis) if kind == "CONCATENATION" else at.PackOptions(2, axis)
+    shape = (2, 1, 256) if kind == "CONCATENATION" else (2, 1, 1, 256)
+    y = s.op(kind, [a, b], [s.tensor(shape, 0.5, 0)], options)
+    graph = s.graph([y])
+    values = np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 256)
+    with pytest.raises(RuntimeError):
+        litert(graph, [values, values])
+    (found,) = lowered_outputs(graph, [values, values])
+    # A factor of 1/2 needs the first rounding only, and that one takes ties up.
+    wanted = [math.floor(Fraction(int(v) - 10, 2) + Fraction(1, 2)) for v in values.reshape(-1)]
+    assert np.array_equal(found.reshape(2, 256), [values.reshape(-1), np.clip(wanted, -128, 127)])
+
+
+def test_a_convolution_without_bias_has_a_bias_of_zero_where_litert_refuses() -> None:
+    s = sketch()
+    x = s.input((1, 4, 4, 3), 0.05, 2)
+    w = s.weights((4, 1, 1, 3), 0, per_channel=True)
+    bias = s.bias(x, w, 4, 0)
+    options = at.Conv2DOptions(Padding.SAME, 1, 1, FusedActivation.NONE, 1, 1)
+    with_bias = s.op("CONV_2D", [x, w, bias], [s.tensor((1, 4, 4, 4), 0.3, 1)], options)
+    without = s.op("CONV_2D", [x, w, -1], [s.tensor((1, 4, 4, 4), 0.3, 1)], options)
+    inputs = random_inputs(s.graph([with_bias]), 1)
+    with pytest.raises(RuntimeError):
+        litert(s.graph([without]), inputs)
+    first, second = lowered_outputs(s.graph([with_bias, without]), inputs)
+    assert np.array_equal(first, second)
+
+
+def test_a_logistic_to_another_scale_has_a_table_where_litert_refuses() -> None:
+    s = sketch()
+    x = s.input((1, 256), 1 / 32, 0)
+    y = s.op("LOGISTIC", [x], [s.tensor((1, 256), 1 / 128, 0)])
+    values = np.arange(-128, 128, dtype=np.int8).reshape(1, 256)
+    with pytest.raises(RuntimeError):
+        reference_outputs(s.graph([y]), [values])
+    (found,) = lowered_outputs(s.graph([y]), [values])
+    wanted = np.minimum(np.floor(128 / (1 + np.exp(-np.arange(-128, 128) / 32)) + 0.5), 127)
+    assert np.array_equal(found.reshape(-1), wanted)

@@ -1,0 +1,202 @@
+"""Operators beyond the NPU table of version 0.1, on random graphs, against LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes, FusedActivation, Padding
+from npu.graph.graph import Op
+
+from tests.support.litert import random_array
+from tests.support.lowering import assert_exact
+from tests.support.random_graphs import Sketch, random_inputs
+
+Maker = Callable[[Sketch], list[int]]
+
+
+def emit(s: Sketch, kind: str, inputs: list[int], outputs: list[int], options: Attributes | None, version: int) -> list[int]:
+    s.ops.append(Op(kind, tuple(inputs), tuple(outputs), options, version))
+    return outputs
+
+
+def nearby_scale(s: Sketch, ifm: int, low: float, high: float) -> float:
+    return float(np.float32(s.scale_of(ifm) * 2.0 ** s.rng.uniform(low, high)))
+
+
+def point(kind: str, version: int, options: Callable[[Sketch], Attributes | None], low: float = -3, high: float = 4) -> Maker:
+    """An operator on every value alone, with a random output quantisation."""
+
+    def make(s: Sketch) -> list[int]:
+        x = s.input(s.any_shape(4000))
+        same = s.chance(0.2)
+        y = s.tensor(s.shape(x), s.scale_of(x) if same else nearby_scale(s, x, low, high))
+        return emit(s, kind, [x], [y], options(s), version)
+
+    return make
+
+
+def binary(kind: str) -> Maker:
+    def make(s: Sketch) -> list[int]:
+        shape = s.any_shape(3000)
+        a, b = s.input(shape, 0.1, 3), s.input(tuple(1 if s.chance(0.4) else n for n in shape), 0.1, 3)
+        return emit(s, kind, s.pick(([a, b], [b, a])), [s.tensor(shape, 0.1, 3)], at.MaximumMinimumOptions(), 2)
+
+    return make
+
+
+def mean(s: Sketch) -> list[int]:
+    shape = (s.pick((1, 1, 2)), *s.map_shape(4000)[1:])
+    x = s.input(shape)
+    axes, keep = s.pick(([1, 2], [2, 1], [2], [1], [3], [-1])), s.chance(0.5)
+    gone = {axis % 4 for axis in axes}
+    out = tuple(1 if i in gone else n for i, n in enumerate(shape) if keep or i not in gone)
+    y = s.tensor(out, nearby_scale(s, x, -3, 1))
+    return emit(s, "MEAN", [x, s.numbers(axes)], [y], at.ReducerOptions(keep), 2)
+
+
+def transpose_conv(s: Sketch) -> list[int]:
+    shape = s.map_shape(800)
+    x = s.input(shape)
+    stride, padding, depth = s.pick((1, 2)), s.pick((Padding.SAME, Padding.VALID)), s.pick((1, 3, 8, 17))
+    kernel = (s.pick((1, 2, 3, 4, 5)), s.pick((1, 2, 3, 4, 5)))
+    valid = [(n - 1) * stride + max(k, stride) for n, k in zip(shape[1:3], kernel, strict=True)]
+    out = (1, *([n * stride for n in shape[1:3]] if padding is Padding.SAME else valid), depth)
+    w = s.weights((depth, *kernel, shape[3]), 0, per_channel=s.chance(0.6))
+    inputs = [s.numbers(out), w, x] + ([s.bias(x, w, depth, 5000)] if s.chance(0.7) else [])
+    reach = 2.0**-6 * s.scale_of(x) * 5500 * (shape[3] * kernel[0] * kernel[1]) ** 0.5 / 60
+    options = at.TransposeConvOptions(padding, stride, stride, FusedActivation.NONE)
+    return emit(s, "TRANSPOSE_CONV", inputs, [s.tensor(out, float(np.float32(reach)))], options, 3)
+
+
+def nearest(s: Sketch) -> list[int]:
+    shape = s.map_shape(3000)
+    x = s.input(shape, 0.1, 3)
+    size = s.pick(((shape[1] * 2, shape[2] * 2), shape[1:3]))
+    y = s.tensor((1, *size, shape[3]), 0.1, 3)
+    options = at.ResizeNearestNeighborOptions(False, s.chance(0.5))
+    return emit(s, "RESIZE_NEAREST_NEIGHBOR", [x, s.numbers(size)], [y], options, 3)
+
+
+def _axis(s: Sketch) -> tuple[tuple[int, ...], int]:
+    shape = s.any_shape(2500)
+    return shape, int(s.rng.integers(len(shape)))
+
+
+def _with(shape: tuple[int, ...], axis: int, *extents: int) -> tuple[int, ...]:
+    return (*shape[:axis], *extents, *shape[axis + 1 :])
+
+
+def split(s: Sketch) -> list[int]:
+    shape, axis = _axis(s)
+    count = s.pick((1, 2, 3))
+    x = s.input(_with(shape, axis, shape[axis] * count), 0.1, 3)
+    outputs = [s.tensor(shape, 0.1, 3) for _ in range(count)]
+    return emit(s, "SPLIT", [s.numbers(axis), x], outputs, at.SplitOptions(count), 2)
+
+
+def split_v(s: Sketch) -> list[int]:
+    shape, axis = _axis(s)
+    sizes = [int(v) for v in s.rng.integers(1, 6, s.pick((1, 2, 3)))]
+    x = s.input(_with(shape, axis, sum(sizes)), 0.1, 3)
+    outputs = [s.tensor(_with(shape, axis, n), 0.1, 3) for n in sizes]
+    return emit(s, "SPLIT_V", [x, s.numbers(sizes), s.numbers(axis)], outputs, at.SplitVOptions(len(sizes)), 2)
+
+
+def unpack(s: Sketch) -> list[int]:
+    shape, axis = _axis(s)
+    count = s.pick((1, 2, 3))
+    x = s.input(_with(shape, axis, count), 0.1, 3)
+    outputs = [s.tensor(_with(shape, axis), 0.1, 3) for _ in range(count)]
+    return emit(s, "UNPACK", [x], outputs, at.UnpackOptions(count, s.pick((axis, axis - len(shape)))), 2)
+
+
+def slice_(s: Sketch) -> list[int]:
+    shape = s.any_shape(3000)
+    begin = [int(s.rng.integers(n)) for n in shape]
+    size = [s.pick((-1, int(s.rng.integers(1, n - b + 1)))) for n, b in zip(shape, begin, strict=True)]
+    out = tuple(n - b if z == -1 else z for n, b, z in zip(shape, begin, size, strict=True))
+    x = s.input(shape, 0.1, 3)
+    return emit(s, "SLICE", [x, s.numbers(begin), s.numbers(size)], [s.tensor(out, 0.1, 3)], at.SliceOptions(), 2)
+
+
+def strided_slice(s: Sketch) -> list[int]:
+    shape = s.any_shape(3000)
+    begin = [int(s.rng.integers(n)) for n in shape]
+    end = [int(s.rng.integers(b + 1, n + 1)) for n, b in zip(shape, begin, strict=True)]
+    masks = [int(s.rng.integers(1 << len(shape))) for _ in range(3)]
+    first = [0 if masks[0] >> i & 1 and not masks[2] >> i & 1 else b for i, b in enumerate(begin)]
+    last = [n if masks[1] >> i & 1 else e for i, (n, e) in enumerate(zip(shape, end, strict=True))]
+    masks[0] &= ~masks[2]
+    out = tuple(b - a for i, (a, b) in enumerate(zip(first, last, strict=True)) if not masks[2] >> i & 1)
+    negative = [e - n if s.chance(0.3) and e < n else e for e, n in zip(end, shape, strict=True)]
+    x = s.input(shape, 0.1, 3)
+    inputs = [x, s.numbers(begin), s.numbers(negative), s.numbers([1] * len(shape))]
+    options = at.StridedSliceOptions(masks[0], masks[1], 0, 0, masks[2])
+    return emit(s, "STRIDED_SLICE", inputs, [s.tensor(out, 0.1, 3)], options, 2)
+
+
+def squeeze(s: Sketch) -> list[int]:
+    shape = (1, *s.any_shape(3000)[-3:])
+    x = s.input(shape, 0.1, 3)
+    return emit(s, "SQUEEZE", [x], [s.tensor(shape[1:], 0.1, 3)], at.SqueezeOptions((0,)), 1)
+
+
+def expand(s: Sketch) -> list[int]:
+    shape, axis = _axis(s)
+    shape = shape[-3:]
+    axis = min(axis, len(shape))
+    x = s.input(shape, 0.1, 3)
+    out = (*shape[:axis], 1, *shape[axis:])
+    return emit(s, "EXPAND_DIMS", [x, s.numbers([axis])], [s.tensor(out, 0.1, 3)], at.ExpandDimsOptions(), 1)
+
+
+def pad_v2(s: Sketch) -> list[int]:
+    shape = s.map_shape(3000)
+    amounts = [[0, 0], *([s.pick((0, 1, 3)) for _ in range(2)] for _ in range(3))]
+    x = s.input(shape, 0.1, 3)
+    value = s.add((1,), 0.1, 3, random_array((1,), s.tensors[x].dtype, s.rng))
+    out = tuple(n + sum(pair) for n, pair in zip(shape, amounts, strict=True))
+    return emit(s, "PADV2", [x, s.numbers(amounts), value], [s.tensor(out, 0.1, 3)], at.PadV2Options(), 2)
+
+
+MAKERS: dict[str, Maker] = {
+    "ABS": point("ABS", 2, lambda s: at.AbsOptions()),
+    "EXPAND_DIMS": expand,
+    "HARD_SWISH": point("HARD_SWISH", 1, lambda s: at.HardSwishOptions(), low=-2),
+    "LEAKY_RELU": point("LEAKY_RELU", 2, lambda s: at.LeakyReluOptions(float(np.float32(s.pick((0.1, 0.01, -0.5, 1.5)))))),
+    "MAXIMUM": binary("MAXIMUM"),
+    "MEAN": mean,
+    "MINIMUM": binary("MINIMUM"),
+    "PADV2": pad_v2,
+    "QUANTIZE": point("QUANTIZE", 2, lambda s: at.QuantizeOptions()),
+    "RESIZE_NEAREST_NEIGHBOR": nearest,
+    "SLICE": slice_,
+    "SPLIT": split,
+    "SPLIT_V": split_v,
+    "SQUEEZE": squeeze,
+    "STRIDED_SLICE": strided_slice,
+    "TRANSPOSE_CONV": transpose_conv,
+    "UNPACK": unpack,
+}
+
+
+def check(kind: str, count: int, seed: int) -> None:
+    for i in range(count):
+        s = Sketch(np.random.default_rng([seed, i]))
+        graph = s.graph(MAKERS[kind](s))
+        assert_exact(graph, random_inputs(graph, i), f"{kind}-{seed}-{i}")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_operators_beyond_the_table_equal_the_reference(kind: str) -> None:
+    check(kind, 20, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", MAKERS)
+def test_many_operators_beyond_the_table_equal_the_reference(kind: str) -> None:
+    check(kind, 200, 1)
