@@ -29,6 +29,29 @@ def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
                 out[m, n] += value * weights[k, n]
 
 
+_MAP = nb.types.Array(nb.float32, 4, "C", readonly=True)
+
+
+@nb.njit(nb.void(_MAP, _MAP, nb.int64, nb.int64, nb.int64, nb.int64, nb.float32[:, :, :, ::1]), cache=True, nogil=True)
+def transposed_in_order(ifm, taps, stride_h, stride_w, pad_h, pad_w, out):  # type: ignore[no-untyped-def]
+    """Float transposed convolution with taps (kh, kw, in, out): adds in the order input row, input column, input channel."""
+    for b in range(ifm.shape[0]):
+        for iy in range(ifm.shape[1]):
+            for ix in range(ifm.shape[2]):
+                for c in range(ifm.shape[3]):
+                    value = ifm[b, iy, ix, c]
+                    for y in range(taps.shape[0]):
+                        oy = iy * stride_h - pad_h + y
+                        if oy < 0 or oy >= out.shape[1]:
+                            continue
+                        for x in range(taps.shape[1]):
+                            ox = ix * stride_w - pad_w + x
+                            if ox < 0 or ox >= out.shape[2]:
+                                continue
+                            for n in range(out.shape[3]):
+                                out[b, oy, ox, n] += value * taps[y, x, c, n]
+
+
 def pad_map(ifm: Array, before: tuple[int, int], after: tuple[int, int]) -> Array:
     """Zero-pad height and width; negative `after` leaves the map as it is."""
     top, left = before

@@ -8,7 +8,6 @@ import numba as nb
 import numpy as np
 
 _INPUT = nb.types.Array(nb.float32, 1, "C", readonly=True)
-_INTEGERS = nb.types.Array(nb.int32, 1, "C", readonly=True)
 _UNARY = nb.void(_INPUT, nb.float32[::1])
 _BINARY = nb.void(_INPUT, _INPUT, nb.float32[::1])
 
@@ -55,7 +54,7 @@ def exponential_minus_one(x, out):  # type: ignore[no-untyped-def]
         out[i] = math.expm1(x[i]) if x[i] < np.float32(0) else x[i]
 
 
-@nb.njit(_UNARY, cache=True)
+@nb.njit(nb.void(nb.float64[::1], nb.float64[::1]), cache=True)
 def error_function(x, out):  # type: ignore[no-untyped-def]
     """erf x."""
     for i in range(x.size):
@@ -67,16 +66,3 @@ def power_float(x, y, out):  # type: ignore[no-untyped-def]
     """x**y."""
     for i in range(x.size):
         out[i] = math.pow(x[i], y[i])
-
-
-@nb.njit(nb.void(_INTEGERS, _INTEGERS, nb.int32[::1]), cache=True)
-def power_integer(x, y, out):  # type: ignore[no-untyped-def]
-    """x**y modulo 2**32, y not negative."""
-    for i in range(x.size):
-        base, exponent, result = np.int64(x[i]), np.int64(y[i]), np.int64(1)
-        while exponent > 0:
-            if exponent & 1:
-                result = np.int64(np.int32(result * base))
-            base = np.int64(np.int32(base * base))
-            exponent >>= 1
-        out[i] = np.int32(result)

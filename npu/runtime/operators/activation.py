@@ -180,7 +180,11 @@ def hard_swish(x: Array) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    return (x * np.float32(0.5) * (np.float32(1) + through(ew.error_function, x * np.float32(math.sqrt(0.5))))).astype(np.float32)
+    # The reference kernel computes this form in double and rounds once.
+    real = np.ascontiguousarray(x, np.float64).ravel()
+    out = np.empty_like(real)
+    ew.error_function(real * math.sqrt(0.5), out)
+    return (0.5 * real * (1.0 + out)).astype(np.float32).reshape(x.shape)
 
 
 def gelu_approximate(x: Array) -> Array:

@@ -10,7 +10,7 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
-from npu.runtime.kernels.elementwise import power_float, power_integer
+from npu.runtime.kernels.elementwise import power_float
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
@@ -212,12 +212,15 @@ def build_power(node: OperatorNode) -> Run:
     def power(x: Array, y: Array) -> Array:
         if output.dtype is DType.INT32 and np.any(y < 0):
             raise node.fail("exponents of integers must not be negative")
-        if y.size == 1 and x.dtype.kind == "f" and 0 <= float(y.reshape(-1)[0]) == int(float(y.reshape(-1)[0])) <= _MAX_EXPONENT:
+        if y.size == 1 and 0 <= float(y.reshape(-1)[0]) <= _MAX_EXPONENT and float(y.reshape(-1)[0]).is_integer():
             return _repeated_product(x, int(y.reshape(-1)[0])).reshape(output.shape)
         a, b = np.broadcast_arrays(x, y)
-        function = power_float if output.dtype is DType.FLOAT32 else power_integer
-        result = np.empty(output.shape, output.array.dtype)
-        function(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel(), result.ravel())
+        if output.dtype is DType.INT32:
+            # The kernel computes in double; what does not fit becomes the smallest integer, as x86 converts it.
+            real = np.power(a.astype(np.float64), b.astype(np.float64))
+            return np.where(np.abs(real) < 2.0**31, real, -(2.0**31)).astype(np.int64)
+        result = np.empty(output.shape, np.float32)
+        power_float(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel(), result.ravel())
         return result
 
     return _plain(node, power)

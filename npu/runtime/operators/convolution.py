@@ -9,7 +9,7 @@ import numpy as np
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
-from npu.runtime.kernels.convolution import convolve, convolve_depthwise, pad_map, scatter_transposed, windows
+from npu.runtime.kernels.convolution import convolve, convolve_depthwise, pad_map, scatter_transposed, transposed_in_order, windows
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
@@ -173,7 +173,8 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
         values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
         acc = convolve(window.patches(x), matrix).reshape(batches, -1, channels)
-        result = dequantize_rows(acc, input_scales[:, None, None], scales, bias.array if bias is not None else None)
+        offsets = bias.array if bias is not None else None
+        result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)
         output.array[...] = clamp_float(result, bounds).reshape(output.shape)
 
     return run
@@ -215,7 +216,8 @@ def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
         x = values.reshape(ifm.shape).astype(np.int32) - zero_points.reshape(-1, 1, 1, 1)
         w = weights.array.astype(np.int32).reshape(kh, kw, depth, channels // depth)
         acc = convolve_depthwise(window.patches(x.astype(np.int32)), w).reshape(batches, -1, channels)
-        result = dequantize_rows(acc, input_scales[:, None, None], scales, bias.array if bias is not None else None)
+        offsets = bias.array if bias is not None else None
+        result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=True)
         output.array[...] = clamp_float(result, bounds).reshape(output.shape)
 
     return run
@@ -252,12 +254,20 @@ def build_transpose_conv(node: OperatorNode) -> Run:
 def _transposed_sums(node: OperatorNode, pads: tuple[int, int]) -> Array:
     weights, ifm, output = node.input(1), node.input(2), node.output()
     channels, kh, kw, depth = weights.shape
+    if ifm.dtype is DType.FLOAT32:
+        total = np.zeros(output.shape, np.float32)
+        taps = np.ascontiguousarray(weights.array.transpose(1, 2, 3, 0))
+        transposed_in_order(np.ascontiguousarray(ifm.array), taps, *_stride(node), *pads, total)
+        return total
     rows = np.ascontiguousarray(_centred(ifm, np.float64)).reshape(-1, depth)
     matrix = np.ascontiguousarray(_centred(weights, np.float64).transpose(3, 1, 2, 0)).reshape(depth, -1)
     columns = convolve(rows.reshape(1, 1, -1, 1, 1, depth), matrix).reshape(-1, kh, kw, channels)
-    stride = node.attributes.stride_h, node.attributes.stride_w
     b, h, w, c = output.shape
-    return scatter_transposed(columns, ifm.shape, (kh, kw), stride, pads, (b, h, w, c))
+    return scatter_transposed(columns, ifm.shape, (kh, kw), _stride(node), pads, (b, h, w, c))
+
+
+def _stride(node: OperatorNode) -> tuple[int, int]:
+    return node.attributes.stride_h, node.attributes.stride_w
 
 
 def _transposed_pad(attributes: object, out: int, size: int, kernel: int, stride: int) -> int:

@@ -53,9 +53,10 @@ def round_away(values: Array) -> Array:
     return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
 
 
-def dequantize_rows(acc: Array, input_scales: Array, weight_scales: Array, bias: Array | None) -> Array:
-    """acc * input scale * weight scale + bias, in float32."""
-    result = acc.astype(np.float32) * (input_scales.astype(np.float32) * weight_scales.astype(np.float32))
+def dequantize_rows(acc: Array, input_scales: Array, weight_scales: Array, bias: Array | None, *, per_channel: bool = False) -> Array:
+    """acc * input scale * weight scale + bias, in float32; per-channel kernels apply the weight scale first."""
+    sums, outer, inner = acc.astype(np.float32), input_scales.astype(np.float32), weight_scales.astype(np.float32)
+    result = sums * inner * outer if per_channel else sums * (outer * inner)
     if bias is not None:
         result = result + bias.reshape(-1)
     return result.astype(np.float32)
