@@ -181,8 +181,16 @@ class Builder:
             )
         )
 
-    def requantise(self, source: View, target: View, scale: Scale, minimum: int = -128, maximum: int = 127) -> None:
-        """Move a box from the source's zero point to the target's with a factor, rounded twice, and clamp it."""
+    def requantise(
+        self,
+        source: View,
+        target: View,
+        scale: Scale,
+        minimum: int = -128,
+        maximum: int = 127,
+        lut: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Move a box from the source's zero point to the target's with a factor, rounded twice; clamp it and look it up."""
         self.emit(
             PoolingStep(
                 source=self.index,
@@ -192,6 +200,7 @@ class Builder:
                 maximum=maximum,
                 mode=PoolingMode.AVERAGE,
                 scale=scale,
+                lut=lut,
             )
         )
 

@@ -50,6 +50,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         "LiteRT refuses the model; here the inputs are requantised with two roundings, as QUANTIZE does",
         None,
     ),
+    Difference(
+        ("CONCATENATION",),
+        "fused activation",
+        "LiteRT refuses the model; here the activation is applied while the inputs are copied",
+        None,
+    ),
     Difference(("CONV_2D",), "no bias", "LiteRT refuses the model; here the bias is 0", None),
     Difference(
         ("LOGISTIC", "TANH"),

@@ -37,6 +37,7 @@ def lower_pack(builder: Builder, op: Op) -> None:
 def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) -> None:
     """Put inputs of `shapes` side by side; those with another quantisation than the output's are requantised."""
     own = op.outputs[0]
+    finish = builder.finish(op)
     output = builder.tensor(own)
     parts = concatenation_boxes(output.shape, axis % len(output.shape), shapes)
     placed: set[int] = set()
@@ -45,12 +46,14 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
         if tensor not in placed and nest is not None and nest.parent == own and nest.offset == boxes[0].offset:
             placed.add(tensor)
         elif same_quantisation(builder.tensor(tensor), output):
-            _copy_boxes(builder, builder.input(tensor), builder.output(own), boxes)
+            for part, piece in _pieces(builder, builder.input(tensor), boxes):
+                target = crop(builder.output(own), part.offset, part.shape)
+                builder.point(piece, target, finish.minimum, finish.maximum, finish.lut)
         else:
             scale = register_scale(float(builder.scale(tensor)) / float(builder.scale(own)))
-            target = builder.output(own, builder.zero_point(own))
             for part, piece in _pieces(builder, builder.input(tensor, builder.zero_point(tensor)), boxes):
-                builder.requantise(piece, crop(target, part.offset, part.shape), scale)
+                target = crop(builder.output(own, finish.zero_point), part.offset, part.shape)
+                builder.requantise(piece, target, scale, finish.minimum, finish.maximum, finish.lut)
     builder.output(own)
 
 
@@ -59,11 +62,6 @@ def _pieces(builder: Builder, source: View, boxes: Sequence[Box]) -> list[tuple[
     height, width, depth = boxes[0].shape
     folded = builder.reshaped(source, (height * len(boxes), width, depth))
     return [(part, crop(folded, (i * height, 0, 0), part.shape)) for i, part in enumerate(boxes)]
-
-
-def _copy_boxes(builder: Builder, source: View, target: View, boxes: Sequence[Box]) -> None:
-    for part, piece in _pieces(builder, source, boxes):
-        builder.copy(piece, crop(target, part.offset, part.shape))
 
 
 def lower_reshape(builder: Builder, op: Op) -> None:
@@ -79,6 +77,7 @@ def lower_reshape(builder: Builder, op: Op) -> None:
 
 def lower_pad(builder: Builder, op: Op) -> None:
     """PAD, PADV2: the input in the middle of the output, the output's zero point or the given raw value around it."""
+    constant_values(builder, op, 1)
     amounts = pad_amounts(builder.graph, op)
     own = op.outputs[0]
     value = constant_values(builder, op, 2)[0] if op.kind == "PADV2" else builder.zero_point(own)

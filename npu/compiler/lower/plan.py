@@ -13,7 +13,7 @@ from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseC
 from npu.graph.graph import Graph, Op, Tensor
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
-_CLAMPING = _CONVOLUTIONS | {"ADD", "SUB", "MUL", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D"}
+_CLAMPING = _CONVOLUTIONS | {"ADD", "SUB", "MUL", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "TRANSPOSE_CONV"}
 """Kinds whose last step clamps its result and has no look-up table: an activation can ride on it."""
 _RECTIFIERS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _TABLES = frozenset({"LOGISTIC", "TANH"})
@@ -139,17 +139,18 @@ def _nest_tensors(uses: _Uses, carrier: Mapping[int, int]) -> dict[int, Nest]:
     nest: dict[int, Nest] = {}
     for index in reversed(uses.ops):
         op = uses.graph.ops[index]
-        if op.kind == "CONCATENATION" and isinstance(op.attributes, ConcatenationOptions):
-            _nest_join(uses, op, nest)
+        options = op.attributes
+        if isinstance(options, ConcatenationOptions) and options.fused_activation_function is FusedActivation.NONE:
+            _nest_join(uses, op, options.axis, nest)
         elif op.kind in _RESHAPES and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
 
 
-def _nest_join(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
+def _nest_join(uses: _Uses, op: Op, axis: int, nest: dict[int, Nest]) -> None:
     tensors = uses.graph.tensors
     output = tensors[op.outputs[0]]
-    axis = op.attributes.axis % len(output.shape)  # type: ignore[union-attr]
+    axis %= len(output.shape)
     shapes = [tensors[t].shape for t in op.inputs]
     for tensor, boxes in zip(op.inputs, concatenation_boxes(output.shape, axis, shapes), strict=True):
         fits = len(boxes) == 1 and fold_shape(tensors[tensor].shape) == boxes[0].shape

@@ -31,14 +31,14 @@ def change(s: Sketch, index: int, **fields: Any) -> None:
 def convolution(kind: str = "CONV_2D", channels: int = 3, stride: int = 1, dilation: int = 1, **tensor: Any) -> Graph:
     """A convolution over 3 channels; `tensor` is (number of the input, changed fields)."""
     s = sketch()
-    x = s.input((1, 8, 8, 3), 0.05, 2)
+    x = s.input((1, 24, 24, 3), 0.05, 2)
     shape = (4, 1, 1, channels) if kind == "CONV_2D" else (1, 1, 1, 6)
     count = 4 if kind == "CONV_2D" else 6
     w = s.weights(shape, 0 if kind == "CONV_2D" else 3, per_channel=False)
     b = s.bias(x, w, count, 10)
     for name, fields in tensor.items():
         change(s, {"weights": w, "bias": b}[name], **fields)
-    y = s.tensor((1, 8 // stride, 8 // stride, count), 0.3, 1)
+    y = s.tensor((1, 24 // stride, 24 // stride, count), 0.3, 1)
     options: Attributes = at.Conv2DOptions(Padding.SAME, stride, stride, FusedActivation.NONE, dilation, dilation)
     if kind != "CONV_2D":
         options = at.DepthwiseConv2DOptions(Padding.SAME, stride, stride, 2, FusedActivation.NONE, dilation, dilation)
@@ -46,7 +46,10 @@ def convolution(kind: str = "CONV_2D", channels: int = 3, stride: int = 1, dilat
 
 
 def single(
-    kind: str, shapes: tuple[tuple[int, ...], tuple[int, ...]], constants: tuple[Any, ...] = (), options: Attributes | None = None
+    kind: str,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    constants: tuple[Any, ...] = (),
+    options: Attributes | None = None,
 ) -> Graph:
     s = sketch()
     x = s.input(shapes[0], 0.1, 0)
@@ -96,6 +99,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("PAD", ((1, 4, 4, 3), (3, 4, 4, 3)), ([[1, 1], [0, 0], [0, 0], [0, 0]],), at.PadOptions()),
         "padding must be 0 in front of height, width and depth",
     ),
+    "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "input 1 must be constant"),
     "half pixel centres": (lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL), "half_pixel_centers must be false"),
     "aligned nearest": (lambda: single("RESIZE_NEAREST_NEIGHBOR", SAME, ([4, 4],), NEAREST_ALIGNED), "align_corners must be"),
     "resize by three": (

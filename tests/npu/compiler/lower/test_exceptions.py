@@ -94,6 +94,17 @@ def test_joined_inputs_of_other_quantisation_are_requantised_where_litert_refuse
     assert np.array_equal(found.reshape(2, 256), [values.reshape(-1), np.clip(wanted, -128, 127)])
 
 
+def test_a_concatenation_with_an_activation_applies_it_where_litert_refuses() -> None:
+    s = sketch()
+    a, b = s.input((1, 1, 256), 0.5, 3), s.input((1, 1, 256), 0.5, 3)
+    y = s.op("CONCATENATION", [a, b], [s.tensor((2, 1, 256), 0.5, 3)], at.ConcatenationOptions(0, FusedActivation.RELU6))
+    values = np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 256)
+    with pytest.raises(RuntimeError):
+        litert(s.graph([y]), [values, values])
+    (found,) = lowered_outputs(s.graph([y]), [values, values])
+    assert np.array_equal(found.reshape(2, 256), [np.clip(values.reshape(-1), 3, 3 + 12)] * 2)
+
+
 def test_a_convolution_without_bias_has_a_bias_of_zero_where_litert_refuses() -> None:
     s = sketch()
     x = s.input((1, 4, 4, 3), 0.05, 2)
