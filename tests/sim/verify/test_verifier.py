@@ -1,0 +1,157 @@
+"""Every rule of the verifier fires on a stream that breaks it, and on no stream that a compiler made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import npu
+from npu.hardware.catalogue import list_variants, load_variant
+from npu.isa.decode import Decoded, decode
+from npu.isa.operations import (
+    Convolution,
+    DepthwiseConvolution,
+    Dma,
+    DmaSide,
+    DmaWait,
+    KernelOperation,
+    KernelWait,
+    Operation,
+)
+from npu.tflite.writer import write_model
+from sim.container import NpuJob, jobs_of
+from sim.verify.verifier import RULES, Finding, verify
+
+from tests.support.random_graphs import chains
+from tests.support.vela import compile_with_vela
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
+TARGET = "ethos-u55-128"
+TARGETS = list_variants()
+
+
+@cache
+def job_of(target: str) -> NpuJob:
+    return next(jobs_of(npu.load(npu.compile(DIGITS, target=target).content)))
+
+
+def judge(job: NpuJob, target: str, decoded: list[Decoded] | tuple[Decoded, ...]) -> list[Finding]:
+    return verify(decoded, load_variant(target), job.region_bytes, [(0, 0, job.region_bytes[0]), *job.inputs])
+
+
+def stream(target: str = TARGET) -> list[Decoded]:
+    return list(decode(job_of(target).payload.words, load_variant(target)))
+
+
+def rules_of(decoded: list[Decoded], target: str = TARGET) -> set[str]:
+    return {finding.rule for finding in judge(job_of(target), target, decoded)}
+
+
+def changed(decoded: list[Decoded], index: int, operation: Operation) -> list[Decoded]:
+    return [*decoded[:index], replace(decoded[index], operation=operation), *decoded[index + 1 :]]
+
+
+def index_of(decoded: list[Decoded], accept: Callable[[Operation], bool]) -> int:
+    return next(index for index, each in enumerate(decoded) if accept(each.operation))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_our_own_stream_has_no_findings(target: str) -> None:
+    assert judge(job_of(target), target, stream(target)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_stream_of_vela_has_no_findings(target: str) -> None:
+    job = next(jobs_of(npu.load(compile_with_vela(DIGITS.read_bytes(), target))))
+    assert judge(job, target, decode(job.payload.words, load_variant(target))) == []
+
+
+def test_streams_of_random_chains_have_no_findings() -> None:
+    for number, case in enumerate(chains(8, seed=5)):
+        target = TARGETS[number % len(TARGETS)]
+        for job in jobs_of(npu.load(npu.compile(write_model(case.model), target=target).content)):
+            assert judge(job, target, decode(job.payload.words, load_variant(target))) == []
+
+
+def test_an_ofm_beyond_its_region_is_out_of_bounds() -> None:
+    decoded = stream()
+    index = index_of(decoded, lambda operation: isinstance(operation, Convolution))
+    operation = decoded[index].operation
+    assert isinstance(operation, Convolution)
+    far = replace(operation.ofm, addresses=(job_of(TARGET).region_bytes[1], 0, 0, 0))
+    findings = judge(job_of(TARGET), TARGET, changed(decoded, index, replace(operation, ofm=far)))
+    assert findings[0].rule == "BOUNDS"
+    assert findings[0].command_index == decoded[index].command_index
+    assert findings[0].operation == "Convolution"
+
+
+def test_a_region_that_does_not_exist_is_out_of_bounds() -> None:
+    decoded = stream()
+    index = index_of(decoded, lambda operation: isinstance(operation, Convolution))
+    operation = decoded[index].operation
+    assert isinstance(operation, Convolution)
+    elsewhere = replace(operation, ifm=replace(operation.ifm, region=6))
+    assert "BOUNDS" in rules_of(changed(decoded, index, elsewhere))
+
+
+def test_a_kernel_that_does_not_wait_for_its_weights_is_a_hazard() -> None:
+    decoded = [each for each in stream() if not isinstance(each.operation, DmaWait)]
+    assert "HAZARD-KERNEL-DMA" in rules_of(decoded)
+
+
+def test_a_transfer_over_what_a_kernel_still_reads_is_a_hazard() -> None:
+    decoded = stream()
+    index = index_of(decoded, lambda operation: isinstance(operation, DepthwiseConvolution))
+    kernel = decoded[index].operation
+    assert isinstance(kernel, KernelOperation)
+    address = kernel.ifm.addresses[0] // 16 * 16
+    transfer = Dma(source=DmaSide(0, 0), destination=DmaSide(kernel.ifm.region, address), length_bytes=16)
+    late = replace(decoded[index], operation=transfer)
+    assert "HAZARD-DMA-KERNEL" in rules_of([*decoded[: index + 1], late, *decoded[index + 1 :]])
+    waits = replace(decoded[index], operation=KernelWait(0))
+    assert "HAZARD-DMA-KERNEL" not in rules_of([*decoded[: index + 1], waits, late, *decoded[index + 1 :]])
+
+
+def test_two_transfers_to_the_same_place_are_a_hazard_where_two_may_be_under_way() -> None:
+    target = "ethos-u65-256"
+    decoded = stream(target)
+    transfer = replace(decoded[0], operation=Dma(source=DmaSide(0, 0), destination=DmaSide(2, 0), length_bytes=16))
+    assert "HAZARD-DMA-DMA" in rules_of([transfer, transfer, *decoded], target)
+    waits = replace(decoded[0], operation=DmaWait(0))
+    assert "HAZARD-DMA-DMA" not in rules_of([transfer, waits, transfer, *decoded], target)
+    assert "HAZARD-DMA-DMA" not in rules_of([transfer, transfer, *stream()])
+
+
+def test_a_blockdep_that_lets_a_kernel_read_too_early_is_a_hazard() -> None:
+    decoded = stream()
+    kernels = [index for index, each in enumerate(decoded) if isinstance(each.operation, KernelOperation)]
+    dependent = []
+    for before, index in pairwise(kernels):
+        operation, producer = decoded[index].operation, decoded[before].operation
+        assert isinstance(operation, KernelOperation)
+        assert isinstance(producer, KernelOperation)
+        if operation.blockdep == 0 and operation.ifm.addresses == producer.ofm.addresses:
+            dependent.append(index)
+            assert rules_of(changed(decoded, index, replace(operation, blockdep=3))) == {"HAZARD-BLOCKDEP"}
+    assert dependent
+
+
+def test_reading_what_nothing_has_written_is_found() -> None:
+    decoded = stream()
+    index = index_of(decoded, lambda operation: isinstance(operation, DepthwiseConvolution))
+    assert "UNINITIALISED" in rules_of(decoded[:index] + decoded[index + 1 :])
+
+
+def test_a_wait_with_nothing_to_wait_for_is_found() -> None:
+    decoded = stream()
+    wait = replace(decoded[0], operation=KernelWait(0))
+    assert rules_of([wait, *decoded]) == {"NO-EFFECT"}
+
+
+def test_every_rule_is_described() -> None:
+    assert all(text for text in RULES.values())
