@@ -1,0 +1,134 @@
+"""The weight encoder: its streams decode to the same weights everywhere, and are short."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ethosu import mlw_codec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu.errors import StreamError
+from npu.isa.operations import Kernel, Traversal
+from npu.isa.weight_stream.decode import decode_symbols, decode_weights
+from npu.isa.weight_stream.encode import encode_naively, encode_symbols, encode_weights
+from npu.isa.weight_stream.order import WeightOrder
+
+from tests.naive import weight_stream as naive
+from tests.npu.isa.weight_stream.test_decode import SEQUENCES
+from tests.support.shared import shared_models
+from tests.support.streams import jobs, random_weights, weight_streams
+
+
+@pytest.mark.parametrize("case", SEQUENCES)
+def test_arms_decoder_gives_back_the_weights(case: str) -> None:
+    sequence = SEQUENCES[case]
+    data = encode_symbols(np.array(sequence, np.int16))
+    assert len(data) % 16 == 0
+    assert list(mlw_codec.decode(bytearray(data))) == sequence
+    assert decode_symbols(data, len(sequence)).tolist() == sequence
+
+
+@pytest.mark.parametrize("case", ["bell", "sparse", "half_zero", "long_runs", "changing", "single"])
+def test_the_slow_twin_gives_back_the_weights(case: str) -> None:
+    sequence = SEQUENCES[case]
+    assert naive.decode(encode_symbols(np.array(sequence, np.int16))) == sequence
+
+
+@pytest.mark.parametrize("case", SEQUENCES)
+def test_streams_are_never_longer_than_the_naive_ones(case: str) -> None:
+    symbols = np.array(SEQUENCES[case], np.int16)
+    naive_data = encode_naively(symbols)
+    assert naive.decode(naive_data) == SEQUENCES[case]
+    assert len(encode_symbols(symbols)) <= len(naive_data)
+
+
+@pytest.mark.parametrize(
+    "case", ["bell", "wide", "uniform", "sparse", "half_zero", "two_values", "changing", "more_than_a_slice"]
+)
+def test_streams_are_about_as_short_as_those_of_arms_encoder(case: str) -> None:
+    symbols = np.array(SEQUENCES[case], np.int16)
+    assert len(encode_symbols(symbols)) <= len(bytes(mlw_codec.encode(SEQUENCES[case]))) * 1.02 + 16
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-255, 255).map(lambda value: [value]),
+            st.integers(1, 200).map(lambda count: [0] * count),
+            st.tuples(st.integers(-255, 255), st.integers(1, 60)).map(lambda pair: [pair[0]] * pair[1]),
+            st.lists(st.integers(-3, 3), min_size=1, max_size=100),
+        ),
+        min_size=1,
+        max_size=40,
+    ).map(lambda pieces: [value for piece in pieces for value in piece])
+)
+def test_any_weights_survive(sequence: list[int]) -> None:
+    symbols = np.array(sequence, np.int16)
+    data = encode_symbols(symbols)
+    assert decode_symbols(data, len(sequence)).tolist() == sequence
+    assert list(mlw_codec.decode(bytearray(data))) == sequence
+    assert len(data) <= len(encode_naively(symbols))
+
+
+@pytest.mark.parametrize("core", [0, 1])
+@pytest.mark.parametrize("traversal", Traversal)
+def test_weights_of_an_operation_survive(traversal: Traversal, core: int) -> None:
+    weights = random_weights((21, 3, 5, 19))
+    data = encode_weights(
+        weights,
+        traversal=traversal,
+        is_depthwise=False,
+        ifm_bits=8,
+        block_depth=16,
+        kernel=Kernel(3, 5, dilation_x=2),
+        ofm_ublock_depth=8,
+        ifm_ublock_depth=8,
+        core=core,
+        cores=2,
+    )
+    order = WeightOrder(block_depth=16, traversal=traversal, dilation_x=2, core=core, cores=2)
+    assert np.array_equal(decode_weights(data, (21, 3, 5, 19), order), weights[core::2])
+
+
+REFUSED = {
+    "too_large": (np.array([256], np.int16), r"must be in \[-255, 255\], got 256 to 256"),
+    "too_small": (np.array([0, -256], np.int16), r"must be in \[-255, 255\], got -256 to 0"),
+    "empty": (np.array([], np.int16), r"at least one weight"),
+    "matrix": (np.zeros((2, 2), np.int16), r"at least one weight, got shape \(2, 2\)"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_no_stream_can_hold_is_refused(case: str) -> None:
+    symbols, message = REFUSED[case]
+    with pytest.raises(StreamError, match=message):
+        encode_symbols(symbols)
+
+
+def test_a_kernel_of_another_size_is_refused() -> None:
+    with pytest.raises(StreamError, match=r"kernel must be 3x3, got shape \(8, 1, 1, 8\)"):
+        encode_weights(
+            random_weights((8, 1, 1, 8)),
+            traversal=Traversal.DEPTH_FIRST,
+            is_depthwise=False,
+            ifm_bits=8,
+            block_depth=8,
+            kernel=Kernel(3, 3),
+            ofm_ublock_depth=8,
+            ifm_ublock_depth=8,
+        )
+
+
+@pytest.mark.parametrize("name", [name for name in shared_models() if "vela" in name])
+def test_real_weights_take_no_more_bytes_than_vela_needed(name: str) -> None:
+    theirs = ours = 0
+    for job in jobs(shared_models()[name].read_bytes()):
+        for stream in weight_streams(job):
+            weights = decode_weights(stream.data, stream.shape, stream.order)
+            symbols = np.array(list(mlw_codec.decode(bytearray(stream.data))), np.int16)
+            data = encode_symbols(symbols)
+            assert np.array_equal(decode_weights(data, stream.shape, stream.order), weights)
+            theirs, ours = theirs + len(stream.data), ours + len(data)
+    assert ours <= theirs
