@@ -260,10 +260,11 @@ def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, cons
         return
     zero_point = ifm.zero_point + (128 if ifm.element.is_signed else 0)
     biases = constants.biases - zero_point * weights.sum(axis=1)
-    stage = _stage(biases, scales, shifts, bound)
+    stage = _stage(biases, scales, shifts, bound, operation.ofm.zero_point)
     if stage is None:
         return
     n[r.STAGE] = row.table("stage", stage)
+    n[r.IS_FLOOR] = n[r.LOW] >= operation.ofm.zero_point and _may_floor(shifts)
     packed = _packed_depthwise(operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
     n[r.WEIGHTS] = row.table("weights", packed)
     checks = np.empty((len(source_ranges(operation)), 4), np.int64)
@@ -273,8 +274,10 @@ def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, cons
     n[[r.CHECKS, r.CHECK_COUNT, r.KIND]] = row.table("checks", checks), len(checks), row.kind
 
 
-def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers) -> npt.NDArray[np.int32] | None:
-    """The output stage of every block int32 (blocks, 6, 16), None if the sums may leave what the kernels can do.
+def _stage(
+    biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, zero_point: int
+) -> npt.NDArray[np.int32] | None:
+    """The output stage of every block int32 (blocks, STAGE_VECTORS, 16), None if the sums may leave what the kernels can do.
 
     The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31 becomes a left
     shift of the sum and one above 31 a second, rounded division.
@@ -291,7 +294,22 @@ def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers) ->
     blocks = -(-values.shape[1] // 16)
     padded = np.zeros((6, blocks * 16), np.int32)
     padded[:, : values.shape[1]] = values
-    return padded.reshape(6, blocks, 16).transpose(1, 0, 2)
+    stage = np.zeros((blocks, r.STAGE_VECTORS, 16), np.int32)
+    stage[:, :6] = padded.reshape(6, blocks, 16).transpose(1, 0, 2)
+    if _may_floor(shifts):
+        addends = np.zeros(blocks * 16, np.int64)
+        addends[: shifts.size] = (1 << 30) + (term << 31) + (zero_point << shifts)
+        stage[:, 6] = addends[0::2].copy().view(np.int32).reshape(blocks, 16)
+        stage[:, 7] = addends[1::2].copy().view(np.int32).reshape(blocks, 16)
+        shift = np.zeros(blocks * 16, np.int32)
+        shift[: shifts.size] = shifts - 32
+        stage[:, 8] = shift.reshape(blocks, 16)
+    return stage
+
+
+def _may_floor(shifts: Numbers) -> bool:
+    """Whether the product, the rounding and the zero point fit 64 bits, and the rest of the shift the high half."""
+    return bool((shifts >= 32).all() and (shifts <= 50).all())
 
 
 def _packed(row: Row, weights: Numbers) -> npt.NDArray[np.int8]:
@@ -324,9 +342,8 @@ def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
         return
     _fill_output(row, operation, pixels=False)
     numbers = elementwise_numbers(operation)
-    stage = _stage(
-        np.zeros(16, np.int64), np.full(16, numbers[1]), np.full(16, numbers[2]), np.full(16, bound, np.int64)
-    )
+    ones = np.ones(16, np.int64)
+    stage = _stage(0 * ones, numbers[1] * ones, numbers[2] * ones, bound * ones, operation.ofm.zero_point)
     if stage is None:
         return
     n[r.STAGE] = row.table("stage", stage)

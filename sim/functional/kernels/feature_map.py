@@ -30,43 +30,55 @@ def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     return fm[tile] + y * fm[7] + x * fm[8]
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64), cache=True)
-def load_element(address, size, is_signed):  # type: ignore[no-untyped-def]
-    """The integer of `size` bytes at `address`."""
-    if size == 1:
-        return load_i8(address) if is_signed != 0 else load_u8(address)
-    if size == 2:
-        return load_i16(address) if is_signed != 0 else load_u16(address)
-    return load_i32(address) if is_signed != 0 else load_i32(address) & np.int64(0xFFFFFFFF)
-
-
 @nb.njit(nb.void(nb.int64[::1], nb.int64[:, :, ::1]), cache=True)
 def gather(fm, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = element - zero point; `out` is int64 (height, width, depth)."""
-    size, is_signed, zero_point = fm[10], fm[11], fm[15]
+    kind, depth, zero_point = 2 * fm[10] + fm[11], fm[14], fm[15]
     for y in range(fm[12]):
         for x in range(fm[13]):
             pixel = pixel_address(fm, y, x)
-            for c in range(fm[14]):
-                address = pixel + (c >> 4) * fm[9] + (c & 15) * size
-                out[y, x, c] = load_element(address, size, is_signed) - zero_point
+            for b in range((depth + 15) >> 4):
+                address, first = pixel + b * fm[9], 16 * b
+                count = min(np.int64(16), depth - first)
+                if kind == 3:
+                    for k in range(count):
+                        out[y, x, first + k] = load_i8(address + k) - zero_point
+                elif kind == 2:
+                    for k in range(count):
+                        out[y, x, first + k] = load_u8(address + k) - zero_point
+                elif kind == 5:
+                    for k in range(count):
+                        out[y, x, first + k] = load_i16(address + 2 * k) - zero_point
+                elif kind == 4:
+                    for k in range(count):
+                        out[y, x, first + k] = load_u16(address + 2 * k) - zero_point
+                elif kind == 9:
+                    for k in range(count):
+                        out[y, x, first + k] = load_i32(address + 4 * k) - zero_point
+                else:
+                    for k in range(count):
+                        out[y, x, first + k] = (load_i32(address + 4 * k) & np.int64(0xFFFFFFFF)) - zero_point
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64[:, :, ::1]), cache=True)
 def scatter(fm, values):  # type: ignore[no-untyped-def]
     """Store the low bits of values int64 (height, width, depth)."""
-    size = fm[10]
+    size, depth = fm[10], fm[14]
     for y in range(fm[12]):
         for x in range(fm[13]):
             pixel = pixel_address(fm, y, x)
-            for c in range(fm[14]):
-                address = pixel + (c >> 4) * fm[9] + (c & 15) * size
+            for b in range((depth + 15) >> 4):
+                address, first = pixel + b * fm[9], 16 * b
+                count = min(np.int64(16), depth - first)
                 if size == 1:
-                    store_8(address, values[y, x, c])
+                    for k in range(count):
+                        store_8(address + k, values[y, x, first + k])
                 elif size == 2:
-                    store_16(address, values[y, x, c])
+                    for k in range(count):
+                        store_16(address + 2 * k, values[y, x, first + k])
                 else:
-                    store_32(address, values[y, x, c])
+                    for k in range(count):
+                        store_32(address + 4 * k, values[y, x, first + k])
 
 
 @nb.njit(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1], nb.int64), cache=True)

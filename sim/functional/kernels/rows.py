@@ -29,7 +29,8 @@ BLOCKS = 7
 WEIGHTS = 8
 """Convolution: [block][dword][16 channels][4]. Depthwise: [block][3 kernel rows][16 channels][4 columns], last column last."""
 STAGE = 9
-"""Per block, six vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift."""
+"""Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what `IS_FLOOR` needs:
+two vectors of 8 int64 to add to the products of even and odd channels, and a right shift of the high halves."""
 OUT_TABLE = 10
 """Convolution: offset of each output pixel. Others: of each output row."""
 OUT_REGION = 11
@@ -79,8 +80,11 @@ IN2_BRICK = 41
 """Elementwise: the second input."""
 OPERANDS = 42
 """Elementwise: address of 16 int64: see `elementwise_row`."""
+IS_FLOOR = 43
+"""Whether the stage may be one addition and two shifts: exact where negative results are clamped away, as after a RELU."""
 ROW_LENGTH = 48
-STAGE_BYTES = 384
+STAGE_VECTORS = 9
+STAGE_BYTES = 64 * STAGE_VECTORS
 
 
 @nb.njit(nb.boolean(nb.int64[::1], nb.int64[::1]), cache=True)

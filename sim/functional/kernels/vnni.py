@@ -79,8 +79,21 @@ class _Emitter:
         t = self.merge(self.b.add(even, half), self.b.add(odd, half), high=True)
         return self.divide_away(t, stage[2], stage[3], stage[4])
 
-    def clamp(self, v, zero_point, low, high):  # type: ignore[no-untyped-def]
-        v = self.b.add(v, zero_point)
+    def floor(self, total, stage):  # type: ignore[no-untyped-def]
+        """stage: multiplier, addends of even and odd products (with the zero point), right shift of the high halves."""
+        even, odd = self.products(total, stage[0])
+        return self.b.ashr(self.merge(self.b.add(even, stage[1]), self.b.add(odd, stage[2]), high=True), stage[3])
+
+    def constants(self, stage):  # type: ignore[no-untyped-def]
+        """What `requantise` takes, from the stage of a block."""
+        return [self.load(LANES, self.offset(stage, 64 * k)) for k in range(1, 6)]
+
+    def floor_constants(self, stage):  # type: ignore[no-untyped-def]
+        """What `floor` takes, from the stage of a block."""
+        kinds = ((LANES, 2), (PAIRS, 6), (PAIRS, 7), (LANES, 8))
+        return [self.load(kind, self.offset(stage, 64 * k)) for kind, k in kinds]
+
+    def clamp(self, v, low, high):  # type: ignore[no-untyped-def]
         v = self.b.select(self.b.icmp_signed(">", v, low), v, low)
         v = self.b.select(self.b.icmp_signed("<", v, high), v, high)
         return self.b.trunc(v, BYTES)
@@ -154,10 +167,10 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     """Kernel of `height` pixels by `width` groups of 16 channels."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        ins, base, segments, count, dwords, weights, weight_step, stage, outs, out_base, brick, tail, xor, zp, low, high = args
+        ins, base, segments, count, dwords, weights, weight_step, stage, outs, out_base, brick, tail, xor, zp, low, high, is_floor = args
         pixels = [e.b.add(base, e.load(WORD, e.offset(ins, 8 * k))) for k in range(height)]
         biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
-        xor = e.b.trunc(xor, INT)
+        xor = e.splat_word(xor)
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
         with e.loop(count, [weights] + biases * height) as outer:
             start = e.load(WORD, e.b.add(segments, e.b.shl(outer.index, e.word(3))))
@@ -167,7 +180,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
                 vectors = [e.load(LANES, e.b.add(inner.values[0], step)) for step in steps]
                 totals = inner.values[1:]
                 for k in range(height):
-                    value = e.splat(e.b.xor(e.load(INT, e.b.add(rows[k], at)), xor))
+                    value = e.b.xor(e.splat(e.load(INT, e.b.add(rows[k], at))), xor)
                     for n in range(width):
                         totals[k * width + n] = e.dot(totals[k * width + n], value, vectors[n])
                 inner.results = [e.offset(inner.values[0], 64), *totals]
@@ -175,21 +188,29 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         totals = outer.values[1:]
         zp, low, high = (e.splat_word(value) for value in (zp, low, high))
         targets = [e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))) for k in range(height)]
-        for n in range(width):
-            constants = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n + 64 * k)) for k in range(1, 6)]
-            for k in range(height):
-                value = e.clamp(e.requantise(totals[k * width + n], constants), zp, low, high)
-                target = e.b.add(targets[k], e.b.mul(brick, e.word(n)))
-                if n == width - 1:
-                    e.store_lanes(value, target, tail)
-                else:
-                    e.store(value, target)
 
-    codegen = _as_intrinsic(f"tile_{height}_{width}", 16, emit)
+        def finish(constants, scale):  # type: ignore[no-untyped-def]
+            for n in range(width):
+                numbers = constants(e.offset(stage, r.STAGE_BYTES * n))
+                for k in range(height):
+                    value = e.clamp(scale(totals[k * width + n], numbers), low, high)
+                    target = e.b.add(targets[k], e.b.mul(brick, e.word(n)))
+                    if n == width - 1:
+                        e.store_lanes(value, target, tail)
+                    else:
+                        e.store(value, target)
+
+        with e.b.if_else(e.b.icmp_signed("!=", is_floor, e.word(0))) as (short, full):
+            with short:
+                finish(e.floor_constants, e.floor)
+            with full:
+                finish(e.constants, lambda total, numbers: e.b.add(e.requantise(total, numbers), zp))
+
+    codegen = _as_intrinsic(f"tile_{height}_{width}", 17, emit)
 
     @intrinsic
-    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p):  # type: ignore[no-untyped-def]  # noqa: E741
-        return nb.void(*[nb.int64] * 16), codegen
+    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q):  # type: ignore[no-untyped-def]  # noqa: E741
+        return nb.void(*[nb.int64] * 17), codegen
 
     return tile
 
@@ -203,9 +224,9 @@ def _depthwise(stride):  # type: ignore[no-untyped-def]
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row_addresses, row_steps, padding = args[0:3], args[3:6], args[6]
-        in_width, first, warm_up, width, weights, stage, out, out_step, tail, xor, zp, low, high = args[7:20]
+        in_width, first, warm_up, width, weights, stage, out, out_step, tail, xor, zp, low, high, is_floor = args[7:21]
         taps = [e.load(LANES, e.offset(weights, 64 * k)) for k in range(3)]
-        bias, *constants = [e.load(LANES, e.offset(stage, 64 * k)) for k in range(6)]
+        bias = e.load(LANES, stage)
         xor = e.splat(e.b.trunc(xor, BYTE))
         zp, low, high = (e.splat_word(value) for value in (zp, low, high))
         funnel_name = "llvm.fshr.v16i32"
@@ -225,22 +246,30 @@ def _depthwise(stride):  # type: ignore[no-untyped-def]
         with e.loop(warm_up, empty) as warm:
             warm.results = take(e.b.add(first, warm.index), warm.values)
         start = e.b.add(first, warm_up)
-        with e.loop(width, [start, out, *warm.values]) as main:
-            column, target, *states = main.values
-            for _ in range(stride):
-                states = take(column, states)
-                column = e.offset(column, 1)
-            total = bias
-            for k in range(3):
-                total = e.dot(total, states[k], taps[k])
-            e.store_lanes(e.clamp(e.requantise(total, constants), zp, low, high), target, tail)
-            main.results = [column, e.b.add(target, out_step), *states]
 
-    codegen = _as_intrinsic(f"depthwise_{stride}", 20, emit)
+        def slide(numbers, scale):  # type: ignore[no-untyped-def]
+            with e.loop(width, [start, out, *warm.values]) as main:
+                column, target, *states = main.values
+                for _ in range(stride):
+                    states = take(column, states)
+                    column = e.offset(column, 1)
+                total = bias
+                for k in range(3):
+                    total = e.dot(total, states[k], taps[k])
+                e.store_lanes(e.clamp(scale(total, numbers), low, high), target, tail)
+                main.results = [column, e.b.add(target, out_step), *states]
+
+        with e.b.if_else(e.b.icmp_signed("!=", is_floor, e.word(0))) as (short, full):
+            with short:
+                slide(e.floor_constants(stage), e.floor)
+            with full:
+                slide(e.constants(stage), lambda total, numbers: e.b.add(e.requantise(total, numbers), zp))
+
+    codegen = _as_intrinsic(f"depthwise_{stride}", 21, emit)
 
     @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, s, t, u):  # type: ignore[no-untyped-def]  # noqa: E741
-        return nb.void(*[nb.int64] * 20), codegen
+    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, s, t, u, v):  # type: ignore[no-untyped-def]  # noqa: E741
+        return nb.void(*[nb.int64] * 21), codegen
 
     return kernel
 
@@ -254,7 +283,7 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
     def emit(e, args):  # type: ignore[no-untyped-def]
         first, second, out, first_step, second_step, out_step, width, operands, stage, tail, xor, zp, low, high = args
         signed = e.b.icmp_signed("!=", xor, e.word(0))
-        constants = [e.load(LANES, e.offset(stage, 64 * k)) for k in range(1, 6)]
+        constants = e.constants(stage)
         zp, low, high = (e.splat_word(value) for value in (zp, low, high))
 
         def fetch(address, k):  # type: ignore[no-untyped-def]
@@ -274,7 +303,7 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
         with e.loop(width, [first, second, out]) as loop:
             a, b = fetch(loop.values[0], 0), fetch(loop.values[1], 1)
             total = {"add": e.b.add, "sub": e.b.sub, "mul": e.b.mul}[mode](a, b)
-            e.store_lanes(e.clamp(e.requantise(total, constants), zp, low, high), loop.values[2], tail)
+            e.store_lanes(e.clamp(e.b.add(e.requantise(total, constants), zp), low, high), loop.values[2], tail)
             steps = (first_step, second_step, out_step)
             loop.results = [e.b.add(value, step) for value, step in zip(loop.values, steps, strict=True)]
 
@@ -297,7 +326,7 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
     out_base = bases[row[r.OUT_REGION]]
     ins, segments, count, dwords = row[r.IN_TABLE], row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS]
     outs, brick, xor = row[r.OUT_TABLE], row[r.OUT_BRICK], row[r.XOR]
-    zp, low, high, pixels = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.PIXELS]
+    zp, low, high, pixels, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.PIXELS], row[r.IS_FLOOR]
     step = count * dwords * 64
     done = np.int64(0)
     while done < row[r.BLOCKS]:
@@ -323,21 +352,21 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
             i, o = ins + 8 * m, outs + 8 * m
             if height == 1:
                 if width == 1:
-                    tile_1_1(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                    tile_1_1(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
                 elif width == 2:
-                    tile_1_2(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                    tile_1_2(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
                 elif width == 3:
-                    tile_1_3(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                    tile_1_3(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
                 else:
-                    tile_1_4(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                    tile_1_4(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
             elif width == 1:
-                tile_16_1(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                tile_16_1(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
             elif width == 2:
-                tile_12_2(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                tile_12_2(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
             elif width == 3:
-                tile_8_3(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                tile_8_3(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
             else:
-                tile_6_4(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high)
+                tile_6_4(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
             m += height
         done += width
 
@@ -361,12 +390,12 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
             if row[r.STRIDE] == 1:
                 depthwise_1(
                     a0, a1, a2, s0, s1, s2, padding, row[r.IN_WIDTH], row[r.FIRST_COLUMN], row[r.WARM_UP], row[r.WIDTH], w, s, out,
-                    row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH],
+                    row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR],
                 )  # fmt: skip
             else:
                 depthwise_2(
                     a0, a1, a2, s0, s1, s2, padding, row[r.IN_WIDTH], row[r.FIRST_COLUMN], row[r.WARM_UP], row[r.WIDTH], w, s, out,
-                    row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH],
+                    row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR],
                 )  # fmt: skip
 
 
