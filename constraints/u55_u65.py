@@ -1,7 +1,7 @@
 """Profile `u55-u65`: what Ethos-U55 and Ethos-U65 run through this project's compiler and simulator.
 
 An operator or limit is listed only if the compiler lowers it and the simulator runs it bit for bit like the reference kernels.
-Limits that differ between products come from the variant's fields. It starts from the limits of `v0.1`, drops none, and adds
+Limits that differ between products come from the variant's fields. It starts from the limits of `v0.1`, widens a few, and adds
 operators of its own and what exactness on the hardware needs.
 """
 
@@ -15,17 +15,22 @@ from typing import Any
 import numpy as np
 
 from constraints import observe, v0_1
-from constraints.rule import AtMost, Exactly, Form, Observe, Observed, Predicate, Profile, Range, Rule
+from constraints.rule import AtMost, Exactly, Form, Observe, Observed, OneOf, Predicate, Profile, Range, Rule
 from constraints.view import OpView
+from npu.graph.attributes import Padding
+from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 
 MORE_OPERATORS = (
-    "EXPAND_DIMS", "LEAKY_RELU", "MAXIMUM", "MINIMUM", "QUANTIZE", "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V",
-    "SQUEEZE", "STRIDED_SLICE", "UNPACK",
+    "ABS", "EXPAND_DIMS", "HARD_SWISH", "LEAKY_RELU", "MAXIMUM", "MEAN", "MINIMUM", "PADV2", "QUANTIZE",
+    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE_CONV", "UNPACK",
 )  # fmt: skip
 """What the compiler lowers beyond `v0.1`."""
 OPERATORS = tuple(sorted((*v0_1.OPERATORS, *MORE_OPERATORS)))
-WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+PADS = ("PAD", "PADV2")
+REPLACED = ("V-PAD-1", "V-PAD-2", "V-PAD-3")
+"""Limits of `v0.1` that a wider one here replaces."""
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
 SAME_ELEMENTS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 WITH_ATTRIBUTES = (
@@ -142,12 +147,73 @@ def _strides(view: OpView) -> Iterator[Observed]:
         yield from (Observed("stride", int(value)) for value in tensor.data.reshape(-1)[:8])
 
 
-def _pool_strides(view: OpView) -> Iterator[Observed]:
-    """Strides of a pool, without those of axes on which the output has one element."""
+def _effective_strides(view: OpView) -> Iterator[Observed]:
+    """Strides of a window, without those of axes on which the output has one element."""
     ofm = view.output()
     for seen, axis in zip(observe.STRIDES(view), (2, 1), strict=True):
         if ofm is None or len(ofm.shape) != 4 or ofm.shape[axis] != 1:
             yield seen
+
+
+def _stride_pair(view: OpView) -> Iterator[Observed]:
+    yield Observed("stride height, width", (view.attribute("stride_h"), view.attribute("stride_w")))
+
+
+def _kernel_sides(view: OpView) -> Iterator[Observed]:
+    weights = view.weights
+    sides = weights.shape[1:3] if weights is not None and len(weights.shape) == 4 else (None, None)
+    yield from (Observed(name, side) for name, side in zip(("kernel height", "kernel width"), sides, strict=True))
+
+
+def _transposed_size(view: OpView) -> Iterator[Observed]:
+    """(height and width of the OFM, what a transposed convolution of this padding gives)."""
+    weights, ifm, ofm, padding = view.weights, view.ifm, view.output(), view.attribute("padding")
+    strides = (view.attribute("stride_h"), view.attribute("stride_w"))
+    if weights is None or ifm is None or ofm is None or padding is None or None in strides:
+        return
+    if len(weights.shape) == len(ifm.shape) == len(ofm.shape) == 4:
+        sizes = zip(ifm.shape[1:3], weights.shape[1:3], strides, strict=True)
+        rest = 0 if padding == Padding.SAME else 1
+        wanted = tuple(extent * stride + rest * max(kernel - stride, 0) for extent, kernel, stride in sizes)
+        yield Observed("OFM, expected", (tuple(ofm.shape[1:3]), wanted))
+
+
+def _mean_axes(view: OpView) -> tuple[int, set[int]] | None:
+    """Rank and axes, counted from the first, of a MEAN; None where they are not constant."""
+    ifm, axes = view.ifm, view.input(1)
+    if ifm is None or not ifm.shape or axes is None or axes.data is None or not np.issubdtype(axes.data.dtype, np.integer):
+        return None
+    rank = len(ifm.shape)
+    return rank, {int(axis) % rank for axis in axes.data.reshape(-1)[:8]}
+
+
+def _reduced(view: OpView) -> Iterator[Observed]:
+    found = _mean_axes(view)
+    yield Observed("axes from the last", None if found is None else tuple(sorted(axis - found[0] for axis in found[1])))
+
+
+def _mean_window(view: OpView) -> tuple[int, int]:
+    """Rows and elements that one mean takes; a mean over the last dimension has one row."""
+    found, ifm = _mean_axes(view), view.ifm
+    if found is None or ifm is None:
+        return 1, 1
+    rank, axes = found
+    rows = ifm.shape[rank - 3] if rank - 3 in axes else 1
+    return rows, math.prod(ifm.shape[axis] for axis in axes)
+
+
+def _mean_rows(view: OpView) -> Iterator[Observed]:
+    yield Observed("rows", _mean_window(view)[0])
+
+
+def _mean_elements(view: OpView) -> Iterator[Observed]:
+    yield Observed("elements", _mean_window(view)[1])
+
+
+def _padding_before_plane(view: OpView) -> Iterator[Observed]:
+    """How much is padded in front of the last three dimensions."""
+    for row in (observe.paddings(view) or [])[:-3]:
+        yield from (Observed("padding of the batch", abs(count)) for count in row)
 
 
 def _unit_activation(view: OpView) -> Iterator[Observed]:
@@ -170,14 +236,12 @@ def _equal(pair: tuple[Any, Any]) -> bool:
 
 def _widened(rule: Rule) -> Rule:
     """A limit of `v0.1` with the numbers that the variant's description has for it."""
-    if rule.id in ("V-CONV-1", "V-DW-1"):
-        return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride))
     if rule.id in ("V-CONV-2", "V-DW-2"):
         return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_dilation))
-    if rule.id in ("V-AVG-2", "V-MAX-2"):
+    if rule.id in ("V-CONV-1", "V-DW-1", "V-AVG-2", "V-MAX-2"):
         return replace(
             rule,
-            observe=_pool_strides,
+            observe=_effective_strides,
             limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride),
             details=("A stride along an axis on which the OFM has one element does not count.",),
         )
@@ -209,14 +273,41 @@ HARDWARE = (
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
          "number of weight scales must be {limit}", _scale_count),
-    Rule("N-CONV-1", ("CONV_2D",), EQUAL_PAIR, "filter channels and IFM channels must be {limit}", _filter_channels,
-         fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
+    Rule("N-CONV-1", ("CONV_2D", "TRANSPOSE_CONV"), EQUAL_PAIR, "filter channels and IFM channels must be {limit}",
+         _filter_channels, fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
     Rule("N-BIN-1", ("MAXIMUM", "MINIMUM"), v0_1.BROADCAST, "broadcasting is {limit}", observe.operand_shapes),
     Rule("N-BIN-2", BINARY, EQUAL_PAIR, "output shape and the shape that the operands give must be {limit}", _broadcast_result),
     Rule("N-CAT-1", ("CONCATENATION",), Exactly("NONE", others=("RELU", "RELU6")), "fused activation must be {limit}",
          _unit_activation, fix="apply the activation before the operands are joined"),
-    Rule("N-PAD-1", ("PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
-    Rule("N-PAD-2", ("PAD",), Range(0, 65535), "padding counts must each be {limit}", observe.padding_counts),
+    Rule("N-PAD-1", PADS, CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
+    Rule("N-PAD-2", PADS, Range(0, 65535), "padding counts must each be {limit}", observe.padding_counts),
+    Rule("N-PAD-3", PADS, OneOf(((1, 2), (2, 2), (3, 2), (4, 2)), others=((0, 2), (5, 2))),
+         "padding tensor must have shape {limit}", observe.paddings_shape),
+    Rule("N-PAD-4", PADS, Exactly(0, others=(1,)), "padding in front of height, width and channel must be {limit}",
+         _padding_before_plane),
+    Rule("N-PAD-5", PADS, OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32)),
+         "padding tensor must be of type {limit}", observe.paddings_type),
+    Rule("N-PAD-6", ("PADV2",), CONSTANT, *_constants("padding value", (2, "padding value"))),
+    Rule("N-MEAN-1", ("MEAN",), CONSTANT, *_constants("axes", (1, "axes"))),
+    Rule("N-MEAN-2", ("MEAN",), OneOf(((-1,), (-2,), (-3,), (-3, -2)), others=((-2, -1), (-3, -2, -1), (-4,))),
+         "axes, counted from the last dimension, must be {limit}", _reduced, fix="reduce in two steps"),
+    Rule("N-MEAN-3", ("MEAN",), Range(1, 256), "rows that one mean takes must be {limit}", _mean_rows,
+         fix="reduce in two steps"),
+    Rule("N-MEAN-4", ("MEAN",), Range(1, 65536), "elements that one mean takes must be {limit}", _mean_elements,
+         fix="reduce in two steps"),
+    Rule("N-TC-1", ("TRANSPOSE_CONV",), OneOf(((1, 1), (2, 2)), others=((1, 2), (2, 1), (3, 3), (0, 0))),
+         "stride height and width must be {limit}", _stride_pair),
+    Rule("N-TC-2", ("TRANSPOSE_CONV",), Range(1, 64), "kernel height and width must each be {limit}", _kernel_sides),
+    Rule("N-TC-3", ("TRANSPOSE_CONV",), EQUAL_PAIR,
+         "size of the OFM and the one that stride, kernel and padding give must be {limit}", _transposed_size),
+    Rule("N-TC-4", ("TRANSPOSE_CONV",), CONSTANT, *_constants("output shape", (0, "output shape"))),
+    Rule("N-TC-5", ("TRANSPOSE_CONV",), v0_1.EIGHT_BIT, "weights must be {limit}", observe.weight_type),
+    Rule("N-TC-6", ("TRANSPOSE_CONV",), CONSTANT, "weights must be {limit}", observe.weights_constant),
+    Rule("N-TC-7", ("TRANSPOSE_CONV",), AtMost(8323072), "sum of the weights must be {limit}", observe.weight_sum,
+         details=("The largest sum over one output channel of |weight - zero point| counts.",)),
+    Rule("N-TC-8", ("TRANSPOSE_CONV",), v0_1.INT32, "bias, if there is one, must be of type {limit}", observe.bias_type),
+    Rule("N-TC-9", ("TRANSPOSE_CONV",), Exactly(1, others=(0, 2)), "IFM batch size must be {limit}", observe.batch,
+         fix=v0_1.BATCH_TO_HEIGHT),
     Rule("N-MEM-1", SAME_ELEMENTS, EQUAL_PAIR, "number of elements of IFM and OFM must be {limit}", _element_counts),
     Rule("N-SLICE-1", ("SLICE",), CONSTANT, *_constants("begin and size", (1, "begin"), (2, "size"))),
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
@@ -249,7 +340,7 @@ PROFILE = Profile(
     version="1",
     device="NPU",
     summary="What Ethos-U55 and Ethos-U65 run through this project's compiler and simulator.",
-    forms=(Form("int8", OPERATORS, tuple(map(_widened, v0_1.RULES)) + HARDWARE),),
+    forms=(Form("int8", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
     unlisted_rule="N-LIST",
     notes=(
         *v0_1.PROFILE.notes,

@@ -17,7 +17,7 @@ from tests.support import single_ops as ops
 
 @pytest.fixture
 def model() -> Model:
-    """A convolution that fits (16384 multiply-accumulates: 1x8x8x8 outputs of 32), and one with a stride of 4."""
+    """A convolution that fits (8x8x8 outputs of 2x4x4 products: 16384), and one with a stride of 4 (2x2x8 outputs: 1024)."""
     first, second = ops.conv(kernel=(2, 4)), ops.conv(kernel=(2, 4), stride=(4, 4))
     return Model((*first.graphs, *second.graphs))
 
@@ -31,13 +31,13 @@ def test_a_row_shows_types_shapes_and_work(model: Model, placement: Placement) -
     first, second = rows(placement, model)
     assert (first.graph, first.index, first.kind, first.device) == (0, 0, "CONV_2D", Device.NPU)
     assert (first.inputs, first.outputs) == (("int8[1,8,8,4]",), ("int8[1,8,8,8]",))
-    assert (first.macs, first.macs_share) == (8 * 8 * 8 * 2 * 4 * 4, 0.5)
+    assert (first.macs, first.macs_share) == (16384, 16384 / 17408)
     assert [violation.rule for violation in second.violations] == ["V-CONV-1"]
 
 
 def test_the_summary_counts_both_sides_and_ranks_the_rules(model: Model, placement: Placement) -> None:
     total = summary(placement, model)
-    assert (total.operators, total.npu_operators, total.macs, total.npu_macs) == (2, 1, 32768, 16384)
+    assert (total.operators, total.npu_operators, total.macs, total.npu_macs) == (2, 1, 17408, 16384)
     assert total.blocking == (("V-CONV-1", 1),)
 
 
@@ -58,9 +58,9 @@ def test_json_holds_rule_limit_value_and_fix(model: Model, placement: Placement)
 
 def test_markdown_has_a_table_of_operators_and_one_of_reasons(model: Model, placement: Placement) -> None:
     lines = to_markdown(placement, model).splitlines()
-    assert lines[0] == "Profile `v0.1`: 1 of 2 operators and 50.0% of the multiply-accumulates run on the NPU."
-    assert "| 0 | CONV_2D | int8[1,8,8,4] | int8[1,8,8,8] | NPU | 50.0% |" in lines
-    assert "| 1:0 | CONV_2D | int8[1,8,8,4] | int8[1,8,8,8] | CPU | 50.0% |" in lines
+    assert lines[0] == "Profile `v0.1`: 1 of 2 operators and 94.1% of the multiply-accumulates run on the NPU."
+    assert "| 0 | CONV_2D | int8[1,8,8,4] | int8[1,8,8,8] | NPU | 94.1% |" in lines
+    assert "| 1:0 | CONV_2D | int8[1,8,8,4] | int8[1,2,2,8] | CPU | 5.9% |" in lines
     assert any(line.startswith("| 1:0 | CONV_2D | V-CONV-1 | stride width and height") for line in lines)
 
 

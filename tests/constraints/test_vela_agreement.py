@@ -25,7 +25,7 @@ GAPS: dict[str, dict[str, tuple[int, str]]] = {
         "SVDF": (7, "not lowered"),
     },
     "kws_micronet_m_int8": {},
-    "mcunet_vww_int8": {"MEAN": (1, "not lowered"), "TRANSPOSE": (1, "not lowered")},
+    "mcunet_vww_int8": {"TRANSPOSE": (1, "not lowered")},
     "micro_speech_int8": {},
     "mlperf_ad_int8": {},
     "mlperf_kws_int8": {},
@@ -34,13 +34,15 @@ GAPS: dict[str, dict[str, tuple[int, str]]] = {
     "mlperf_vww_int8": {},
     "mltk_kws_on_off_int8": {},
     "mnist_lstm_int8": {"UNIDIRECTIONAL_SEQUENCE_LSTM": (1, "not lowered")},
-    "mobilenet_v2_nchw_int8": {"MEAN": (1, "not lowered"), "TRANSPOSE": (1, "not lowered")},
+    "mobilenet_v2_nchw_int8": {"TRANSPOSE": (1, "not lowered")},
     "person_detect_int8": {},
     "rnnoise_int8": {},
     "shufflenet_person_int8": {"TRANSPOSE": (52, "not lowered")},
     "ssd_slim_face_int8": {},
     "yolo_fastest_face_192_int8": {"RESIZE_NEAREST_NEIGHBOR": (1, "half_pixel_centers is not lowered")},
 }
+# Operators that this profile takes and Vela does not.
+SURPLUS = {"mcunet_vww_int8": ["MEAN"]}  # over the last dimension alone
 
 
 def left_on_cpu_by_vela(path: Path, folder: Path) -> set[str]:
@@ -68,4 +70,4 @@ def test_the_placement_is_that_of_vela_but_for_known_gaps(name: str, tmp_path: P
         elif theirs_on_cpu and not ours_on_cpu:
             surplus.append(placed.name)
     assert gaps == {kind: count for kind, (count, _) in GAPS[name].items()}
-    assert surplus == []
+    assert surplus == SURPLUS.get(name, [])

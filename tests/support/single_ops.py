@@ -51,6 +51,13 @@ def op_model(
     return Model((graph,))
 
 
+def window_output(ifm: Sequence[int], extent: tuple[int, int], stride: tuple[int, int], padding: Padding) -> tuple[int, int]:
+    """Output height and width of a window; at least 1, also for strides that no runtime takes."""
+    lost = (0, 0) if padding is Padding.SAME else (extent[0] - 1, extent[1] - 1)
+    height, width = (max(-(-(ifm[1 + axis] - lost[axis]) // max(stride[axis], 1)), 1) for axis in range(2))
+    return height, width
+
+
 def conv(
     *,
     kind: str = "CONV_2D",
@@ -73,7 +80,8 @@ def conv(
     weights = tensor(shape, dtype, data=1) if weights is None else weights
     bias_type = DType.FLOAT32 if dtype is DType.FLOAT32 else DType.INT32
     bias = tensor((out_channels,), bias_type, data=0) if bias is UNSET else bias
-    ofm = tensor((ifm[0], ifm[1], ifm[2], out_channels), dtype)
+    extent = ((kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1)
+    ofm = tensor((ifm[0], *window_output(ifm, extent, stride, padding), out_channels), dtype)
     made: Attributes
     if depthwise:
         made = options.DepthwiseConv2DOptions(
@@ -106,9 +114,12 @@ def pool(
     dtype: DType = DType.INT8,
     activation: FusedActivation = FusedActivation.NONE,
 ) -> Model:
-    """A pool; sizes are (height, width)."""
+    """A pool; sizes are (height, width). A VALID window of a larger extent makes the map as large."""
+    if padding is Padding.VALID:
+        ifm = (ifm[0], max(ifm[1], window[0]), max(ifm[2], window[1]), ifm[3])
     made = options.Pool2DOptions(padding, stride[1], stride[0], window[1], window[0], activation)
-    return op_model(kind, [tensor(ifm, dtype)], [tensor(ifm, dtype)], made)
+    ofm = tensor((ifm[0], *window_output(ifm, window, stride, padding), ifm[3]), dtype)
+    return op_model(kind, [tensor(ifm, dtype)], [ofm], made)
 
 
 BINARY_OPTIONS = {"ADD": options.AddOptions, "SUB": options.SubOptions, "MUL": options.MulOptions, "DIV": options.DivOptions}
