@@ -31,12 +31,14 @@ from npu.graph.wire import (
     wire_fields,
 )
 
-MAX_TABLES = 1_000_000
-"""Tables in one file, as in the verifier of the flatbuffers library."""
-MAX_ELEMENTS = 8_000_000
+MAX_TABLES = 250_000
+"""Tables in one file; a graph of 600 operators has 3,500."""
+MAX_ELEMENTS = 4_000_000
 """Numbers that become Python objects (shapes, indices, options; never tensor contents)."""
+MAX_FIELDS = 64
+"""Fields of a table that are looked at; the largest table of the schema has 17."""
 SLACK_BYTES = 16 << 20
-"""Bytes of strings and blobs that are copied, beyond the size of the file itself."""
+"""Bytes of strings, blobs and arrays beyond the size of the file itself; more only comes from overlaps."""
 
 _STRUCTS = {
     "bool": struct.Struct("<?"),
@@ -67,7 +69,8 @@ class TableReader:
         self.source = source
         self._tables = 0
         self._elements = 0
-        self._copied = 0
+        self._bytes = 0
+        self._vtables: dict[int, tuple[int, ...]] = {}
 
     def root(self, table: type[AnyTable], identifier: bytes) -> AnyTable:
         """The table that the file starts with."""
@@ -81,16 +84,15 @@ class TableReader:
         if self._tables > MAX_TABLES:
             raise self.error(path, f"the file must describe at most {MAX_TABLES} tables")
         slots = self._slots(position, path)
-        count = len(slots)
-        values = []
-        for field, read in _readers(table):
-            offset = slots[field.id] if field.id < count else 0
-            if isinstance(field.wire, OneOf):
-                values.append(self._union(field, slots, position, path))
-            elif offset:
-                values.append(read(self, field, position + offset, path))
-            else:
-                values.append(field.default)
+        defaults, by_id = _plan(table)
+        values = defaults.copy()
+        for field_id, offset in enumerate(slots):
+            if offset and field_id in by_id:
+                index, field, read = by_id[field_id]
+                if read is None:
+                    values[index] = self._union(field, slots, position, path)
+                else:
+                    values[index] = read(self, field, position + offset, path)
         return table(*values)
 
     def error(self, path: str, what: str) -> ModelError:
@@ -117,21 +119,26 @@ class TableReader:
         if self._elements > MAX_ELEMENTS:
             raise self.error(path, f"the file must hold at most {MAX_ELEMENTS} shape, index and option values")
 
+    def count_bytes(self, count: int, path: str) -> None:
+        self._bytes += count
+        if self._bytes > len(self.data) + SLACK_BYTES:
+            raise self.error(path, "strings, blobs and arrays must not overlap so often that they exceed the file's size")
+
     def copy(self, start: int, count: int, path: str) -> bytes:
-        """`count` bytes of the file, counted against what a file may make us copy."""
-        self._copied += count
-        if self._copied > len(self.data) + SLACK_BYTES:
-            raise self.error(path, "strings and blobs must not overlap so often that they exceed the file's size")
+        """`count` bytes of the file."""
+        self.count_bytes(count, path)
         return self.data[start : start + count]
 
     def _slots(self, position: int, path: str) -> tuple[int, ...]:
         """Field offsets, relative to the table at `position`, out of its vtable; 0 for an absent field."""
         vtable = position - self.scalar("int32", position, path)
-        size = self.scalar("uint16", vtable, path)
-        if size < 4 or size % 2 or vtable + size > len(self.data):
-            raise self.error(path, f"vtable at byte {vtable} must have an even size of at least 4 in the file, got {size}")
-        slots: tuple[int, ...] = struct.unpack_from(f"<{size // 2}H", self.data, vtable)
-        return slots[2:]
+        if vtable not in self._vtables:
+            size = self.scalar("uint16", vtable, path)
+            if size < 4 or size % 2 or vtable + size > len(self.data):
+                raise self.error(path, f"vtable at byte {vtable} must have an even size of at least 4 in the file, got {size}")
+            count = min(size // 2, 2 + MAX_FIELDS)
+            self._vtables[vtable] = struct.unpack_from(f"<{count}H", self.data, vtable)[2:]
+        return self._vtables[vtable]
 
     def follow(self, position: int, path: str) -> int:
         """Target of the unsigned offset at `position`."""
@@ -143,8 +150,7 @@ class TableReader:
     def _union(self, field: WireField, slots: tuple[int, ...], position: int, path: str) -> Table | UnknownMember | None:
         assert isinstance(field.wire, OneOf)
         path = f"{path}.{field.name}"
-        type_slot = slots[field.id - 1] if field.id - 1 < len(slots) else 0
-        number = self.scalar("uint8", position + type_slot, path) if type_slot else 0
+        number = self.scalar("uint8", position + slots[field.id - 1], path)
         if number == 0:
             return None
         if number > len(field.wire.members):
@@ -152,7 +158,8 @@ class TableReader:
         value_slot = slots[field.id] if field.id < len(slots) else 0
         if not value_slot:
             return None
-        return self.table(field.wire.members[number - 1], self.follow(position + value_slot, path), path)
+        member: type[Table] = field.wire.members[number - 1]
+        return self.table(member, self.follow(position + value_slot, path), path)
 
 
 def _read_scalar(reader: TableReader, field: WireField, position: int, path: str) -> Any:
@@ -183,6 +190,7 @@ def _read_array(reader: TableReader, field: WireField, position: int, path: str)
     assert isinstance(field.wire, Array)
     dtype = np.dtype(field.wire.type)
     start, count = reader.span(position, dtype.itemsize, f"{path}.{field.name}")
+    reader.count_bytes(count * dtype.itemsize, path)
     return aligned_view(reader.data, dtype, start, count)
 
 
@@ -235,18 +243,22 @@ _READ: dict[type[Any], _ReadField] = {
     Blob: _read_blob,
     SubTable: _read_table,
     SubTables: _read_tables,
-    OneOf: _read_table,
 }
 
 
-_READERS: dict[type[Table], tuple[tuple[WireField, _ReadField], ...]] = {}
+_Plan = tuple[list[Any], dict[int, tuple[int, WireField, _ReadField | None]]]
+_PLANS: dict[type[Table], _Plan] = {}
 
 
-def _readers(table: type[Table]) -> tuple[tuple[WireField, _ReadField], ...]:
-    """The fields of a table, each with the function that reads it."""
-    if table not in _READERS:
-        _READERS[table] = tuple((field, _READ[type(field.wire)]) for field in wire_fields(table))
-    return _READERS[table]
+def _plan(table: type[Table]) -> _Plan:
+    """The defaults of a table, and by id: place among them, field, how to read it (None: a union, at the id of its number)."""
+    if table not in _PLANS:
+        by_id: dict[int, tuple[int, WireField, _ReadField | None]] = {}
+        for index, field in enumerate(wire_fields(table)):
+            is_union = isinstance(field.wire, OneOf)
+            by_id[field.id - is_union] = (index, field, None if is_union else _READ[type(field.wire)])
+        _PLANS[table] = [field.default for field in wire_fields(table)], by_id
+    return _PLANS[table]
 
 
 class TableWriter:

@@ -256,7 +256,7 @@ class _Reader:
         for index, entry in enumerate(entries):
             contents = self._buffer(entry.buffer, f"metadata[{index}]")
             if contents is not None:
-                self._tables.copy(0, contents.size, f"metadata[{index}]")
+                self._tables.count_bytes(contents.size, f"metadata[{index}]")
             found.setdefault(entry.name, b"" if contents is None else contents.tobytes())
         return found
 

@@ -374,8 +374,26 @@ def test_values_that_repeat_without_end_are_refused_quickly(monkeypatch: pytest.
 
 def test_strings_that_overlap_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flatbuffer, "SLACK_BYTES", -100_000)
-    with pytest.raises(ModelError, match="strings and blobs must not overlap"):
+    with pytest.raises(ModelError, match="strings, blobs and arrays must not overlap"):
         read_model(pack(ADD))
+
+
+def test_quantisation_that_all_tensors_share_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flatbuffer, "SLACK_BYTES", 10_000)
+    content = pack(with_tensor(0, quantization=scales(*[1.0] * 4000, axis=0)))
+    quantization = tables(content).subgraphs[0].tensors[0].quantization
+    assert quantization is not None
+    reader = TableReader(content, "model")
+    reader.root(ModelTable, IDENTIFIER)
+    with pytest.raises(ModelError, match="strings, blobs and arrays must not overlap"):
+        reader.root(ModelTable, IDENTIFIER)
+
+
+def test_a_table_of_the_far_future_is_read_as_far_as_it_is_known() -> None:
+    """A vtable of 200 entries: the fields beyond the known ones are not looked at."""
+    vtable = struct.pack("<202H", 404, 8, *([4] + [0] * 199))
+    content = struct.pack("<I4s", 8 + len(vtable), b"TFL3") + vtable + struct.pack("<iI", len(vtable), 3)
+    assert tables(content).version == 3
 
 
 def attempt(content: bytes) -> None:
