@@ -140,6 +140,8 @@ class PipelineTiming:
     """Cycles per data beat that a port sustains with ideal memory; a little above 1."""
     max_burst_bytes: int = 64
     """Longest AXI burst (the AXI_LIMIT registers as the driver sets them); a memory's own limit applies too."""
+    burst_hold_fraction: float = 1.0
+    """Part of a burst's data beats for which the burst still occupies one of the outstanding slots."""
     weight_window_bytes: int = 1024
     """Compressed weights that the decoder of one core asks for ahead of their use."""
 

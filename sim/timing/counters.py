@@ -17,9 +17,7 @@ from sim.timing.plan import burst_bytes
 from sim.trace import Column
 
 
-def count_events(
-    operations: NDArray[np.int64], table: NDArray[np.int64], variant: Variant, cycles: int
-) -> dict[str, int]:
+def count_events(operations: NDArray[np.int64], table: NDArray[np.int64], variant: Variant, cycles: int) -> dict[str, int]:
     """Counter values of a job of `cycles` cycles by event name."""
     sums = table.sum(axis=0)
     kernel = operations[:, k.KIND] <= k.ELEMENTWISE

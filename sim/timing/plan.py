@@ -32,6 +32,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from sim.timing.kernels import expand as k
+
 MAX_LOADS = 4_000_000
 """Largest number of IFM loads that a stream may ask for; real networks have some ten thousand."""
 

@@ -21,27 +21,28 @@ def _scalars(variant: Variant, port: Port) -> NDArray[np.float64]:
     scalars = np.zeros(e.PORT_SCALARS, np.float64)
     scalars[e.P_BURST_BYTES] = burst_bytes(variant, port)
     scalars[e.P_BEAT_CYCLES] = variant.timing.port_beat_cycles
-    burst_beats = scalars[e.P_BURST_BYTES] / variant.accelerator.axi_data_bytes
+    burst_beats = float(scalars[e.P_BURST_BYTES]) / variant.accelerator.axi_data_bytes
+    held_beats = burst_beats * variant.timing.burst_hold_fraction
     adapter = variant.system.adapters.get(port)
     memory = variant.system.memories.get(port)
     if adapter is not None:
-        _apply_adapter(scalars, adapter, burst_beats)
+        _apply_adapter(scalars, adapter, burst_beats, held_beats)
     elif memory is not None:
-        _apply_memory(scalars, memory, burst_beats)
+        _apply_memory(scalars, memory, held_beats)
     return scalars
 
 
-def _apply_memory(scalars: NDArray[np.float64], memory: Memory, burst_beats: float) -> None:
-    """A memory takes 1 / clock_scale cycles per beat and holds a slot from the address until the burst is complete."""
+def _apply_memory(scalars: NDArray[np.float64], memory: Memory, held_beats: float) -> None:
+    """A memory takes 1 / clock_scale cycles per beat and holds a slot from the address until `held_beats` have passed."""
     beat = scalars[e.P_BEAT_CYCLES] / memory.clock_scale
     scalars[e.P_BEAT_CYCLES] = beat
     scalars[e.P_READ_LATENCY] = memory.read_latency_cycles
     scalars[e.P_WRITE_LATENCY] = memory.write_latency_cycles
-    scalars[e.P_READ_BURST_CYCLES] = _per_slot(memory.read_latency_cycles + burst_beats * beat, memory.max_outstanding_reads)
-    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(memory.write_latency_cycles + burst_beats * beat, memory.max_outstanding_writes)
+    scalars[e.P_READ_BURST_CYCLES] = _per_slot(memory.read_latency_cycles + held_beats * beat, memory.max_outstanding_reads)
+    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(memory.write_latency_cycles + held_beats * beat, memory.max_outstanding_writes)
 
 
-def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_beats: float) -> None:
+def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_beats: float, held_beats: float) -> None:
     """An adapter replaces the memory's figures, passes addresses for part of a window, and caps the window's beats.
 
     The cap works on whole transactions. The slots empty in rounds, and every round that starts while addresses pass is
@@ -49,9 +50,9 @@ def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_b
     """
     scalars[e.P_READ_LATENCY] = adapter.read_latency_cycles
     scalars[e.P_WRITE_LATENCY] = adapter.write_latency_cycles
-    held = adapter.read_latency_cycles + burst_beats
+    held = adapter.read_latency_cycles + held_beats
     read = _per_slot(held, adapter.max_outstanding_reads)
-    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(adapter.write_latency_cycles + burst_beats, adapter.max_outstanding_writes)
+    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(adapter.write_latency_cycles + held_beats, adapter.max_outstanding_writes)
     if read > 0.0:
         rounds = math.ceil(adapter.pulse_on_cycles / held)
         read = min(read, adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads))

@@ -123,7 +123,7 @@ def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDA
 
 def _add_purposes(plan: Plan, table: NDArray[np.int64], beat: int) -> None:
     """Fills the columns that are sums over the loads of an operation."""
-    loads, count = plan.loads, len(plan.operations)
+    loads = plan.loads
     sums = {
         Column.MACS: loads[:, k.L_MACS],
         Column.BLOCKS: loads[:, k.L_LAST],
@@ -133,7 +133,6 @@ def _add_purposes(plan: Plan, table: NDArray[np.int64], beat: int) -> None:
     }
     for column, values in sums.items():
         np.add.at(table[:, column], loads[:, k.L_OPERATION], values)
-    assert len(table) == count
 
 
 def _totals(table: NDArray[np.int64], variant: Variant, cycles: int) -> Totals:
@@ -178,9 +177,7 @@ def _events(plan: Plan, result: NDArray[np.float64], times: NDArray[np.float64])
     ]  # fmt: skip
     transfers = np.flatnonzero(plan.operations[:, k.KIND] == k.DMA)
     moved = plan.operations[transfers, k.DMA_BYTES]
-    parts.append(
-        (transfers, TimedUnit.DMA, result[transfers, e.R_START], result[transfers, e.R_END], moved, Cause.DMA_READ)
-    )
+    parts.append((transfers, TimedUnit.DMA, result[transfers, e.R_START], result[transfers, e.R_END], moved, Cause.DMA_READ))
     return _join(parts)
 
 

@@ -107,6 +107,7 @@ TIME_COLUMNS = 8
 
 # Agents.
 NOBODY, PARSER, TRANSFER, FETCH, STREAM, ARRAY, OUTPUT = range(-1, 6)
+AGENTS = 6
 
 
 @numba.njit(cache=True)
@@ -285,62 +286,75 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
     transfer_left = np.int64(-1)
     transfer_arrival = 0.0
     finish = 0.0
+    ready = np.full(AGENTS, FAR)
+    stale = np.ones(AGENTS, np.bool_)
+    held = 0.0
     while True:
-        best = FAR
-        agent = NOBODY
-        if parsed < count:
-            time = parser_ready(ops, parsed, parser_free, queues, kernels, transfers, counts, finished)
-            if time < best:
-                best = time
-                agent = PARSER
-        if transferred < counts[1]:
-            time = max(transfer_time, issued[transfers[transferred]] + scalars[E_DMA_SETUP])
-            if time < best:
-                best = time
-                agent = TRANSFER
-        held = 0.0
-        if fetch < total:
-            n = loads[fetch, L_OPERATION]
-            if issued[n] < FAR:
+        # Only agents that the last action concerned have a new earliest time.
+        if stale[PARSER]:
+            stale[PARSER] = False
+            ready[PARSER] = FAR
+            if parsed < count:
+                ready[PARSER] = parser_ready(ops, parsed, parser_free, queues, kernels, transfers, counts, finished)
+        if stale[TRANSFER]:
+            stale[TRANSFER] = False
+            ready[TRANSFER] = FAR
+            if transferred < counts[1]:
+                ready[TRANSFER] = max(transfer_time, issued[transfers[transferred]] + scalars[E_DMA_SETUP])
+        if stale[FETCH]:
+            stale[FETCH] = False
+            ready[FETCH] = FAR
+            held = 0.0
+            if fetch < total and issued[loads[fetch, L_OPERATION]] < FAR:
+                n = loads[fetch, L_OPERATION]
                 time = max(issued[n] + scalars[E_START_CYCLES], fetch_free)
                 if fetch >= 2:
                     time = max(time, mac_end[fetch - 2])
                 if loads[fetch, L_FIRST]:
                     wanted = dependency(ops, n, block_of[fetch], previous, first_block, block_count, block_end, finished)
-                    held = wanted - time
+                    held = max(wanted - time, 0.0)
                     time = max(time, wanted)
-                if time < best:
-                    best = time
-                    agent = FETCH
-        if stream < total:
-            n = loads[stream, L_OPERATION]
-            if issued[n] < FAR:
+                ready[FETCH] = time
+        if stale[STREAM]:
+            stale[STREAM] = False
+            ready[STREAM] = FAR
+            if stream < total and issued[loads[stream, L_OPERATION]] < FAR:
+                n = loads[stream, L_OPERATION]
                 # The decoder asks ahead until its window is full: it waits for the newest load that must have started.
                 while freed < stream and streamed[stream + 1] - streamed[freed + 1] > scalars[E_WEIGHT_WINDOW]:
                     freed += 1
                 time = max(issued[n] + scalars[E_START_CYCLES], stream_free)
                 if freed > 0:
                     time = max(time, mac_start[freed - 1])
-                if time < best:
-                    best = time
-                    agent = STREAM
-        if array < fetch and array < stream:
-            time = max(mac_free, max(fetched[array], stream_start[array]))
-            if loads[array, L_FIRST] and block_of[array] >= 2:
-                time = max(time, output_end[block_of[array] - 2])
-            if time < best:
-                best = time
-                agent = ARRAY
-        while output < array and not loads[output, L_LAST]:
-            output += 1
-        if output < array:
-            time = max(output_free, mac_end[output])
-            if time < best:
-                best = time
-                agent = OUTPUT
+                ready[STREAM] = time
+        if stale[ARRAY]:
+            stale[ARRAY] = False
+            ready[ARRAY] = FAR
+            if array < fetch and array < stream:
+                time = max(mac_free, max(fetched[array], stream_start[array]))
+                if loads[array, L_FIRST] and block_of[array] >= 2:
+                    time = max(time, output_end[block_of[array] - 2])
+                ready[ARRAY] = time
+        if stale[OUTPUT]:
+            stale[OUTPUT] = False
+            ready[OUTPUT] = FAR
+            while output < array and not loads[output, L_LAST]:
+                output += 1
+            if output < array:
+                ready[OUTPUT] = max(output_free, mac_end[output])
+        best = FAR
+        agent = NOBODY
+        for candidate in range(AGENTS):
+            if ready[candidate] < best:
+                best = ready[candidate]
+                agent = candidate
         if agent == NOBODY:
             break
+        stale[agent] = True
         if agent == PARSER:
+            stale[TRANSFER] = True
+            stale[FETCH] = True
+            stale[STREAM] = True
             kind = ops[parsed, KIND]
             words = ops[parsed, WORDS]
             # Commands are fetched ahead: their latency is hidden, but they take their turn on the port.
@@ -373,6 +387,7 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             transfer_left -= chunk
             transfer_arrival = max(transfer_arrival, arrived)
             if transfer_left <= 0:
+                stale[PARSER] = True
                 transfer_left = np.int64(-1)
                 finished[n] = transfer_arrival
                 result[n, R_END] = transfer_arrival
@@ -380,10 +395,11 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 finish = max(finish, transfer_arrival)
                 transferred += 1
         elif agent == FETCH:
+            stale[ARRAY] = True
             n = loads[fetch, L_OPERATION]
             if fetch == first_load[n]:
                 result[n, R_START] = best
-            result[n, R_BLOCKDEP] += max(held, 0.0)
+            result[n, R_BLOCKDEP] += held
             end = best
             begin = best
             beats = loads[fetch, L_IFM_BEATS]
@@ -406,6 +422,7 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             result[n, R_IFM_ACTIVE] += max(0.0, fetch_free - begin)
             fetch += 1
         elif agent == STREAM:
+            stale[ARRAY] = True
             n = loads[stream, L_OPERATION]
             size = loads[stream, L_STREAM_BYTES]
             stream_start[stream] = best
@@ -430,6 +447,9 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 times[stream, T_STREAM_END] = stream_end[stream]
             stream += 1
         elif agent == ARRAY:
+            stale[FETCH] = True
+            stale[STREAM] = True
+            stale[OUTPUT] = True
             n = loads[array, L_OPERATION]
             busy = mac_cycles[array]
             mac_start[array] = best
@@ -450,6 +470,8 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             mac_free = mac_end[array]
             array += 1
         else:
+            stale[ARRAY] = True
+            stale[FETCH] = True
             n = loads[output, L_OPERATION]
             block = block_of[output]
             busy = output_cycles[output]
@@ -467,6 +489,7 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             times[output, T_OUTPUT_START] = best
             times[output, T_OUTPUT_END] = end
             if block == first_block[n] + block_count[n] - 1:
+                stale[PARSER] = True
                 finished[n] = block_end[block]
                 result[n, R_END] = block_end[block]
                 finish = max(finish, block_end[block])

@@ -16,11 +16,57 @@ import numpy as np
 
 # Columns of the operation table that `sim.timing.plan` fills; 64-bit integers.
 (
-    KIND, OFM_H, OFM_W, OFM_D, BLOCK_H, BLOCK_W, BLOCK_D, IFM_H, IFM_W, IFM_D, IFM_BYTES, IFM_LAYOUT, IFM_ADDRESS, IFM_ROW,
-    IFM_PIXEL, OFM_BYTES, OFM_LAYOUT, OFM_ADDRESS, OFM_ROW, OFM_PIXEL, KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W, DILATION_H,
-    DILATION_W, PAD_TOP, PAD_LEFT, UPSCALE, SUB_KERNEL, IFM_SLICE, STREAM_BYTES, IFM_PORT, IFM2_PORT, OFM_PORT, WEIGHT_PORT,
-    UBLOCK_H, UBLOCK_W, IFM2_H, IFM2_W, IFM2_D, IFM2_LAYOUT, ACC_40, BLOCKDEP, DMA_BYTES, DMA_FROM, DMA_TO, WAIT, HAS_IFM2,
-    WORDS, STREAM_ONCE,
+    KIND,
+    OFM_H,
+    OFM_W,
+    OFM_D,
+    BLOCK_H,
+    BLOCK_W,
+    BLOCK_D,
+    IFM_H,
+    IFM_W,
+    IFM_D,
+    IFM_BYTES,
+    IFM_LAYOUT,
+    IFM_ADDRESS,
+    IFM_ROW,
+    IFM_PIXEL,
+    OFM_BYTES,
+    OFM_LAYOUT,
+    OFM_ADDRESS,
+    OFM_ROW,
+    OFM_PIXEL,
+    KERNEL_H,
+    KERNEL_W,
+    STRIDE_H,
+    STRIDE_W,
+    DILATION_H,
+    DILATION_W,
+    PAD_TOP,
+    PAD_LEFT,
+    UPSCALE,
+    SUB_KERNEL,
+    IFM_SLICE,
+    STREAM_BYTES,
+    IFM_PORT,
+    IFM2_PORT,
+    OFM_PORT,
+    WEIGHT_PORT,
+    UBLOCK_H,
+    UBLOCK_W,
+    IFM2_H,
+    IFM2_W,
+    IFM2_D,
+    IFM2_LAYOUT,
+    ACC_40,
+    BLOCKDEP,
+    DMA_BYTES,
+    DMA_FROM,
+    DMA_TO,
+    WAIT,
+    HAS_IFM2,
+    WORDS,
+    STREAM_ONCE,
 ) = range(51)
 OPERATION_COLUMNS = 51
 
@@ -28,13 +74,25 @@ OPERATION_COLUMNS = 51
 CONV_DEPTH_FIRST, CONV_PART_KERNEL, DEPTHWISE, POOL, REDUCE_SUM, ELEMENTWISE, DMA, DMA_WAIT, KERNEL_WAIT, OTHER = range(10)
 
 # Columns of the load table.
-L_OPERATION, L_FIRST, L_LAST, L_IFM_BEATS, L_IFM_BURSTS, L_IFM2_BEATS, L_STREAM_BYTES, L_OFM_BEATS, L_OFM_BURSTS, L_MACS = range(10)
+L_OPERATION, L_FIRST, L_LAST, L_IFM_BEATS, L_IFM_BURSTS, L_IFM2_BEATS, L_STREAM_BYTES, L_OFM_BEATS, L_OFM_BURSTS, L_MACS = (
+    range(10)
+)
 LOAD_COLUMNS = 10
 
 # Scalars of the machine that the expansion needs.
 (
-    M_UBLOCK_D, M_CORES, M_UBLOCK_CYCLES, M_WEIGHT_BLOCK, M_BUBBLE, M_BUBBLE_40, M_POOL_16, M_BUFFER_HALVES, M_BEAT, M_BURST0,
-    M_BURST1, M_BRICK,
+    M_UBLOCK_D,
+    M_CORES,
+    M_UBLOCK_CYCLES,
+    M_WEIGHT_BLOCK,
+    M_BUBBLE,
+    M_BUBBLE_40,
+    M_POOL_16,
+    M_BUFFER_HALVES,
+    M_BEAT,
+    M_BURST0,
+    M_BURST1,
+    M_BRICK,
 ) = range(12)
 MACHINE_SCALARS = 12
 
@@ -229,11 +287,23 @@ def expand(ops, machine, loads, mac_cycles, elements):  # type: ignore[no-untype
                         for ky in range(kh):
                             tap_y = ky * op[SUB_KERNEL]
                             taps_y = min(op[SUB_KERNEL], op[KERNEL_H] - tap_y)
-                            y0, ny = input_range(y, rows, op[STRIDE_H], op[DILATION_H], tap_y, taps_y, op[PAD_TOP], op[IFM_H], op[UPSCALE])
+                            y0, ny = input_range(
+                                y, rows, op[STRIDE_H], op[DILATION_H], tap_y, taps_y, op[PAD_TOP], op[IFM_H], op[UPSCALE]
+                            )
                             for kx in range(kw):
                                 tap_x = kx * op[SUB_KERNEL]
                                 taps_x = min(op[SUB_KERNEL], op[KERNEL_W] - tap_x)
-                                x0, nx = input_range(x, columns, op[STRIDE_W], op[DILATION_W], tap_x, taps_x, op[PAD_LEFT], op[IFM_W], op[UPSCALE])
+                                x0, nx = input_range(
+                                    x,
+                                    columns,
+                                    op[STRIDE_W],
+                                    op[DILATION_W],
+                                    tap_x,
+                                    taps_x,
+                                    op[PAD_LEFT],
+                                    op[IFM_W],
+                                    op[UPSCALE],
+                                )
                                 row = loads[at]
                                 row[L_OPERATION] = n
                                 row[L_FIRST] = at == block_start
@@ -254,9 +324,11 @@ def expand(ops, machine, loads, mac_cycles, elements):  # type: ignore[no-untype
                                 row[L_OFM_BURSTS] = 0
                                 macs = rows * columns * depth * taps_y * taps_x
                                 row[L_MACS] = macs * slice_depth if mixes else macs
-                                if kind == POOL or kind == ELEMENTWISE:
+                                if kind in (POOL, ELEMENTWISE):
                                     row[L_MACS] = 0
-                                mac_cycles[at] = load_mac_cycles(op, machine, rows, columns, depth, taps_y * taps_x, slice_depth)
+                                mac_cycles[at] = load_mac_cycles(
+                                    op, machine, rows, columns, depth, taps_y * taps_x, slice_depth
+                                )
                                 elements[at] = 0
                                 at += 1
                     last = loads[at - 1]

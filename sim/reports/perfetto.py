@@ -1,0 +1,166 @@
+"""A trace in the Chrome trace-event format, which Perfetto opens: JSON object with `traceEvents`, times in microseconds.
+
+One track (thread) per unit and per memory port under one process; operations as complete events ("X"), bandwidth of each
+port as counter events ("C"). The trace must have been made with events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.trace import Cause, Column, Events, TimedUnit, Trace
+
+PROCESS = 1
+OPERATION_TRACK = 100
+COUNTER_WINDOWS = 500
+"""Number of intervals into which the bandwidth counters divide the job."""
+
+_UNIT_NAMES = {
+    TimedUnit.PARSER: "command parser",
+    TimedUnit.DMA: "DMA",
+    TimedUnit.WEIGHT_DECODER: "weight decoder",
+    TimedUnit.IFM_FETCH: "IFM fetch",
+    TimedUnit.MAC: "MAC array",
+    TimedUnit.OUTPUT: "output unit",
+    TimedUnit.AXI0: "AXI0",
+    TimedUnit.AXI1: "AXI1",
+}
+
+
+def chrome_trace(trace: Trace) -> dict[str, Any]:
+    """The trace as a dictionary that `json.dump` accepts. Without events only the operations and ports are shown."""
+    microseconds = 1e6 / trace.clock_hz
+    entries = _metadata(trace)
+    entries += _operation_slices(trace, microseconds)
+    entries += _port_slices(trace, microseconds)
+    if trace.events is not None:
+        entries += _unit_slices(trace, trace.events, microseconds)
+    entries += _bandwidth(trace, microseconds)
+    return {
+        "traceEvents": entries,
+        "displayTimeUnit": "ns",
+        "otherData": {"variant": trace.variant, "clock_hz": str(trace.clock_hz)},
+    }
+
+
+def _metadata(trace: Trace) -> list[dict[str, Any]]:
+    names = {OPERATION_TRACK: "operations"} | {int(unit): name for unit, name in _UNIT_NAMES.items()}
+    entries: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": PROCESS, "tid": 0, "args": {"name": f"NPU {trace.variant}"}}
+    ]
+    for track, name in names.items():
+        entries.append({"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": track, "args": {"name": name}})
+        order = -1 if track == OPERATION_TRACK else track
+        entries.append({"ph": "M", "name": "thread_sort_index", "pid": PROCESS, "tid": track, "args": {"sort_index": order}})
+    return entries
+
+
+def _slice(name: str, track: int, start: float, length: float, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "X", "name": name, "cat": "npu", "pid": PROCESS, "tid": track, "ts": start, "dur": length, "args": arguments}
+
+
+def _operation_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
+    """Kernel operations in a row (each from the end of the one before), waits on the parser's track."""
+    entries = []
+    reached = 0
+    for operation in trace.operations:
+        if operation.kind in ("dma wait", "kernel wait"):
+            if operation.cycles > 0:
+                waited: dict[str, Any] = {"operation": operation.index}
+                track = int(TimedUnit.PARSER)
+                entries.append(_slice(operation.kind, track, operation.start * scale, operation.cycles * scale, waited))
+        elif operation.blocks:
+            start = max(operation.start, reached)
+            reached = max(reached, operation.end)
+            arguments: dict[str, Any] = {
+                "operation": operation.index,
+                "bound_by": operation.bound_by.value,
+                "macs": operation.macs,
+            }
+            name = f"{operation.kind} {operation.index}"
+            entries.append(_slice(name, OPERATION_TRACK, start * scale, (reached - start) * scale, arguments))
+    return entries
+
+
+def _port_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
+    """On each port's track the operations that used it, cut so that slices of one track do not overlap."""
+    entries = []
+    ports = (
+        (TimedUnit.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
+        (TimedUnit.AXI1, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
+    )
+    for unit, read_column, write_column in ports:
+        reached = 0
+        for operation, row in zip(trace.operations, trace.table.tolist(), strict=True):
+            commands = operation.command_bytes if unit is TimedUnit.AXI1 else 0
+            read, written = row[read_column] - commands, row[write_column]
+            start, end = max(operation.start, reached), operation.end
+            if read + written <= 0 or end <= start:
+                continue
+            reached = end
+            arguments = {"read_bytes": read, "written_bytes": written}
+            name = f"{operation.kind} {operation.index}"
+            entries.append(_slice(name, int(unit), start * scale, (end - start) * scale, arguments))
+    return entries
+
+
+def _unit_slices(trace: Trace, events: Events, scale: float) -> list[dict[str, Any]]:
+    """Busy intervals of the units; an interval that starts before the last one of its unit has ended is cut."""
+    order = np.lexsort((events.start, events.unit))
+    columns = (events.operation, events.unit, events.start, events.end, events.bytes, events.cause)
+    entries = []
+    unit_before, reached = -1, 0
+    for row in np.stack(columns, axis=1)[order].tolist():
+        operation, unit, start, end, moved, cause = row
+        if unit != unit_before:
+            unit_before, reached = unit, 0
+        start = max(start, reached)
+        if end <= start:
+            continue
+        reached = end
+        name = f"{trace.kinds[operation]} {operation}"
+        arguments = {"cause": Cause(cause).name.lower(), "bytes": moved}
+        entries.append(_slice(name, unit, start * scale, (end - start) * scale, arguments))
+    return entries
+
+
+def _bandwidth(trace: Trace, scale: float) -> list[dict[str, Any]]:
+    """Bytes per cycle of each port, the bytes of an operation spread evenly over its time."""
+    total = trace.totals.total_cycles
+    if total <= 0:
+        return []
+    edges = np.linspace(0, total, min(COUNTER_WINDOWS, total) + 1)
+    start, end = trace.column(Column.START), np.maximum(trace.column(Column.END), trace.column(Column.START) + 1)
+    entries = []
+    for name, columns in {
+        "AXI0": (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
+        "AXI1": (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
+    }.items():
+        rates = [_rate(trace.column(column), start, end, edges) for column in columns]
+        for index in range(len(edges) - 1):
+            values = {"read": round(float(rates[0][index]), 3), "written": round(float(rates[1][index]), 3)}
+            entries.append(
+                {
+                    "ph": "C",
+                    "name": f"{name} bytes per cycle",
+                    "pid": PROCESS,
+                    "ts": float(edges[index]) * scale,
+                    "args": values,
+                }
+            )
+    return entries
+
+
+def _rate(
+    moved: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Mean bytes per cycle in each interval of `edges`."""
+    cumulative = np.zeros(len(edges))
+    for bytes_moved, first, last in zip(moved.tolist(), start.tolist(), end.tolist(), strict=True):
+        if bytes_moved:
+            cumulative += bytes_moved * np.clip((edges - first) / (last - first), 0.0, 1.0)
+    rate: NDArray[np.float64] = np.diff(cumulative) / np.diff(edges)
+    return rate
