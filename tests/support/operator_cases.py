@@ -40,7 +40,7 @@ class In:
     data: Any = None
 
 
-def model(kind: str, inputs: Sequence[In | None], outputs: Sequence[In], attributes: Attributes | None = None) -> bytes:
+def model(kind: str, inputs: Sequence[In | None], outputs: Sequence[In], attributes: Attributes | None = None, *, version: int | None = None) -> bytes:
     """A model of one operator. Constant inputs carry data, the others become graph inputs."""
     b = ModelBuilder()
     given: list[int | None] = []
@@ -54,7 +54,7 @@ def model(kind: str, inputs: Sequence[In | None], outputs: Sequence[In], attribu
         else:
             given.append(b.input(entry.shape, entry.dtype, **options))
     made = [b.tensor(o.shape, o.dtype, scale=o.scale, zero_point=o.zero_point) for o in outputs]
-    b.multi_op(kind, given, made, attributes=attributes)
+    b.multi_op(kind, given, made, attributes=attributes, version=version)
     b.output(*made)
     return b.build()
 
@@ -559,7 +559,7 @@ def _tile(rng: Rng, dtype: DType) -> bytes:
 def _broadcast_to(rng: Rng, dtype: DType) -> bytes:
     target = shape_of(rng)
     ifm = tensor(rng, tuple(1 if rng.random() < 0.4 else n for n in target), dtype)
-    return model("BROADCAST_TO", [ifm, ints(target)], [out(rng, dtype, ifm)])
+    return model("BROADCAST_TO", [ifm, ints(target)], [out(rng, dtype, ifm)], version=2)
 
 
 def _gather(rng: Rng, dtype: DType) -> bytes:

@@ -235,16 +235,9 @@ def build_softmax(node: OperatorNode) -> Run:
 @lru_cache(maxsize=1)
 def _softmax_tables() -> tuple[Array, Array]:
     """exp over [-10, 0] and 1 / (1 + x) over [0, 1], as int16 tables."""
-
-    def exponential(x: float) -> float:
-        return float(through(ew.exponential, np.array([x], np.float32))[0])
-
-    def reciprocal(x: float) -> float:
-        return float(np.float32(1) / (np.float32(1) + np.float32(x)))
-
     return (
-        table_16bit(exponential, 10.0 / 65535.0, 32767, 2.0 / 65535.0, 0),
-        table_16bit(reciprocal, 1.0 / 65535.0, -32768, 2.0 / 65535.0, 0),
+        table_16bit(math.exp, 10.0 / 65535.0, 32767, 2.0 / 65535.0, 0),
+        table_16bit(lambda x: 1 / (1 + x), 1.0 / 65535.0, -32768, 2.0 / 65535.0, 0),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -59,7 +60,7 @@ def build_exp(node: OperatorNode) -> Run:
         return run_float(node, exponential)
     if is_8bit(ifm.dtype):
         return run_8bit(node, exponential)
-    return run_16bit(node, lambda x: float(exponential(np.array([x], np.float32))[0]))
+    return run_16bit(node, math.exp)
 
 
 def build_rsqrt(node: OperatorNode) -> Run:

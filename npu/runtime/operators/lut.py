@@ -8,7 +8,7 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, require_quantized
+from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, round_half_away
 from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
 
@@ -44,27 +44,18 @@ def table_16bit(
     function: Callable[[float], float], input_scale: float, input_zero: int, output_scale: float, output_zero: int
 ) -> Array:
     """513 int16 samples (as int64) of a function over the int16 range, each corrected by half the midpoint's interpolation error."""
-    f32 = np.float32
-    low = f32(f32(-32768 - input_zero) * f32(input_scale))
-    high = f32(f32(32767 - input_zero) * f32(input_scale))
-    out_low = f32(f32(-32768 - output_zero) * f32(output_scale))
-    out_high = f32(f32(32767 - output_zero) * f32(output_scale))
-    step = f32((high - low) / f32(512))
-    half = f32(step / f32(2))
-    inverse = f32(f32(65536) / f32(out_high - out_low))
+    low, high = (-32768 - input_zero) * input_scale, (32767 - input_zero) * input_scale
+    out_low, out_high = (-32768 - output_zero) * output_scale, (32767 - output_zero) * output_scale
+    step, inverse = (high - low) / 512, 65536 / (out_high - out_low)
     table = np.empty(513, np.int64)
     for i in range(512):
-        sample = _round(f32(function(low + f32(i) * step)) * inverse)
-        following = f32(function(low + f32(i + 1) * step)) * inverse
-        middle = _round(f32(function(low + f32(i) * step + half)) * inverse)
-        error = _round(f32(following + sample) / f32(2)) - middle
-        table[i] = int(min(max(sample - _round(error / f32(2)), f32(-32768)), f32(32767)))
-    table[512] = int(min(max(_round(f32(function(high)) * inverse), f32(-32768)), f32(32767)))
+        sample = round_half_away(function(low + i * step) * inverse)
+        following = function(low + (i + 1) * step) * inverse
+        middle = round_half_away(function(low + i * step + step / 2) * inverse)
+        error = round_half_away((following + sample) / 2) - middle
+        table[i] = min(max(sample - round_half_away(error / 2), -32768), 32767)
+    table[512] = min(max(round_half_away(function(high) * inverse), -32768), 32767)
     return table
-
-
-def _round(value: np.floating) -> np.float32:
-    return np.float32(np.copysign(np.floor(np.abs(np.float64(value)) + 0.5), value))
 
 
 def look_up_16bit(values: Array, table: Array) -> Array:
