@@ -20,7 +20,9 @@ from npu.isa.payload import (
     parse_payload,
 )
 
-from tests.support.streams import VARIANTS
+from tests.support.sample_models import image_classifier
+from tests.support.streams import VARIANTS, jobs
+from tests.support.vela import compile_with_vela
 
 STOP = np.array([0xFFFF0000], np.uint32)
 HEAD = struct.pack("<8I", 0x31504F43, 0x00100001, 0x00001807, 0x10066001, 5, 5, 5, 0x00010002)
@@ -152,3 +154,13 @@ def test_malformed_second_formats_are_refused(case: str) -> None:
 def test_a_cut_second_format_is_refused() -> None:
     with pytest.raises(StreamError, match=r"must have at least 60 bytes, got 30"):
         parse_payload(second_format()[:30])
+
+
+def test_both_formats_of_vela_hold_the_same_stream() -> None:
+    first, second = (
+        jobs(compile_with_vela(image_classifier(), "ethos-u55-128", "--cop-format", name))[0] for name in ("COP1", "COP2")
+    )
+    assert (first.payload.format, second.payload.format) == (PayloadFormat.COP1, PayloadFormat.COP2)
+    assert np.array_equal(first.payload.words, second.payload.words)
+    assert (first.payload.config_word, first.payload.id_word) == (second.payload.config_word, second.payload.id_word)
+    assert build_payload(first.payload.words, first.variant) == first.data
