@@ -1,0 +1,28 @@
+"""The reference page: checked in as generated, and it says what the table says."""
+
+from __future__ import annotations
+
+from npu.isa.commands import COMMANDS
+from npu.isa.document import reference_page
+
+from tests.support.shared import ROOT
+
+
+def test_the_page_is_checked_in_as_generated() -> None:
+    page = ROOT / "docs" / "command-stream-reference.md"
+    assert page.read_text() == reference_page(), f"write it anew: npu isa --output {page.relative_to(ROOT)}"
+
+
+def test_every_command_has_one_row() -> None:
+    page = reference_page()
+    assert [page.count(f"| `{command.name}` |") for command in COMMANDS] == [1] * len(COMMANDS)
+
+
+def test_rows_are_as_written_out() -> None:
+    lines = reference_page().splitlines()
+    assert (
+        "| 258 (0x102) | `NPU_SET_IFM_PAD_RIGHT` | U55, U65 | `value` | 7..0 | 0..128 | columns of padding on the right |"
+        in lines
+    )
+    assert "|  |  |  | `stride_y_m1` | 9, 1 | 0..3 | vertical stride, minus 1 |" in lines
+    assert "| 291 (0x123) | `NPU_SET_PARALLEL_MODE` | U65 | `mode` | 0 | 0 SINGLE_CORE, 1 DUAL_CORE_DEPTH |" in "\n".join(lines)
