@@ -1,7 +1,10 @@
-"""The simulated NPU as a delegate of the interpreter: takes `ethos-u` custom operators and runs their command streams bit-exactly.
+"""The simulated NPU as a delegate of the interpreter: takes `ethos-u` custom operators and runs their command streams
+bit-exactly.
 
-The operator's inputs are command stream, read-only data, scratch, fast scratch, then feature maps; regions 0, 1 and 2 are the second to
-the fourth. Feature maps live in scratch at the offsets of the file's OfflineMemoryAllocation metadata and are bound by tensor index.
+The operator's inputs are command stream, read-only data, scratch, fast scratch, then feature maps; regions 0, 1 and 2
+are the second to
+the fourth. Feature maps live in scratch at the offsets of the file's OfflineMemoryAllocation metadata and are bound by
+tensor index.
 """
 
 from __future__ import annotations
@@ -134,7 +137,7 @@ class _Job:
 def _check_node(node: Node) -> None:
     if len(node.inputs) < _FIRST_MAP or any(index < 0 for index in node.inputs) or not node.outputs:
         raise SimulationError(
-            f"ethos-u operator {node.index}: must have command stream, read-only data, scratch and fast scratch as inputs and an "
+            f"ethos-u operator {node.index}: must have command stream, read-only data and two scratches as inputs and an "
             f"output, got {len(node.inputs)} inputs and {len(node.outputs)} outputs"
         )
     if node.custom_options != CUSTOM_OPTIONS:
@@ -185,7 +188,7 @@ def _places(
         start = offsets[index] - origin
         if offsets[index] < 0 or start < 0 or start + tensor.bytes > arena.size:
             raise SimulationError(
-                f"tensor '{tensor.name}': its {tensor.bytes} bytes must lie in the scratch of {arena.size} bytes, got offset {start}"
+                f"tensor '{tensor.name}': {tensor.bytes} bytes must lie in the {arena.size} of scratch, got offset {start}"
             )
         places.append((index, arena[start : start + tensor.bytes]))
     return places

@@ -1,7 +1,7 @@
 """Runs operations in order on a memory: plans them once, executes them often, and says which command failed.
 
-A plan holds what an operation needs beyond memory: decoded weights, offset tables, packed constants. Plans are kept per stream and
-memory shape; whatever they took from memory is compared again at every run.
+A plan holds what an operation needs beyond memory: decoded weights, offset tables, packed constants. Plans are kept per
+stream and memory shape; whatever they took from memory is compared again at every run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Machine:
     def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
         """Execute a whole stream of command words, decoded operations or bare operations.
 
-        Raises StreamError if the words are not a stream and SimulationError (naming command and operation) if an operation leaves
+        Raises StreamError if the words are not a stream and SimulationError (naming command and operation) if an
+        operation leaves
         its memory, both before anything is executed; SimulationError when weights do not decode at the moment of their use.
         """
         plan = self._plan(stream, memory)

@@ -1,7 +1,7 @@
 """The memories that a command stream sees: regions as flat byte arrays, and SHRAM; the only place that checks accesses.
 
-An address is a byte offset into a region. Nothing is read or written before `check` has accepted the whole range, so the compiled
-kernels behind this module may use raw addresses.
+An address is a byte offset into a region. Nothing is read or written before `check` has accepted the whole range, so the
+compiled kernels behind this module may use raw addresses.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAX_REGIONS = 8
 class Memory:
     """Regions 0..7 and the SHRAM of one variant.
 
-    `regions`: region number -> one-dimensional contiguous uint8 array, which is used in place; a read-only array makes its region
-    read-only. `shram`: uint8 (cores, bytes), cleared. Raises SimulationError if an array is of another kind.
+    `regions`: region number -> one-dimensional contiguous uint8 array, which is used in place; a read-only array makes
+    its region read-only. `shram`: uint8 (cores, bytes), cleared. Raises SimulationError if an array is of another kind.
     """
 
     def __init__(self, regions: Mapping[int, npt.NDArray[np.uint8]], variant: Variant) -> None:
@@ -53,7 +53,9 @@ class Memory:
         kind = "write" if writes else "read"
         if data is None:
             present = ", ".join(str(number) for number in sorted(self.regions)) or "none"
-            raise SimulationError(f"{kind} of region {region}: the region must be one of those present ({present}), got {region}")
+            raise SimulationError(
+                f"{kind} of region {region}: the region must be one of those present ({present}), got {region}"
+            )
         if start < 0 or end > data.size or end < start:
             raise SimulationError(
                 f"{kind} of region {region}: bytes must lie within its {data.size} bytes, got [{start:#x}, {end:#x})"

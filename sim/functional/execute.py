@@ -1,7 +1,7 @@
 """What each operation does to memory, bit for bit: the general path, for every operand width, layout and mode.
 
-`execute` checks every read and write of an operation before any kernel runs. Waits, interrupts and stop change no memory. Cycle counts
-are the business of `sim.timing`.
+`execute` checks every read and write of an operation before any kernel runs. Waits, interrupts and stop change no
+memory. Cycle counts are the business of `sim.timing`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def execute_checked(operation: Operation, memory: Memory) -> None:
         copy(operation, memory)
 
 
-def execute_convolution(
-    operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory
-) -> None:
+def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory) -> None:
     """Execute a convolution whose constants are decoded already."""
     ifm = _padded_input(operation, memory)
     kernel = operation.kernel
@@ -180,7 +178,9 @@ def _check_elementwise(operation: Elementwise, memory: Memory) -> None:
     if operation.mode.is_unary:
         return
     if (ifm2 is None) == (operation.scalar is None):
-        raise SimulationError("elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none")
+        raise SimulationError(
+            "elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none"
+        )
     if ifm2 is None:
         return
     memory.check_feature_map(ifm2)

@@ -1,7 +1,7 @@
 """Turns operations into rows for the fast kernels; the only place that decides which operations they may run.
 
-Geometry is fixed when a plan is made; constants follow from the weights in memory and are packed by `pack_constants` whenever those
-have changed. An operation that the kernels cannot run exactly keeps the kind GENERAL.
+Geometry is fixed when a plan is made; constants follow from the weights in memory and are packed by `pack_constants`
+whenever those have changed. An operation that the kernels cannot run exactly keeps the kind GENERAL.
 """
 
 from __future__ import annotations
@@ -133,9 +133,7 @@ def _row_offsets(fm: FeatureMap) -> Numbers:
     """Byte offset of the first pixel of every row, with tiles 0 and 2."""
     y = np.arange(fm.height, dtype=np.int64)
     low = y < fm.tile_height_0
-    return np.where(
-        low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y
-    )
+    return np.where(low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y)
 
 
 def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
@@ -274,13 +272,11 @@ def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, cons
     n[[r.CHECKS, r.CHECK_COUNT, r.KIND]] = row.table("checks", checks), len(checks), row.kind
 
 
-def _stage(
-    biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, zero_point: int
-) -> npt.NDArray[np.int32] | None:
+def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, zero_point: int) -> npt.NDArray[np.int32] | None:
     """The output stage of every block int32 (blocks, STAGE_VECTORS, 16), None if the sums may leave what the kernels can do.
 
-    The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31 becomes a left
-    shift of the sum and one above 31 a second, rounded division.
+    The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
+    becomes a left shift of the sum and one above 31 a second, rounded division.
     """
     left = np.maximum(0, 31 - shifts)
     if (shifts > _MAX_SHIFT).any() or (left > 30).any() or (scales >= 1 << 31).any():
@@ -360,7 +356,7 @@ def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
 
 
 def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> tuple[Numbers | None, int]:
-    """(zero point, multiplier, rounding, shift, term, mask, second shift) of each operand and the mode; a bound of the result."""
+    """(zero point, multiplier, rounding, shift, term, mask, second shift) of each operand and the mode; a bound of the sum."""
     numbers = elementwise_numbers(operation)
     left_shift, opa_scale, opa_shift = int(numbers[8]), int(numbers[5]), int(numbers[6])
     implicit = (1 << left_shift - 1, 0)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import cast
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -81,12 +82,12 @@ def _runner(tier: Tier) -> Runner | None:
     if tier is Tier.GENERAL:
         return None
     if tier is Tier.VNNI:
-        from sim.functional.kernels import vnni  # noqa: PLC0415 - compiled on import, and only where the CPU can run it
+        from sim.functional.kernels import vnni  # compiled on import, and only where the CPU can run it
 
-        return vnni.run
-    from sim.functional.kernels import portable  # noqa: PLC0415
+        return cast(Runner, vnni.run)
+    from sim.functional.kernels import portable
 
-    return portable.run
+    return cast(Runner, portable.run)
 
 
 def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """Weights and scale records of an operation, decoded from memory; the only place that knows their packing over cores.
 
-Decoded constants are kept by content: the bytes they came from are compared again before every use, so a stream that rewrites its
-own weights (or copies other weights over them) stays correct.
+Decoded constants are kept by content: the bytes they came from are compared again before every use, so a stream that
+rewrites its own weights (or copies other weights over them) stays correct.
 """
 
 from __future__ import annotations

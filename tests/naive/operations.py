@@ -262,7 +262,9 @@ def combine_pair(operation: Elementwise, a: int, b: int) -> int:
         return value - (1 << 32) if value >> 31 else value
     if mode is ElementwiseMode.SHR:
         amount = min(max(b, 0), 62)
-        return _divide_away(a, amount) if operation.rounding is Rounding.DOUBLE else rounding_shift(a, amount, operation.rounding)
+        return (
+            _divide_away(a, amount) if operation.rounding is Rounding.DOUBLE else rounding_shift(a, amount, operation.rounding)
+        )
     scale, shift = (1, 0) if operation.scale is None else (operation.scale.scale, operation.scale.shift)
     if operation.ifm.element.bits == 32:
         scale = 1

@@ -11,7 +11,9 @@ from npu.isa.operations import Convolution, DepthwiseConvolution, Traversal
 from sim.memory import Memory
 
 
-def order(operation: Convolution | DepthwiseConvolution, core: int, variant: Variant) -> Iterator[tuple[int, int, int, int] | None]:
+def order(
+    operation: Convolution | DepthwiseConvolution, core: int, variant: Variant
+) -> Iterator[tuple[int, int, int, int] | None]:
     """Index (o, ky, kx, i) of every weight of a core's stream in order; None where the stream holds padding."""
     cores = len(operation.weights)
     is_depthwise = isinstance(operation, DepthwiseConvolution)

@@ -20,9 +20,9 @@ from npu.isa.operations import (
     ClipRange,
     Convolution,
     DepthwiseConvolution,
+    ElementType,
     Elementwise,
     ElementwiseMode,
-    ElementType,
     FeatureMap,
     Kernel,
     KernelOperation,
@@ -38,6 +38,7 @@ from npu.isa.operations import (
     Upscale,
 )
 from sim.memory import Memory
+
 from tests.naive.operations_weights import encode_plain, encode_records, order
 
 ARENA_BYTES = 1 << 17
@@ -45,7 +46,7 @@ SHRAM = ShramLayout(2, 16, 8)
 
 
 class Workbench:
-    """Places feature maps and constants in a memory; `plain` makes the kinds of operations that fast kernels take more likely."""
+    """Places feature maps and constants in a memory; `plain` makes operations that the fast kernels take more likely."""
 
     def __init__(self, seed: int, *, target: str = "ethos-u55-128", plain: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
@@ -102,7 +103,9 @@ class Workbench:
         step_x = depth * size + (self.number(0, 1) * size if layout is Layout.NHWC else 0)
         bricks = -(-depth // 16)
         step_c = 16 * size * width + 16 * self.number(0, 1)
-        step_y = width * step_x + size * self.number(0, 3) if layout is Layout.NHWC else bricks * step_c + 16 * self.number(0, 1)
+        step_y = (
+            width * step_x + size * self.number(0, 3) if layout is Layout.NHWC else bricks * step_c + 16 * self.number(0, 1)
+        )
         row_first, column_first = height, width
         second = height
         if self.maybe(0.3):
@@ -208,15 +211,13 @@ class Workbench:
         common |= {"kernel": kernel, "padding": padding, "upscale": upscale, "weights": unused, "scales": unused}
         common |= {"scale": self.scale(element, 18) if self.maybe(0.1) else None, "has_4x4_sub_kernels": self.maybe(0.1)}
         operation: Convolution | DepthwiseConvolution
-        if is_depthwise:
+        if is_depthwise:  # noqa: SIM108 - the type comments need a line each
             operation = DepthwiseConvolution(**common)  # type: ignore[arg-type]
         else:
             operation = Convolution(traversal=self.choose(*Traversal), **common)  # type: ignore[arg-type]
         return self._with_constants(operation, 1 if is_depthwise else depth)
 
-    def _with_constants(
-        self, operation: Convolution | DepthwiseConvolution, inputs: int
-    ) -> Convolution | DepthwiseConvolution:
+    def _with_constants(self, operation: Convolution | DepthwiseConvolution, inputs: int) -> Convolution | DepthwiseConvolution:
         outputs, kernel, element = operation.ofm.depth, operation.kernel, operation.ifm.element
         reach = self.choose(127, 127, 7, 1) if self.plain else self.choose(127, 255, 7)
         weights = self.rng.integers(-reach - (reach == 127), reach + 1, (outputs, kernel.height, kernel.width, inputs))
@@ -239,7 +240,7 @@ class Workbench:
 
     def pooling(self) -> Pooling:
         mode = self.choose(*PoolingMode)
-        kernel, padding, upscale, ofm_size, ifm_size = self.window()
+        kernel, padding, upscale, ofm_size, _ = self.window()
         kernel = replace(kernel, dilation_y=1, dilation_x=1)
         if mode is PoolingMode.REDUCE_SUM or self.maybe(0.2):
             kernel, padding, upscale = Kernel(), Padding(), Upscale.NONE
@@ -263,7 +264,9 @@ class Workbench:
         mode = self.choose(*modes) if self.plain else self.choose(*ElementwiseMode)
         is_shift = mode in (ElementwiseMode.SHL, ElementwiseMode.SHR, ElementwiseMode.CLZ)
         element = INT32 if is_shift or (not self.plain and self.maybe(0.2)) else self.element()
-        out_element = INT32 if is_shift or (element.bits == 32 and self.maybe(0.7)) else self.choose(element, element, INT8, INT32)
+        out_element = (
+            INT32 if is_shift or (element.bits == 32 and self.maybe(0.7)) else self.choose(element, element, INT8, INT32)
+        )
         height, width, depth = self.number(1, 5), self.number(1, 6), self.number(1, 40)
         ifm = self.feature_map(height, width, depth, element)
         ifm2, scalar = None, None
@@ -282,7 +285,11 @@ class Workbench:
         opa = Scale(self.number(1 << 14, (1 << 15) - 1), 0)
         if scaling is not OperandScaling.BOTH_16:
             opa = Scale(self.number(1 << 30, (1 << 31) - 1), 32 - left + self.number(0, 8))
-        sums = {ElementwiseMode.MUL: 2 * element.bits, ElementwiseMode.ADD: element.bits + 15, ElementwiseMode.SUB: element.bits + 15}
+        sums = {
+            ElementwiseMode.MUL: 2 * element.bits,
+            ElementwiseMode.ADD: element.bits + 15,
+            ElementwiseMode.SUB: element.bits + 15,
+        }
         scale = replace(self.scale(element, sums.get(mode, element.bits)))
         scale = Scale(max(1, scale.scale >> 2), max(0, scale.shift - 2)) if element.bits == 16 else scale
         if element.bits == 32:

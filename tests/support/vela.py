@@ -31,7 +31,7 @@ def compile_with_vela(model: bytes, accelerator: str, *arguments: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The only `ethos-u` operator of a compiled file: payload, constants, sizes, and (offset, shape, dtype) of the graph's ends."""
+    """The only `ethos-u` operator of a compiled file: payload, constants, sizes, and (offset, shape, dtype) of its ends."""
 
     payload: bytes
     read_only: npt.NDArray[np.uint8]

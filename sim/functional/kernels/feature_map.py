@@ -1,6 +1,7 @@
 """Feature maps between memory and dense arrays: every layout, four tiles, signed strides.
 
-A feature map is described by 16 numbers: four tile addresses (machine addresses), tile width 0, tile heights 0 and 1, stride of a
+A feature map is described by 16 numbers: four tile addresses (machine addresses), tile width 0, tile heights 0 and 1,
+stride of a
 row, a column and a group of 16 channels, element bytes, signedness, height, width, depth, and a zero point to subtract.
 """
 
@@ -83,7 +84,7 @@ def scatter(fm, values):  # type: ignore[no-untyped-def]
 
 @nb.njit(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1], nb.int64), cache=True)
 def place(source, out, padding, upscale):  # type: ignore[no-untyped-def]
-    """Write an upscaled input (0 none, 1 nearest, 2 zeros) into the zeroed array `out` inside its top, left, bottom, right padding."""
+    """Write an upscaled input (0 none, 1 nearest, 2 zeros) into the zeroed array `out`, inside its padding (top, left, ...)."""
     factor = np.int64(1) if upscale == 0 else np.int64(2)
     for y in range(padding[0], out.shape[0] - padding[2]):
         source_y = y - padding[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from sim.functional.kernels.raw import load_i8, load_i32, load_u8, load_i16
+from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8
 
 CUBE = nb.int64[:, :, ::1]
 # fmt: off

@@ -80,7 +80,9 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                         weights = row[r.WEIGHTS] + b * 192 + k * 64 + tap
                         for c in range(tail):
                             totals[c] += np.int32((load_u8(pixel + c) ^ flip) * load_i8(weights + 4 * c))
-                out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + b * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
+                out = (
+                    bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + b * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
+                )
                 _finish(row, bases, totals, stage, out, tail)
 
 
@@ -102,7 +104,7 @@ def combine(row, bases):  # type: ignore[no-untyped-def]
             b = bases[row[r.IN2_REGION]] + load_i64(row[r.IN2_TABLE] + 8 * y) + k * row[r.IN2_BRICK]
             o = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + k * row[r.OUT_BRICK]
             tail = row[r.TAIL] if k + 1 == row[r.BLOCKS] else np.int64(16)
-            for x in range(row[r.WIDTH]):
+            for _ in range(row[r.WIDTH]):
                 for c in range(tail):
                     first = load_i8(a + c) if row[r.XOR] != 0 else load_u8(a + c)
                     second = load_i8(b + c) if row[r.XOR] != 0 else load_u8(b + c)

@@ -1,5 +1,7 @@
 """Loads and stores at machine addresses for compiled kernels; the callers have checked every range before."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import numba as nb

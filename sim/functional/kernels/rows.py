@@ -1,7 +1,7 @@
 """The row of numbers by which the fast kernels know an operation, and what both fast tiers share.
 
-A row is int64; addresses in it are machine addresses of tables that the plan keeps alive, or byte offsets with the region they belong to.
-Which fields an operation uses is said at the field.
+A row is int64; addresses in it are machine addresses of tables that the plan keeps alive, or byte offsets with the
+region they belong to. Which fields an operation uses is said at the field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, COPY, NOTHING = range(6)
 PIXELS = 1
 """Convolution: output pixels. Depthwise, elementwise: output rows. Copy: bytes."""
 IN_TABLE = 2
-"""Convolution: offset of each pixel's input. Depthwise: of each input row of each output row (-1: padding). Elementwise: of rows."""
+"""Convolution: offset of each pixel's input. Depthwise: of each input row of each output row (-1: padding). Elementwise:
+of rows."""
 IN_REGION = 3
 """Region of the input, -1 if the offsets are machine addresses (of a padded copy)."""
 SEGMENTS = 4
@@ -29,7 +30,8 @@ BLOCKS = 7
 WEIGHTS = 8
 """Convolution: [block][dword][16 channels][4]. Depthwise: [block][3 kernel rows][16 channels][4 columns], last column last."""
 STAGE = 9
-"""Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what `IS_FLOOR` needs:
+"""Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
+`IS_FLOOR` needs:
 two vectors of 8 int64 to add to the products of even and odd channels, and a right shift of the high halves."""
 OUT_TABLE = 10
 """Convolution: offset of each output pixel. Others: of each output row."""

@@ -3,6 +3,9 @@
 Each kernel gives the bytes of the portable one. Sums are 32-bit modulo 2**32; the plan has proven that the true sums fit.
 """
 
+# mypy: allow-untyped-calls
+# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
+
 from __future__ import annotations
 
 import numba as nb
@@ -47,6 +50,10 @@ class _Emitter:
         kind = ir.VectorType(scalar.type, 16)
         one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(INT, 0))
         return self.b.shuffle_vector(one, one, ir.Constant(LANES, [0] * 16))
+
+    def splat_pair(self, value):  # type: ignore[no-untyped-def]
+        one = self.b.insert_element(ir.Constant(PAIRS, ir.Undefined), value, ir.Constant(INT, 0))
+        return self.b.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, 8), [0] * 8))
 
     def constant(self, value):  # type: ignore[no-untyped-def]
         return ir.Constant(LANES, [value] * 16)
@@ -120,6 +127,7 @@ class _Loop:
 
     def __init__(self, builder, count, carried):  # type: ignore[no-untyped-def]
         self.b, self.count, self.start = builder, count, carried
+        self.results = carried
 
     def __enter__(self):  # type: ignore[no-untyped-def]
         before = self.b.block
@@ -167,7 +175,8 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     """Kernel of `height` pixels by `width` groups of 16 channels."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        ins, base, segments, count, dwords, weights, weight_step, stage, outs, out_base, brick, tail, xor, zp, low, high, is_floor = args
+        ins, base, segments, count, dwords, weights, weight_step, stage = args[:8]
+        outs, out_base, brick, tail, xor, zp, low, high, is_floor = args[8:]
         pixels = [e.b.add(base, e.load(WORD, e.offset(ins, 8 * k))) for k in range(height)]
         biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
         xor = e.splat_word(xor)
@@ -209,7 +218,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     codegen = _as_intrinsic(f"tile_{height}_{width}", 17, emit)
 
     @intrinsic
-    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q):  # type: ignore[no-untyped-def]  # noqa: E741
+    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q):  # type: ignore[no-untyped-def]
         return nb.void(*[nb.int64] * 17), codegen
 
     return tile
@@ -220,7 +229,7 @@ tile_1_1, tile_1_2, tile_1_3, tile_1_4 = _tile(1, 1), _tile(1, 2), _tile(1, 3), 
 
 
 def _depthwise(stride):  # type: ignore[no-untyped-def]
-    """Kernel of one output row and 16 channels: up to 3 kernel rows, 4 columns; a lane holds the last 4 columns of a channel."""
+    """Kernel of one output row and 16 channels, at most 3 rows by 4 columns: a lane holds a channel's last 4 columns."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row_addresses, row_steps, padding = args[0:3], args[3:6], args[6]
@@ -268,7 +277,7 @@ def _depthwise(stride):  # type: ignore[no-untyped-def]
     codegen = _as_intrinsic(f"depthwise_{stride}", 21, emit)
 
     @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, s, t, u, v):  # type: ignore[no-untyped-def]  # noqa: E741
+    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, s, t, u, v):  # type: ignore[no-untyped-def]
         return nb.void(*[nb.int64] * 21), codegen
 
     return kernel
@@ -293,8 +302,7 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
             if mode == "mul":
                 return value
             numbers = [e.load(WORD, e.offset(operands, 64 * k + 8 * j)) for j in range(1, 7)]
-            pair = [e.b.shuffle_vector(v, v, ir.Constant(ir.VectorType(INT, 8), [0] * 8)) for v in (
-                e.b.insert_element(ir.Constant(PAIRS, ir.Undefined), n, ir.Constant(INT, 0)) for n in numbers[1:3])]
+            pair = [e.splat_pair(number) for number in numbers[1:3]]
             even, odd = e.products(value, e.splat_word(numbers[0]))
             even = e.b.ashr(e.b.add(even, pair[0]), pair[1])
             odd = e.b.ashr(e.b.add(odd, pair[0]), pair[1])
@@ -310,7 +318,7 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
     codegen = _as_intrinsic(f"elementwise_{mode}", 14, emit)
 
     @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n):  # type: ignore[no-untyped-def]  # noqa: E741
+    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n):  # type: ignore[no-untyped-def]
         return nb.void(*[nb.int64] * 14), codegen
 
     return kernel
@@ -334,9 +342,7 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
         width = np.int64(4)
         if left <= 4:
             width = left
-        elif left % 4 != 0 and left % 3 == 0:
-            width = np.int64(3)
-        elif left == 5:
+        elif (left % 4 != 0 and left % 3 == 0) or left == 5:
             width = np.int64(3)
         tail = row[r.TAIL] if done + width == row[r.BLOCKS] else np.int64(16)
         w = row[r.WEIGHTS] + done * step
@@ -389,13 +395,13 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
             a0, a1, a2, s0, s1, s2 = addresses[0], addresses[1], addresses[2], steps[0], steps[1], steps[2]
             if row[r.STRIDE] == 1:
                 depthwise_1(
-                    a0, a1, a2, s0, s1, s2, padding, row[r.IN_WIDTH], row[r.FIRST_COLUMN], row[r.WARM_UP], row[r.WIDTH], w, s, out,
-                    row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR],
+                    a0, a1, a2, s0, s1, s2, padding, row[r.IN_WIDTH], row[r.FIRST_COLUMN], row[r.WARM_UP], row[r.WIDTH], w, s,
+                    out, row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR],
                 )  # fmt: skip
             else:
                 depthwise_2(
-                    a0, a1, a2, s0, s1, s2, padding, row[r.IN_WIDTH], row[r.FIRST_COLUMN], row[r.WARM_UP], row[r.WIDTH], w, s, out,
-                    row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR],
+                    a0, a1, a2, s0, s1, s2, padding, row[r.IN_WIDTH], row[r.FIRST_COLUMN], row[r.WARM_UP], row[r.WIDTH], w, s,
+                    out, row[r.OUT_PIXEL], tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR],
                 )  # fmt: skip
 
 
@@ -409,7 +415,14 @@ def combine(row, bases):  # type: ignore[no-untyped-def]
             b = bases[row[r.IN2_REGION]] + load_i64(row[r.IN2_TABLE] + 8 * y) + k * row[r.IN2_BRICK]
             o = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + k * row[r.OUT_BRICK]
             tail = row[r.TAIL] if k + 1 == row[r.BLOCKS] else np.int64(16)
-            ap, bp, op, n, c, s = row[r.IN_PIXEL], row[r.IN2_PIXEL], row[r.OUT_PIXEL], row[r.WIDTH], row[r.OPERANDS], row[r.STAGE]
+            ap, bp, op, n, c, s = (
+                row[r.IN_PIXEL],
+                row[r.IN2_PIXEL],
+                row[r.OUT_PIXEL],
+                row[r.WIDTH],
+                row[r.OPERANDS],
+                row[r.STAGE],
+            )
             if mode == 1:
                 add_row(a, b, o, ap, bp, op, n, c, s, tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
             elif mode == 2:

@@ -219,8 +219,9 @@ def arrange(sequence, weights, order):  # type: ignore[no-untyped-def]
                     inner = 1 if mode == 1 else ibd
                     zs = 1 if mode == 2 else iu
                     if sequence.size == 0:
-                        position += ((outer + iu - 1) // iu) * ((obd + ou - 1) // ou) * elements * (
-                            (inner + iu - 1) // iu) * ou * zs
+                        position += (
+                            ((outer + iu - 1) // iu) * ((obd + ou - 1) // ou) * elements * ((inner + iu - 1) // iu) * ou * zs
+                        )
                         continue
                     for uo in range(0, outer, iu):
                         for oo in range(0, obd, ou):

@@ -13,6 +13,7 @@ from sim.functional.kernels import rows
 from sim.functional.plan import Tier, best_tier
 from sim.machine import Machine
 from sim.memory import Memory
+
 from tests.naive.operations import run_operation
 from tests.support.machine import Workbench
 

@@ -16,6 +16,7 @@ from npu.tflite.writer import write_model
 from sim.functional.plan import Tier
 from sim.machine import Machine
 from sim.memory import Memory
+
 from tests.support.litert import random_inputs, run_reference
 from tests.support.random_graphs import OPERATORS, cases, chains
 from tests.support.shared import shared_models
