@@ -84,6 +84,8 @@ def _shape_defect(tensor: Tensor) -> str | None:
     signature = tensor.shape_signature
     if signature is not None and any(size < -1 for size in signature):
         return f"shape signature must hold sizes or -1, got {list(signature)}"
+    if signature and len(signature) != len(tensor.shape):
+        return f"shape signature must have {len(tensor.shape)} dimensions, got {len(signature)}"
     return None
 
 

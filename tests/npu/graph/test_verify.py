@@ -60,6 +60,7 @@ BROKEN: dict[str, tuple[Callable[[], Graph], str]] = {
     "too_large": (lambda: with_tensor(0, shape=(2**31,) * 9), "must have at most 68719476736 bytes"),
     "too_many_dimensions": (lambda: with_tensor(0, shape=(1,) * 65), "must have at most 64 dimensions, got 65"),
     "signature": (lambda: with_tensor(0, shape_signature=(-7,)), "shape signature must hold sizes or -1"),
+    "signature_rank": (lambda: with_tensor(0, shape_signature=(-1,)), "shape signature must have 2 dimensions, got 1"),
     "data_shape": (
         lambda: with_tensor(1, data=np.zeros((3, 2), np.int8)),
         r"data must have shape \[2, 3\], got \[3, 2\]",

@@ -6,11 +6,12 @@ from math import frexp
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from npu.graph.attributes import FullyConnectedOptions, FusedActivation
 from npu.graph.dtype import DType
 
-from tests.support.builder import ModelBuilder
+from tests.support.builder import VERSIONS, ModelBuilder
 from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.shared import shared_models
 
@@ -77,3 +78,38 @@ def test_a_repaired_model_loads_in_litert(name: str) -> None:
     with pytest.raises(ValueError, match="quantized_dimension must be in range"):
         run_reference(content, inputs)
     assert len(run_reference(repaired(content), inputs)) == 1
+
+
+def reduced_multiplier(accumulator: int, scale: float) -> int:
+    """The multiplier rounded to 16 bits, one rounding with ties up."""
+    fraction, exponent = frexp(scale)
+    multiplier = min((round(fraction * 2**31) + (1 << 15)) >> 16, 0x7FFF)
+    shift = 15 - exponent
+    return (accumulator * multiplier + (1 << (shift - 1))) >> shift
+
+
+def test_fully_connected_on_16_bit_data_rounds_differently_too() -> None:
+    """As a convolution it uses the reduced multiplier, LiteRT's own reference kernel the scale in double precision."""
+    rng = np.random.default_rng(6)
+    weights, bias = rng.integers(-127, 128, (40, 64), np.int8), rng.integers(-99999, 99999, 40, np.int64)
+    b = ModelBuilder()
+    x = b.input((9, 64), DType.INT16, scale=0.001)
+    inputs = [x, b.constant(weights, scale=0.01), b.constant(bias, scale=0.00001)]
+    b.output(b.op("FULLY_CONNECTED", inputs, (9, 40), DType.INT16, 0.02, attributes=FullyConnectedOptions()))
+    content = b.build()
+    (ifm,) = random_inputs(content, 3)
+    accumulators = ifm.astype(np.int64) @ weights.T.astype(np.int64) + bias
+    scale = float(np.float64(np.float32(0.001)) * np.float64(np.float32(0.01)) / np.float64(np.float32(0.02)))
+    for kind, rounding in (("npu", reduced_multiplier), ("litert", one_rounding)):
+        expected = [min(max(rounding(int(value), scale), -(1 << 15)), (1 << 15) - 1) for value in accumulators.ravel()]
+        (found,) = run_reference(content, [ifm], fully_connected=kind)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(found.ravel(), expected)
+    assert run_reference(content, [ifm])[0].tolist() != run_reference(content, [ifm], fully_connected="npu")[0].tolist()
+
+
+@pytest.mark.parametrize(("kind", "version"), [(kind, v) for kind in VERSIONS for v in sorted(set(VERSIONS[kind].values()))])
+def test_litert_has_reference_kernels_of_the_versions_that_the_builder_chooses(kind: str, version: int) -> None:
+    """LiteRT looks the kernel up before it looks at any tensor."""
+    b = ModelBuilder()
+    b.op(kind, [b.input((1,), DType.FLOAT32)], (1,), DType.FLOAT32, version=version)
+    Interpreter(model_content=b.build(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
