@@ -28,6 +28,7 @@ def tensor_details(tensor: RuntimeTensor) -> dict[str, Any]:
             "scales": scales.astype(np.float32),
             "zero_points": zero_points.astype(np.int32),
             "quantized_dimension": quantization.axis if quantization is not None and quantized else 0,
+            "block_size": 0,
         },
         "sparsity_parameters": {},
     }

@@ -13,6 +13,7 @@ from npu.errors import InterpreterError
 from npu.graph.graph import Model, Signature
 from npu.runtime.delegate import Delegate, SimpleDelegate, as_delegate
 from npu.runtime.details import tensor_details
+from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
 from npu.runtime.signature import SignatureRunner
 from npu.runtime.subgraph import Subgraph
@@ -27,14 +28,6 @@ class OpResolverType(Enum):
     BUILTIN = 1
     BUILTIN_REF = 2
     BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
-
-
-class InterpreterValueError(InterpreterError, ValueError):
-    """Wrong data or index; also a ValueError, which is what scripts written for LiteRT catch."""
-
-
-class InterpreterStateError(InterpreterError, RuntimeError):
-    """Wrong order of calls; also a RuntimeError, which is what scripts written for LiteRT catch."""
 
 
 class _Session:

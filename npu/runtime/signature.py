@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npu.errors import InterpreterError
 from npu.graph.graph import Signature
 from npu.runtime.details import tensor_details
+from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array
 
@@ -30,7 +30,7 @@ class SignatureRunner:
     def __call__(self, **arguments: Any) -> dict[str, Array]:
         signature = self._signature
         if set(arguments) != set(signature.inputs):
-            raise InterpreterError(
+            raise InterpreterValueError(
                 f"signature '{signature.key}': arguments must be {sorted(signature.inputs)}, got {sorted(arguments)}"
             )
         graph = self._session.subgraph(signature.graph)
@@ -38,7 +38,7 @@ class SignatureRunner:
         for name, index in signature.inputs.items():
             expected = graph.tensors[index].dtype.numpy
             if expected is not None and by_tensor[index].dtype != expected:
-                raise InterpreterError(
+                raise InterpreterValueError(
                     f"signature '{signature.key}': argument '{name}' must have type {graph.tensors[index].dtype},"
                     f" got {by_tensor[index].dtype}"
                 )
