@@ -1,0 +1,318 @@
+"""Cycles of hand-made streams, written out from the rules of the block model."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu.errors import SimulationError
+from npu.hardware.loader import load_variant
+from npu.hardware.variant import Port
+from npu.isa.decode import Decoded
+from npu.isa.operations import Block, DmaWait, Kernel, KernelWait, Layout, Operation, Padding, Stop
+from sim.timing import schedule
+from sim.trace import Bound, TimedUnit, Trace
+from tests.support.operations import operations as random_streams
+from tests.support.timing import addition, convolution, copy_operation, feature_map, round_variant, transfer, with_adapter
+
+SMALL = Block(4, 4, 16)
+# One block of 4x4x16 from 32 input channels on the round machine: 4x4x32 bytes are 64 beats; 8 micro-blocks of 1x2 in the
+# plane take max(32, 4 x 8) = 32 cycles per 8 output channels, so 64; the output unit takes 256 cycles for 256 elements.
+FETCH, MAC, OUTPUT = 64, 64, 256
+
+
+def run(*stream: Operation, words: int = 0, variant=None) -> Trace:  # type: ignore[no-untyped-def]
+    return schedule(list(stream), variant or round_variant(), stream_words=words)
+
+
+def test_one_block_takes_fetch_then_mac_then_output() -> None:
+    trace = run(convolution(4, 4, 16, 32, SMALL))
+    assert trace.totals.total_cycles == FETCH + MAC + OUTPUT
+    operation = trace.operations[0]
+    assert (operation.start, operation.end, operation.blocks) == (0, 384, 1)
+    assert (operation.mac_active, operation.output_active) == (MAC, OUTPUT)
+    assert operation.macs == 4 * 4 * 16 * 32
+
+
+def test_two_blocks_overlap_so_that_only_the_slowest_unit_counts_twice() -> None:
+    trace = run(convolution(4, 8, 16, 32, SMALL))
+    assert trace.totals.total_cycles == FETCH + MAC + 2 * OUTPUT
+
+
+def test_the_third_block_waits_for_an_accumulator() -> None:
+    trace = run(convolution(4, 12, 16, 32, SMALL))
+    assert trace.totals.total_cycles == FETCH + MAC + 3 * OUTPUT
+    # Block 2 is fetched at 192 and the array is free at 192, but the output of block 0 holds its accumulator until 384.
+    assert trace.operations[0].mac_stalled_by_accumulator == 384 - 192
+
+
+def test_blockdep_zero_drains_between_operations() -> None:
+    first = convolution(4, 4, 16, 32, SMALL)
+    drained = run(first, replace(first, blockdep=0))
+    overlapped = run(first, replace(first, blockdep=3))
+    assert drained.totals.total_cycles == 2 * (FETCH + MAC + OUTPUT)
+    assert overlapped.totals.total_cycles == FETCH + MAC + 2 * OUTPUT
+    assert drained.operations[1].blockdep_stall == 384 - 64
+    assert overlapped.operations[1].blockdep_stall == 0
+
+
+def test_a_transfer_behind_a_kernel_costs_nothing_and_one_before_it_costs_its_time() -> None:
+    kernel = convolution(4, 4, 16, 32, SMALL, ifm=feature_map(4, 4, 32, region=1))
+    alone = run(kernel).totals.total_cycles
+    hidden = run(kernel, transfer(512, destination=None)).totals.total_cycles
+    exposed = run(transfer(512, destination=None), DmaWait(0), kernel).totals.total_cycles
+    assert hidden == alone
+    assert exposed == alone + 512 // 8
+
+
+def test_kernel_wait_holds_the_parser_until_the_kernel_has_finished() -> None:
+    kernel = convolution(4, 4, 16, 32, SMALL)
+    trace = run(kernel, KernelWait(0), transfer(800, destination=None))
+    assert trace.operations[1].end == 384
+    assert trace.operations[2].start == 384
+    assert trace.totals.total_cycles == 384 + 100
+
+
+def test_dma_wait_one_lets_one_transfer_run_on() -> None:
+    two = replace(round_variant().accelerator, max_outstanding_dma=2)
+    variant = replace(round_variant(), accelerator=two)
+    trace = run(
+        transfer(800, destination=None), transfer(800, destination=None), DmaWait(1), DmaWait(0), variant=variant
+    )
+    assert [trace.operations[2].end, trace.operations[3].end] == [100, 200]
+
+
+def test_the_third_kernel_waits_for_room_in_the_queue() -> None:
+    kernel = convolution(4, 4, 16, 32, SMALL)
+    trace = run(kernel, kernel, kernel)
+    assert trace.operations[2].issued == trace.operations[0].end
+
+
+def test_weight_stream_bounds_an_operation_with_little_arithmetic() -> None:
+    trace = run(convolution(4, 4, 16, 32, SMALL, stream_bytes=8000, ofm=feature_map(4, 4, 16)))
+    # The port serves the first request first: 64 beats of input, then 1000 beats of weights.
+    assert trace.totals.total_cycles == 64 + 1000 + OUTPUT
+    assert trace.operations[0].bound_by is Bound.WEIGHT_READ
+
+
+def test_adapter_latency_is_paid_once_per_dependent_step() -> None:
+    variant = with_adapter(round_variant(), Port.AXI0, read_latency_cycles=32, write_latency_cycles=20)
+    assert run(convolution(4, 4, 16, 32, SMALL), variant=variant).totals.total_cycles == 384 + 32 + 20
+
+
+def test_a_window_admits_its_beats_and_then_closes() -> None:
+    # 800 bytes are 100 beats; 40 pass in each window of 400 cycles, so the last 20 pass in the third.
+    variant = with_adapter(round_variant(), Port.AXI1, pulse_on_cycles=400, beats_per_window=40)
+    assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 800 + 20
+
+
+def test_a_cap_works_on_whole_transactions() -> None:
+    # 50 beats are 6.25 bursts of 8 beats: the window admits seven of them.
+    variant = with_adapter(round_variant(), Port.AXI1, pulse_on_cycles=400, beats_per_window=50)
+    assert run(transfer(7 * 64, destination=None), variant=variant).totals.total_cycles == 56
+    assert run(transfer(8 * 64, destination=None), variant=variant).totals.total_cycles == 400 + 8
+
+
+def test_outstanding_reads_bound_the_rate() -> None:
+    # One slot is held for 64 cycles and the 8 beats of a burst.
+    variant = with_adapter(round_variant(), Port.AXI1, max_outstanding_reads=1, read_latency_cycles=64)
+    assert run(transfer(512, destination=None), variant=variant).totals.total_cycles == pytest.approx(8 * 72 + 64, abs=1)
+
+
+def test_reads_and_writes_share_a_capped_window() -> None:
+    stream = [addition(8, 8, 16, Block(8, 8, 16))]
+    variant = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=1024, beats_per_window=256)
+    free = run(*stream).totals.total_cycles
+    assert free == 2 * 128 + 1024
+    # 256 beats of input fill the first window, so the 128 beats of output pass in the second one.
+    assert run(*stream, variant=variant).totals.total_cycles == 256 + 1024
+    tight = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=2048, beats_per_window=256)
+    assert run(*stream, variant=tight).totals.total_cycles == 2048 + 128
+
+
+def test_two_cores_share_a_block_by_micro_block_depth() -> None:
+    base = round_variant()
+    both = replace(base, accelerator=replace(base.accelerator, cores=2))
+    one_slice = convolution(4, 4, 8, 32, Block(4, 4, 8))
+    two_slices = convolution(4, 4, 16, 32, SMALL)
+    assert run(one_slice, variant=both).operations[0].mac_active == 32
+    assert run(two_slices, variant=both).operations[0].mac_active == 32
+    assert run(two_slices, variant=base).operations[0].mac_active == 64
+
+
+def test_elementwise_works_through_whole_bricks() -> None:
+    shallow = addition(4, 4, 8, Block(4, 4, 8))
+    plain = replace(
+        shallow,
+        ifm=feature_map(4, 4, 8, layout=Layout.NHWC),
+        ifm2=feature_map(4, 4, 8, layout=Layout.NHWC),
+        ofm=feature_map(4, 4, 8, layout=Layout.NHWC),
+    )
+    assert run(shallow).operations[0].output_active == 4 * 4 * 16
+    assert run(plain).operations[0].output_active == 4 * 4 * 8
+
+
+def test_commands_take_their_turn_on_the_constant_port() -> None:
+    trace = run(transfer(0, source=None, destination=None), Stop(), words=100)
+    assert trace.totals.axi1_read_beats == 50
+    assert trace.totals.total_cycles >= 49
+
+
+def test_decoded_records_and_plain_operations_give_the_same_trace() -> None:
+    stream = [convolution(4, 8, 16, 32, SMALL), Stop()]
+    decoded = [Decoded(operation, index, index) for index, operation in enumerate(stream)]
+    plain = schedule(stream, round_variant(), stream_words=10)
+    wrapped = schedule(decoded, round_variant(), stream_words=10)
+    assert np.array_equal(plain.table, wrapped.table)
+
+
+def test_an_empty_stream_takes_no_time() -> None:
+    trace = run()
+    assert trace.totals.total_cycles == 0
+    assert trace.operations == ()
+
+
+def test_more_loads_than_anyone_needs_are_refused() -> None:
+    with pytest.raises(SimulationError, match="at most 4000000 input loads"):
+        run(copy_operation(65536, 65536, 16, Block(1, 1, 16)))
+
+
+TRAFFIC_CASES = {
+    # (operation, IFM bytes, OFM bytes, weight bytes)
+    "one_slice_is_fetched_once_for_all_depth_blocks": (
+        convolution(4, 4, 64, 32, SMALL, stream_bytes=160), 4 * 4 * 32, 4 * 4 * 64, 160,
+    ),
+    "two_slices_stay_in_the_two_halves_of_the_buffer": (
+        convolution(4, 4, 64, 64, SMALL, stream_bytes=160), 4 * 4 * 64, 4 * 4 * 64, 160,
+    ),
+    "three_slices_are_fetched_for_every_depth_block": (
+        convolution(4, 4, 64, 96, SMALL, stream_bytes=160), 4 * 4 * 4 * 96, 4 * 4 * 64, 160,
+    ),
+    "weights_are_streamed_for_every_block_of_the_plane": (
+        convolution(8, 8, 16, 32, SMALL, stream_bytes=160), 8 * 8 * 32, 8 * 8 * 16, 4 * 160,
+    ),
+    "depth_counts_in_bricks": (
+        convolution(4, 4, 20, 20, Block(4, 4, 32), stream_bytes=160), 4 * 4 * 32, 4 * 4 * 32, 160,
+    ),
+    "overlapping_windows_are_fetched_twice": (
+        copy_operation(
+            4, 8, 16, SMALL, kernel=Kernel(3, 3), padding=Padding(1, 1, 1, 1)
+        ), (4 * 5 + 4 * 5) * 16, 4 * 8 * 16, 0,
+    ),
+    "each_sub_kernel_window_is_fetched_for_itself": (
+        copy_operation(
+            4, 4, 16, SMALL, kernel=Kernel(9, 1), ifm=feature_map(12, 4, 16)
+        ), (11 + 4) * 4 * 16, 4 * 4 * 16, 0,
+    ),
+    "rows_of_plain_maps_cost_the_beats_they_touch": (
+        copy_operation(
+            2, 3, 3, Block(2, 4, 8), ifm=feature_map(2, 3, 3, layout=Layout.NHWC), ofm=feature_map(2, 3, 3, layout=Layout.NHWC)
+        ), (2 + 2) * 8, (2 + 2) * 8, 0,
+    ),
+    "broadcast_operand_is_read_once": (
+        addition(4, 8, 16, SMALL, ifm2=feature_map(1, 1, 16)), 4 * 8 * 16 + 16, 4 * 8 * 16, 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TRAFFIC_CASES)
+def test_traffic(case: str) -> None:
+    operation, ifm, ofm, weights = TRAFFIC_CASES[case]
+    timing = run(operation).operations[0]
+    assert (timing.ifm_bytes, timing.ofm_bytes, timing.weight_bytes) == (ifm, ofm, weights)
+    assert timing.axi0_read_bytes == ifm + weights
+    assert timing.axi0_write_bytes == ofm
+
+
+STREAM = (
+    transfer(4096),
+    DmaWait(0),
+    convolution(16, 16, 32, 64, SMALL, stream_bytes=2000),
+    transfer(4096),
+    addition(16, 16, 32, Block(8, 8, 32), blockdep=1),
+    DmaWait(0),
+    copy_operation(16, 16, 32, Block(8, 8, 16), blockdep=0),
+    KernelWait(0),
+    Stop(),
+)
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512"])
+def test_more_latency_is_never_faster(name: str) -> None:
+    variant = load_variant(name)
+    cycles = []
+    for latency in (0, 16, 64, 256, 1024):
+        slow = with_adapter(variant, Port.AXI1, read_latency_cycles=latency, max_outstanding_reads=4)
+        slow = with_adapter(slow, Port.AXI0, read_latency_cycles=latency, write_latency_cycles=latency)
+        cycles.append(schedule(STREAM, slow, stream_words=200).totals.total_cycles)
+    assert cycles == sorted(cycles)
+
+
+def test_a_wider_port_is_never_slower() -> None:
+    base = round_variant()
+    cycles = []
+    for width in (4, 8, 16, 32):
+        wide = replace(base, accelerator=replace(base.accelerator, axi_data_bytes=width))
+        cycles.append(schedule(STREAM, wide, stream_words=200).totals.total_cycles)
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_a_smaller_cap_is_never_faster() -> None:
+    cycles = []
+    for cap in (50, 100, 400, 0):
+        variant = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=400, beats_per_window=cap)
+        cycles.append(schedule(STREAM, variant, stream_words=200).totals.total_cycles)
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_the_same_stream_gives_the_same_trace_byte_for_byte() -> None:
+    variant = load_variant("ethos-u65-512")
+    first, second = (schedule(STREAM, variant, stream_words=200, with_events=True) for _ in range(2))
+    assert first.table.tobytes() == second.table.tobytes()
+    assert first.events is not None
+    assert second.events is not None
+    assert first.events.start.tobytes() == second.events.start.tobytes()
+
+
+def check_invariants(trace: Trace) -> None:
+    total = trace.totals.total_cycles
+    for operation in trace.operations:
+        assert 0 <= operation.start <= operation.end <= total
+        busy = (operation.mac_active, operation.output_active, operation.decoder_active, operation.dma_active)
+        assert all(0 <= value <= total for value in busy)
+    moved = sum(o.ifm_bytes + o.weight_bytes + o.command_bytes for o in trace.operations)
+    read = sum(trace.totals.memory_read_bytes.values())
+    assert read >= moved
+    if trace.events is not None:
+        assert np.all(trace.events.end >= trace.events.start)
+        assert np.all(trace.events.end <= total + 1)
+        for unit in (TimedUnit.MAC, TimedUnit.OUTPUT):
+            mask = trace.events.unit == unit
+            spans = sorted(zip(trace.events.start[mask].tolist(), trace.events.end[mask].tolist(), strict=True))
+            assert all(a[1] <= b[0] + 1 for a, b in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-32", "ethos-u55-64", "ethos-u55-256", "ethos-u65-512"])
+def test_invariants_hold_on_every_variant(name: str) -> None:
+    check_invariants(schedule(STREAM, load_variant(name), stream_words=200, with_events=True))
+
+
+def small(stream: list[Operation]) -> bool:
+    return all(getattr(o, "ofm", None) is None or o.ofm.height * o.ofm.width * o.ofm.depth < 1 << 20 for o in stream)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_valid_stream_can_be_timed(data: st.DataObject) -> None:
+    variant = load_variant("ethos-u55-128")
+    stream = data.draw(random_streams(variant))
+    try:
+        trace = schedule(stream, variant, stream_words=300, with_events=True)
+    except SimulationError:
+        return
+    check_invariants(trace)
