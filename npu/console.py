@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -81,21 +81,53 @@ def print_compiled(report: Report, path: Path, size: int) -> None:
 
 def print_run(report: Report) -> None:
     """The per-operator table and the totals of one inference."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    right = {"#", "cycles", "share", "MACs", "MAC use", "read", "written"}
-    for name in ("#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"):
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    sys.stdout.write(run_text(report, width_for(None)))
+
+
+def run_text(report: Report, width: int) -> str:
+    """The per-operator table and the totals for a terminal of `width` columns; narrow ones leave out what matters least."""
     total = report.totals.total_cycles or 1
-    for row in report.operators:
-        cycles = row.cycles or 0
-        use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation is not None else ""
-        read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
-        bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
-        table.add_row(
-            str(row.index), row.type, short(row.name), _device(row), f"{cycles:,}", f"{cycles / total:.1%}",
-            count(row.macs), use, bound, kib(read), kib(written),
-        )  # fmt: skip
-    sys.stdout.write(_render(width_for(None), f"{report.model} on {report.target}", table, _totals(report)))
+    names = ["#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"]
+    rows = [_run_row(row, total) for row in report.operators]
+    for dropped in ("written", "read", "MACs", "output"):
+        if _fixed_width(names, rows, flexible="output") <= width:
+            break
+        position = names.index(dropped)
+        names = names[:position] + names[position + 1 :]
+        rows = [row[:position] + row[position + 1 :] for row in rows]
+    table = _table(names, rows, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"})
+    return _render(width, f"{report.model} on {report.target}", table, _totals(report))
+
+
+def _run_row(row: OperatorReport, total: int) -> list[Text]:
+    cycles = row.cycles or 0
+    use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation else ""
+    read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
+    bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
+    cells = (row.index, row.type, short(row.name), None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
+    texts = [Text(str(each)) if each is not None else _device(row) for each in cells]
+    return [*texts, Text(bound), Text(kib(read)), Text(kib(written))]
+
+
+def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> int:
+    """Columns that the table needs when its flexible column is as narrow as its name."""
+    widths = [
+        max(len(name), *(each.cell_len for each in cells)) if name != flexible else len(name)
+        for name, cells in zip(names, zip(*rows, strict=True), strict=False)
+    ]
+    return sum(widths) + 3 * (len(names) - 1)
+
+
+def _table(names: list[str], rows: list[list[Text]], *, flexible: str, right: set[str]) -> Table:
+    """A table whose columns keep their full width, but for one that shrinks."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(names):
+        width = max(len(name), *(row[position].cell_len for row in rows)) if rows and name != flexible else None
+        justify: Literal["right", "left"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", min_width=width)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None, labels: list[str]) -> None:
