@@ -42,6 +42,7 @@ class TableSlots:
         if use is None:
             if not self._keeps_tables:
                 self._tables.clear()
+                self._last_used = [-1] * self._count
             return None
         span = -(-use.length_bytes // SLOT_BYTES)
         for slot, table in self._tables.items():

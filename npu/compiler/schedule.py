@@ -28,7 +28,7 @@ _POOLING_WORK = {
 _LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
 
-_SMALLEST_SLICE_BYTES = 2 * 1024
+_SMALLEST_SLICE_BYTES = 5 * 1024
 """Below this a further cut costs more kernel starts than it saves memory."""
 
 _IN_PLACE_BYTES = 2 * 1024
@@ -135,7 +135,7 @@ def _convolution_jobs(
     variant, total = chooser.variant, step.ofm.shape[2]
     per_channel = 10 + constants.stream_bytes_per_channel(step.weights, is_depthwise=step.is_depthwise)
     stages = variant.memory_mode.stages_weights
-    smallest = _SMALLEST_SLICE_BYTES * (4 if problem.ofm[:2] == (1, 1) else 1)
+    smallest = _SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
     target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
     limit = max(int(target / per_channel) // 16 * 16, 16) if stages else 0
     choice = chooser.choose(problem, depth_limit=limit)

@@ -1,0 +1,107 @@
+"""Striped chains compute what whole ones do, and need less memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npu.compiler.cascade import cut_chain, fit_budget
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, Weights
+from npu.compiler.lifetime import Node
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Op, Tensor
+from npu.isa.operations import INT8, ElementwiseMode, Kernel, OperandScaling, Padding, PoolingMode, Rounding, Scale
+
+from tests.naive.steps import execute
+
+RANDOM = np.random.default_rng(3)
+
+
+def convolution(ifm: View, ofm: View, kernel: Kernel, padding: Padding, *, depthwise: bool = False) -> ConvolutionStep:
+    depth = ofm.shape[2]
+    shape = (depth, kernel.height, kernel.width, 1 if depthwise else ifm.shape[2])
+    weights = Weights(
+        values=RANDOM.integers(-128, 128, shape).astype(np.int16),
+        biases=RANDOM.integers(-900, 900, depth),
+        scales=np.full(depth, 1 << 30, np.uint32),
+        shifts=np.full(depth, 38, np.uint8),
+    )
+    return ConvolutionStep(
+        source=0, ifm=ifm, ofm=ofm, minimum=-128, maximum=127, kernel=kernel, padding=padding, weights=weights, is_depthwise=depthwise
+    )  # fmt: skip
+
+
+def program() -> Program:
+    """1x1 convolution, 3x3 depthwise of stride 2, max pool, sum with another map: 23 rows in, 10 out."""
+    maps = [Storage(name, shape, INT8) for name, shape in (("a", (23, 9, 8)), ("b", (12, 5, 8)), ("c", (10, 5, 8)))]
+    source = Storage("in", (23, 9, 4), INT8, 0, True)
+    other = Storage("other", (10, 5, 8), INT8, 1, True)
+    result = Storage("out", (10, 5, 8), INT8, 2, True)
+    a, b, c = (View.whole(storage, zero_point) for storage, zero_point in zip(maps, (3, -7, -7), strict=True))
+    steps: list[Step] = [
+        convolution(View.whole(source, 5), a, Kernel(), Padding()),
+        convolution(a, b, Kernel(3, 3, 2, 2), Padding(1, 1, 1, 1), depthwise=True),
+        PoolingStep(source=0, ifm=b, ofm=c, minimum=-128, maximum=127, mode=PoolingMode.MAX, kernel=Kernel(3, 1), scale=Scale()),
+        ElementwiseStep(
+            source=0, ifm=c, ifm2=View.whole(other), ofm=View.whole(result), minimum=-128, maximum=127, mode=ElementwiseMode.ADD,
+            scale=Scale(1 << 14, 30), operand_scaling=OperandScaling.BOTH_16, opa_scale=Scale(1 << 15, 0), opb_scale=1 << 15,
+            rounding=Rounding.DOUBLE,
+        ),
+    ]  # fmt: skip
+    return Program(tuple(steps), ((0, source), (1, other)), ((2, result),))
+
+
+def inputs() -> dict[int, np.ndarray]:
+    return {0: RANDOM.integers(-128, 128, (23, 9, 4), np.int8), 1: RANDOM.integers(-128, 128, (10, 5, 8), np.int8)}
+
+
+@pytest.mark.parametrize("stripes", [2, 3, 5, 10])
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (1, 2), (0, 2), (0, 3), (2, 3)])
+def test_a_chain_in_stripes_gives_the_same_elements(first: int, last: int, stripes: int) -> None:
+    whole = program()
+    steps = cut_chain(whole.steps, first, last, stripes)
+    assert steps is not None
+    assert len(steps) > len(whole.steps)
+    given = inputs()
+    expected = execute(whole, given)[2]
+    assert np.unique(expected).size > 50
+    np.testing.assert_array_equal(execute(Program(steps, whole.inputs, whole.outputs), given)[2], expected)
+
+
+def test_more_stripes_than_rows_are_refused() -> None:
+    assert cut_chain(program().steps, 0, 3, 11) is None
+
+
+def graph() -> Graph:
+    tensors = tuple(Tensor(f"t{i}", shape, DType.INT8) for i, shape in enumerate(((23, 9, 4), (10, 5, 8), (10, 5, 8))))
+    return Graph("g", tensors, (Op("CUSTOM", (0, 1), (2,)),), (0, 1), (2,))
+
+
+def peak(nodes: list[Node]) -> int:
+    """Worst sum of live storages, counted step by step from first to last use."""
+    steps = [step for node in nodes for step in (node.program.steps if node.program else ())]
+    uses: dict[Storage, list[int]] = {}
+    for index, step in enumerate(steps):
+        extra = [step.ifm2] if isinstance(step, ElementwiseStep) and step.ifm2 else []
+        for view in (step.ifm, step.ofm, *extra):
+            uses.setdefault(view.storage, []).append(index)
+    for storage in uses:
+        if storage.tensor in (0, 1):
+            uses[storage].append(0)
+    return max(sum(s.bytes for s, when in uses.items() if min(when) <= i <= max(when)) for i in range(len(steps)))
+
+
+def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
+    whole = program()
+    before = [Node((0,), whole)]
+    assert peak(before) > 2800
+    after = fit_budget(graph(), before, 2200)
+    assert peak(after) <= 2200
+    given = inputs()
+    assert after[0].program is not None
+    np.testing.assert_array_equal(execute(after[0].program, given)[2], execute(whole, given)[2])
+
+
+def test_a_budget_that_is_met_already_changes_nothing() -> None:
+    nodes = [Node((0,), program())]
+    assert fit_budget(graph(), nodes, 100_000) == nodes

@@ -1,0 +1,185 @@
+"""Waits and BLOCKDEP: every hazard is covered, by the simulator's own checker, and nothing is waited for in vain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu.compiler.dependencies import blockdep, insert_waits
+from npu.hardware.loader import load_variant
+from npu.isa.decode import Decoded
+from npu.isa.operations import (
+    INT8,
+    Activation,
+    ActivationFunction,
+    Block,
+    Dma,
+    DmaSide,
+    DmaWait,
+    FeatureMap,
+    Kernel,
+    KernelOperation,
+    KernelWait,
+    Layout,
+    Operation,
+    Padding,
+    Pooling,
+    PoolingMode,
+    Scale,
+    ShramLayout,
+    Stop,
+)
+from sim.verify.verifier import verify
+
+VARIANTS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256")
+ARENA = 8192
+
+
+def feature_map(address: int, shape: tuple[int, int, int], layout: Layout = Layout.NHWC) -> FeatureMap:
+    height, width, depth = shape
+    bricks = -(-depth // 16)
+    stride_y = width * depth if layout is Layout.NHWC else width * bricks * 16
+    stride_x, stride_c = (depth, 1) if layout is Layout.NHWC else (16, 16 * width)
+    return FeatureMap(
+        1, height, width, depth, INT8, layout, 0, (address, 0, 0, 0), height, height, width, stride_y, stride_x, stride_c
+    )
+
+
+def pooling(
+    source: int, target: int, shape: tuple[int, int, int] = (4, 4, 16), *, window: int = 1, table: int | None = None,
+    block: Block = Block(2, 2, 16),
+) -> Pooling:  # fmt: skip
+    function = ActivationFunction.NONE if table is None else ActivationFunction(ActivationFunction.LUT_0 + table)
+    pad = (window - 1) // 2
+    return Pooling(
+        ifm=feature_map(source, shape), ofm=feature_map(target, shape), block=block, shram=ShramLayout(6, 14),
+        activation=Activation(-128, 127, function), scale=Scale(), mode=PoolingMode.MAX, kernel=Kernel(window, window),
+        padding=Padding(pad, pad, pad, pad),
+    )  # fmt: skip
+
+
+def transfer(target: int | None, length: int = 256, address: int = 0) -> Dma:
+    return Dma(
+        source=DmaSide(0, 0),
+        destination=DmaSide(1, target) if target is not None else DmaSide(None, address),
+        length_bytes=length,
+    )
+
+
+def with_waits(operations: list[Operation], variant_name: str = "ethos-u55-128") -> list[Operation]:
+    return insert_waits(operations, [0] * len(operations), load_variant(variant_name))[0]
+
+
+def kinds(operations: list[Operation]) -> list[str]:
+    """Operations by short names, waits with their numbers."""
+    return [
+        f"dma_wait {o.outstanding}" if isinstance(o, DmaWait)
+        else f"kernel_wait {o.outstanding}" if isinstance(o, KernelWait)
+        else type(o).__name__.lower()
+        for o in operations
+    ]  # fmt: skip
+
+
+def test_a_kernel_waits_for_the_transfer_that_it_reads() -> None:
+    assert kinds(with_waits([transfer(0), pooling(0, 1024)])) == ["dma", "dma_wait 0", "pooling"]
+
+
+def test_a_kernel_does_not_wait_for_another_transfer() -> None:
+    assert kinds(with_waits([transfer(4096), pooling(0, 1024)])) == ["dma", "pooling"]
+
+
+def test_a_transfer_waits_for_the_kernel_whose_input_it_overwrites_and_not_for_a_later_one() -> None:
+    stream = with_waits([pooling(0, 1024), pooling(2048, 3072), transfer(0)])
+    assert kinds(stream) == ["pooling", "pooling", "kernel_wait 1", "dma"]
+
+
+def test_two_transfers_in_flight_let_a_kernel_wait_for_the_older_only() -> None:
+    stream = with_waits([transfer(0), transfer(4096), pooling(0, 1024)], "ethos-u65-256")
+    assert kinds(stream) == ["dma", "dma", "dma_wait 1", "pooling"]
+
+
+def test_one_transfer_in_flight_means_the_older_one_is_done() -> None:
+    assert kinds(with_waits([transfer(0), transfer(4096), pooling(0, 1024)])) == ["dma", "dma", "pooling"]
+
+
+def test_a_table_is_loaded_only_after_the_kernel_that_uses_its_slot() -> None:
+    lut = load_variant("ethos-u55-128").shram.lut_address
+    same = with_waits([pooling(0, 1024, table=0), transfer(None, 256, lut)])
+    other = with_waits([pooling(0, 1024, table=0), transfer(None, 256, lut + 256)])
+    assert kinds(same) == ["pooling", "kernel_wait 0", "dma"]
+    assert kinds(other) == ["pooling", "dma"]
+
+
+def test_a_table_load_waits_for_every_kernel_where_no_bank_is_reserved() -> None:
+    lut = load_variant("ethos-u55-64").shram.lut_address
+    assert kinds(with_waits([pooling(0, 1024), transfer(None, 256, lut)], "ethos-u55-64")) == [
+        "pooling",
+        "kernel_wait 0",
+        "dma",
+    ]
+
+
+BLOCKDEP_CASES = {
+    "independent": (pooling(0, 1024), pooling(2048, 3072), 3),
+    "reads_all_in_one_block": (pooling(0, 1024), pooling(1024, 2048, block=Block(4, 4, 16)), 0),
+    "reads_block_by_block": (pooling(0, 1024), pooling(1024, 2048), 3),
+    "window_needs_neighbours": (pooling(0, 1024), pooling(1024, 2048, window=3), 0),
+    "tall_map_with_window": (pooling(0, 4096, (16, 2, 16)), pooling(4096, 1024, (16, 2, 16), window=3), 3),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKDEP_CASES)
+def test_blockdep_is_the_distance_between_what_is_written_last_and_read_first(case: str) -> None:
+    first, second, expected = BLOCKDEP_CASES[case]
+    assert blockdep([first], second, load_variant("ethos-u55-128")) == expected
+
+
+def test_the_first_kernel_and_one_that_loses_the_tables_start_after_a_drain() -> None:
+    assert blockdep([], pooling(0, 1024), load_variant("ethos-u55-128")) == 0
+    assert blockdep([pooling(0, 1024, table=0)], pooling(2048, 3072), load_variant("ethos-u55-64")) == 0
+
+
+def test_a_block_of_the_operation_before_the_last_counts_when_the_last_one_has_few() -> None:
+    writer, small = pooling(0, 1024), pooling(2048, 3072, block=Block(4, 4, 16))
+    reader = pooling(1024, 4096, block=Block(4, 4, 16))
+    assert blockdep([writer, small], reader, load_variant("ethos-u55-128")) == 1
+
+
+OPERATIONS = st.one_of(
+    st.builds(
+        lambda source, target, shape, window, table, block: pooling(source * 128, target * 128, shape, window=window, table=table, block=block),
+        st.integers(0, 40), st.integers(0, 40), st.sampled_from([(4, 4, 16), (8, 3, 16), (5, 5, 24), (1, 1, 64)]),
+        st.sampled_from([1, 3]), st.sampled_from([None, None, 0, 1]), st.sampled_from([Block(2, 2, 16), Block(4, 8, 16), Block(8, 8, 32)]),
+    ),
+    st.builds(lambda target, length: transfer(target * 128, length * 16), st.integers(0, 40), st.integers(1, 30)),
+    st.builds(lambda slot: ("table", slot), st.integers(0, 2)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("variant_name", VARIANTS)
+@settings(max_examples=40)
+@given(items=st.lists(OPERATIONS, min_size=1, max_size=12))
+def test_no_hazard_is_left_in_random_streams(variant_name: str, items: list[object]) -> None:
+    variant = load_variant(variant_name)
+    operations: list[Operation] = []
+    for item in items:
+        if isinstance(item, tuple):
+            operations.append(transfer(None, 256, variant.shram.lut_address + 256 * item[1]))
+        else:
+            assert isinstance(item, (Pooling, Dma))
+            operations.append(item)
+    stream, sources = insert_waits([*operations, Stop()], list(range(len(operations) + 1)), variant)
+    assert [o for o in stream if not isinstance(o, (DmaWait, KernelWait))] == [
+        replace(o, blockdep=kept.blockdep) if isinstance(o, KernelOperation) else o
+        for o, kept in zip([*operations, Stop()], (o for o in stream if not isinstance(o, (DmaWait, KernelWait))), strict=True)
+    ]
+    assert sources == sorted(sources)
+    decoded = [Decoded(operation, index, index) for index, operation in enumerate(stream)]
+    findings = verify(decoded, variant, {0: 4096, 1: ARENA, 2: 0}, [(0, 0, 4096), (1, 0, ARENA)])
+    allowed = {"UNINITIALISED"}  # tables that the stream never loaded
+    assert [finding for finding in findings if finding.rule not in allowed] == []
+    assert np.isin([o.blockdep for o in stream if isinstance(o, KernelOperation)], [0, 1, 2, 3]).all()
