@@ -103,6 +103,11 @@ class Field:
     is_signed: bool = False
     maximum: int | None = None
     widths: Mapping[Product, int] = field(default_factory=dict)
+    _is_contiguous: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        is_contiguous = self.bits == tuple(range(self.bits[0], self.bits[0] + len(self.bits)))
+        object.__setattr__(self, "_is_contiguous", is_contiguous)
 
     def limits(self, product: Product) -> tuple[int, int]:
         """Smallest and largest value that the field holds on `product`."""
@@ -123,16 +128,16 @@ class Field:
     def insert(self, value: int, product: Product, where: str) -> int:
         """Operand bits of `value`."""
         self.check(value, product, where)
-        operand = 0
-        for position, bit in enumerate(self.bits):
-            operand |= ((value >> position) & 1) << bit
-        return operand
+        if self._is_contiguous:
+            return (value & ((1 << len(self.bits)) - 1)) << self.bits[0]
+        return sum(((value >> position) & 1) << bit for position, bit in enumerate(self.bits))
 
     def extract(self, operand: int, product: Product, where: str) -> int:
         """The value in `operand`; StreamError if it is out of range."""
-        value = 0
-        for position, bit in enumerate(self.bits):
-            value |= ((operand >> bit) & 1) << position
+        if self._is_contiguous:
+            value = (operand >> self.bits[0]) & ((1 << len(self.bits)) - 1)
+        else:
+            value = sum(((operand >> bit) & 1) << position for position, bit in enumerate(self.bits))
         width = self.widths.get(product, len(self.bits))
         low, above = value & ((1 << width) - 1), value >> width
         is_negative = self.is_signed and bool((low >> (width - 1)) & 1)
@@ -153,6 +158,11 @@ class Command:
     fields: tuple[Field, ...] = ()
     doc: str = ""
     products: frozenset[Product] = frozenset({Product.ETHOS_U55, Product.ETHOS_U65})
+    used_bits: int = field(init=False, repr=False, compare=False)
+    """Mask of the operand bits that belong to a field; the others must be zero."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "used_bits", sum(1 << bit for one in self.fields for bit in one.bits))
 
     @property
     def is_wide(self) -> bool:
@@ -165,11 +175,6 @@ class Command:
     @property
     def operand_bits(self) -> int:
         return WORD_BITS + PARAMETER_BITS if self.is_wide else PARAMETER_BITS
-
-    @property
-    def used_bits(self) -> int:
-        """Mask of the operand bits that belong to a field; the others must be zero."""
-        return sum(1 << bit for one in self.fields for bit in one.bits)
 
     def operand(self, values: Mapping[str, int], product: Product) -> int:
         """Operand that holds `values` (every field by name); StreamError names field, range and value."""

@@ -5,7 +5,7 @@ A register write that would not change the register is left out, as every regist
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint
     if stops != [len(operations) - 1]:
         raise StreamError(f"operations: the last, and only the last, must be Stop, got Stop at {stops} of {len(operations)}")
     words: list[int] = []
-    written: dict[str, int] = {}
+    written: dict[str, Mapping[str, int]] = {}
     for index, operation in enumerate(operations):
         try:
             check_operation(operation, variant)
@@ -37,14 +37,13 @@ def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint
     return np.array(words, dtype=np.uint32)
 
 
-def _kick_off_words(kick_off: KickOff, written: dict[str, int], product: Product) -> list[int]:
-    """Words of the register writes that change something, and of the kick-off; updates `written` (operand by command)."""
+def _kick_off_words(kick_off: KickOff, written: dict[str, Mapping[str, int]], product: Product) -> list[int]:
+    """Words of the register writes that change something, and of the kick-off; updates `written` (fields by command)."""
     words: list[int] = []
     for name, values in kick_off.writes:
-        command = COMMANDS_BY_NAME[name]
-        operand = command.operand(values, product)
-        if written.get(name) != operand:
-            written[name] = operand
-            words += command.words(operand)
+        if written.get(name) != values:
+            command = COMMANDS_BY_NAME[name]
+            words += command.words(command.operand(values, product))
+            written[name] = values
     command = COMMANDS_BY_NAME[kick_off.name]
     return words + list(command.words(command.operand(kick_off.values, product)))
