@@ -28,9 +28,10 @@ MORE_OPERATORS = (
 """What the compiler lowers beyond `v0.1`."""
 OPERATORS = tuple(sorted((*v0_1.OPERATORS, *MORE_OPERATORS)))
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
 PADS = ("PAD", "PADV2")
-REPLACED = ("V-PAD-1", "V-PAD-2", "V-PAD-3")
-"""Limits of `v0.1` that a wider one here replaces."""
+REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3")
+"""Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
 SAME_ELEMENTS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 WITH_ATTRIBUTES = (
@@ -90,6 +91,39 @@ def _scale_count(view: OpView) -> Iterator[Observed]:
     weights, ofm = view.weights, view.output()
     if weights is not None and weights.quantization is not None and ofm is not None and ofm.shape:
         yield Observed("scales, output channels", (int(weights.quantization.scales.size), int(ofm.shape[-1])))
+
+
+def _output_channels(view: OpView) -> int | None:
+    """Output channels of the weights."""
+    weights = view.weights
+    if weights is None or len(weights.shape) != (2 if view.op.kind == "FULLY_CONNECTED" else 4):
+        return None
+    return int(weights.shape[3 if view.op.kind == "DEPTHWISE_CONV_2D" else 0])
+
+
+def _bias_elements(view: OpView) -> Iterator[Observed]:
+    if view.bias is not None:
+        channels = _output_channels(view)
+        yield Observed("bias elements, channels", None if channels is None else (view.bias.elements, channels))
+
+
+def _filter_outputs(view: OpView) -> Iterator[Observed]:
+    ofm, channels = view.output(), _output_channels(view)
+    known = channels is not None and ofm is not None and ofm.shape
+    yield Observed("channels of weights, OFM", (channels, int(ofm.shape[-1])) if known and ofm else None)
+
+
+def _padded_size(view: OpView) -> Iterator[Observed]:
+    """Height and width that a window slides over."""
+    ifm, ofm = view.ifm, view.output()
+    sizes = observe.window(view) if view.weights is None else observe.dilated_kernel(view)
+    strides = view.attribute("stride_h"), view.attribute("stride_w")
+    if ifm is None or ofm is None or len(ifm.shape) != 4 or len(ofm.shape) != 4:
+        return
+    for axis, name in enumerate(("padded height", "padded width")):
+        size, stride = sizes[axis], strides[axis]
+        if size is not None and stride is not None:
+            yield Observed(name, max((ofm.shape[axis + 1] - 1) * stride + size, ifm.shape[axis + 1]))
 
 
 def _filter_channels(view: OpView) -> Iterator[Observed]:
@@ -262,8 +296,13 @@ HARDWARE = (
          observe.each(_zero_point, lambda view: view.feature_maps)),
     Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}", _ranks,
          fix="merge neighbouring dimensions with a RESHAPE", details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any.",)),
-    Rule("N-GEN-5", (), AtMost(1 << 30), "factor from input scales to output scale must be {limit}",
+    Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}",
          _rescale_factor),
+    Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
+         "the fused activation, if there is one, must be {limit}", observe.fused_activation,
+         fix="write the activation as an operator of its own", details=("Reference int8 kernels ignore a fused TANH.",)),
+    Rule("N-WIN-1", WINDOWED, AtMost(65535), "height and width of the IFM with its padding must each be {limit}",
+         _padded_size),
     Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", _options),
     Rule("N-W-1", WEIGHTED, Exactly("positive scales", others=("no scale",)), "weights must have {limit}",
          _weight_quantization),
@@ -273,6 +312,8 @@ HARDWARE = (
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
          "number of weight scales must be {limit}", _scale_count),
+    Rule("N-W-5", WEIGHTED, EQUAL_PAIR, "elements of the bias and output channels must be {limit}", _bias_elements),
+    Rule("N-W-6", WEIGHTED, EQUAL_PAIR, "output channels of weights and OFM must be {limit}", _filter_outputs),
     Rule("N-CONV-1", ("CONV_2D", "TRANSPOSE_CONV"), EQUAL_PAIR, "filter channels and IFM channels must be {limit}",
          _filter_channels, fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
     Rule("N-BIN-1", ("MAXIMUM", "MINIMUM"), v0_1.BROADCAST, "broadcasting is {limit}", observe.operand_shapes),

@@ -151,6 +151,7 @@ def _convolutions() -> dict[str, Make]:
             return ops.conv(kind=kind, **arguments)
 
         shape = (8, 3, 3, 4) if kind == "CONV_2D" else (1, 3, 3, 4)
+        channels = 8 if kind == "CONV_2D" else 4
         made |= {
             f"{prefix}-1": lambda v, build=build: build(stride=(1, v)),
             f"{prefix}-2": lambda v, build=build: build(dilation=(v, 1)),
@@ -159,7 +160,7 @@ def _convolutions() -> dict[str, Make]:
             f"{prefix}-5": lambda v, build=build, s=shape: build(weights=ops.tensor(s, v, data=1)),
             f"{prefix}-6": lambda v, build=build, s=shape: build(weights=ops.tensor(s, data=1 if v == "constant" else None)),
             f"{prefix}-7": lambda v, kind=kind: _weights_with_sum(kind, v),
-            f"{prefix}-8": lambda v, build=build: build(bias=ops.tensor((8,), v, data=0)),
+            f"{prefix}-8": lambda v, build=build, n=channels: build(bias=ops.tensor((n,), v, data=0)),
             f"{prefix}-9": lambda v, build=build: build(ifm=(v, 8, 8, 4)),
         }
     return made  # fmt: skip
