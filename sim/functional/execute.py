@@ -6,6 +6,8 @@ memory. Cycle counts are the business of `sim.timing`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,6 +35,7 @@ from sim.functional.kernels import compute, feature_map, output
 from sim.memory import Memory, brick_stride, pixel_stride
 
 Cube = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
 _CLIP_LIMITS = {
     ClipRange.FORCE_UINT8: (0, 255),
     ClipRange.FORCE_INT8: (-128, 127),
@@ -54,21 +57,51 @@ def check(operation: Operation, memory: Memory) -> None:
         _check_kernel(operation, memory)
 
 
-def execute_checked(operation: Operation, memory: Memory) -> None:
-    """Execute an operation that `check` has accepted for a memory of this shape."""
-    if isinstance(operation, Convolution | DepthwiseConvolution):
-        execute_convolution(operation, constants.decode_constants(operation, memory), memory)
-    elif isinstance(operation, Pooling):
-        _finish(operation, _pool(operation, memory), memory)
-    elif isinstance(operation, Elementwise):
-        _finish(operation, _combine(operation, memory), memory)
-    elif isinstance(operation, Dma):
+def execute_checked(operation: Operation, memory: Memory, numbers: KernelNumbers | None = None) -> None:
+    """Execute an operation that `check` has accepted for a memory of this shape; `numbers` as `prepare` makes them."""
+    if isinstance(operation, Dma):
         copy(operation, memory)
+    elif isinstance(operation, KernelOperation):
+        numbers = prepare(operation) if numbers is None else numbers
+        if isinstance(operation, Convolution | DepthwiseConvolution):
+            execute_convolution(operation, constants.decode_constants(operation, memory), memory, numbers)
+        elif isinstance(operation, Pooling):
+            _finish(operation, _pool(operation, memory, numbers), memory, numbers)
+        elif isinstance(operation, Elementwise):
+            _finish(operation, _combine(operation, memory, numbers), memory, numbers)
 
 
-def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelNumbers:
+    """A kernel operation as the kernels take it; true for every memory."""
+
+    ifm: Numbers
+    ofm: Numbers
+    stage: Numbers
+    ifm2: Numbers | None = None
+    """None: the second operand, if any, is `scalar`."""
+    scalar: int = 0
+    combine: Numbers | None = None
+
+
+def prepare(operation: KernelOperation) -> KernelNumbers:
+    """What `execute_checked` otherwise works out again for each execution."""
+    ifm = describe(operation.ifm, input_zero_point(operation.ifm))
+    ofm, stage = describe(operation.ofm), stage_numbers(operation)
+    if not isinstance(operation, Elementwise):
+        return KernelNumbers(ifm, ofm, stage)
+    combine = elementwise_numbers(operation)
+    if operation.ifm2 is not None:
+        return KernelNumbers(ifm, ofm, stage, describe(operation.ifm2, input_zero_point(operation.ifm2)), combine=combine)
+    zero_point = 0 if operation.ifm.element.bits == 32 else operation.scalar_zero_point
+    return KernelNumbers(ifm, ofm, stage, scalar=(operation.scalar or 0) - zero_point, combine=combine)
+
+
+def execute_convolution(
+    operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory, numbers: KernelNumbers
+) -> None:
     """Execute a convolution whose constants are decoded already."""
-    ifm = _padded_input(operation, memory)
+    ifm = _padded_input(operation, memory, numbers)
     kernel = operation.kernel
     geometry = np.array([kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x], np.int64)
     out = _output_cube(operation)
@@ -79,15 +112,14 @@ def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: 
         scales = np.full_like(scales, operation.scale.scale)
         shifts = np.full_like(shifts, operation.scale.shift)
     output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
-    _finish(operation, out, memory)
+    _finish(operation, out, memory, numbers)
 
 
-def describe(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> npt.NDArray[np.int64]:
+def describe(fm: FeatureMap, zero_point: int = 0) -> Numbers:
     """The numbers by which the kernels know a feature map; `zero_point` is subtracted when it is read."""
-    base = int(memory.bases[fm.region])
     return np.array(
         [
-            *(base + address for address in fm.addresses),
+            *fm.addresses,
             fm.tile_width_0,
             fm.tile_height_0,
             fm.tile_height_1,
@@ -108,7 +140,7 @@ def describe(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> npt.NDArray
 def read(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> Cube:
     """A feature map as int64 (height, width, depth), `zero_point` subtracted; it must have been checked."""
     out = np.empty((fm.height, fm.width, fm.depth), np.int64)
-    feature_map.gather(describe(fm, memory, zero_point), out)
+    feature_map.gather(describe(fm, zero_point), memory.bases[fm.region], out)
     return out
 
 
@@ -216,13 +248,13 @@ def lut_kind(operation: KernelOperation) -> tuple[int, int]:
     return (5, 2048) if element.bits == 16 else (0, 0)
 
 
-def stage_numbers(operation: KernelOperation, memory: Memory) -> npt.NDArray[np.int64]:
+def stage_numbers(operation: KernelOperation) -> Numbers:
     """The output stage as the kernel `finish` takes it."""
     activation, ofm = operation.activation, operation.ofm
     low, high = output_limits(operation)
     index = activation.function.lut_index
     kind = 0 if index is None else lut_kind(operation)[0]
-    table = int(memory.bases[-1]) + 256 * (index or 0)
+    table = 256 * (index or 0)
     function = int(activation.function) if index is None else 0
     is_raw = ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
     if is_raw and activation.function is not ActivationFunction.NONE:
@@ -234,13 +266,19 @@ def _output_cube(operation: KernelOperation) -> Cube:
     return np.empty((operation.ofm.height, operation.ofm.width, operation.ofm.depth), np.int64)
 
 
-def _finish(operation: KernelOperation, values: Cube, memory: Memory) -> None:
-    output.finish(values, stage_numbers(operation, memory))
-    feature_map.scatter(describe(operation.ofm, memory), values)
+def _finish(operation: KernelOperation, values: Cube, memory: Memory, numbers: KernelNumbers) -> None:
+    output.finish(values, numbers.stage, memory.bases[-1])
+    feature_map.scatter(numbers.ofm, memory.bases[operation.ofm.region], values)
 
 
-def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
-    values = read(operation.ifm, memory, input_zero_point(operation.ifm))
+def _gather(fm: FeatureMap, memory: Memory, numbers: Numbers) -> Cube:
+    out = np.empty((fm.height, fm.width, fm.depth), np.int64)
+    feature_map.gather(numbers, memory.bases[fm.region], out)
+    return out
+
+
+def _padded_input(operation: WindowOperation, memory: Memory, numbers: KernelNumbers) -> Cube:
+    values = _gather(operation.ifm, memory, numbers.ifm)
     if operation.upscale is Upscale.NONE and operation.padding == type(operation.padding)():
         return values
     kernel, ofm = operation.kernel, operation.ofm
@@ -253,8 +291,8 @@ def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
     return padded
 
 
-def _pool(operation: Pooling, memory: Memory) -> Cube:
-    ifm = _padded_input(operation, memory)
+def _pool(operation: Pooling, memory: Memory, numbers: KernelNumbers) -> Cube:
+    ifm = _padded_input(operation, memory, numbers)
     kernel, padding = operation.kernel, operation.padding
     rows = ifm.shape[0] - padding.top - padding.bottom
     columns = ifm.shape[1] - padding.left - padding.right
@@ -280,16 +318,14 @@ def _pool(operation: Pooling, memory: Memory) -> Cube:
     return out
 
 
-def _combine(operation: Elementwise, memory: Memory) -> Cube:
-    first = read(operation.ifm, memory, input_zero_point(operation.ifm))
-    if operation.ifm2 is not None:
-        second = read(operation.ifm2, memory, input_zero_point(operation.ifm2))
+def _combine(operation: Elementwise, memory: Memory, numbers: KernelNumbers) -> Cube:
+    first = _gather(operation.ifm, memory, numbers.ifm)
+    if operation.ifm2 is not None and numbers.ifm2 is not None:
+        second = _gather(operation.ifm2, memory, numbers.ifm2)
     else:
-        zero_point = 0 if operation.ifm.element.bits == 32 else operation.scalar_zero_point
-        second = np.full((1, 1, 1), (operation.scalar or 0) - zero_point, np.int64)
-    out = _output_cube(operation)
-    output.combine(first, second, out, elementwise_numbers(operation))
-    return out
+        second = np.full((1, 1, 1), numbers.scalar, np.int64)
+    output.combine(first, second, first, numbers.combine)
+    return first
 
 
 def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError
 from npu.isa.decode import Decoded
-from npu.isa.operations import Convolution, DepthwiseConvolution, Operation
+from npu.isa.operations import Convolution, DepthwiseConvolution, KernelOperation, Operation
 from sim.functional import execute
 from sim.functional.fast import Row, make_row, pack_constants
 from sim.functional.kernels import rows as r
@@ -40,6 +40,7 @@ class Step:
     operation: Operation
     where: str
     row: Row
+    numbers: execute.KernelNumbers | None = None
     constants: Constants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
 
@@ -65,7 +66,9 @@ def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
     row = Row(np.zeros(r.ROW_LENGTH, np.int64)) if tier is Tier.GENERAL else make_row(decoded.operation, memory)
-    return Step(decoded.operation, f"command {decoded.command_index} ({type(decoded.operation).__name__})", row)
+    where = f"command {decoded.command_index} ({type(decoded.operation).__name__})"
+    numbers = execute.prepare(decoded.operation) if isinstance(decoded.operation, KernelOperation) else None
+    return Step(decoded.operation, where, row, numbers)
 
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
@@ -107,14 +110,15 @@ def _run_step(step: Step, memory: Memory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
     operation = step.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
-        execute.execute_checked(operation, memory)
+        execute.execute_checked(operation, memory, step.numbers)
         return 1
     constants = _constants(step, memory)
     if step.row.kind != r.GENERAL and step.row.numbers[r.CHECKS] == 0:
         pack_constants(step.row, operation, constants, memory)
         if step.row.numbers[r.KIND] != r.GENERAL:
             return 0
-    execute.execute_convolution(operation, constants, memory)
+    assert step.numbers is not None
+    execute.execute_convolution(operation, constants, memory, step.numbers)
     return 1
 
 

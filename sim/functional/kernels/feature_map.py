@@ -1,8 +1,8 @@
 """Feature maps between memory and dense arrays: every layout, four tiles, signed strides.
 
-A feature map is described by 16 numbers: four tile addresses (machine addresses), tile width 0, tile heights 0 and 1,
-stride of a
-row, a column and a group of 16 channels, element bytes, signedness, height, width, depth, and a zero point to subtract.
+A feature map is described by 16 numbers: four tile addresses (bytes from the base of its region), tile width 0, tile heights
+0 and 1, stride of a row, a column and a group of 16 channels, element bytes, signedness, height, width, depth, and a zero
+point to subtract.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DESCRIPTION_LENGTH = 16
 
 @nb.njit(nb.int64(nb.int64[::1], nb.int64, nb.int64), cache=True)
 def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
-    """Machine address of channel 0 at row y, column x."""
+    """Byte offset of channel 0 at row y, column x."""
     tile = np.int64(0)
     if x >= fm[4]:
         x = x - fm[4]
@@ -31,13 +31,13 @@ def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     return fm[tile] + y * fm[7] + x * fm[8]
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[:, :, ::1]), cache=True)
-def gather(fm, out):  # type: ignore[no-untyped-def]
-    """out[y, x, c] = element - zero point; `out` is int64 (height, width, depth)."""
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]), cache=True)
+def gather(fm, base, out):  # type: ignore[no-untyped-def]
+    """out[y, x, c] = element - zero point; `base` is the machine address of the region, `out` int64 (height, width, depth)."""
     kind, depth, zero_point = 2 * fm[10] + fm[11], fm[14], fm[15]
     for y in range(fm[12]):
         for x in range(fm[13]):
-            pixel = pixel_address(fm, y, x)
+            pixel = base + pixel_address(fm, y, x)
             for b in range((depth + 15) >> 4):
                 address, first = pixel + b * fm[9], 16 * b
                 count = min(np.int64(16), depth - first)
@@ -61,13 +61,13 @@ def gather(fm, out):  # type: ignore[no-untyped-def]
                         out[y, x, first + k] = (load_i32(address + 4 * k) & np.int64(0xFFFFFFFF)) - zero_point
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[:, :, ::1]), cache=True)
-def scatter(fm, values):  # type: ignore[no-untyped-def]
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]), cache=True)
+def scatter(fm, base, values):  # type: ignore[no-untyped-def]
     """Store the low bits of values int64 (height, width, depth)."""
     size, depth = fm[10], fm[14]
     for y in range(fm[12]):
         for x in range(fm[13]):
-            pixel = pixel_address(fm, y, x)
+            pixel = base + pixel_address(fm, y, x)
             for b in range((depth + 15) >> 4):
                 address, first = pixel + b * fm[9], 16 * b
                 count = min(np.int64(16), depth - first)

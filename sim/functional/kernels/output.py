@@ -107,11 +107,12 @@ def look_up(v, table, kind):  # type: ignore[no-untyped-def]
     return load_i16(table + index * 2)
 
 
-@nb.njit(nb.void(CUBE, nb.int64[::1]), cache=True)
-def finish(values, stage):  # type: ignore[no-untyped-def]
+@nb.njit(nb.void(CUBE, nb.int64[::1], nb.int64), cache=True)
+def finish(values, stage, tables):  # type: ignore[no-untyped-def]
     """The output stage after scaling, in place.
 
-    stage: function (0 none, 3 tanh, 4 sigmoid), zero point, low, high, table kind (0 none), table address, is raw 32-bit.
+    stage: function (0 none, 3 tanh, 4 sigmoid), zero point, low, high, table kind (0 none), table offset from the machine address
+    `tables`, is raw 32-bit.
     """
     if stage[6] != 0:
         return
@@ -125,7 +126,7 @@ def finish(values, stage):  # type: ignore[no-untyped-def]
                     v = sigmoid(v)
                 v = min(max(v + stage[1], stage[2]), stage[3])
                 if stage[4] != 0:
-                    v = look_up(v, stage[5], stage[4])
+                    v = look_up(v, tables + stage[5], stage[4])
                 values[y, x, c] = v
 
 
