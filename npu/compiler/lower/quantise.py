@@ -60,8 +60,11 @@ def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int6
 
 
 def rule_a(values: npt.NDArray[np.int64], factor: float) -> npt.NDArray[np.int64]:
-    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
+    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array.
+
+    The first rounding takes ties up, with a negative factor down (measured on LEAKY_RELU of LiteRT 2.3).
+    """
     multiplier, exponent = quantise_multiplier(factor)
     product = (values << max(exponent, 0)) * multiplier
-    high = (product + (1 << 30)) >> 31
+    high = (product + (1 << 30) - (multiplier < 0)) >> 31
     return divide_away(high, max(-exponent, 0))
