@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from npu.toolchain.run import run as run
     from npu.toolchain.sources import load as load
 
+__version__ = "0.1.0"
+
 _PUBLIC = {
     "Interpreter": "npu.runtime.interpreter",
     "check": "npu.toolchain.check",
@@ -22,16 +24,14 @@ _PUBLIC = {
     "load": "npu.toolchain.sources",
     "run": "npu.toolchain.run",
 }
-__all__ = ["Interpreter", "check", "compile", "load", "run"]
+__all__ = ["Interpreter", "__version__", "check", "compile", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("importlib.metadata").version("npulab")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'npu' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return list(__all__)

@@ -10,6 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
@@ -63,9 +67,6 @@ def build_parser() -> argparse.ArgumentParser:
     reference = commands.add_parser("isa", help="write the reference page of the command stream")
     reference.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
     return parser
-
-
-_Commands = argparse._SubParsersAction  # type: ignore[type-arg]  # argparse has no public name for it
 
 
 def _add_check(commands: _Commands) -> None:

@@ -20,7 +20,6 @@ from npu.isa.operations import (
     FeatureMap,
     KernelOperation,
     KernelWait,
-    Operation,
     Pooling,
     PoolingMode,
     Stop,
@@ -169,7 +168,7 @@ def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
             yield rows, columns, (first, min(first + step, channels[1]))
 
 
-def _sees_all_channels(operation: Operation) -> bool:
+def _sees_all_channels(operation: KernelOperation) -> bool:
     is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
     return is_sum or isinstance(operation, Convolution)
 
@@ -180,7 +179,7 @@ def _ifm_block_depth(operation: KernelOperation) -> int:
     return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
 
 
-def _input_box(operation: Operation, fm: FeatureMap, box: Box) -> Box:
+def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
     """The elements of `fm` from which the OFM elements of `box` are made."""
     rows, columns, channels = box
     if isinstance(operation, WindowOperation):

@@ -47,7 +47,7 @@ def test_a_truncated_file_is_named_with_what_is_wrong(capsys: pytest.CaptureFixt
     for command in ("run", "check"):
         message = error_of(capsys, command, truncated)
         assert "truncated.tflite" in message
-        assert "5000" in message or "end" in message or "outside" in message
+        assert "must point into the file" in message
 
 
 def test_a_text_file_is_not_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_the_public_names_are_served_without_numba() -> None:
     code = "import sys, npu; print('numba' in sys.modules, sorted(npu.__all__))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert found.stdout.strip() == "False ['Interpreter', 'check', 'compile', 'load', 'run']"
+    assert found.stdout.strip() == "False ['Interpreter', '__version__', 'check', 'compile', 'load', 'run']"
 
 
 def test_an_error_in_a_fresh_process_has_no_traceback(truncated: Path) -> None:
