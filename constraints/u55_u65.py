@@ -372,8 +372,7 @@ HARDWARE = (
                              (((6, 8), (12, 16), False), True), (((6, 8), (18, 24), False), False))),
          "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize in steps of two"),
     Rule("N-NN-2", ("RESIZE_NEAREST_NEIGHBOR",), Exactly(False, others=(True,)),
-         "the attributes align_corners and half_pixel_centers must be {limit}",
-         observe.attributes(align_corners="align_corners", half_pixel_centers="half_pixel_centers")),
+         "the attribute align_corners must be {limit}", observe.attributes(align_corners="align_corners")),
 )  # fmt: skip
 
 PROFILE = Profile(

@@ -7,6 +7,7 @@ where a number comes from and have no effect.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,22 @@ Document = dict[str, Any]
 
 def read_document(path: Path) -> Document:
     """The mapping in a YAML file; ConfigError if it is not a mapping or not safe to build."""
-    text = _read_text(path)
+    loaded = _parse(_read_text(path), path)
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: must be a mapping of sections, got {_describe(loaded)}")
+    return _without_comments(loaded)  # makes new mappings, so what the cache holds is never changed
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(text: str, path: Path) -> Any:
+    """What a text holds. Cached because the shipped variants share their bases and parsing is most of a load."""
     try:
         _refuse_dangerous_events(text, path)
-        loaded = yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: must be valid YAML: {_one_line(error)}") from error
     except (ValueError, OverflowError) as error:
         raise ConfigError(f"{path}: holds a value that cannot be read: {_one_line(error)}") from error
-    if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: must be a mapping of sections, got {_describe(loaded)}")
-    return _without_comments(loaded)
 
 
 def _read_text(path: Path) -> str:

@@ -263,7 +263,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SM-1": softmax,
     "N-SM-2": lambda v: softmax(beta=v),
     "N-NN-1": nearest,
-    "N-NN-2": lambda v: ops.resize(kind="RESIZE_NEAREST_NEIGHBOR", half_pixel_centers=v),
+    "N-NN-2": lambda v: ops.resize(kind="RESIZE_NEAREST_NEIGHBOR", align_corners=v),
 }
 
 
@@ -322,6 +322,7 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "row_pool_with_wide_stride": (ops.pool(window=(8, 1), stride=(8, 4)), {"V-AVG-2"}),
     "global_convolution_with_its_own_stride": (ops.conv(kernel=(8, 8), stride=(8, 8)), set()),
     "wide_window_with_padding": (ops.pool(kind="MAX_POOL_2D", ifm=(1, 8, 65535, 1), window=(1, 2)), {"N-WIN-1"}),
+    "nearest_with_half_pixels": (ops.resize(kind="RESIZE_NEAREST_NEIGHBOR", half_pixel_centers=True), set()),
     "pad_of_channels": (ops.pad(((0, 0), (0, 0), (0, 0), (0, 3))), set()),
     "pad_with_int64": (ops.pad(table_type=DType.INT64), set()),
     "mean_over_negative_axes": (mean((-3, -2)), set()),

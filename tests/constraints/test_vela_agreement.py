@@ -39,7 +39,7 @@ GAPS: dict[str, dict[str, tuple[int, str]]] = {
     "rnnoise_int8": {},
     "shufflenet_person_int8": {"TRANSPOSE": (52, "not lowered")},
     "ssd_slim_face_int8": {},
-    "yolo_fastest_face_192_int8": {"RESIZE_NEAREST_NEIGHBOR": (1, "half_pixel_centers is not lowered")},
+    "yolo_fastest_face_192_int8": {},
 }
 # Operators that this profile takes and Vela does not.
 SURPLUS = {"mcunet_vww_int8": ["MEAN"]}  # over the last dimension alone
