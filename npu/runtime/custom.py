@@ -14,7 +14,7 @@ from npu.runtime.delegate import Context, Node, Status
 class CustomOperator:
     """Callbacks of one custom operator, as a TFLite registration has them.
 
-    `init(context, custom_options)` returns the node's `user_data`; `prepare` sets output shapes with `context.resize_tensor` (the
+    `init(context, custom_options)` returns the node's `user_data`; `prepare` sets the shapes with `context.resize_tensor` (the
     shapes of the file stay otherwise); `invoke` reads `context.tensors[i].data` of the inputs and writes that of the outputs.
     """
 

@@ -1,7 +1,9 @@
 """The delegate protocol: what an executor that takes over operators must offer, and what the interpreter offers to it.
 
-Two levels, as in TFLite. `SimpleDelegate` with `SimpleDelegateKernel` says which operators it wants and runs one partition of them per
-kernel. `Delegate` is the raw object with a `prepare` that may call `Context.replace_node_subsets_with_delegate_kernels` itself, and
+Two levels, as in TFLite. `SimpleDelegate` with `SimpleDelegateKernel` says which operators it wants and runs one partition of
+them per
+kernel. `Delegate` is the raw object with a `prepare` that may call `Context.replace_node_subsets_with_delegate_kernels`
+itself, and
 with buffer handles. The interpreter accepts both. The interface is experimental and may change.
 """
 
@@ -73,7 +75,8 @@ class DelegateParams:
 
 @dataclass(frozen=True, slots=True)
 class KernelRegistration:
-    """The kernel of a delegate node. `init` returns the user data, None to signal failure; the others get it as `node.user_data`."""
+    """The kernel of a delegate node. `init` returns the user data, None to signal failure; the others get it as
+    `node.user_data`."""
 
     custom_name: str
     init: Callable[[Context, DelegateParams], Any]
@@ -155,7 +158,8 @@ class Delegate(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SimpleDelegateOptions:
-    """Limits on partitions: at most `max_delegated_partitions` (0: all), each of at least `min_nodes_per_partition` nodes (0: any)."""
+    """Limits on partitions: at most `max_delegated_partitions` (0: all), each of at least `min_nodes_per_partition` nodes (0:
+    any)."""
 
     max_delegated_partitions: int = 0
     min_nodes_per_partition: int = 0
@@ -225,11 +229,7 @@ class _FromSimple(Delegate):
         status = simple.initialize(context)
         if status is not Status.OK:
             return status
-        supported = [
-            index
-            for index in context.get_execution_plan()
-            if _supports(simple, context, index)
-        ]
+        supported = [index for index in context.get_execution_plan() if _supports(simple, context, index)]
         return context.replace_node_subsets_with_delegate_kernels(_kernel_registration(simple), supported, self)
 
     def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:

@@ -21,7 +21,7 @@ def tensor_details(tensor: RuntimeTensor) -> dict[str, Any]:
         "name": tensor.name,
         "index": tensor.index,
         "shape": np.array(tensor.shape, np.int32),
-        "shape_signature": np.array(tensor.shape if not signature else signature, np.int32),
+        "shape_signature": np.array(signature if signature else tensor.shape, np.int32),
         "dtype": _scalar_type(tensor.dtype),
         "quantization": (tensor.scale, tensor.zero_point) if scales.size == 1 else (0.0, 0),
         "quantization_parameters": {

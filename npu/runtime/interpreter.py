@@ -86,7 +86,8 @@ class _Session:
 class Interpreter:
     """Runs a TFLite model on the reference kernels and on delegates.
 
-    One of `model_path` and `model_content` (bytes) must be given. `num_threads` is accepted and checked: results and the kernels
+    One of `model_path` and `model_content` (bytes) must be given. `num_threads` is accepted and checked: results and the
+    kernels
     here do not depend on it. Buffers of intermediate tensors are kept, so `experimental_preserve_all_tensors` changes nothing.
     `options` are choices of this project. Raises ModelError for a malformed file, InterpreterError for wrong use.
     """
@@ -181,7 +182,9 @@ class Interpreter:
         tensor = self._tensor(input_index, 0)
         shape = tuple(int(size) for size in tensor_size)
         if input_index not in graph.inputs:
-            raise InterpreterValueError(f"resize_tensor_input: tensor must be one of the inputs {list(graph.inputs)}, got {input_index}")
+            raise InterpreterValueError(
+                f"resize_tensor_input: tensor must be one of the inputs {list(graph.inputs)}, got {input_index}"
+            )
         if any(size < 0 for size in shape):
             raise InterpreterValueError(f"resize_tensor_input: dimensions must not be negative, got {list(shape)}")
         if strict:
@@ -203,7 +206,8 @@ class Interpreter:
             )
         if array.shape != tensor.shape:
             raise InterpreterValueError(
-                f"set_tensor: tensor {tensor_index} '{tensor.name}' must get shape {list(tensor.shape)}, got {list(array.shape)}"
+                f"set_tensor: tensor {tensor_index} '{tensor.name}' must get shape {list(tensor.shape)},"
+                f" got {list(array.shape)}"
             )
         tensor.array[...] = array
         tensor.data_is_stale = False
@@ -274,7 +278,9 @@ class Interpreter:
         by_key: Mapping[str, Signature] = {signature.key: signature for signature in self._model.signatures}
         if key is None:
             if len(by_key) != 1:
-                raise InterpreterValueError(f"get_signature_runner: signature_key must be given, the model has {len(by_key)} signatures")
+                raise InterpreterValueError(
+                    f"get_signature_runner: signature_key must be given, the model has {len(by_key)} signatures"
+                )
             return next(iter(by_key.values()))
         if key not in by_key:
             raise InterpreterValueError(f"get_signature_runner: signature_key must be one of {sorted(by_key)}, got '{key}'")
@@ -289,7 +295,9 @@ class Interpreter:
     def _allocated(self, index: int, subgraph_index: int) -> RuntimeTensor:
         tensor = self._tensor(index, subgraph_index)
         if tensor.data is None:
-            raise InterpreterValueError(f"tensor {index} '{tensor.name}': has no data; call allocate_tensors (and invoke) first")
+            raise InterpreterValueError(
+                f"tensor {index} '{tensor.name}': has no data; call allocate_tensors (and invoke) first"
+            )
         return tensor
 
     def _readable(self, index: int, subgraph_index: int) -> Array:

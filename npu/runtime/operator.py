@@ -1,4 +1,5 @@
-"""What one operator sees while it is prepared: its tensors and options; the interface between the interpreter and the operator table."""
+"""What one operator sees while it is prepared: its tensors and options; the interface between the interpreter and the operator
+table."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class SubgraphServices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """Choices that change results. `fully_connected_rounding` is "double" (LiteRT reference) or "npu" (two integer roundings)."""
+    """Choices that change results. `fully_connected_rounding` is "double" (LiteRT reference) or "npu" (two integer
+    roundings)."""
 
     fully_connected_rounding: str = "double"
 

@@ -25,7 +25,8 @@ from npu.runtime.operators import (
 )
 
 _MODULES = (
-    activation, arithmetic, comparison, control, convolution, elementwise, fully_connected, gather, layout, normalization, pooling,
+    activation, arithmetic, comparison, control, convolution, elementwise, fully_connected, gather, layout, normalization,
+    pooling,
     quantize, recurrent, reduction, resize, shape, slicing,
 )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""One subgraph while it runs: execution plan, preparation, dynamic shapes and delegation; the interpreter's side of `Context`."""
+"""One subgraph while it runs: execution plan, preparation, dynamic shapes and delegation; the interpreter's side of
+`Context`."""
 
 from __future__ import annotations
 
@@ -145,7 +146,9 @@ class Subgraph:
         if status is not Status.OK:
             undo()
             reasons = "; ".join(self._errors) or "no reason given"
-            raise InterpreterError(f"delegate '{delegate.name()}' on subgraph {self._index}: must accept the graph, got {status.name}: {reasons}")
+            raise InterpreterError(
+                f"delegate '{delegate.name()}' on subgraph {self._index}: must accept the graph, got {status.name}: {reasons}"
+            )
 
     def _undo(self, plan: list[int], count: int) -> None:
         self._plan = plan
@@ -267,8 +270,8 @@ class Subgraph:
         operator = find_custom_operator(name)
         if operator is None:
             raise InterpreterError(
-                f"custom operator '{name}' (op {node.index} of subgraph {self._index}): must have a registered kernel or be taken"
-                " by a delegate, got neither"
+                f"custom operator '{name}' (op {node.index} of subgraph {self._index}): must have a registered kernel"
+                " or be taken by a delegate, got neither"
             )
         if operator.init is not None and node.index not in self._custom_ready:
             node.user_data = operator.init(self, node.custom_options)

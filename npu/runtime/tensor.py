@@ -20,12 +20,14 @@ NO_BUFFER_HANDLE = -1
 class RuntimeTensor:
     """One tensor of one subgraph at run time: the current shape, and the numpy buffer once tensors are allocated.
 
-    `data` has exactly `shape` and the numpy type of `dtype`; it is read-only for constants and None before allocation and for types
+    `data` has exactly `shape` and the numpy type of `dtype`; it is read-only for constants and None before allocation and for
+    types
     that numpy cannot hold. `is_dynamic` marks a shape that is known only after the producer has run.
     """
 
     __slots__ = (
-        "buffer_handle", "data", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic", "is_variable", "name",
+        "buffer_handle", "data", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic", "is_variable",
+        "name",
         "quantization", "shape", "source",
     )  # fmt: skip
 

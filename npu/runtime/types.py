@@ -1,6 +1,7 @@
 """Type combinations of operators: the only place that knows their notation.
 
-A pattern reads "f32 f32 f32? -> f32": one code per input, then per output. `code?` may be absent, `code*` repeats any number of times,
+A pattern reads "f32 f32 f32? -> f32": one code per input, then per output. `code?` may be absent, `code*` repeats any number
+of times,
 `any` matches every type, and `a|b` is a choice.
 """
 

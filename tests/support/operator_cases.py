@@ -1,6 +1,7 @@
 """Random single-operator models, by operator and type: the cases of the differential tests of CPU kernels.
 
-`CASES` maps "KIND-types" to a function that draws shapes, options, scales and constants from a generator and returns a model file.
+`CASES` maps "KIND-types" to a function that draws shapes, options, scales and constants from a generator and returns a model
+file.
 Declared output shapes are placeholders: both interpreters compute them.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
+
 from tests.support.builder import ModelBuilder
 
 Rng = np.random.Generator
@@ -40,7 +42,14 @@ class In:
     data: Any = None
 
 
-def model(kind: str, inputs: Sequence[In | None], outputs: Sequence[In], attributes: Attributes | None = None, *, version: int | None = None) -> bytes:
+def model(
+    kind: str,
+    inputs: Sequence[In | None],
+    outputs: Sequence[In],
+    attributes: Attributes | None = None,
+    *,
+    version: int | None = None,
+) -> bytes:
     """A model of one operator. Constant inputs carry data, the others become graph inputs."""
     b = ModelBuilder()
     given: list[int | None] = []
@@ -115,16 +124,14 @@ def random_data(rng: Rng, shape: Sequence[int], dtype: DType) -> Any:
     return rng.integers(low, high, shape, endpoint=True).astype(dtype.numpy)
 
 
-# --- convolutions ----------------------------------------------------------------------------------------------------------------
+# --- convolutions -------------------------------------------------------------------------------------------------------------
 
 
 def _bias(rng: Rng, channels: int, dtype: DType, ifm: In, weights: In) -> In:
     kind = {F32: F32, I16: I64}.get(dtype, I32)
     data = rng.standard_normal(channels) if dtype is F32 else rng.integers(-2000, 2000, channels)
     scale = 1e-4 if dtype is not F32 else None
-    if dtype is U8:
-        assert isinstance(ifm.scale, float)
-        assert isinstance(weights.scale, float)
+    if dtype in QUANTIZED and isinstance(ifm.scale, float) and isinstance(weights.scale, float):
         scale = ifm.scale * weights.scale
     return In((channels,), kind, data=np.asarray(data, kind.numpy), scale=scale)
 
@@ -168,7 +175,9 @@ def _depthwise(rng: Rng, dtype: DType) -> bytes:
     weights = _filter(rng, (1, kh, kw, c * multiplier), 3, dtype)
     options = at.DepthwiseConv2DOptions(padding, stride, stride, multiplier, activation(rng), dilation, dilation)
     ifm = tensor(rng, (1, h, w, c), dtype)
-    return model("DEPTHWISE_CONV_2D", [ifm, weights, _bias(rng, c * multiplier, dtype, ifm, weights)], [out_conv(rng, dtype)], options)
+    return model(
+        "DEPTHWISE_CONV_2D", [ifm, weights, _bias(rng, c * multiplier, dtype, ifm, weights)], [out_conv(rng, dtype)], options
+    )
 
 
 def _transposed(rng: Rng, dtype: DType) -> bytes:
@@ -220,7 +229,7 @@ def _hybrid_fully_connected(rng: Rng) -> bytes:
     return model("FULLY_CONNECTED", [ifm, weights, _bias(rng, units, F32, ifm, weights)], [In((1,), F32)], options)
 
 
-# --- pools -----------------------------------------------------------------------------------------------------------------------
+# --- pools --------------------------------------------------------------------------------------------------------------------
 
 
 def _pool(rng: Rng, kind: str, dtype: DType) -> bytes:
@@ -238,7 +247,7 @@ for _dtype in (F32, I8, U8, I16):
 CASES["L2_POOL_2D-float32"] = lambda rng: _pool(rng, "L2_POOL_2D", F32)
 
 
-# --- two operands ----------------------------------------------------------------------------------------------------------------
+# --- two operands -------------------------------------------------------------------------------------------------------------
 
 
 def _operand_shapes(rng: Rng) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -252,7 +261,9 @@ def _operand_shapes(rng: Rng) -> tuple[tuple[int, ...], tuple[int, ...]]:
 _FUSED: dict[str, type[Attributes]] = {"ADD": at.AddOptions, "SUB": at.SubOptions, "MUL": at.MulOptions, "DIV": at.DivOptions}
 
 
-def _binary(rng: Rng, kind: str, dtype: DType, *, result: DType | None = None, same_scale: bool = False, positive: bool = False) -> bytes:
+def _binary(
+    rng: Rng, kind: str, dtype: DType, *, result: DType | None = None, same_scale: bool = False, positive: bool = False
+) -> bytes:
     left_shape, right_shape = _operand_shapes(rng)
     left = tensor(rng, left_shape, dtype)
     right = In(right_shape, dtype, left.scale, left.zero_point) if same_scale else tensor(rng, right_shape, dtype)
@@ -285,7 +296,7 @@ for _kind in ("LOGICAL_AND", "LOGICAL_OR"):
     CASES[f"{_kind}-bool"] = lambda rng, k=_kind: _binary(rng, k, BOOL, result=BOOL)
 
 
-# --- one operand -----------------------------------------------------------------------------------------------------------------
+# --- one operand --------------------------------------------------------------------------------------------------------------
 
 
 def _unary(rng: Rng, kind: str, dtype: DType, attributes: Attributes | None = None, output: In | None = None) -> bytes:
@@ -294,9 +305,9 @@ def _unary(rng: Rng, kind: str, dtype: DType, attributes: Attributes | None = No
 
 
 _UNARY: dict[str, tuple[DType, ...]] = {
-    "ABS": (F32, I8, I16, I32), "NEG": (F32, I32, I64), "SQUARE": (F32,), "SQRT": (F32,), "RSQRT": (F32,), "EXP": (F32, I8), "LOG": (F32,),
-    "SIN": (F32,), "COS": (F32,), "CEIL": (F32,), "FLOOR": (F32,), "ROUND": (F32,), "RELU": (F32, I8, U8, I16), "RELU6": (F32, I8, U8, I16),
-    "RELU_N1_TO_1": (F32, I8, U8), "ELU": (F32, I8), "HARD_SWISH": (F32,), "LOG_SOFTMAX": (F32,),
+    "ABS": (F32, I8, I16, I32), "NEG": (F32, I32, I64), "SQUARE": (F32,), "SQRT": (F32,), "RSQRT": (F32,), "EXP": (F32, I8),
+    "LOG": (F32,), "SIN": (F32,), "COS": (F32,), "CEIL": (F32,), "FLOOR": (F32,), "ROUND": (F32,), "RELU": (F32, I8, U8, I16),
+    "RELU6": (F32, I8, U8, I16), "RELU_N1_TO_1": (F32, I8, U8), "ELU": (F32, I8), "HARD_SWISH": (F32,), "LOG_SOFTMAX": (F32,),
     "ZEROS_LIKE": (F32, I32, I64), "LOGICAL_NOT": (BOOL,),
 }  # fmt: skip
 for _kind, _types in _UNARY.items():
@@ -310,10 +321,14 @@ _FIXED_OUTPUT = {
 for _kind, _outputs in _FIXED_OUTPUT.items():
     CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _unary(rng, k, F32)
     for _dtype, (_scale, _zero) in _outputs.items():
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype, s=_scale, z=_zero: _unary(rng, k, d, output=In((1,), d, s, z))
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype, s=_scale, z=_zero: _unary(
+            rng, k, d, output=In((1,), d, s, z)
+        )
 
 for _dtype in (F32, I8, U8, I16):
-    CASES[f"LEAKY_RELU-{_dtype}"] = lambda rng, d=_dtype: _unary(rng, "LEAKY_RELU", d, at.LeakyReluOptions(float(rng.uniform(0.01, 0.9))))
+    CASES[f"LEAKY_RELU-{_dtype}"] = lambda rng, d=_dtype: _unary(
+        rng, "LEAKY_RELU", d, at.LeakyReluOptions(float(rng.uniform(0.01, 0.9)))
+    )
 
 _SOFTMAX_OUTPUT = {F32: (None, 0), I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (1 / 32768, 0)}
 for _dtype, (_scale, _zero) in _SOFTMAX_OUTPUT.items():
@@ -349,12 +364,16 @@ def _local_response(rng: Rng) -> bytes:
     return model("LOCAL_RESPONSE_NORMALIZATION", [In(shape_of(rng, 4), F32)], [In((1,), F32)], options)
 
 
-# --- conversions -----------------------------------------------------------------------------------------------------------------
+# --- conversions --------------------------------------------------------------------------------------------------------------
 
 
 def _quantize(rng: Rng, source: DType, target: DType) -> bytes:
     ifm = tensor(rng, shape_of(rng), source) if source is not I32 else In(shape_of(rng), I32, 1e-3)
-    return model("QUANTIZE", [ifm], [out(rng, target) if source is not F32 else tensor(rng, (1,), target, scale=scale_of(rng, 0.005, 0.1))])
+    return model(
+        "QUANTIZE",
+        [ifm],
+        [out(rng, target) if source is not F32 else tensor(rng, (1,), target, scale=scale_of(rng, 0.005, 0.1))],
+    )
 
 
 for _source, _target in ((F32, I8), (F32, U8), (F32, I16), (I8, I8), (U8, I8), (I8, U8), (I16, I16), (I16, I8)):
@@ -367,7 +386,7 @@ for _source, _target in ((F32, I32), (I32, F32), (I32, I64), (I8, F32), (BOOL, F
     )
 
 
-# --- reductions ------------------------------------------------------------------------------------------------------------------
+# --- reductions ---------------------------------------------------------------------------------------------------------------
 
 
 def _reduction(rng: Rng, kind: str, dtype: DType, *, same: bool = False) -> bytes:
@@ -395,7 +414,9 @@ for _kind, _options in {"ARG_MAX": at.ArgMaxOptions, "ARG_MIN": at.ArgMinOptions
         )
 for _dtype in (F32, I8, U8, I32, I64):
     CASES[f"TOPK_V2-{_dtype}"] = lambda rng, d=_dtype: model(
-        "TOPK_V2", [(x := tensor(rng, (s := shape_of(rng)), d)), ints(rng.integers(1, s[-1] + 1))], [out(rng, d, x), In((1,), I32)]
+        "TOPK_V2",
+        [(x := tensor(rng, (s := shape_of(rng)), d)), ints(rng.integers(1, s[-1] + 1))],
+        [out(rng, d, x), In((1,), I32)],
     )
 for _dtype in (F32, I32):
     CASES[f"CUMSUM-{_dtype}"] = lambda rng, d=_dtype: model(
@@ -404,7 +425,7 @@ for _dtype in (F32, I32):
     )  # fmt: skip
 
 
-# --- layout ----------------------------------------------------------------------------------------------------------------------
+# --- layout -------------------------------------------------------------------------------------------------------------------
 
 _MOVED = (F32, I8, U8, I32)
 
@@ -422,7 +443,12 @@ def _concatenation(rng: Rng, dtype: DType) -> bytes:
     for _ in range(int(rng.integers(0, 4))):
         sized = [*shape[:axis], int(rng.integers(1, 5)), *shape[axis + 1 :]]
         others.append(In(sized, dtype, first.scale, first.zero_point))
-    return model("CONCATENATION", [first, *others], [out(rng, dtype, first)], at.ConcatenationOptions(axis - (len(shape) if rng.random() < 0.3 else 0)))
+    return model(
+        "CONCATENATION",
+        [first, *others],
+        [out(rng, dtype, first)],
+        at.ConcatenationOptions(axis - (len(shape) if rng.random() < 0.3 else 0)),
+    )
 
 
 def _pack(rng: Rng, dtype: DType) -> bytes:
@@ -475,7 +501,9 @@ def _pad_v2(rng: Rng, dtype: DType) -> bytes:
 def _mirror_pad(rng: Rng, dtype: DType) -> bytes:
     ifm = tensor(rng, tuple(n + 2 for n in shape_of(rng)), dtype)
     mode = at.MirrorPadMode(int(rng.integers(0, 2)))
-    return model("MIRROR_PAD", [ifm, ints(rng.integers(0, 3, (len(ifm.shape), 2)))], [out(rng, dtype, ifm)], at.MirrorPadOptions(mode))
+    return model(
+        "MIRROR_PAD", [ifm, ints(rng.integers(0, 3, (len(ifm.shape), 2)))], [out(rng, dtype, ifm)], at.MirrorPadOptions(mode)
+    )
 
 
 def _depth_to_space(rng: Rng, dtype: DType) -> bytes:
@@ -518,7 +546,12 @@ def _reshape(rng: Rng, dtype: DType) -> bytes:
 def _squeeze(rng: Rng, dtype: DType) -> bytes:
     n = shape_of(rng, 2)
     ifm = tensor(rng, (1, n[0], 1, n[1]), dtype)
-    return model("SQUEEZE", [ifm], [out(rng, dtype, ifm)], at.SqueezeOptions((0,) if rng.random() < 0.4 else (-2,) if rng.random() < 0.5 else ()))
+    return model(
+        "SQUEEZE",
+        [ifm],
+        [out(rng, dtype, ifm)],
+        at.SqueezeOptions((0,) if rng.random() < 0.4 else (-2,) if rng.random() < 0.5 else ()),
+    )
 
 
 def _expand_dims(rng: Rng, dtype: DType) -> bytes:
@@ -565,7 +598,12 @@ def _broadcast_to(rng: Rng, dtype: DType) -> bytes:
 def _gather(rng: Rng, dtype: DType) -> bytes:
     ifm = tensor(rng, shape_of(rng), dtype)
     axis = int(rng.integers(0, len(ifm.shape)))
-    return model("GATHER", [ifm, ints(rng.integers(0, ifm.shape[axis], shape_of(rng, 2, 4)))], [out(rng, dtype, ifm)], at.GatherOptions(axis))
+    return model(
+        "GATHER",
+        [ifm, ints(rng.integers(0, ifm.shape[axis], shape_of(rng, 2, 4)))],
+        [out(rng, dtype, ifm)],
+        at.GatherOptions(axis),
+    )
 
 
 def _gather_nd(rng: Rng, dtype: DType) -> bytes:
@@ -620,7 +658,7 @@ _moved("SELECT_V2", _select_v2, (F32, I8, I32))
 _moved("REVERSE_V2", _reverse, (F32, U8, I32))
 
 
-# --- resizes ---------------------------------------------------------------------------------------------------------------------
+# --- resizes ------------------------------------------------------------------------------------------------------------------
 
 
 def _resize(rng: Rng, kind: str, dtype: DType) -> bytes:
@@ -636,7 +674,7 @@ for _dtype in (F32, I8, U8, I16):
     CASES[f"RESIZE_NEAREST_NEIGHBOR-{_dtype}"] = lambda rng, d=_dtype: _resize(rng, "RESIZE_NEAREST_NEIGHBOR", d)
 
 
-# --- shapes and the rest ---------------------------------------------------------------------------------------------------------
+# --- shapes and the rest ------------------------------------------------------------------------------------------------------
 
 
 @case("SHAPE-int32")
@@ -656,7 +694,9 @@ for _dtype in (F32, I32, I64, BOOL):
 @case("RANGE-int32")
 def _range(rng: Rng) -> bytes:
     start, delta = int(rng.integers(-5, 5)), int(rng.choice([-3, -1, 1, 2]))
-    return model("RANGE", [ints(start), ints(start + delta * int(rng.integers(1, 6))), ints(delta)], [In((1,), I32)], at.RangeOptions())
+    return model(
+        "RANGE", [ints(start), ints(start + delta * int(rng.integers(1, 6))), ints(delta)], [In((1,), I32)], at.RangeOptions()
+    )
 
 
 @case("RANGE-float32")
@@ -672,13 +712,19 @@ for _dtype in (F32, I8, I32):
     )  # fmt: skip
 for _dtype in (F32, I32, I64):
     CASES[f"SPARSE_TO_DENSE-{_dtype}"] = lambda rng, d=_dtype: model(
-        "SPARSE_TO_DENSE", [ints([[0, 1], [2, 0], [3, 3]]), ints([4, 5]), In((3,), d), In((), d)], [In((1,), d)], at.SparseToDenseOptions()
+        "SPARSE_TO_DENSE",
+        [ints([[0, 1], [2, 0], [3, 3]]), ints([4, 5]), In((3,), d), In((), d)],
+        [In((1,), d)],
+        at.SparseToDenseOptions(),
     )
 
 
 @case("WHERE-bool")
 def _where(rng: Rng) -> bytes:
-    return model("WHERE", [In(shape_of(rng), BOOL)], [In((1, 1), I64)])
+    shape = shape_of(rng)
+    chosen = random_data(rng, shape, BOOL)
+    chosen.reshape(-1)[0] = True
+    return model("WHERE", [In(shape, BOOL, data=chosen)], [In((1, 1), I64)])
 
 
 @case("SCATTER_ND-float32")

@@ -1,6 +1,7 @@
 """Convolution sums over padded maps; no rounding happens here. Layout is NHWC, filters are (height, width, in, out).
 
-Integer sums use double-precision matrix products, which are exact below 2**53. Float sums add in the order of the reference kernels
+Integer sums use double-precision matrix products, which are exact below 2**53. Float sums add in the order of the reference
+kernels
 (filter row, filter column, input channel), so that float results do not depend on the platform's matrix library.
 """
 
@@ -61,7 +62,9 @@ def pad_map(ifm: Array, before: tuple[int, int], after: tuple[int, int]) -> Arra
     return np.pad(ifm, ((0, 0), (top, bottom), (left, right), (0, 0)))
 
 
-def windows(ifm: Array, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], out: tuple[int, int]) -> Array:
+def windows(
+    ifm: Array, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], out: tuple[int, int]
+) -> Array:
     """A view (batch, out height, out width, kernel height, kernel width, channels) of a padded map."""
     b, _, _, c = ifm.shape
     sb, sh, sw, sc = ifm.strides
@@ -116,5 +119,7 @@ def scatter_transposed(columns: Array, ifm_shape: tuple[int, ...], kernel: tuple
     columns = columns.reshape(b, ih, iw, kh, kw, out_shape[3])
     for y in range(kh):
         for x in range(kw):
-            canvas[:, y : y + ih * stride[0] : stride[0], x : x + iw * stride[1] : stride[1]][:, :ih, :iw] += columns[:, :, :, y, x]
+            canvas[:, y : y + ih * stride[0] : stride[0], x : x + iw * stride[1] : stride[1]][:, :ih, :iw] += columns[
+                :, :, :, y, x
+            ]
     return canvas[:, pad[0] : pad[0] + out_shape[1], pad[1] : pad[1] + out_shape[2]]

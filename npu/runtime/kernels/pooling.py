@@ -13,10 +13,13 @@ Pair = tuple[int, int]
 
 
 def _taps(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, fill: Any) -> Iterator[tuple[Array, Array]]:
-    """For each window element in row order: the map shifted to it (`fill` outside), and whether it lies inside (out h, out w)."""
+    """For each window element in row order: the map shifted to it (`fill` outside), and whether it lies inside (out h, out
+    w)."""
     height, width = ifm.shape[1:3]
     canvas = np.full(
-        (ifm.shape[0], (out[0] - 1) * stride[0] + kernel[0], (out[1] - 1) * stride[1] + kernel[1], ifm.shape[3]), fill, ifm.dtype
+        (ifm.shape[0], (out[0] - 1) * stride[0] + kernel[0], (out[1] - 1) * stride[1] + kernel[1], ifm.shape[3]),
+        fill,
+        ifm.dtype,
     )
     rows, cols = min(height, canvas.shape[1] - before[0]), min(width, canvas.shape[2] - before[1])
     if rows > 0 and cols > 0:
@@ -44,7 +47,8 @@ def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype
 def average_integer(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:
     """Rounded mean, ties away from zero, int64."""
     total, count = _sums(ifm, kernel, stride, before, out, np.int64)
-    return np.where(total >= 0, (total + count // 2) // count, -((-total + count // 2) // count))
+    result: Array = np.where(total >= 0, (total + count // 2) // count, -((-total + count // 2) // count))
+    return result
 
 
 def average_float(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:

@@ -19,7 +19,8 @@ def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: i
 
 @nb.njit(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]), cache=True)
 def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
-    """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up (TFLite's int64 overload)."""
+    """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up (TFLite's int64
+    overload)."""
     for i in range(acc.shape[0]):
         for c in range(acc.shape[1]):
             q = multipliers[c]

@@ -15,7 +15,8 @@ _F3_THREE_HALVES = (1 << 28) + (1 << 27)
 
 
 def _one(value: int) -> tuple[int, int]:
-    """1 / sqrt(value) as a Q0.31 multiplier and a left shift; five Newton steps in Q3.28 (TFLite's GetInvSqrtQuantizedMultiplierExp)."""
+    """1 / sqrt(value) as a Q0.31 multiplier and a left shift; five Newton steps in Q3.28 (TFLite's
+    GetInvSqrtQuantizedMultiplierExp)."""
     if value <= 1:
         return (1 << 31) - 1, 0
     shift = 11

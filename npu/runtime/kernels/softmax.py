@@ -15,7 +15,49 @@ _ROWS = nb.types.Array(nb.float32, 2, "C", readonly=True)
 # The reference kernel's table has these entries one above the rounded sigmoid; measured on its int16 LOGISTIC.
 _ONE_ABOVE = frozenset(
     (
-        4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135,
+        4,
+        8,
+        12,
+        14,
+        15,
+        16,
+        17,
+        19,
+        20,
+        21,
+        22,
+        25,
+        27,
+        28,
+        29,
+        30,
+        31,
+        33,
+        34,
+        35,
+        37,
+        39,
+        40,
+        41,
+        43,
+        44,
+        45,
+        46,
+        49,
+        50,
+        54,
+        62,
+        63,
+        64,
+        66,
+        82,
+        86,
+        93,
+        100,
+        103,
+        112,
+        116,
+        135,
     )
 )
 _SIGMOID = np.array(
@@ -77,13 +119,15 @@ def softmax_16bit(difference: Array, exponential: Array, reciprocal: Array) -> A
     inverse = _look_up(np.clip(shifted - (1 << 15) - (1 << 16), -32768, 32767), reciprocal)
     right = 31 - headroom
     rounded = (terms * inverse + (np.int64(1) << np.maximum(right - 1, 0))) >> np.maximum(right, 0)
-    return np.clip(rounded, 0, 32767)
+    result: Array = np.clip(rounded, 0, 32767)
+    return result
 
 
 def _look_up(values: Array, table: Array) -> Array:
     index = (values >> 7) + 256
     base = table[index]
-    return base + (((table[index + 1] - base) * (values & 127) + 64) >> 7)
+    result: Array = base + (((table[index + 1] - base) * (values & 127) + 64) >> 7)
+    return result
 
 
 def _interpolated_sigmoid(scaled: Array) -> Array:
@@ -99,7 +143,8 @@ def sigmoid_16bit(values: Array, multiplier: int, shift: int) -> Array:
     rounding = 1 << (shift - 1) if shift > 0 else 0
     scaled = (values.astype(np.int64) * multiplier + rounding) >> shift
     result = _interpolated_sigmoid(scaled)
-    return np.where(scaled >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1) >> 10
+    rounded: Array = np.where(scaled >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1) >> 10
+    return rounded
 
 
 def tanh_16bit(values: Array, multiplier: int, shift: int) -> Array:

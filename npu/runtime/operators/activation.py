@@ -13,9 +13,9 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
-from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_16bit, softmax_8bit, softmax_float, tanh_16bit
+from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, requantize, scaled
+from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, table_16bit
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import each

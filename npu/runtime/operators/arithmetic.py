@@ -18,8 +18,8 @@ from npu.runtime.operators.common import (
     clamp_float,
     multipliers,
     quantized_range,
-    require_quantized,
     requantize,
+    require_quantized,
     scaled,
 )
 from npu.runtime.tensor import Array
@@ -48,7 +48,8 @@ def _plain(node: OperatorNode, function: Binary) -> Run:
         if output.dtype is DType.FLOAT32:
             result = clamp_float(result, bounds)
         elif bounds != (None, None):
-            result = np.clip(result, *(None if b is None else int(b) for b in bounds))
+            low, high = (None if b is None else int(b) for b in bounds)
+            result = np.clip(result, low, high)
         output.array[...] = result
 
     return run
@@ -147,7 +148,8 @@ def build_div(node: OperatorNode) -> Run:
         if np.any(y == 0):
             raise node.fail("divisor must not be 0")
         wide_x, wide_y = x.astype(np.int64), y.astype(np.int64)
-        return np.sign(wide_x) * np.sign(wide_y) * (np.abs(wide_x) // np.abs(wide_y))
+        result: Array = np.sign(wide_x) * np.sign(wide_y) * (np.abs(wide_x) // np.abs(wide_y))
+        return result
 
     return _plain(node, divide)
 
@@ -212,7 +214,12 @@ def build_power(node: OperatorNode) -> Run:
     def power(x: Array, y: Array) -> Array:
         if output.dtype is DType.INT32 and np.any(y < 0):
             raise node.fail("exponents of integers must not be negative")
-        if y.size == 1 and 0 <= float(y.reshape(-1)[0]) <= _MAX_EXPONENT and float(y.reshape(-1)[0]).is_integer():
+        if (
+            y.size == 1
+            and x.shape != y.shape
+            and 0 <= float(y.reshape(-1)[0]) <= _MAX_EXPONENT
+            and float(y.reshape(-1)[0]).is_integer()
+        ):
             return _repeated_product(x, int(y.reshape(-1)[0])).reshape(output.shape)
         a, b = np.broadcast_arrays(x, y)
         if output.dtype is DType.INT32:
@@ -227,7 +234,7 @@ def build_power(node: OperatorNode) -> Run:
 
 
 def _repeated_product(x: Array, exponent: int) -> Array:
-    """x**exponent in float32 by squaring, as the kernel computes scalar exponents that are whole numbers."""
+    """x**exponent by squaring, as the kernel computes broadcast scalar exponents that are whole numbers."""
     result, base = np.ones_like(x), x
     while exponent:
         if exponent & 1:

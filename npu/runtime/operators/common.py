@@ -77,7 +77,9 @@ def multipliers(factors: Sequence[float]) -> tuple[Array, Array]:
     return np.array([m for m, _ in pairs], np.int64), np.array([e for _, e in pairs], np.int64)
 
 
-def requantize(acc: Array, scaling: tuple[Array, Array], zero_point: int, limits: tuple[int, int], *, wide: bool = False) -> Array:
+def requantize(
+    acc: Array, scaling: tuple[Array, Array], zero_point: int, limits: tuple[int, int], *, wide: bool = False
+) -> Array:
     """Rescale accumulators (n, channels); the factors are one per channel or one for all. int64 result of the same shape."""
     rows = np.ascontiguousarray(acc, np.int64)
     flat = rows.reshape(-1, scaling[0].size)

@@ -9,7 +9,14 @@ import numpy as np
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
-from npu.runtime.kernels.convolution import convolve, convolve_depthwise, pad_map, scatter_transposed, transposed_in_order, windows
+from npu.runtime.kernels.convolution import (
+    convolve,
+    convolve_depthwise,
+    pad_map,
+    scatter_transposed,
+    transposed_in_order,
+    windows,
+)
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
@@ -18,8 +25,8 @@ from npu.runtime.operators.common import (
     output_size,
     pad_before,
     quantized_range,
-    require_quantized,
     requantize,
+    require_quantized,
 )
 from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
 from npu.runtime.tensor import Array, RuntimeTensor
@@ -82,7 +89,9 @@ def _check_bias(node: OperatorNode, bias: RuntimeTensor | None, channels: int) -
         raise node.fail(f"bias must have {channels} elements, got {bias.elements}")
 
 
-def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, bias: RuntimeTensor | None, channels: int) -> _Finish:
+def _finish(
+    node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, bias: RuntimeTensor | None, channels: int
+) -> _Finish:
     output = node.output()
     activation: FusedActivation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
@@ -117,7 +126,8 @@ def _centred(tensor: RuntimeTensor, dtype: type[np.generic]) -> Array:
     """Values minus the zero point; floats as they are."""
     if tensor.dtype is DType.FLOAT32:
         return tensor.array
-    return tensor.array.astype(dtype) - dtype(tensor.zero_point)  # type: ignore[call-arg]
+    result: Array = tensor.array.astype(dtype) - np.asarray(tensor.zero_point, dtype)
+    return result
 
 
 def _is_hybrid(ifm: RuntimeTensor, weights: RuntimeTensor) -> bool:
@@ -144,7 +154,10 @@ def build_conv_2d(node: OperatorNode) -> Run:
         x = _centred(ifm, np.float64)
         per_group = channels // groups
         acc = [
-            convolve(window.patches(x[..., g * depth : (g + 1) * depth]), np.ascontiguousarray(w[:, g * per_group : (g + 1) * per_group]))
+            convolve(
+                window.patches(x[..., g * depth : (g + 1) * depth]),
+                np.ascontiguousarray(w[:, g * per_group : (g + 1) * per_group]),
+            )
             for g in range(groups)
         ]
         sums = acc[0] if groups == 1 else np.concatenate(acc, axis=1)

@@ -15,7 +15,7 @@ from npu.runtime.kernels.rsqrt import inverse_square_root
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import run_float, through
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, scaled
-from npu.runtime.operators.lut import is_8bit, run_16bit, run_8bit
+from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 

@@ -1,7 +1,8 @@
 """FULLY_CONNECTED and BATCH_MATMUL.
 
-The 8-bit FULLY_CONNECTED rounds as LiteRT's reference kernel does (accumulator times a double, nearest) unless the interpreter's
-options ask for the two integer roundings of the NPU and of tflite-micro.
+The quantised FULLY_CONNECTED rounds as LiteRT's reference kernel does (accumulator times a double, nearest; 16-bit too) unless
+the
+interpreter's options ask for the integer roundings of the NPU and of tflite-micro.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from npu.runtime.operators.common import (
     clamp_float,
     multipliers,
     quantized_range,
-    require_quantized,
     requantize,
+    require_quantized,
 )
 from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
@@ -85,9 +86,7 @@ def _product(rows: Array, matrix: Array) -> Array:
     return (rows @ matrix).astype(np.int64)
 
 
-def _finish(
-    node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, output: RuntimeTensor
-) -> Callable[[Array], Array]:
+def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, output: RuntimeTensor) -> Callable[[Array], Array]:
     activation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
         bounds = activation_bounds(node, activation)
@@ -97,7 +96,7 @@ def _finish(
     factors = products(ifm, scales) / output.scale
     limits = quantized_range(node, activation, output)
     bias = node.optional(2)
-    if ifm.dtype is DType.INT8 and node.options.fully_connected_rounding == "double":
+    if node.options.fully_connected_rounding == "double":
         return lambda acc: _round_double(acc * factors, output.zero_point, limits)
     scaling = multipliers(factors.tolist())
     wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)

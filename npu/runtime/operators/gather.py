@@ -24,7 +24,10 @@ def build_gather(node: OperatorNode) -> Run:
     axis = normalized_axis(node, a.axis, len(ifm.shape))
     batch = normalized_axis(node, a.batch_dims, len(indices.shape) + 1)
     if batch > axis or ifm.shape[:batch] != indices.shape[:batch]:
-        raise node.fail(f"the first {batch} dimensions must agree and not exceed axis {axis}, got {list(ifm.shape)} and {list(indices.shape)}")
+        raise node.fail(
+            f"the first {batch} dimensions must agree and not exceed axis {axis},"
+            f" got {list(ifm.shape)} and {list(indices.shape)}"
+        )
     node.set_shape((*ifm.shape[:axis], *indices.shape[batch:], *ifm.shape[axis + 1 :]))
 
     def run() -> None:
@@ -100,7 +103,9 @@ def build_scatter_nd(node: OperatorNode) -> Run:
         place()
         depth = indices.shape[-1] if indices.shape else 0
         if not indices.shape or depth > len(output.shape) or updates.shape != (*indices.shape[:-1], *output.shape[depth:]):
-            raise node.fail(f"indices {list(indices.shape)} and updates {list(updates.shape)} must fit the shape, got {list(output.shape)}")
+            raise node.fail(
+                f"indices {list(indices.shape)} and updates {list(updates.shape)} must fit the shape, got {list(output.shape)}"
+            )
         columns = tuple(indices.array[..., i] for i in range(depth))
         for column, size in zip(columns, output.shape, strict=False):
             _check_indices(node, column, size)
@@ -120,7 +125,8 @@ def build_sparse_to_dense(node: OperatorNode) -> Run:
         rows = rows.reshape(-1, 1) if rows.ndim == 1 else rows
         if rows.shape[1] != len(output.shape) or values.elements not in (1, rows.shape[0]):
             raise node.fail(
-                f"indices must be rows of {len(output.shape)} numbers with one value each, got {list(indices.shape)} and {list(values.shape)}"
+                f"indices must be rows of {len(output.shape)} numbers with one value each,"
+                f" got {list(indices.shape)} and {list(values.shape)}"
             )
         output.array.fill(default.array.reshape(-1)[0])
         for axis, size in enumerate(output.shape):

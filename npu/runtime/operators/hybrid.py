@@ -10,7 +10,8 @@ from npu.runtime.tensor import Array
 def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
     """Rows (n, k) as int8 with a float32 scale and an int32 zero point per row.
 
-    Formulas of TFLite's SymmetricQuantizeFloats (range of the largest magnitude, 127 steps) and AsymmetricQuantizeFloats (255 steps,
+    Formulas of TFLite's SymmetricQuantizeFloats (range of the largest magnitude, 127 steps) and AsymmetricQuantizeFloats (255
+    steps,
     zero point chosen where the error is smaller, range widened to include zero).
     """
     values = np.zeros(rows.shape, np.int8)
@@ -41,7 +42,9 @@ def _asymmetric(row: Array) -> tuple[Array, np.float32, int]:
     from_low, from_high = -128 - low / scale, 127 - high / scale
     error_low, error_high = 128 + abs(low / scale), 127 + abs(high / scale)
     candidate = from_low if error_low < error_high else from_high
-    zero_point = -128 if candidate <= -128 else 127 if candidate >= 127 else int(np.sign(candidate) * np.floor(abs(candidate) + 0.5))
+    zero_point = (
+        -128 if candidate <= -128 else 127 if candidate >= 127 else int(np.sign(candidate) * np.floor(abs(candidate) + 0.5))
+    )
     inverse = np.float32(1.0 / float(np.float32(scale)))
     values = round_away(np.float32(zero_point) + row * inverse)
     return np.clip(values, -128, 127).astype(np.int8), np.float32(scale), zero_point
@@ -50,10 +53,13 @@ def _asymmetric(row: Array) -> tuple[Array, np.float32, int]:
 def round_away(values: Array) -> Array:
     """Nearest integer, ties away from zero, exact for float32 (0.49999997 stays 0)."""
     whole = np.trunc(values)
-    return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
+    result: Array = whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
+    return result
 
 
-def dequantize_rows(acc: Array, input_scales: Array, weight_scales: Array, bias: Array | None, *, per_channel: bool = False) -> Array:
+def dequantize_rows(
+    acc: Array, input_scales: Array, weight_scales: Array, bias: Array | None, *, per_channel: bool = False
+) -> Array:
     """acc * input scale * weight scale + bias, in float32; per-channel kernels apply the weight scale first."""
     sums, outer, inner = acc.astype(np.float32), input_scales.astype(np.float32), weight_scales.astype(np.float32)
     result = sums * inner * outer if per_channel else sums * (outer * inner)

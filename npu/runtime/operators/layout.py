@@ -28,7 +28,9 @@ def build_concatenation(node: OperatorNode) -> Run:
     first = inputs[0].shape
     axis = normalized_axis(node, node.attributes.axis, len(first))
     for tensor in inputs[1:]:
-        if len(tensor.shape) != len(first) or any(a != b for i, (a, b) in enumerate(zip(tensor.shape, first, strict=True)) if i != axis):
+        if len(tensor.shape) != len(first) or any(
+            a != b for i, (a, b) in enumerate(zip(tensor.shape, first, strict=True)) if i != axis
+        ):
             raise node.fail(f"inputs must agree in all dimensions but {axis}, got {list(first)} and {list(tensor.shape)}")
     node.set_shape(tuple(sum(t.shape[axis] for t in inputs) if i == axis else n for i, n in enumerate(first)))
     bounds = activation_bounds(node, node.attributes.fused_activation_function)
@@ -57,7 +59,8 @@ def _rescaler(node: OperatorNode, tensor: RuntimeTensor, output: RuntimeTensor) 
     def rescale() -> Array:
         real = tensor.array.astype(np.float32) * scale + bias
         rounded = np.copysign(np.floor(np.abs(real) + 0.5), real)
-        return np.clip(rounded + output.zero_point, *INTEGER_RANGE[output.dtype]).astype(np.uint8)
+        result: Array = np.clip(rounded + output.zero_point, *INTEGER_RANGE[output.dtype]).astype(np.uint8)
+        return result
 
     return rescale
 
@@ -101,7 +104,9 @@ def _split(node: OperatorNode, ifm: RuntimeTensor, axis_value: Array, sizes: Seq
     return axis
 
 
-def _run_split(node: OperatorNode, ifm: RuntimeTensor, axis: RuntimeTensor, sizes: Callable[[int], list[int]], *, known: bool) -> Run:
+def _run_split(
+    node: OperatorNode, ifm: RuntimeTensor, axis: RuntimeTensor, sizes: Callable[[int], list[int]], *, known: bool
+) -> Run:
     def place() -> int:
         chosen = normalized_axis(node, int(axis.array.reshape(-1)[0]), len(ifm.shape))
         return _split(node, ifm, axis.array, sizes(chosen))
@@ -147,7 +152,8 @@ def build_split_v(node: OperatorNode) -> Run:
 
 
 def from_values(node: OperatorNode, positions: Sequence[int], shape_of: Callable[[], tuple[int, ...]]) -> Callable[[], None]:
-    """Set the output shape now if the inputs at `positions` are constants, else in every run; returns what a run calls first."""
+    """Set the output shape now if the inputs at `positions` are constants, else in every run; returns what a run calls
+    first."""
     if all(node.optional(i) is None or node.input(i).is_constant for i in positions):
         node.set_shape(shape_of())
         return lambda: None
@@ -260,7 +266,9 @@ def build_space_to_depth(node: OperatorNode) -> Run:
 def _block_pairs(node: OperatorNode) -> tuple[list[int], list[tuple[int, int]]]:
     ifm, block, pairs = node.input(0), node.input(1), node.input(2)
     if block.shape != (len(block.array.reshape(-1)),) or pairs.shape != (block.elements, 2) or len(ifm.shape) <= block.elements:
-        raise node.fail(f"block and pairs must be [n] and [n, 2] with n below the rank, got {list(block.shape)} and {list(pairs.shape)}")
+        raise node.fail(
+            f"block and pairs must be [n] and [n, 2] with n below the rank, got {list(block.shape)} and {list(pairs.shape)}"
+        )
     sizes, limits = [int(v) for v in block.array], [(int(a), int(b)) for a, b in pairs.array]
     if min(sizes) < 1 or any(min(pair) < 0 for pair in limits):
         raise node.fail(f"block sizes must be positive and pairs not negative, got {sizes} and {limits}")

@@ -1,4 +1,5 @@
-"""Operators that are functions of one quantised value, as tables. Formulas of TFLite's LUTPopulate; no hardware look-up here."""
+"""Operators that are functions of one quantised value, as tables. Formulas of TFLite's LUTPopulate; no hardware look-up
+here."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def run_8bit(node: OperatorNode, function: Real) -> Run:
 def table_16bit(
     function: Callable[[float], float], input_scale: float, input_zero: int, output_scale: float, output_zero: int
 ) -> Array:
-    """513 int16 samples (as int64) of a function over the int16 range, each corrected by half the midpoint's interpolation error."""
+    """513 int16 samples (as int64) of a function over the int16 range, each corrected by half the midpoint's interpolation
+    error."""
     low, high = (-32768 - input_zero) * input_scale, (32767 - input_zero) * input_scale
     out_low, out_high = (-32768 - output_zero) * output_scale, (32767 - output_zero) * output_scale
     step, inverse = (high - low) / 512, 65536 / (out_high - out_low)
@@ -63,7 +65,8 @@ def look_up_16bit(values: Array, table: Array) -> Array:
     wide = values.astype(np.int64)
     index = (wide >> 7) + 256
     base = table[index]
-    return base + (((table[index + 1] - base) * (wide & 127) + 64) >> 7)
+    result: Array = base + (((table[index + 1] - base) * (wide & 127) + 64) >> 7)
+    return result
 
 
 def run_16bit(node: OperatorNode, function: Callable[[float], float]) -> Run:

@@ -54,7 +54,8 @@ def build_local_response(node: OperatorNode) -> Run:
     def run() -> None:
         total = np.empty_like(ifm.array)
         for c in range(depth):
-            window = ifm.array[..., max(0, c - a.radius) : min(depth, c + a.radius + 1)]
+            # The reference kernel leaves out the last channel of the window.
+            window = ifm.array[..., max(0, c - a.radius) : min(depth, c + a.radius)]
             total[..., c] = _squares(window)[..., 0]
         base = np.ascontiguousarray(np.float32(a.bias) + np.float32(a.alpha) * total).ravel()
         factor = np.empty_like(base)

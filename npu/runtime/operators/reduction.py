@@ -10,7 +10,7 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, require_quantized, requantize
+from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, requantize, require_quantized
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
@@ -65,7 +65,8 @@ def build_mean(node: OperatorNode) -> Run:
 
         def integer(x: Array, axes: tuple[int, ...]) -> Array:
             total, count = x.astype(np.int64).sum(axis=axes), _count(x.shape, axes)
-            return np.sign(total) * (np.abs(total) // count)
+            result: Array = np.sign(total) * (np.abs(total) // count)
+            return result
 
         return _reduce(node, integer)
     require_quantized(node, ifm, output)
@@ -119,11 +120,11 @@ def build_min(node: OperatorNode) -> Run:
 
 
 def build_any(node: OperatorNode) -> Run:
-    return _reduce(node, lambda x, axes: x.any(axis=axes))
+    return _reduce(node, lambda x, axes: np.asarray(x.any(axis=axes)))
 
 
 def build_all(node: OperatorNode) -> Run:
-    return _reduce(node, lambda x, axes: x.all(axis=axes))
+    return _reduce(node, lambda x, axes: np.asarray(x.all(axis=axes)))
 
 
 def _arg(function: Callable[..., Array]) -> Callable[[OperatorNode], Run]:

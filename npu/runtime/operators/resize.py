@@ -1,4 +1,5 @@
-"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR. Coordinates are float32 (Q22.10 for 8-bit bilinear), as in the reference kernels."""
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR. Coordinates are float32 (Q22.10 for 8-bit bilinear), as in the reference
+kernels."""
 
 from __future__ import annotations
 
@@ -78,7 +79,11 @@ def _fixed(size: int, out: int, *, corners: bool, half: bool) -> tuple[Array, Ar
         scale = ((1 << 10) * (size - 1) + (out - 1) // 2) // (out - 1)
     steps = np.arange(out, dtype=np.int64)
     position = steps * scale + scale // 2 - (1 << 9) if half else steps * scale
-    low = np.maximum(position >> 10, 0) if not half else np.maximum(np.where(position >= 0, position // 1024, -(-position // 1024)), 0)
+    low = (
+        np.maximum(position >> 10, 0)
+        if not half
+        else np.maximum(np.where(position >= 0, position // 1024, -(-position // 1024)), 0)
+    )
     high = np.minimum((position + (1 << 10) - 1) >> 10, size - 1)
     return position - (low << 10), low, high
 
@@ -114,7 +119,8 @@ def build_bilinear(node: OperatorNode) -> Run:
 def _rounded(total: Array) -> Array:
     """Q.20 to integers, ties away from zero."""
     half = np.where(total >= 0, 1 << 19, -(1 << 19))
-    return np.sign(total + half) * (np.abs(total + half) >> 20)
+    result: Array = np.sign(total + half) * (np.abs(total + half) >> 20)
+    return result
 
 
 def _stored(total: Array, dtype: DType) -> Array:

@@ -26,6 +26,7 @@ from npu.runtime.delegate import (
 )
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import RuntimeTensor
+
 from tests.support.builder import ModelBuilder
 
 
@@ -182,14 +183,14 @@ def test_a_delegate_error_while_running_names_the_kernel() -> None:
     b.output(b.op("ADD", [x, y], (2, 4), DType.FLOAT32, attributes=at.AddOptions()))
     interpreter = Interpreter(model_content=b.build(), experimental_delegates=[AddSubDelegate()])
     interpreter.allocate_tensors()
-    with pytest.raises(InterpreterError, match="delegate kernel 'AddSub.*DELEGATE_ERROR: element counts differ"):
+    with pytest.raises(InterpreterError, match=r"delegate kernel 'AddSub.*DELEGATE_ERROR: element counts differ"):
         interpreter.invoke()
 
 
 @pytest.mark.seed("D-S-2", "D-R-16", "X-E-6")
 def test_a_failing_delegate_leaves_the_graph_as_it_was() -> None:
     interpreter = Interpreter(model_content=_chain(["ADD", "SUB"]))
-    with pytest.raises(InterpreterError, match="delegate 'AddSub.*must accept the graph, got ERROR"):
+    with pytest.raises(InterpreterError, match=r"delegate 'AddSub.*must accept the graph, got ERROR"):
         interpreter.modify_graph_with_delegate(AddSubDelegate(fail=True))
     assert [step["op_name"] for step in interpreter.execution_plan()] == ["ADD", "SUB"]
     interpreter.modify_graph_with_delegate(AddSubDelegate())
@@ -326,7 +327,9 @@ def test_custom_operators_run_by_name() -> None:
     x = b.input((2, 3), DType.FLOAT32)
     b.output(b.op("CUSTOM", [x], (1,), DType.FLOAT32, custom_code="double-it", custom_options=b"\x02"))
     content = b.build()
-    with pytest.raises(InterpreterError, match="custom operator 'double-it'.*must have a registered kernel or be taken by a delegate"):
+    with pytest.raises(
+        InterpreterError, match=r"custom operator 'double-it'.*must have a registered kernel or be taken by a delegate"
+    ):
         Interpreter(model_content=content).allocate_tensors()
 
     def prepare(context: Context, node: Node) -> Status:

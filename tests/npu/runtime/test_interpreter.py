@@ -15,6 +15,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter, OpResolverType
 from npu.runtime.operator import RuntimeOptions
+
 from tests.support.builder import ModelBuilder
 
 Make = Callable[..., Any]
@@ -50,7 +51,9 @@ def _script(interpreter: Any) -> list[Any]:
 
 
 def test_a_script_gives_the_same_results_after_changing_the_import() -> None:
-    for ours, theirs in zip(_script(Interpreter(model_content=_two_inputs())), _script(LiteRt(model_content=_two_inputs())), strict=True):
+    for ours, theirs in zip(
+        _script(Interpreter(model_content=_two_inputs())), _script(LiteRt(model_content=_two_inputs())), strict=True
+    ):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.shape == theirs.shape
 
@@ -63,7 +66,11 @@ def test_tensor_details_have_the_keys_and_values_of_litert() -> None:
     ours, theirs = Interpreter(model_content=content), LiteRt(model_content=content)
     ours.allocate_tensors()
     theirs.allocate_tensors()
-    for mine, other in zip(ours.get_input_details() + ours.get_output_details(), theirs.get_input_details() + theirs.get_output_details(), strict=True):
+    for mine, other in zip(
+        ours.get_input_details() + ours.get_output_details(),
+        theirs.get_input_details() + theirs.get_output_details(),
+        strict=True,
+    ):
         assert set(mine) == set(other)
         for key in ("name", "index", "dtype", "quantization"):
             assert mine[key] == other[key]
