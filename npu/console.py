@@ -23,7 +23,7 @@ from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
-from npu.report import OperatorReport, Report
+from npu.report import OperatorReport, Report, Totals
 from sim.verify.verifier import Finding
 
 PIPE_WIDTH = 120
@@ -75,7 +75,7 @@ def print_compiled(report: Report, path: Path, size: int) -> None:
     sys.stdout.write(
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
         f"{on_npu} of {len(report.operators)} operators on the NPU; "
-        f"SRAM {kib(totals.sram_bytes)}, flash {kib(totals.flash_bytes)}\n"
+        f"{_memory(totals)}\n"
     )
 
 
@@ -223,11 +223,16 @@ def _totals(report: Report) -> str:
         (
             f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
             f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
-            f"memory  SRAM {kib(totals.sram_bytes)}, flash {kib(totals.flash_bytes)}  ({report.system}, {report.memory_mode})",
+            f"memory  {_memory(totals)}  ({report.system}, {report.memory_mode})",
             f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
             f"AXI1 {totals.axi1_read_beats:,} read",
         )
     )
+
+
+def _memory(totals: Totals) -> str:
+    parts = (("SRAM", totals.sram_bytes), ("DRAM", totals.dram_bytes), ("constants", totals.flash_bytes))
+    return ", ".join(f"{name} {kib(size)}" for name, size in parts if size)
 
 
 def _device(row: OperatorReport) -> Text:

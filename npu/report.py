@@ -58,10 +58,15 @@ class OperatorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over the model. Memory sizes in bytes, `time_ms` of one inference; None where not measured."""
+    """Sums over the model. Memory sizes in bytes, `time_ms` of one inference; None where not measured.
+
+    `sram_bytes` and `dram_bytes` hold the arena and the fast cache, wherever the memory mode puts them; `flash_bytes` are the
+    constants and command streams.
+    """
 
     macs: int
     sram_bytes: int | None = None
+    dram_bytes: int | None = None
     flash_bytes: int | None = None
     total_cycles: int | None = None
     npu_cycles: int | None = None
@@ -123,8 +128,7 @@ def compile_report(operators: OperatorMap, model: str, variant: Variant, usage: 
     rows = base_operators(operators)
     totals = Totals(
         macs=sum(row.macs for row in rows),
-        sram_bytes=usage.arena_bytes + usage.fast_bytes,
-        flash_bytes=usage.read_only_bytes + usage.command_stream_bytes + usage.cpu_constant_bytes,
+        **_memory_totals(usage, variant),
     )
     return _report("compile", operators.profile, model, variant, totals, rows)
 
@@ -134,11 +138,9 @@ def run_report(
 ) -> Report:
     """A report with the time of every operator, from the timeline and the traces of its NPU jobs."""
     rows = [_timed(row, timeline.operators.get(row.index), variant) for row in base_operators(operators)]
-    memory = memory_of_file(compiled)
     totals = Totals(
         macs=sum(row.macs for row in rows),
-        sram_bytes=memory.arena_bytes + memory.fast_bytes,
-        flash_bytes=memory.read_only_bytes + memory.command_stream_bytes + memory.cpu_constant_bytes,
+        **_memory_totals(memory_of_file(compiled), variant),
         total_cycles=timeline.total_cycles,
         npu_cycles=timeline.cycles_of("npu"),
         cpu_cycles=timeline.cycles_of("cpu"),
@@ -148,6 +150,14 @@ def run_report(
         axi1_read_beats=sum(trace.totals.axi1_read_beats for trace in traces),
     )
     return _report("run", operators.profile, model, variant, totals, rows)
+
+
+def _memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
+    mode = variant.memory_mode
+    held = {"sram_bytes": 0, "dram_bytes": 0}
+    for port, size in ((mode.arena, usage.arena_bytes), (mode.cache, usage.fast_bytes)):
+        held["dram_bytes" if variant.system.memories[port].name == "dram" else "sram_bytes"] += size
+    return {**held, "flash_bytes": usage.read_only_bytes + usage.command_stream_bytes + usage.cpu_constant_bytes}
 
 
 def memory_of_file(model: Model) -> Usage:
