@@ -78,6 +78,11 @@ def _matrix(weights: RuntimeTensor) -> Array:
     return np.ascontiguousarray(_centred(weights).T)
 
 
+def float_product(rows: Array, weights: Array) -> Array:
+    """rows (n, depth) times float32 weights (units, depth) transposed, summed in order."""
+    return _product(np.ascontiguousarray(rows), np.ascontiguousarray(weights.T))
+
+
 def _product(rows: Array, matrix: Array) -> Array:
     if rows.dtype == np.float32:
         out = np.empty((rows.shape[0], matrix.shape[1]), np.float32)
