@@ -63,8 +63,8 @@ class Sketch:
         return bool(self.rng.random() < probability)
 
     def zero_point(self) -> int:
-        """Uniform, with the extremes as often as anything else."""
-        return self.pick((-128, 127, 0, int(self.rng.integers(-128, 128)), int(self.rng.integers(-128, 128))))
+        """Uniform, every third an extreme or 0."""
+        return self.pick((-128, 0, 127)) if self.chance(1 / 3) else int(self.rng.integers(-128, 128))
 
     def scale(self) -> float:
         """Log-uniform from 2**-12 to 2**2; now and then a power of two."""
@@ -179,7 +179,7 @@ def _output_scale(s: Sketch, ifm: int, weights: int, reduction: int) -> float:
 
 def _bounded(scale: float) -> float:
     """A float32 scale that keeps the scales of long chains within reason."""
-    return float(np.float32(min(max(scale, 2.0**-16), 2.0**8)))
+    return float(np.float32(min(max(scale, 2.0**-16), 2.0**5)))
 
 
 def _convolve(s: Sketch, ifm: int | None = None, *, is_depthwise: bool) -> int:
