@@ -1,0 +1,200 @@
+"""Files of several Vela versions on the simulator, compared with LiteRT's reference kernels: what equals, what differs and where.
+
+Vela 5.2.0 is the installed one; other versions live in environments of their own under a folder, made by `environment`.
+FULLY_CONNECTED is compared by the hardware's rounding; see `tests.support.litert`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Model, Op
+from npu.runtime.interpreter import Interpreter
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+from sim.container import is_compiled
+from sim.delegate import EthosUDelegate
+
+from tests.support.litert import random_array, run_reference, with_convolutions
+
+Array = npt.NDArray[Any]
+INSTALLED = "5.2.0"
+VERSIONS = ("3.12.0", "4.2.0", "5.0.0", INSTALLED)
+TARGETS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
+_REQUIREMENTS = {"3.12.0": ("numpy<2", "setuptools<80")}
+"""Vela 3.12 overflows with the integer rules of NumPy 2."""
+_QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
+_REFERENCE_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`status` is "exact", "differs", "refused" (by that Vela), "cpu" (it places nothing) or "failed" (ours: never expected)."""
+
+    status: str
+    note: str = ""
+
+
+def environment(version: str, folder: Path) -> Path:
+    """The `vela` of a version: the installed one, or one that is installed in `folder` when it is not there yet."""
+    if version == INSTALLED:
+        return Path(sys.executable).with_name("vela")
+    home = folder / f"vela-{version}"
+    if not (home / "bin" / "vela").exists():
+        venv.create(home, with_pip=True)
+        packages = (f"ethos-u-vela=={version}", *_REQUIREMENTS.get(version, ()))
+        subprocess.run([str(home / "bin" / "pip"), "install", "--quiet", *packages], check=True)
+    return home / "bin" / "vela"
+
+
+def compile_with(vela: Path, model: bytes, target: str, *arguments: str, seconds: int = 600) -> bytes:
+    """The file that a Vela makes; RuntimeError with the last line of its output if it makes none."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "model.tflite"
+        source.write_bytes(model)
+        command = [str(vela), str(source), "--accelerator-config", target, "--output-dir", folder, *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"no result within {seconds} s") from error
+        compiled = Path(folder) / "model_vela.tflite"
+        if done.returncode != 0 or not compiled.exists():
+            lines = (done.stdout + done.stderr).strip().splitlines()
+            raise RuntimeError(lines[-1] if lines else f"exit code {done.returncode}")
+        return compiled.read_bytes()
+
+
+def inputs_of(model: bytes, seed: int) -> list[Array]:
+    """Random inputs of the first subgraph, integers over their full range."""
+    graph, generator = read_model(model).graphs[0], np.random.default_rng(seed)
+    return [random_array(graph.tensors[index].shape, graph.tensors[index].dtype, generator) for index in graph.inputs]
+
+
+def simulate(compiled: bytes, inputs: Sequence[Array]) -> list[Array]:
+    """Outputs of a compiled file on the simulator, operators of the CPU on this project's kernels."""
+    interpreter = Interpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()])
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def reference(model: bytes, inputs: list[Array]) -> list[Array]:
+    """`run_reference` with the hardware's FULLY_CONNECTED in a process of its own: some files crash LiteRT."""
+    receiver, sender = multiprocessing.get_context("fork").Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_send_reference, args=(sender, model, inputs))
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(_REFERENCE_SECONDS):
+            raise RuntimeError(f"no result within {_REFERENCE_SECONDS} s")
+        outcome = pickle.loads(receiver.recv_bytes())
+    except EOFError as error:
+        raise RuntimeError("LiteRT crashes") from error
+    finally:
+        process.kill()
+        process.join()
+    if isinstance(outcome, str):
+        raise RuntimeError(outcome)
+    return list(outcome)
+
+
+def _send_reference(sender: Any, model: bytes, inputs: list[Array]) -> None:
+    try:
+        outcome: object = run_reference(model, inputs, fully_connected="npu")
+    except (RuntimeError, ValueError) as error:
+        outcome = str(error).strip().splitlines()[0]
+    sender.send_bytes(pickle.dumps(outcome))
+
+
+def difference(found: Sequence[Array], expected: Sequence[Array]) -> str:
+    """Empty if all outputs are equal, else how many values differ and by how much at most."""
+    wrong, largest, total = 0, 0.0, 0
+    for ours, theirs in zip(found, expected, strict=True):
+        total += theirs.size
+        ours = ours.reshape(theirs.shape)
+        unequal = ours != theirs
+        if theirs.dtype.kind == "f":
+            unequal &= ~(np.isnan(ours) & np.isnan(theirs))
+        if unequal.any():
+            wrong += int(unequal.sum())
+            largest = max(largest, float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64))[unequal].max()))
+    return f"{wrong} of {total} values, at most {largest:g}" if wrong else ""
+
+
+def compare(model: bytes, vela: Path, target: str, cases: Sequence[tuple[list[Array], list[Array]]], *options: str) -> Result:
+    """Compile, simulate on every (inputs, expected outputs), judge."""
+    try:
+        compiled = compile_with(vela, model, target, *options)
+    except RuntimeError as error:
+        return Result("refused", str(error)[:160])
+    if not is_compiled(read_model(compiled)):
+        return Result("cpu")
+    notes = [difference(simulate(compiled, inputs), expected) for inputs, expected in cases]
+    worst = next((note for note in notes if note), "")
+    return Result("differs", worst) if worst else Result("exact")
+
+
+def single_operators(model: Model, inputs: list[Array]) -> Iterator[tuple[int, Op, bytes, list[Array], list[Array]]]:
+    """Every quantised operator cut out of the first subgraph: index, operator, model, its inputs and its expected outputs.
+
+    The inputs are the values that the reference kernels computed for the whole model.
+    """
+    graph = model.graphs[0]
+    computed = tuple(sorted({index for op in graph.ops for index in op.outputs}))
+    inside = replace(model, graphs=(replace(graph, outputs=computed), *model.graphs[1:]))
+    values = dict(zip(computed, reference(write_model(inside), inputs), strict=True))
+    values.update(zip(graph.inputs, inputs, strict=True))
+    for index, op in enumerate(graph.ops):
+        arrays = [each for each in dict.fromkeys(op.inputs) if each >= 0 and graph.tensors[each].data is None]
+        if not all(each in values for each in arrays) or not arrays:
+            continue
+        if any(graph.tensors[each].dtype not in _QUANTIZED for each in op.outputs):
+            continue
+        cut = replace(model, graphs=(_cut(graph, op, tuple(arrays)),), signatures=(), metadata={})
+        yield index, op, write_model(cut), [values[each] for each in arrays], [values[each] for each in op.outputs]
+
+
+def _cut(graph: Graph, op: Op, inputs: tuple[int, ...]) -> Graph:
+    used = [each for each in dict.fromkeys((*op.inputs, *op.outputs)) if each >= 0]
+    place = {each: position for position, each in enumerate(used)}
+    moved = replace(
+        op,
+        inputs=tuple(place.get(each, each) for each in op.inputs),
+        outputs=tuple(place[each] for each in op.outputs),
+    )
+    tensors = tuple(replace(graph.tensors[each], is_variable=False) for each in used)
+    return Graph("cut", tensors, (moved,), tuple(place[each] for each in inputs), moved.outputs)
+
+
+def differing_operators(model: bytes, vela: Path, target: str, inputs: list[Array]) -> dict[str, str]:
+    """Kinds of operators that, alone and on the reference's values, differ: kind to how many and how far."""
+    found: dict[str, list[str]] = {}
+    seen: dict[bytes, str] = {}
+    for _, op, cut, arrays, expected in single_operators(read_model(model), inputs):
+        if cut not in seen:
+            result = compare(cut, vela, target, [(arrays, expected)])
+            seen[cut] = result.note if result.status == "differs" else ""
+        if seen[cut]:
+            found.setdefault(op.name, []).append(seen[cut])
+    return {kind: f"{len(notes)}: {notes[0]}" for kind, notes in found.items()}
+
+
+__all__ = [
+    "INSTALLED", "TARGETS", "VERSIONS", "Result", "compare", "compile_with", "difference", "differing_operators",
+    "environment", "inputs_of", "reference", "simulate", "single_operators", "with_convolutions",
+]  # fmt: skip
