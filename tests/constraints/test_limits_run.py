@@ -41,7 +41,7 @@ BOUNDARIES = [
 def test_a_model_at_the_edge_of_a_limit_is_exact(rule: Rule, value: Any, target: str) -> None:
     model = model_at(rule, value)
     if model is None:
-        return
+        pytest.skip("another limit refuses the model, or it is too large")
     content = write_model(model)
     inputs = random_inputs(content, 1)
     found = npu.run(npu.compile(content, target=target).content, inputs).outputs
