@@ -32,7 +32,7 @@ _ACTIVATIONS = (FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU
 
 @dataclass(frozen=True)
 class In:
-    """An input (or, with `data`, a constant)."""
+    """An input (or, with `data`, a constant; or a variable, which starts at zero)."""
 
     shape: Sequence[int]
     dtype: DType
@@ -40,6 +40,7 @@ class In:
     zero_point: int = 0
     axis: int = 0
     data: Any = None
+    is_variable: bool = False
 
 
 def model(
@@ -60,6 +61,8 @@ def model(
         options = {"scale": entry.scale, "zero_point": entry.zero_point, "axis": entry.axis}
         if entry.data is not None:
             given.append(b.constant(np.asarray(entry.data, entry.dtype.numpy), entry.dtype, **options))
+        elif entry.is_variable:
+            given.append(b.variable(entry.shape, entry.dtype, **options))
         else:
             given.append(b.input(entry.shape, entry.dtype, **options))
     made = [b.tensor(o.shape, o.dtype, scale=o.scale, zero_point=o.zero_point) for o in outputs]
@@ -742,3 +745,69 @@ def _batch_matmul(rng: Rng, dtype: DType) -> bytes:
 
 for _dtype in (F32, I8):
     CASES[f"BATCH_MATMUL-{_dtype}"] = lambda rng, d=_dtype: _batch_matmul(rng, d)
+
+
+# --- state ---------------------------------------------------------------------------------------------------------------
+
+
+def _weights(rng: Rng, *shape: int) -> In:
+    return In(shape, F32, data=0.3 * random_data(rng, shape, F32))
+
+
+def _lstm(rng: Rng, kind: str) -> bytes:
+    batches, times, features, units = (int(v) for v in rng.integers(1, 6, 4))
+    major, coupled = bool(rng.random() < 0.5), bool(rng.random() < 0.3)
+    gates = [None if coupled and i == 0 else _weights(rng, units, features) for i in range(4)]
+    recurrent = [None if coupled and i == 0 else _weights(rng, units, units) for i in range(4)]
+    biases = [None if coupled and i == 0 else _weights(rng, units) for i in range(4)]
+    states = [In((batches, units), F32, is_variable=True) for _ in range(2)]
+    clip = float(rng.choice([0.0, 0.5]))
+    if kind == "LSTM":
+        ifm, options = In((batches, features), F32), at.LSTMOptions(FusedActivation.TANH, clip)
+    else:
+        ifm = In((times, batches, features) if major else (batches, times, features), F32)
+        options = at.UnidirectionalSequenceLSTMOptions(FusedActivation.TANH, clip, 0.0, major)  # type: ignore[assignment]
+    inputs = [ifm, *gates, *recurrent, None, None, None, *biases, None, None, *states]
+    return model(kind, inputs, [In((1,), F32)], options)
+
+
+def _svdf(rng: Rng, dtype: DType) -> bytes:
+    batches, features, units, memory, rank = (int(v) for v in rng.integers(1, 5, 5))
+    filters = units * rank
+    options = at.SVDFOptions(rank, FusedActivation.RELU)
+    if dtype is F32:
+        state = In((batches, filters * memory), F32, is_variable=True)
+        inputs = [
+            In((batches, features), F32),
+            _weights(rng, filters, features),
+            _weights(rng, filters, memory),
+            _weights(rng, units),
+            state,
+        ]
+        return model("SVDF", inputs, [In((1,), F32)], options)
+    ifm, made = tensor(rng, (batches, features), I8), tensor(rng, (1,), I8, scale=0.05)
+    feature = In((filters, features), I8, 0.02, data=random_data(rng, (filters, features), I8))
+    time = In((filters, memory), I16, 1e-4, data=random_data(rng, (filters, memory), I16))
+    bias = In((units,), I32, 1e-7, data=rng.integers(-100000, 100000, units))
+    state = In((batches, filters * memory), I16, 5e-4, is_variable=True)
+    return model("SVDF", [ifm, feature, time, bias, state], [made], options)
+
+
+def _rnn(rng: Rng, kind: str) -> bytes:
+    batches, times, features, units = (int(v) for v in rng.integers(1, 6, 4))
+    major = bool(rng.random() < 0.5)
+    weights = [_weights(rng, units, features), _weights(rng, units, units), _weights(rng, units)]
+    state = In((batches, units), F32, is_variable=True)
+    if kind == "RNN":
+        return model(
+            kind, [In((batches, features), F32), *weights, state], [In((1,), F32)], at.RNNOptions(FusedActivation.TANH)
+        )
+    ifm = In((times, batches, features) if major else (batches, times, features), F32)
+    return model(kind, [ifm, *weights, state], [In((1,), F32)], at.SequenceRNNOptions(major, FusedActivation.TANH))
+
+
+for _kind in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"):
+    CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _lstm(rng, k)
+for _kind in ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"):
+    CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _rnn(rng, k)
+_moved("SVDF", _svdf, (F32, I8))

@@ -21,7 +21,7 @@ _EXPONENTS = (
 
 def _multiply(a: Array, b: Array | int) -> Array:
     """Rounding doubling high product of int16 numbers, ties away from zero."""
-    product = a * b
+    product: Array = np.asarray(a * b, np.int64)
     result: Array = np.where(product >= 0, (product + (1 << 14)) >> 15, -((-product - 1 + (1 << 14)) >> 15))
     return np.minimum(result, 32767)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu.graph.attributes import FusedActivation
+from npu.graph.attributes import FusedActivation, LstmKernelType
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.fixed16 import logistic_table, rounded_shift, tanh_table
@@ -34,22 +34,24 @@ Step = Callable[[Array], Array]
 def _sequence_shape(node: OperatorNode) -> tuple[int, int, int]:
     """Batches, features and units of an LSTM; sets the output shape."""
     ifm = node.input(0)
-    if len(ifm.shape) != 3:
-        raise node.fail(f"input must have rank 3, got {list(ifm.shape)}")
+    if len(ifm.shape) != (2 if node.kind == "LSTM" else 3):
+        raise node.fail(f"input must have rank {2 if node.kind == 'LSTM' else 3}, got {list(ifm.shape)}")
     units = node.input(2).shape[0]
     if node.optional(16) is not None or any(node.optional(i) is not None for i in (9, 10, 11)):
         raise node.fail("projections and peepholes are not supported, got one")
     if any(node.optional(i) is not None for i in range(20, len(node.inputs))):
         raise node.fail("layer normalisation is not supported, got it")
-    node.set_shape((*ifm.shape[:2], units))
-    batches = ifm.shape[1] if node.attributes.time_major else ifm.shape[0]
+    node.set_shape((*ifm.shape[:-1], units))
+    batches = ifm.shape[1] if node.kind != "LSTM" and node.attributes.time_major else ifm.shape[0]
     for position in (_OUTPUT_STATE, _CELL_STATE):
         if node.input(position).shape != (batches, units):
             raise node.fail(f"state {position} must have shape {[batches, units]}, got {list(node.input(position).shape)}")
     for position in (2, 3, 4):
-        if node.input(position).shape != (units, ifm.shape[2]) or node.input(position + 4).shape != (units, units):
-            raise node.fail(f"weights {position} must have shape {[units, ifm.shape[2]]}, got {list(node.input(position).shape)}")
-    return batches, ifm.shape[2], units
+        if node.input(position).shape != (units, ifm.shape[-1]) or node.input(position + 4).shape != (units, units):
+            raise node.fail(
+                f"weights {position} must have shape {[units, ifm.shape[-1]]}, got {list(node.input(position).shape)}"
+            )
+    return batches, ifm.shape[-1], units
 
 
 def _run_sequence(node: OperatorNode, step: Step, *, time_major: bool) -> Run:
@@ -69,6 +71,19 @@ def build_lstm(node: OperatorNode) -> Run:
     _sequence_shape(node)
     step = _float_lstm(node) if node.input(0).dtype is DType.FLOAT32 else _integer_lstm(node)
     return _run_sequence(node, step, time_major=node.attributes.time_major)
+
+
+def build_single_lstm(node: OperatorNode) -> Run:
+    """LSTM: one time step per invoke."""
+    if node.attributes.kernel_type is not LstmKernelType.FULL:
+        raise node.fail(f"kernel type must be FULL, got {node.attributes.kernel_type.name}")
+    _sequence_shape(node)
+    step, ifm, output = _float_lstm(node), node.input(0), node.output()
+
+    def run() -> None:
+        output.array[...] = step(np.ascontiguousarray(ifm.array))
+
+    return run
 
 
 def _gate_activation(node: OperatorNode) -> Callable[[Array], Array]:
@@ -116,7 +131,8 @@ class _IntegerGate:
         first = (x.astype(np.float64) @ self.weights).astype(np.int64) + self.bias
         total = requantize(first, self.scaling, 0, _INT16)
         second = (state.astype(np.float64) @ self.recurrent).astype(np.int64) + self.recurrent_bias
-        return np.clip(requantize(second, self.recurrent_scaling, 0, (-(1 << 62), 1 << 62)) + total, *_INT16)
+        result: Array = np.clip(requantize(second, self.recurrent_scaling, 0, (-(1 << 62), 1 << 62)) + total, *_INT16)
+        return result
 
 
 def _integer_gate(node: OperatorNode, index: int) -> _IntegerGate:
@@ -202,14 +218,16 @@ def _rank_sums(values: Array, rank: int) -> Array:
 
 
 def _integer_svdf(node: OperatorNode, units: int, memory: int) -> Run:
-    """int8 input and feature weights; the state and the time weights are int16 (or int8, as tflite-micro allows)."""
+    """int8 input and feature weights; the state and the time weights are int16 (or int8, as tflite-micro allows).
+
+    The fused activation is left out, as the reference kernel does.
+    """
     ifm, feature, time, bias, state = (node.input(0), node.input(1), node.input(2), node.optional(3), node.input(4))
     output, batches, filters = node.output(), ifm.shape[0], feature.shape[0]
     require_quantized(node, ifm, feature, time, state, output)
     limits = (-128, 127) if state.dtype is DType.INT8 else _INT16
     state_scaling = multipliers([ifm.scale * feature.scale / state.scale])
     output_scaling = multipliers([state.scale * time.scale / output.scale])
-    low = max(-128, output.zero_point) if node.attributes.fused_activation_function is FusedActivation.RELU else -128
 
     def run() -> None:
         history = state.array.reshape(batches, filters, memory)
@@ -220,7 +238,7 @@ def _integer_svdf(node: OperatorNode, units: int, memory: int) -> Run:
         sums = (wide * time.array.astype(np.int64)).sum(axis=2).reshape(batches, units, -1).sum(axis=2)
         if bias is not None:
             sums = sums + bias.array
-        output.array[...] = requantize(sums, output_scaling, output.zero_point, (low, 127))
+        output.array[...] = requantize(sums, output_scaling, output.zero_point, (-128, 127))
 
     return run
 
@@ -271,16 +289,18 @@ def build_sequence_rnn(node: OperatorNode) -> Run:
 
 
 _OPTIONAL = " ".join(["any?"] * 4)
+_FLOAT_LSTM = f"f32 f32? f32 f32 f32 f32? f32 f32 f32 f32? f32? f32? f32? f32 f32 f32 f32? f32? f32 f32 {_OPTIONAL} -> f32"
 
 OPERATORS = (
     Implementation(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         build_lstm,
         (
-            f"f32 f32? f32 f32 f32 f32? f32 f32 f32 f32? f32? f32? f32? f32 f32 f32 f32? f32? f32 f32 {_OPTIONAL} -> f32",
+            _FLOAT_LSTM,
             f"i8 i8? i8 i8 i8 i8? i8 i8 i8 i16? i16? i16? i32? i32 i32 i32 i8? i32? i8 i16 {_OPTIONAL} -> i8",
         ),
     ),
+    Implementation("LSTM", build_single_lstm, (_FLOAT_LSTM,)),
     Implementation("SVDF", build_svdf, ("f32 f32 f32 f32? f32 -> f32", "i8 i8 i16 i32? i16 -> i8", "i8 i8 i8 i32? i8 -> i8")),
     Implementation("RNN", build_rnn, ("f32 f32 f32 f32 f32 -> f32",)),
     Implementation("UNIDIRECTIONAL_SEQUENCE_RNN", build_sequence_rnn, ("f32 f32 f32 f32 f32 -> f32",)),
