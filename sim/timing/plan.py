@@ -33,8 +33,14 @@ from npu.isa.operations import (
 )
 from sim.timing.kernels import expand as k
 
-MAX_LOADS = 4_000_000
+MAX_LOADS = 1_000_000
 """Largest number of IFM loads that a stream may ask for; real networks have some ten thousand."""
+
+MAX_TRANSFER_BYTES = 1 << 32
+"""Largest DMA transfer that can be timed."""
+
+MAX_OPERATION_MACS = 1 << 50
+"""Largest number of multiply-accumulates of one operation that can be timed; keeps every count within 64 bits."""
 
 BRICK_DEPTH = 16
 """Channels of one NHCWB16 brick."""
@@ -130,7 +136,10 @@ def _row(operation: Operation, variant: Variant, ports: tuple[int, ...]) -> list
         _fill_kernel(row, operation, variant, ports)
     elif isinstance(operation, Dma):
         row[k.KIND] = k.DMA
-        row[k.DMA_BYTES] = operation.length_bytes * operation.rows * operation.planes
+        size = operation.length_bytes * operation.rows * operation.planes
+        if size > MAX_TRANSFER_BYTES:
+            raise SimulationError(f"timing: a DMA transfer must move at most {MAX_TRANSFER_BYTES} bytes, got {size}")
+        row[k.DMA_BYTES] = size
         source, target = operation.source.region, operation.destination.region
         row[k.DMA_FROM] = -1 if source is None else ports[source]
         row[k.DMA_TO] = -1 if target is None else ports[target]
@@ -166,6 +175,9 @@ def _fill_kernel(row: list[int], operation: KernelOperation, variant: Variant, p
     if isinstance(operation, WeightedOperation):
         row[k.STREAM_BYTES] = sum(part.length_bytes for part in (*operation.weights, *operation.scales))
         row[k.WEIGHT_PORT] = ports[operation.weights[0].region]
+    macs = ofm.height * ofm.width * ofm.depth * ifm.depth * row[k.KERNEL_H] * row[k.KERNEL_W]
+    if macs > MAX_OPERATION_MACS:
+        raise SimulationError(f"timing: an operation must need at most {MAX_OPERATION_MACS} products, got {macs}")
     if isinstance(operation, Elementwise) and operation.ifm2 is not None:
         _fill_second(row, operation.ifm2, ports)
 
@@ -223,10 +235,10 @@ def _share_words(table: NDArray[np.int64], stream_words: int) -> None:
     if not len(table):
         return
     heavy = table[:, k.KIND] <= k.DMA
-    table[~heavy, k.WORDS] = 1
+    table[~heavy, k.WORDS] = min(1, stream_words // len(table))
     count = int(heavy.sum())
     if count:
-        left = max(0, stream_words - (len(table) - count))
+        left = stream_words - int(table[:, k.WORDS].sum())
         bounds = np.arange(count + 1, dtype=np.int64) * left // count
         table[heavy, k.WORDS] = np.diff(bounds)
 

@@ -73,7 +73,7 @@ S_READ_FREE, S_WRITE_FREE, S_WINDOW, S_USED = range(4)
 ) = range(9)
 ENGINE_SCALARS = 9
 
-DMA_CHUNK_BYTES = 256
+DMA_CHUNK_BYTES = 512
 """Granularity at which a transfer and the other users of a port take turns; a multiple of every burst length."""
 
 FAR = 1e18
@@ -136,6 +136,14 @@ def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def
         if left <= 1e-9:
             return time
         time = max(time, (index + 1.0) * window)
+        # Whole windows in one step.
+        full = ports[p, P_OPEN] / cycles if cycles > 0.0 else FAR
+        if cap > 0.0:
+            full = min(full, cap / beats)
+        skip = np.floor(left / full) - 1.0
+        if skip > 0.0:
+            left -= skip * full
+            time += skip * window
 
 
 @numba.njit(cache=True)
@@ -226,7 +234,7 @@ def dependency(ops, n, block, previous, first_block, block_count, block_end, fin
 @numba.njit(cache=True)
 def transfer_chunk(ops, n, time, left, ports, state, scalars, moved):  # type: ignore[no-untyped-def]
     """Moves one chunk of a DMA transfer at `time`; (bytes, arrival, when the next chunk can be asked for)."""
-    chunk = min(left, DMA_CHUNK_BYTES)
+    chunk = min(left, max(DMA_CHUNK_BYTES, ops[n, DMA_BYTES] >> 14))
     beats = np.ceil(chunk / scalars[E_BEAT])
     arrived = time
     following = time

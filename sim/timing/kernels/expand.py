@@ -135,21 +135,19 @@ def window_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
         bricks = ceil_div(depth, brick)
         row = columns * brick * es
         return rows * bricks * ceil_div(row, beat), rows * bricks * ceil_div(row, burst)
+    # Addresses modulo a beat repeat after `beat` rows and after `beat` pixels, so one period of each is enough.
     beats = np.int64(0)
     bursts = np.int64(0)
-    for i in range(rows):
-        base = op[IFM_ADDRESS] + (y + i) * op[IFM_ROW] + x * op[IFM_PIXEL]
-        if depth == op[IFM_D]:
-            length = (columns - 1) * op[IFM_PIXEL] + depth * es
-            touched = row_beats(base, length, beat)
-            beats += touched
-            bursts += ceil_div(touched * beat, burst)
-        else:
-            for j in range(columns):
-                start = base + j * op[IFM_PIXEL] + depth0 * es
-                touched = row_beats(start, depth * es, beat)
-                beats += touched
-                bursts += ceil_div(touched * beat, burst)
+    whole = depth == op[IFM_D]
+    pixels = 1 if whole else min(columns, beat)
+    length = (columns - 1) * op[IFM_PIXEL] + depth * es if whole else depth * es
+    for i in range(min(rows, beat)):
+        base = op[IFM_ADDRESS] + (y + i) * op[IFM_ROW] + x * op[IFM_PIXEL] + (0 if whole else depth0 * es)
+        for j in range(pixels):
+            repeats = ceil_div(rows - i, beat) * (1 if whole else ceil_div(columns - j, beat))
+            touched = row_beats(base + j * op[IFM_PIXEL], length, beat)
+            beats += touched * repeats
+            bursts += ceil_div(touched * beat, burst) * repeats
     return beats, bursts
 
 
@@ -163,19 +161,18 @@ def output_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
         return rows * bricks * ceil_div(row, beat), rows * bricks * ceil_div(row, burst)
     beats = np.int64(0)
     bursts = np.int64(0)
-    for i in range(rows):
+    whole = op[OFM_D] <= brick
+    pixels = 1 if whole else min(columns, beat)
+    pieces = 1 if whole else ceil_div(depth, brick)
+    for i in range(min(rows, beat)):
         base = op[OFM_ADDRESS] + (y + i) * op[OFM_ROW] + x * op[OFM_PIXEL] + depth0 * es
-        if op[OFM_D] <= brick:
-            touched = row_beats(base, (columns - 1) * op[OFM_PIXEL] + depth * es, beat)
-            beats += touched
-            bursts += ceil_div(touched * beat, burst)
-        else:
-            for j in range(columns):
-                for c in range(0, depth, brick):
-                    start = base + j * op[OFM_PIXEL] + c * es
-                    touched = row_beats(start, min(brick, depth - c) * es, beat)
-                    beats += touched
-                    bursts += ceil_div(touched * beat, burst)
+        for j in range(pixels):
+            repeats = ceil_div(rows - i, beat) * (1 if whole else ceil_div(columns - j, beat))
+            for c in range(pieces):
+                length = (columns - 1) * op[OFM_PIXEL] + depth * es if whole else min(brick, depth - c * brick) * es
+                touched = row_beats(base + j * op[OFM_PIXEL] + c * brick * es, length, beat)
+                beats += touched * repeats
+                bursts += ceil_div(touched * beat, burst) * repeats
     return beats, bursts
 
 

@@ -81,9 +81,7 @@ def test_kernel_wait_holds_the_parser_until_the_kernel_has_finished() -> None:
 def test_dma_wait_one_lets_one_transfer_run_on() -> None:
     two = replace(round_variant().accelerator, max_outstanding_dma=2)
     variant = replace(round_variant(), accelerator=two)
-    trace = run(
-        transfer(800, destination=None), transfer(800, destination=None), DmaWait(1), DmaWait(0), variant=variant
-    )
+    trace = run(transfer(800, destination=None), transfer(800, destination=None), DmaWait(1), DmaWait(0), variant=variant)
     assert [trace.operations[2].end, trace.operations[3].end] == [100, 200]
 
 
@@ -178,8 +176,15 @@ def test_an_empty_stream_takes_no_time() -> None:
 
 
 def test_more_loads_than_anyone_needs_are_refused() -> None:
-    with pytest.raises(SimulationError, match="at most 4000000 input loads"):
-        run(copy_operation(65536, 65536, 16, Block(1, 1, 16)))
+    with pytest.raises(SimulationError, match="at most 1000000 input loads"):
+        run(copy_operation(2048, 2048, 16, Block(1, 1, 16)))
+
+
+def test_absurd_sizes_are_refused() -> None:
+    with pytest.raises(SimulationError, match="DMA transfer must move at most"):
+        run(transfer((1 << 32) + 1))
+    with pytest.raises(SimulationError, match="an operation must need at most"):
+        run(convolution(65536, 65536, 65536, 65536, Block(32, 64, 128)))
 
 
 TRAFFIC_CASES = {
@@ -242,14 +247,24 @@ STREAM = (
 )
 
 
+SINGLE_READER = {
+    "transfer": (transfer(4096),),
+    "convolution": (convolution(16, 16, 32, 64, SMALL),),
+    "addition": (addition(16, 16, 32, Block(8, 8, 32)),),
+    "copy_after_transfer": (transfer(4096), DmaWait(0), copy_operation(16, 16, 32, Block(8, 8, 16), blockdep=0)),
+}
+
+
 @pytest.mark.parametrize("name", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512"])
-def test_more_latency_is_never_faster(name: str) -> None:
+@pytest.mark.parametrize("case", SINGLE_READER)
+def test_more_latency_is_never_faster_for_one_reader(case: str, name: str) -> None:
+    """With several readers a delay can reorder requests on a port, which may help by chance."""
     variant = load_variant(name)
     cycles = []
     for latency in (0, 16, 64, 256, 1024):
         slow = with_adapter(variant, Port.AXI1, read_latency_cycles=latency, max_outstanding_reads=4)
         slow = with_adapter(slow, Port.AXI0, read_latency_cycles=latency, write_latency_cycles=latency)
-        cycles.append(schedule(STREAM, slow, stream_words=200).totals.total_cycles)
+        cycles.append(schedule(SINGLE_READER[case], slow, stream_words=0).totals.total_cycles)
     assert cycles == sorted(cycles)
 
 
@@ -302,11 +317,7 @@ def test_invariants_hold_on_every_variant(name: str) -> None:
     check_invariants(schedule(STREAM, load_variant(name), stream_words=200, with_events=True))
 
 
-def small(stream: list[Operation]) -> bool:
-    return all(getattr(o, "ofm", None) is None or o.ofm.height * o.ofm.width * o.ofm.depth < 1 << 20 for o in stream)
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_any_valid_stream_can_be_timed(data: st.DataObject) -> None:
     variant = load_variant("ethos-u55-128")
