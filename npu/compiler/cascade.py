@@ -53,7 +53,7 @@ def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int) -> list[Node]:
 
     Cascades are chosen one after the other; where that ends above the budget, cutting for a smaller one may end below it.
     """
-    tried = []
+    tried: list[tuple[int, int, list[Node]]] = []
     for share in _GOALS:
         cut, peak = _cut_down(graph, nodes, int(budget * share))
         if peak <= budget:

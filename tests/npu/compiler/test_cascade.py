@@ -27,8 +27,16 @@ def convolution(ifm: View, ofm: View, kernel: Kernel, padding: Padding, *, depth
         shifts=np.full(depth, 38, np.uint8),
     )
     return ConvolutionStep(
-        source=0, ifm=ifm, ofm=ofm, minimum=-128, maximum=127, kernel=kernel, padding=padding, weights=weights, is_depthwise=depthwise
-    )  # fmt: skip
+        source=0,
+        ifm=ifm,
+        ofm=ofm,
+        minimum=-128,
+        maximum=127,
+        kernel=kernel,
+        padding=padding,
+        weights=weights,
+        is_depthwise=depthwise,
+    )
 
 
 def program() -> Program:
@@ -41,13 +49,24 @@ def program() -> Program:
     steps: list[Step] = [
         convolution(View.whole(source, 5), a, Kernel(), Padding()),
         convolution(a, b, Kernel(3, 3, 2, 2), Padding(1, 1, 1, 1), depthwise=True),
-        PoolingStep(source=0, ifm=b, ofm=c, minimum=-128, maximum=127, mode=PoolingMode.MAX, kernel=Kernel(3, 1), scale=Scale()),
+        PoolingStep(
+            source=0, ifm=b, ofm=c, minimum=-128, maximum=127, mode=PoolingMode.MAX, kernel=Kernel(3, 1), scale=Scale()
+        ),
         ElementwiseStep(
-            source=0, ifm=c, ifm2=View.whole(other), ofm=View.whole(result), minimum=-128, maximum=127, mode=ElementwiseMode.ADD,
-            scale=Scale(1 << 14, 30), operand_scaling=OperandScaling.BOTH_16, opa_scale=Scale(1 << 15, 0), opb_scale=1 << 15,
+            source=0,
+            ifm=c,
+            ifm2=View.whole(other),
+            ofm=View.whole(result),
+            minimum=-128,
+            maximum=127,
+            mode=ElementwiseMode.ADD,
+            scale=Scale(1 << 14, 30),
+            operand_scaling=OperandScaling.BOTH_16,
+            opa_scale=Scale(1 << 15, 0),
+            opb_scale=1 << 15,
             rounding=Rounding.DOUBLE,
         ),
-    ]  # fmt: skip
+    ]
     return Program(tuple(steps), ((0, source), (1, other)), ((2, result),))
 
 

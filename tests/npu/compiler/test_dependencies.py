@@ -37,6 +37,7 @@ from sim.verify.verifier import verify
 
 VARIANTS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256")
 ARENA = 8192
+SMALL = Block(2, 2, 16)
 
 
 def feature_map(address: int, shape: tuple[int, int, int], layout: Layout = Layout.NHWC) -> FeatureMap:
@@ -51,7 +52,7 @@ def feature_map(address: int, shape: tuple[int, int, int], layout: Layout = Layo
 
 def pooling(
     source: int, target: int, shape: tuple[int, int, int] = (4, 4, 16), *, window: int = 1, table: int | None = None,
-    block: Block = Block(2, 2, 16),
+    block: Block = SMALL,
 ) -> Pooling:  # fmt: skip
     function = ActivationFunction.NONE if table is None else ActivationFunction(ActivationFunction.LUT_0 + table)
     pad = (window - 1) // 2
@@ -149,15 +150,19 @@ def test_a_block_of_the_operation_before_the_last_counts_when_the_last_one_has_f
     assert blockdep([writer, small], reader, load_variant("ethos-u55-128")) == 1
 
 
-OPERATIONS = st.one_of(
-    st.builds(
-        lambda source, target, shape, window, table, block: pooling(source * 128, target * 128, shape, window=window, table=table, block=block),
-        st.integers(0, 40), st.integers(0, 40), st.sampled_from([(4, 4, 16), (8, 3, 16), (5, 5, 24), (1, 1, 64)]),
-        st.sampled_from([1, 3]), st.sampled_from([None, None, 0, 1]), st.sampled_from([Block(2, 2, 16), Block(4, 8, 16), Block(8, 8, 32)]),
-    ),
-    st.builds(lambda target, length: transfer(target * 128, length * 16), st.integers(0, 40), st.integers(1, 30)),
-    st.builds(lambda slot: ("table", slot), st.integers(0, 2)),
-)  # fmt: skip
+PLACES = st.integers(0, 40).map(lambda place: place * 128)
+POOLINGS = st.builds(
+    pooling,
+    PLACES,
+    PLACES,
+    st.sampled_from([(4, 4, 16), (8, 3, 16), (5, 5, 24), (1, 1, 64)]),
+    window=st.sampled_from([1, 3]),
+    table=st.sampled_from([None, None, 0, 1]),
+    block=st.sampled_from([SMALL, Block(4, 8, 16), Block(8, 8, 32)]),
+)
+TRANSFERS = st.builds(transfer, PLACES, st.integers(1, 30).map(lambda units: units * 16))
+TABLE_LOADS = st.tuples(st.just("table"), st.integers(0, 2))
+OPERATIONS = st.one_of(POOLINGS, TRANSFERS, TABLE_LOADS)
 
 
 @pytest.mark.parametrize("variant_name", VARIANTS)
@@ -180,6 +185,7 @@ def test_no_hazard_is_left_in_random_streams(variant_name: str, items: list[obje
     assert sources == sorted(sources)
     decoded = [Decoded(operation, index, index) for index, operation in enumerate(stream)]
     findings = verify(decoded, variant, {0: 4096, 1: ARENA, 2: 0}, [(0, 0, 4096), (1, 0, ARENA)])
-    allowed = {"UNINITIALISED"}  # tables that the stream never loaded
+    # Tables may never have been loaded; a wait for all kernels may follow one for the older of two.
+    allowed = {"UNINITIALISED", "NO-EFFECT"}
     assert [finding for finding in findings if finding.rule not in allowed] == []
     assert np.isin([o.blockdep for o in stream if isinstance(o, KernelOperation)], [0, 1, 2, 3]).all()

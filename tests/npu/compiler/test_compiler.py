@@ -1,0 +1,295 @@
+"""The whole compiler: exact results on the simulated machine, sound streams, and files laid out as runtimes expect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tflite
+
+from npu.compiler.compiled import NO_SOURCE, Compiled
+from npu.compiler.compiler import compile_model
+from npu.compiler.lower.table import LOWERED
+from npu.errors import CompileError
+from npu.graph.graph import Model
+from npu.graph.placement import Device, OpPlacement, Placement, Violation
+from npu.hardware.loader import load_variant
+from npu.hardware.variant import Variant
+from npu.isa.decode import decode
+from npu.isa.operations import DepthwiseConvolution, Dma, Interrupt, Stop
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+from sim.container import jobs_of
+from sim.machine import Machine
+from sim.memory import Memory
+from sim.verify.verifier import verify
+
+from tests.support.litert import random_inputs, repaired, run_reference
+from tests.support.random_graphs import chains
+from tests.support.shared import shared_models
+from tests.support.single_ops import binary, conv
+from tests.support.vela import compile_with_vela, only_job
+
+VARIANTS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
+SMALL = [name for name in ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_ad_int8") if name in shared_models()]
+LARGE = [name for name in ("mlperf_vww_int8", "mobilenet_v2_1.0_224_INT8", "person_detect_int8") if name in shared_models()]
+CHAINS = {case.name: write_model(case.model) for case in chains(6, 11)}
+LEFT_OUT = Violation("TEST", "left out", "-", "-")
+
+
+def everywhere(model: Model, *, cpu: tuple[int, ...] = ()) -> Placement:
+    """Every operator that can be lowered on the NPU, except those of subgraph 0 in `cpu`."""
+    ops = []
+    for number, graph in enumerate(model.graphs):
+        for index, op in enumerate(graph.ops):
+            is_left = op.kind not in LOWERED or (number == 0 and index in cpu)
+            ops.append(OpPlacement(number, index, op.kind, op.name, (LEFT_OUT,) if is_left else ()))
+    return Placement("test", tuple(ops))
+
+
+def compile_whole(content: bytes, variant: Variant, *, cpu: tuple[int, ...] = ()) -> Compiled:
+    model = read_model(content)
+    return compile_model(model, everywhere(model, cpu=cpu), variant)
+
+
+def simulate(compiled: Compiled, variant: Variant, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Run a file with one NPU job: the arena is laid out by the metadata alone."""
+    (job,) = jobs_of(compiled.model)
+    graph = compiled.model.graphs[0]
+    offsets = np.frombuffer(compiled.model.metadata["OfflineMemoryAllocation"], "<i4")[3:]
+    op = graph.ops[job.index]
+    constants = graph.tensors[op.inputs[1]].data
+    arena = np.full(job.region_bytes[1], 0x5A, np.uint8)
+    fast = arena if op.inputs[2] == op.inputs[3] else np.full(job.region_bytes[2], 0x5A, np.uint8)
+    memory = Memory({0: np.zeros(0, np.uint8) if constants is None else constants, 1: arena, 2: fast}, variant)
+    for tensor, value in zip(graph.inputs, inputs, strict=True):
+        arena[offsets[tensor] : offsets[tensor] + value.nbytes] = value.view(np.uint8).ravel()
+    Machine(variant).run(job.payload.words, memory)
+    found = []
+    for index in graph.outputs:
+        tensor = graph.tensors[index]
+        assert tensor.dtype.numpy is not None
+        size = tensor.elements * tensor.dtype.numpy.itemsize
+        found.append(arena[offsets[index] : offsets[index] + size].view(tensor.dtype.numpy).reshape(tensor.shape))
+    return found
+
+
+def assert_exact(content: bytes, variant: Variant, seeds: tuple[int, ...] = (0, 1)) -> Compiled:
+    compiled = compile_whole(content, variant)
+    for seed in seeds:
+        inputs = random_inputs(content, seed)
+        expected = run_reference(content, inputs, fully_connected="npu")
+        for ours, theirs in zip(simulate(compiled, variant, inputs), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    return compiled
+
+
+def assert_sound(compiled: Compiled, variant: Variant) -> None:
+    """No hazard, nothing outside the regions, nothing read before it is written."""
+    for job in jobs_of(compiled.model):
+        initialised = [(0, 0, job.region_bytes[0]), *job.inputs]
+        assert verify(decode(job.payload.words, variant), variant, job.region_bytes, initialised) == []
+
+
+@pytest.mark.parametrize("variant_name", VARIANTS)
+@pytest.mark.parametrize("name", CHAINS)
+def test_random_chains_are_exact_and_sound(name: str, variant_name: str) -> None:
+    variant = load_variant(variant_name)
+    assert_sound(assert_exact(CHAINS[name], variant, (0,)), variant)
+
+
+@pytest.mark.parametrize("mode", ["Sram_Only", "Dedicated_Sram"])
+@pytest.mark.parametrize("name", list(CHAINS)[:3])
+def test_other_memory_modes_are_exact_and_sound(name: str, mode: str) -> None:
+    variant = load_variant("ethos-u65-256", memory_mode=mode)
+    compiled = assert_exact(CHAINS[name], variant, (0,))
+    assert_sound(compiled, variant)
+    transfers = [
+        o for p in compiled.partitions for o in p.operations if isinstance(o, Dma) and o.destination.region is not None
+    ]
+    assert mode == "Dedicated_Sram" or transfers == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_real_models_are_exact_and_sound(name: str) -> None:
+    variant = load_variant("ethos-u55-128")
+    assert_sound(assert_exact(shared_models()[name].read_bytes(), variant), variant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant_name", VARIANTS)
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+def test_real_models_are_exact_and_sound_on_every_variant(name: str, variant_name: str) -> None:
+    variant = load_variant(variant_name)
+    assert_sound(assert_exact(repaired(shared_models()[name].read_bytes()), variant), variant)
+
+
+@pytest.mark.parametrize("name", list(CHAINS)[:2])
+def test_the_same_input_gives_the_same_bytes(name: str) -> None:
+    variant = load_variant("ethos-u55-128")
+    first, second = (write_model(compile_whole(CHAINS[name], variant).model) for _ in range(2))
+    assert first == second
+
+
+def test_a_placement_without_npu_operators_gives_the_model_back() -> None:
+    model = conv()
+    placement = everywhere(model, cpu=(0,))
+    compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
+    assert compiled.model is model
+    assert compiled.partitions == ()
+    assert compiled.cpu_source_of == {0: 0}
+
+
+def test_a_placement_of_another_model_is_refused() -> None:
+    model = conv()
+    with pytest.raises(CompileError, match="placement: must decide on all 1 operators"):
+        compile_model(model, Placement("test", ()), load_variant("ethos-u55-128"))
+
+
+def test_a_compiled_model_is_refused() -> None:
+    variant = load_variant("ethos-u55-128")
+    model = compile_whole(write_model(conv()), variant).model
+    with pytest.raises(CompileError, match="must be a plain TFLite model"):
+        compile_model(model, everywhere(model), variant)
+
+
+def three_convolutions() -> bytes:
+    """Three 1x1 convolutions in a row on a 12x12 map."""
+    single = conv(ifm=(1, 12, 12, 8), kernel=(1, 1))
+    graph = single.graphs[0]
+    tensors, ops, last = list(graph.tensors), list(graph.ops), graph.outputs[0]
+    (op,) = ops
+    weights = graph.tensors[op.inputs[1]]
+    depth = graph.tensors[last].shape[3]
+    square = np.resize(np.asarray(weights.data), (depth, 1, 1, depth))
+    tensors.append(replace(weights, name="square", shape=square.shape, data=square))
+    for number in range(2):
+        tensors.append(replace(tensors[last], name=f"next {number}"))
+        ops.append(replace(op, inputs=(last, len(graph.tensors), op.inputs[2]), outputs=(len(tensors) - 1,)))
+        last = len(tensors) - 1
+    return write_model(replace(single, graphs=(replace(graph, tensors=tuple(tensors), ops=tuple(ops), outputs=(last,)),)))
+
+
+def test_a_cpu_operator_in_the_middle_splits_the_model() -> None:
+    variant = load_variant("ethos-u55-128")
+    compiled = compile_whole(three_convolutions(), variant, cpu=(1,))
+    graph = compiled.model.graphs[0]
+    assert [op.name for op in graph.ops] == ["ethos-u", "CONV_2D", "ethos-u"]
+    assert [partition.ops for partition in compiled.partitions] == [(0,), (2,)]
+    assert [partition.op_index for partition in compiled.partitions] == [0, 2]
+    assert compiled.cpu_source_of == {1: 1}
+    first, cpu, second = graph.ops
+    assert first.inputs[1:4] == second.inputs[1:4]
+    assert first.outputs[0] == cpu.inputs[0]
+    assert cpu.outputs[0] == second.inputs[4]
+    assert_sound(compiled, variant)
+
+
+def test_live_tensors_of_the_graph_do_not_overlap_in_the_arena() -> None:
+    compiled = compile_whole(three_convolutions(), load_variant("ethos-u55-128"), cpu=(1,))
+    graph = compiled.model.graphs[0]
+    offsets = np.frombuffer(compiled.model.metadata["OfflineMemoryAllocation"], "<i4")[3:]
+    for op in graph.ops:
+        maps = [index for index in (*op.inputs, *op.outputs) if int(offsets[index]) >= 0]
+        maps = [index for index in maps if not graph.tensors[index].name.startswith("ethos-u/")]
+        spans = sorted((int(offsets[index]), int(offsets[index]) + graph.tensors[index].elements) for index in maps)
+        assert len(spans) == 2
+        assert spans[0][1] <= spans[1][0]
+        assert all(start % 16 == 0 for start, _ in spans)
+
+
+def test_the_custom_operator_has_the_structure_that_runtimes_expect() -> None:
+    content = write_model(compile_whole(write_model(conv(ifm=(1, 8, 8, 16))), load_variant("ethos-u55-128")).model)
+    theirs = compile_with_vela(write_model(conv(ifm=(1, 8, 8, 16))), "ethos-u55-128")
+    rows = []
+    for each in (content, theirs):
+        model = tflite.Model.GetRootAsModel(each, 0)
+        graph, code = model.Subgraphs(0), model.OperatorCodes(0)
+        op = graph.Operators(0)
+        names = [model.Metadata(i).Name() for i in range(model.MetadataLength())]
+        entry = model.Metadata(names.index(b"OfflineMemoryAllocation"))
+        plan = model.Buffers(entry.Buffer()).DataAsNumpy().view("<i4")
+        kinds = [
+            (graph.Tensors(i).Type(), model.Buffers(graph.Tensors(i).Buffer()).DataLength() > 0) for i in op.InputsAsNumpy()
+        ]
+        rows.append(
+            (
+                model.Version(), graph.OperatorsLength(), code.BuiltinCode(), code.DeprecatedBuiltinCode(), code.CustomCode(),
+                code.Version(), op.BuiltinOptionsType(), op.CustomOptionsAsNumpy().tobytes(), op.CustomOptionsFormat(),
+                op.InputsAsNumpy().tolist(), op.OutputsAsNumpy().tolist(), kinds, plan[:3].tolist(), plan[3:6].tolist(),
+            )
+        )  # fmt: skip
+    assert rows[0] == rows[1]
+    assert (
+        only_job(content).payload[:32] == only_job(theirs).payload[:32]
+        or only_job(content).payload[:28] == only_job(theirs).payload[:28]
+    )
+
+
+def test_fast_scratch_is_a_tensor_of_its_own_where_it_is_a_memory_of_its_own() -> None:
+    compiled = compile_whole(three_convolutions(), load_variant("ethos-u65-256"))
+    op = compiled.model.graphs[0].ops[0]
+    assert op.inputs[2] != op.inputs[3]
+    assert compiled.model.graphs[0].tensors[op.inputs[3]].shape == (compiled.usage.fast_bytes,)
+    assert compiled.usage.fast_bytes > 0
+
+
+def test_every_operation_has_its_source_operator() -> None:
+    compiled = compile_whole(three_convolutions(), load_variant("ethos-u55-128"))
+    (partition,) = compiled.partitions
+    assert len(partition.source_of) == len(partition.operations)
+    assert set(partition.source_of[:-1]) == {0, 1, 2}
+    assert partition.source_of[-1] == NO_SOURCE
+    assert isinstance(partition.operations[-1], Stop)
+    assert not any(isinstance(operation, (Interrupt, DepthwiseConvolution)) for operation in partition.operations)
+
+
+def test_an_addition_may_overwrite_its_operand() -> None:
+    content = write_model(binary("ADD", ((1, 16, 16, 16), (1, 16, 16, 16))))
+    variant = load_variant("ethos-u55-128")
+    assert assert_exact(content, variant).usage.arena_bytes == 2 * 16 * 16 * 16
+
+
+def with_budget(size: int) -> Variant:
+    variant = load_variant("ethos-u55-128")
+    return replace(variant, memory_mode=replace(variant.memory_mode, arena_cache_bytes=size))
+
+
+def test_maps_beyond_the_budget_are_cut_and_stay_exact() -> None:
+    content = three_convolutions()
+    whole = compile_whole(content, load_variant("ethos-u55-128"))
+    inner = whole.usage.arena_bytes
+    model = read_model(content)
+    ends = sum(model.graphs[0].tensors[i].elements for i in (*model.graphs[0].inputs, *model.graphs[0].outputs))
+    variant = with_budget(ends + (inner - ends) // 2 if inner > ends else ends + 256)
+    compiled = assert_exact(content, variant)
+    assert all(op.device is Device.NPU for op in compiled.placement.ops)
+    assert compiled.usage.arena_bytes <= max(variant.memory_mode.arena_cache_bytes, ends + 1024)
+
+
+def test_an_operator_whose_own_maps_exceed_the_budget_goes_to_the_cpu_and_says_why() -> None:
+    compiled = compile_whole(write_model(conv(ifm=(1, 12, 12, 8))), with_budget(512))
+    assert compiled.partitions == ()
+    (violation,) = compiled.placement.ops[0].violations
+    assert violation.rule == "MEMORY-ARENA"
+    assert "512 bytes which Shared_Sram gives the arena" in violation.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [1_000_000, 700_000, 500_000, 300_000])
+@pytest.mark.skipif("mobilenet_v2_1.0_224_INT8" not in shared_models(), reason="the model is not beside the project")
+def test_mobilenet_fits_small_arenas(budget: int) -> None:
+    variant = with_budget(budget)
+    compiled = assert_exact(shared_models()["mobilenet_v2_1.0_224_INT8"].read_bytes(), variant, (0,))
+    assert compiled.usage.arena_bytes <= budget
+    assert all(op.device is Device.NPU for op in compiled.placement.ops)
+
+
+@pytest.mark.skipif("mobilenet_v2_1.0_224_INT8" not in shared_models(), reason="the model is not beside the project")
+def test_mobilenet_needs_no_more_memory_than_with_vela() -> None:
+    content = shared_models()["mobilenet_v2_1.0_224_INT8"].read_bytes()
+    usage = compile_whole(content, load_variant("ethos-u55-128")).usage
+    job = only_job(compile_with_vela(content, "ethos-u55-128"))
+    assert usage.arena_bytes <= 1.05 * job.scratch_bytes
+    assert usage.read_only_bytes + usage.command_stream_bytes <= 1.05 * (job.read_only.size + len(job.payload))
