@@ -53,7 +53,7 @@ def encode_weights(
     `values` are the weights of all cores minus their zero point, (O, KH, KW, I) with I = 1 for depthwise, -255..255.
     `block_depth` is the OFM block depth of the operation. Raises StreamError.
     """
-    if kernel.height != values.shape[1] or kernel.width != values.shape[2]:
+    if values.ndim != 4 or kernel.height != values.shape[1] or kernel.width != values.shape[2]:
         raise StreamError(f"weights: kernel must be {kernel.height}x{kernel.width}, got shape {values.shape}")
     order = WeightOrder(
         block_depth=block_depth,

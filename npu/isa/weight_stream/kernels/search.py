@@ -157,8 +157,11 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
     nonzero = np.int64(0)
     for code in range(1, CODES):
         nonzero += histogram[code]
+    if nonzero == 0:
+        plan[2], plan[3], plan[4], plan[5] = 1, 0, 0, 2
+        return PALETTE_BITS + SLICE_BITS + (zeros >> 3) + 6
     for has_runs in range(2):
-        if has_runs == 1 and (zeros == 0 or nonzero == 0):
+        if has_runs == 1 and zeros == 0:
             continue
         kept = most_frequent(histogram, has_runs, top)
         for step in range(10):
@@ -242,6 +245,9 @@ def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyp
             symbols[number] = table[codes[k]]
             number += 1
             run = 0
+    if number == 0:  # all zeros: the first one is coded as a symbol
+        runs[0], symbols[0] = 0, table[0]
+        number, run = 1, run - 1
     runs[number] = run
     return number
 

@@ -44,7 +44,7 @@ def test_streams_are_never_longer_than_the_naive_ones(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["bell", "wide", "uniform", "sparse", "half_zero", "two_values", "changing", "more_than_a_slice"]
+    "case", ["bell", "wide", "uniform", "sparse", "half_zero", "two_values", "changing", "more_than_a_slice", "all_zero"]
 )
 def test_streams_are_about_as_short_as_those_of_arms_encoder(case: str) -> None:
     symbols = np.array(SEQUENCES[case], np.int16)
