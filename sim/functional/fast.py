@@ -43,6 +43,8 @@ class Row:
     """A row and the arrays that its addresses point to."""
 
     numbers: Numbers
+    is_portable: bool = False
+    """Whether constants are packed for the portable kernels."""
     kind: int = r.GENERAL
     """What `numbers[KIND]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
@@ -53,9 +55,9 @@ class Row:
         return self.arrays[name].ctypes.data
 
 
-def make_row(operation: Operation, memory: Memory) -> Row:
+def make_row(operation: Operation, memory: Memory, *, is_portable: bool = False) -> Row:
     """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
-    row = Row(np.zeros(r.ROW_LENGTH, np.int64))
+    row = Row(np.zeros(r.ROW_LENGTH, np.int64), is_portable)
     if isinstance(operation, Dma):
         _fill_copy(row, operation)
     elif not isinstance(operation, KernelOperation):
@@ -244,7 +246,11 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution) -> None:
 
 
 def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, constants: Constants, memory: Memory) -> None:
-    """Pack decoded constants; the row stays GENERAL if the fast kernels would not be exact with them."""
+    """Pack decoded constants; the row stays GENERAL if the fast kernels would not be exact with them.
+
+    The vector kernels read weights as [block of 16 channels][4 inputs][channel][input], 4 inputs being 4 columns of a depthwise
+    kernel's row; the portable ones as [channel][input], and [block][kernel row][column][channel] if depthwise.
+    """
     n = row.numbers
     n[[r.KIND, r.CHECKS]] = r.GENERAL, 0
     scales, shifts = constants.scales, constants.shifts
@@ -263,7 +269,7 @@ def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, cons
         return
     n[r.STAGE] = row.table("stage", stage)
     n[r.IS_FLOOR] = n[r.LOW] >= operation.ofm.zero_point and _may_floor(shifts)
-    packed = _packed_depthwise(operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
+    packed = _packed_depthwise(row, operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
     n[r.WEIGHTS] = row.table("weights", packed)
     checks = np.empty((len(source_ranges(operation)), 4), np.int64)
     for k, part in enumerate(source_ranges(operation)):
@@ -314,17 +320,20 @@ def _packed(row: Row, weights: Numbers) -> npt.NDArray[np.int8]:
     blocks = -(-outputs // 16)
     source = np.zeros((blocks * 16, weights.shape[1] + 1), np.int8)
     source[:outputs, :-1] = weights
+    if row.is_portable:
+        return source[:, order]
     return source[:, order].reshape(blocks, 16, -1, 4).transpose(0, 2, 1, 3)
 
 
-def _packed_depthwise(operation: DepthwiseConvolution | Convolution, weights: Numbers) -> npt.NDArray[np.int8]:
+def _packed_depthwise(row: Row, operation: DepthwiseConvolution | Convolution, weights: Numbers) -> npt.NDArray[np.int8]:
     kernel = operation.kernel
     outputs = weights.shape[0]
     packed = np.zeros((-(-outputs // 16) * 16, 3, 4), np.int8)
     rows = np.arange(kernel.height) * kernel.dilation_y
     columns = 4 - kernel.dilated_width + np.arange(kernel.width) * kernel.dilation_x
     packed[:outputs, rows[:, None], columns] = weights.reshape(outputs, kernel.height, kernel.width)
-    return packed.reshape(-1, 16, 3, 4).transpose(0, 2, 1, 3)
+    axes = (0, 2, 3, 1) if row.is_portable else (0, 2, 1, 3)
+    return packed.reshape(-1, 16, 3, 4).transpose(axes)
 
 
 def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:

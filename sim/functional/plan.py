@@ -65,7 +65,9 @@ def best_tier() -> Tier:
 def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
-    row = Row(np.zeros(r.ROW_LENGTH, np.int64)) if tier is Tier.GENERAL else make_row(decoded.operation, memory)
+    row = Row(np.zeros(r.ROW_LENGTH, np.int64))
+    if tier is not Tier.GENERAL:
+        row = make_row(decoded.operation, memory, is_portable=tier is Tier.PORTABLE)
     where = f"command {decoded.command_index} ({type(decoded.operation).__name__})"
     numbers = execute.prepare(decoded.operation) if isinstance(decoded.operation, KernelOperation) else None
     return Step(decoded.operation, where, row, numbers)

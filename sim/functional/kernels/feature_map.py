@@ -10,7 +10,16 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8, load_u16, store_8, store_16, store_32
+from sim.functional.kernels.raw import (
+    load_i8_at,
+    load_i16_at,
+    load_i32_at,
+    load_u8_at,
+    load_u16_at,
+    store_8_at,
+    store_16_at,
+    store_32_at,
+)
 
 DESCRIPTION_LENGTH = 16
 
@@ -43,22 +52,22 @@ def gather(fm, base, out):  # type: ignore[no-untyped-def]
                 count = min(np.int64(16), depth - first)
                 if kind == 3:
                     for k in range(count):
-                        out[y, x, first + k] = load_i8(address + k) - zero_point
+                        out[y, x, first + k] = load_i8_at(address, k) - zero_point
                 elif kind == 2:
                     for k in range(count):
-                        out[y, x, first + k] = load_u8(address + k) - zero_point
+                        out[y, x, first + k] = load_u8_at(address, k) - zero_point
                 elif kind == 5:
                     for k in range(count):
-                        out[y, x, first + k] = load_i16(address + 2 * k) - zero_point
+                        out[y, x, first + k] = load_i16_at(address, k) - zero_point
                 elif kind == 4:
                     for k in range(count):
-                        out[y, x, first + k] = load_u16(address + 2 * k) - zero_point
+                        out[y, x, first + k] = load_u16_at(address, k) - zero_point
                 elif kind == 9:
                     for k in range(count):
-                        out[y, x, first + k] = load_i32(address + 4 * k) - zero_point
+                        out[y, x, first + k] = load_i32_at(address, k) - zero_point
                 else:
                     for k in range(count):
-                        out[y, x, first + k] = (load_i32(address + 4 * k) & np.int64(0xFFFFFFFF)) - zero_point
+                        out[y, x, first + k] = (load_i32_at(address, k) & np.int64(0xFFFFFFFF)) - zero_point
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]), cache=True)
@@ -73,13 +82,13 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
                 count = min(np.int64(16), depth - first)
                 if size == 1:
                     for k in range(count):
-                        store_8(address + k, values[y, x, first + k])
+                        store_8_at(address, k, values[y, x, first + k])
                 elif size == 2:
                     for k in range(count):
-                        store_16(address + 2 * k, values[y, x, first + k])
+                        store_16_at(address, k, values[y, x, first + k])
                 else:
                     for k in range(count):
-                        store_32(address + 4 * k, values[y, x, first + k])
+                        store_32_at(address, k, values[y, x, first + k])
 
 
 @nb.njit(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1], nb.int64), cache=True)

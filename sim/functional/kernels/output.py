@@ -111,8 +111,8 @@ def look_up(v, table, kind):  # type: ignore[no-untyped-def]
 def finish(values, stage, tables):  # type: ignore[no-untyped-def]
     """The output stage after scaling, in place.
 
-    stage: function (0 none, 3 tanh, 4 sigmoid), zero point, low, high, table kind (0 none), table offset from the machine address
-    `tables`, is raw 32-bit.
+    stage: function (0 none, 3 tanh, 4 sigmoid), zero point, low, high, table kind (0 none), table offset from the machine
+    address `tables`, is raw 32-bit.
     """
     if stage[6] != 0:
         return

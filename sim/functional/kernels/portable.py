@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.raw import load_i8, load_i32, load_i64, load_u8, store_8
+from sim.functional.kernels.raw import load_i8, load_i8_at, load_i32, load_i64, load_u8, load_u8_at, store_8, store_32
 
 
 @nb.njit(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64), cache=True)
@@ -29,38 +29,57 @@ def _finish(row, bases, totals, stage, out, count):  # type: ignore[no-untyped-d
         store_8(out + c, min(max(value, row[r.LOW]), row[r.HIGH]))
 
 
+@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64), cache=True)
+def _dot(inputs, weights, count):  # type: ignore[no-untyped-def]
+    """Sum of uint8 times int8; only reads, so that the compiler vectorises it."""
+    total = np.int32(0)
+    for k in range(count):
+        total = np.int32(total + np.int32(load_u8_at(inputs, k)) * np.int32(load_i8_at(weights, k)))
+    return np.int64(total)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True)
+def _collect(row, pixel, buffer):  # type: ignore[no-untyped-def]
+    """The inputs of a pixel one after the other in `buffer`, as unsigned numbers."""
+    size = 4 * row[r.DWORDS]
+    for s in range(row[r.SEGMENTS]):
+        at = pixel + load_i64(row[r.SEGMENT_TABLE] + 8 * s)
+        for k in range(0, size, 4):
+            store_32(buffer + s * size + k, load_i32(at + k) ^ row[r.XOR])
+
+
 @nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
 def convolve(row, bases):  # type: ignore[no-untyped-def]
-    """A convolution as a matrix product over 16 channels at a time."""
+    """A convolution as one dot product per output; weights [channel][SEGMENTS * DWORDS * 4]."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
-    flip = row[r.XOR] & np.int64(0x80)
+    length = row[r.SEGMENTS] * row[r.DWORDS] * 4
+    buffer = np.empty(length + 64, np.uint8)
+    inputs = np.int64(buffer.ctypes.data)
     totals = np.empty(16, np.int32)
-    step = row[r.SEGMENTS] * row[r.DWORDS] * 64
-    for b in range(row[r.BLOCKS]):
-        stage = row[r.STAGE] + b * r.STAGE_BYTES
-        tail = row[r.TAIL] if b + 1 == row[r.BLOCKS] else np.int64(16)
-        for m in range(row[r.PIXELS]):
-            pixel = base + load_i64(row[r.IN_TABLE] + 8 * m)
-            weights = row[r.WEIGHTS] + b * step
-            for c in range(16):
-                totals[c] = np.int32(load_i32(stage + 4 * c))
-            for s in range(row[r.SEGMENTS]):
-                at = pixel + load_i64(row[r.SEGMENT_TABLE] + 8 * s)
-                for k in range(4 * row[r.DWORDS]):
-                    value = np.int32(load_u8(at + k) ^ flip)
-                    w = weights + (k >> 2) * 64 + (k & 3)
-                    for c in range(16):
-                        totals[c] += value * np.int32(load_i8(w + 4 * c))
-                weights += row[r.DWORDS] * 64
-            out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * m) + b * row[r.OUT_BRICK]
-            _finish(row, bases, totals, stage, out, tail)
+    for m in range(row[r.PIXELS]):
+        _collect(row, base + load_i64(row[r.IN_TABLE] + 8 * m), inputs)
+        out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * m)
+        for b in range(row[r.BLOCKS]):
+            stage = row[r.STAGE] + b * r.STAGE_BYTES
+            tail = row[r.TAIL] if b + 1 == row[r.BLOCKS] else np.int64(16)
+            for c in range(tail):
+                weights = row[r.WEIGHTS] + (16 * b + c) * length
+                totals[c] = np.int32(load_i32(stage + 4 * c) + _dot(inputs, weights, length))
+            _finish(row, bases, totals, stage, out + b * row[r.OUT_BRICK], tail)
+
+
+@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1], nb.int64), cache=True)
+def _add_tap(pixel, weights, flip, totals, count):  # type: ignore[no-untyped-def]
+    for c in range(count):
+        totals[c] += (load_u8_at(pixel, c) ^ flip) * load_i8_at(weights, c)
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
-    """A depthwise convolution of at most 3 rows and 4 columns."""
+    """A depthwise convolution of at most 3 rows and 4 columns; weights [block][3 rows][4 columns][16 channels]."""
     base = bases[row[r.IN_REGION]]
     flip = row[r.XOR] & np.int64(0x80)
+    wide = np.empty(16, np.int64)
     totals = np.empty(16, np.int32)
     for y in range(row[r.PIXELS]):
         for b in range(row[r.BLOCKS]):
@@ -69,7 +88,7 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
             for x in range(row[r.WIDTH]):
                 last = row[r.FIRST_COLUMN] + row[r.WARM_UP] + (x + 1) * row[r.STRIDE] - 1
                 for c in range(16):
-                    totals[c] = np.int32(load_i32(stage + 4 * c))
+                    wide[c] = load_i32(stage + 4 * c)
                 for k in range(3):
                     offset = load_i64(row[r.IN_TABLE] + 8 * (3 * y + k))
                     for tap in range(4):
@@ -77,13 +96,11 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                         pixel = base + offset + b * row[r.IN_BRICK] + column * row[r.IN_PIXEL]
                         if offset < 0 or column < 0 or column >= row[r.IN_WIDTH]:
                             pixel = row[r.PADDING_PIXEL]
-                        weights = row[r.WEIGHTS] + b * 192 + k * 64 + tap
-                        for c in range(tail):
-                            totals[c] += np.int32((load_u8(pixel + c) ^ flip) * load_i8(weights + 4 * c))
-                out = (
-                    bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + b * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
-                )
-                _finish(row, bases, totals, stage, out, tail)
+                        _add_tap(pixel, row[r.WEIGHTS] + b * 192 + k * 64 + 16 * tap, flip, wide, 16)
+                for c in range(16):
+                    totals[c] = np.int32(wide[c])
+                out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y)
+                _finish(row, bases, totals, stage, out + b * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL], tail)
 
 
 @nb.njit(nb.int64(nb.int64, nb.int64), cache=True)

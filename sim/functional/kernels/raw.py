@@ -41,6 +41,36 @@ def _storer(bits):  # type: ignore[no-untyped-def]
     return store
 
 
+def _indexed_loader(bits, result):  # type: ignore[no-untyped-def]
+    """A load of element `index` of an array: unlike a computed address, LLVM vectorises a loop over it."""
+
+    @intrinsic
+    def load(typingctx, address, index):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            value = builder.load(builder.gep(pointer, [args[1]]))
+            value.align = 1
+            extend = builder.sext if result.startswith("i") else builder.zext
+            return extend(value, ir.IntType(64))
+
+        return nb.int64(nb.int64, nb.int64), codegen
+
+    return load
+
+
+def _indexed_storer(bits):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def store(typingctx, address, index, value):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            builder.store(builder.trunc(args[2], ir.IntType(bits)), builder.gep(pointer, [args[1]])).align = 1
+            return context.get_dummy_value()
+
+        return nb.void(nb.int64, nb.int64, nb.int64), codegen
+
+    return store
+
+
 load_u8 = _loader(8, "u")
 load_i8 = _loader(8, "i")
 load_u16 = _loader(16, "u")
@@ -51,6 +81,15 @@ store_8 = _storer(8)
 store_16 = _storer(16)
 store_32 = _storer(32)
 store_64 = _storer(64)
+
+load_u8_at = _indexed_loader(8, "u")
+load_i8_at = _indexed_loader(8, "i")
+load_u16_at = _indexed_loader(16, "u")
+load_i16_at = _indexed_loader(16, "i")
+load_i32_at = _indexed_loader(32, "i")
+store_8_at = _indexed_storer(8)
+store_16_at = _indexed_storer(16)
+store_32_at = _indexed_storer(32)
 
 
 @intrinsic

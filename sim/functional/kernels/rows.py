@@ -28,7 +28,7 @@ DWORDS = 6
 BLOCKS = 7
 """Groups of 16 output channels."""
 WEIGHTS = 8
-"""Convolution: [block][dword][16 channels][4]. Depthwise: [block][3 kernel rows][16 channels][4 columns], last column last."""
+"""Each tier has its own order, see `pack_constants`; of a depthwise kernel's 4 columns the last is the last."""
 STAGE = 9
 """Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
 `IS_FLOOR` needs:
