@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 
@@ -14,6 +15,7 @@ from sim.reports.pmu import EVENTS, pmu_rows, unit_times
 from sim.reports.table import HEADER, operation_rows, trace_dict
 from sim.timing import schedule
 from sim.trace import Trace
+
 from tests.support.timing import addition, convolution, round_variant, transfer
 
 SMALL = Block(4, 4, 16)
@@ -106,7 +108,7 @@ def test_chrome_trace_has_a_named_track_for_every_slice_and_slices_do_not_overla
     assert set(tracks) <= named
     for spans in tracks.values():
         spans.sort()
-        assert all(first[1] <= second[0] + 1e-9 for first, second in zip(spans, spans[1:], strict=False))
+        assert all(first[1] <= second[0] + 1e-9 for first, second in itertools.pairwise(spans))
     microseconds = trace.totals.total_cycles / 500
     assert max(span[1] for spans in tracks.values() for span in spans) <= microseconds + 0.01
 

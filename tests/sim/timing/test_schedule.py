@@ -17,6 +17,7 @@ from npu.isa.decode import Decoded
 from npu.isa.operations import Block, DmaWait, Kernel, KernelWait, Layout, Operation, Padding, Stop
 from sim.timing import schedule
 from sim.trace import Bound, TimedUnit, Trace
+
 from tests.support.operations import operations as random_streams
 from tests.support.timing import addition, convolution, copy_operation, feature_map, round_variant, transfer, with_adapter
 
