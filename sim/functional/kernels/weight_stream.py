@@ -28,12 +28,23 @@ def _bits(address, position, count):  # type: ignore[no-untyped-def]
     return np.int64(word & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
 
 
-@nb.njit(nb.int64(nb.int64[::1], nb.int64, nb.int64), cache=True)
-def _weight(palette, symbol, header):  # type: ignore[no-untyped-def]
-    """Signed weight of a symbol; `header` is palette size * 64 + direct offset."""
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int16[::1]), cache=True)
+def _list_weights(palette, header, table):  # type: ignore[no-untyped-def]
+    """The signed weight of every symbol into `table`; `header` is palette size * 64 + direct offset."""
     size = header >> np.int64(6)
-    value = palette[symbol] if symbol < size else symbol - size + (header & np.int64(63))
-    return -(value >> np.int64(1)) if (value & np.int64(1)) != 0 else value >> np.int64(1)
+    for symbol in range(512):
+        value = palette[symbol] if symbol < size else symbol - size + (header & np.int64(63))
+        half = value >> np.int64(1)
+        table[symbol] = -half if (value & np.int64(1)) != 0 else half
+
+
+@nb.njit(nb.int64(nb.int64), cache=True)
+def _count_ones(x):  # type: ignore[no-untyped-def]
+    """Number of set bits among the low 12."""
+    x = x - ((x >> np.int64(1)) & np.int64(0x555))
+    x = (x & np.int64(0x333)) + ((x >> np.int64(2)) & np.int64(0x333))
+    x = (x + (x >> np.int64(4))) & np.int64(0xF0F)
+    return (x + (x >> np.int64(8))) & np.int64(31)
 
 
 @nb.njit(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64[::1], nb.int16[::1], nb.int32[::1]), cache=True)
@@ -74,11 +85,7 @@ def _slice_symbols(address, position, end, config, symbols, runs):  # type: igno
             zp += znow
         wnow = np.int64(0)
         if has_weights:
-            ones = np.int64(0)
-            probe = first
-            while probe != 0:
-                probe &= probe - 1
-                ones += 1
+            ones = _count_ones(first)
             second = _bits(address, position, ones)
             position += ones
             for _ in range(wmax):
@@ -119,6 +126,7 @@ def decode(address, length, out):  # type: ignore[no-untyped-def]
     symbols = np.zeros(MAX_SLICE, np.int16)
     runs = np.zeros(MAX_SLICE + 1, np.int32)
     palette = np.zeros(33, np.int64)
+    table = np.zeros(512, np.int16)
     config = np.zeros(6, np.int64)
     end, position, count = length * 8, np.int64(0), np.int64(0)
     header, pal_bits, zero_runs = np.int64(-1), np.int64(0), np.int64(-1)
@@ -155,6 +163,7 @@ def decode(address, length, out):  # type: ignore[no-untyped-def]
                 position += pal_bits
                 if position > end:
                     return np.int64(TRUNCATED)
+            _list_weights(palette, header, table)
         elif header < 0:
             return np.int64(NO_PALETTE)
         elif uses_runs != zero_runs:
@@ -187,7 +196,7 @@ def decode(address, length, out):  # type: ignore[no-untyped-def]
             zeros = np.int64(runs[k + shift]) if uses_runs != 0 else np.int64(0)
             if count + 1 + zeros > out.size:
                 return np.int64(TOO_MANY)
-            out[count] = _weight(palette, np.int64(symbols[k]), header)
+            out[count] = table[symbols[k]]
             count += 1
             for _ in range(zeros):
                 out[count] = 0
