@@ -40,6 +40,15 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class _Goal:
+    """The peak that is to be lowered, and to what."""
+
+    peak: int
+    budget: int
+    hidden_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Trial:
     """Steps with one more cascade, the peak during that cascade, and the work relative to that before it."""
 
@@ -48,46 +57,51 @@ class _Trial:
     work: float
 
 
-def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int) -> list[Node]:
+def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only: bool = False) -> list[Node]:
     """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or as near to it as was found.
 
+    `hidden_only` counts only maps that nobody outside a partition sees.
     Cascades are chosen one after the other; where that ends above the budget, cutting for a smaller one may end below it.
     """
     tried: list[tuple[int, int, list[Node]]] = []
     for share in _GOALS:
-        cut, peak = _cut_down(graph, nodes, int(budget * share))
+        cut, peak = _cut_down(graph, nodes, int(budget * share), hidden_only)
         if peak <= budget:
             return cut
         tried.append((peak, len(tried), cut))
     return min(tried)[2]
 
 
-def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int) -> tuple[list[Node], int]:
+def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int, hidden_only: bool) -> tuple[list[Node], int]:
     """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
     result = list(nodes)
     for _ in range(_MOST_CASCADES):
-        usage, starts = _usage(graph, result)
+        usage, starts = _usage(graph, result, hidden_only)
         peak = max(usage, default=0)
         if peak <= budget:
             break
         node = max(i for i in range(len(result)) if starts[i] <= usage.index(peak))
-        better = _improve(graph, result, node, usage.index(peak) - starts[node], peak, budget)
+        better = _improve(graph, result, node, usage.index(peak) - starts[node], _Goal(peak, budget, hidden_only))
         if better is None:
             break
         result[node] = better
-    return result, max(_usage(graph, result)[0], default=0)
+    return result, max(_usage(graph, result, hidden_only)[0], default=0)
 
 
-def _usage(graph: Graph, nodes: Sequence[Node]) -> tuple[list[int], tuple[int, ...]]:
+def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list[int], tuple[int, ...]]:
     """Bytes of feature maps at every event, one event per step, and the first event of every node."""
     works = [node.program.steps if node.program else () for node in nodes]
     layouts = choose_layouts(step for steps in works for step in steps)
     timeline = trace_lifetimes(graph, nodes, works, layouts)
-    spans = [Buffer(span.size_bytes, span.first, span.last) for span in timeline.spans.values()]
+    spans = [
+        Buffer(span.size_bytes, span.first, span.last)
+        for item, span in timeline.spans.items()
+        if not (hidden_only and isinstance(item, int))
+    ]
     return live_bytes(spans, timeline.events), timeline.starts
 
 
-def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, peak: int, budget: int) -> Node | None:
+def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, goal: _Goal) -> Node | None:
     """Node `number` with one more cascade around step `worst`: the cheapest that meets the budget, else the lowest."""
     node = nodes[number]
     if node.program is None:
@@ -99,17 +113,17 @@ def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, peak: int
             if steps is None:
                 break
             candidate = replace(node, program=replace(node.program, steps=steps))
-            usage, starts = _usage(graph, [*nodes[:number], candidate, *nodes[number + 1 :]])
+            usage, starts = _usage(graph, [*nodes[:number], candidate, *nodes[number + 1 :]], goal.hidden_only)
             begin = starts[number] + first
             end = begin + last - first + 1 + len(steps) - len(node.program.steps)
             trial = _Trial(steps, max(usage[begin:end]), _work(steps) / _work(node.program.steps))
             trials.append(trial)
-            if trial.peak <= budget:
+            if trial.peak <= goal.budget:
                 break
-    trials = [trial for trial in trials if trial.peak < peak]
+    trials = [trial for trial in trials if trial.peak < goal.peak]
     if not trials:
         return None
-    best = min(trials, key=lambda trial: (max(trial.peak, budget), trial.work))
+    best = min(trials, key=lambda trial: (max(trial.peak, goal.budget), trial.work))
     return replace(node, program=replace(node.program, steps=best.steps))
 
 

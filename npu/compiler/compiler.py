@@ -14,7 +14,7 @@ from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import Node
 from npu.compiler.lower.partition import lower_partition
-from npu.compiler.memory import ARENA_REGION, MemoryPlan, arena_budget, plan_memory, step_rooms
+from npu.compiler.memory import ARENA_REGION, MemoryPlan, arena_budget, plan_memory, staging_reserve, step_rooms
 from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.weights import Constants
 from npu.errors import CompileError
@@ -132,6 +132,8 @@ def _draft(
 ) -> _Draft:
     variant = chooser.variant
     nodes = fit_budget(graph, _nodes(graph, accepted, variant), arena_budget(variant))
+    if variant.memory_mode.has_separate_cache:
+        nodes = fit_budget(graph, nodes, variant.memory_mode.arena_cache_bytes - staging_reserve(variant), hidden_only=True)
     steps: list[Step] = [step for node in nodes if node.program for step in node.program.steps]
     layouts = choose_layouts(steps)
     rooms = step_rooms(graph, nodes, layouts, variant)

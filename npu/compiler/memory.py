@@ -21,6 +21,9 @@ READ_ONLY_REGION = 0
 ARENA_REGION = 1
 FAST_REGION = 2
 
+_NOTEWORTHY = 1.02
+"""Growth of the arena by staged slices from which on packing everything anew is tried."""
+
 _STAGING_BYTES = 96 * 1024
 """Room for three of the largest weight slices."""
 
@@ -79,7 +82,7 @@ def plan_memory(
         for node, row, start in zip(nodes, jobs, starts, strict=False)
     ]
     staged = [Span(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
-    if not separate and packer.total_bytes > arena.total_bytes:
+    if not separate and packer.total_bytes > arena.total_bytes * _NOTEWORTHY:
         joint = _pack([*slow.values(), *staged])
         if joint.total_bytes < packer.total_bytes:
             packer = Packer(_buffers([*slow.values(), *staged]), joint)
@@ -120,7 +123,7 @@ def step_rooms(graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, La
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     timeline = trace_lifetimes(graph, nodes, works, layouts)
     if variant.memory_mode.has_separate_cache:
-        return [[_reserve(variant)] * len(steps) for steps in works]
+        return [[staging_reserve(variant)] * len(steps) for steps in works]
     usage = _usage(_group(timeline, share_in_place(timeline, nodes, works, layouts)).values(), timeline.events)
     peak = max(usage, default=0)
     return [
@@ -150,7 +153,7 @@ def _pack(spans: Sequence[Span]) -> Allocation:
     return allocate(_buffers(spans))
 
 
-def _reserve(variant: Variant) -> int:
+def staging_reserve(variant: Variant) -> int:
     """Bytes of a separate fast memory that are kept for staged constants."""
     return min(variant.memory_mode.arena_cache_bytes // 3, _STAGING_BYTES)
 
@@ -168,7 +171,7 @@ def _choose_fast(
     """
     if not variant.memory_mode.has_separate_cache:
         return {}
-    limit = variant.memory_mode.arena_cache_bytes - _reserve(variant)
+    limit = variant.memory_mode.arena_cache_bytes - staging_reserve(variant)
     visible = {root for item, root in owner.items() if isinstance(item, int)}
     traffic: dict[Item, int] = {}
     for row in jobs:
