@@ -448,7 +448,7 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 stream_start[stream] = begin + latency
                 stream_end[stream] = max(arrived, stream_start[stream] + decoding)
                 result[n, R_DECODER_ACTIVE] += decoding
-                result[n, R_DECODER_MAC] += max(0.0, best - stream_free)
+                result[n, R_DECODER_MAC] += max(0.0, best - max(stream_free, issued[n]))
                 stream_free = max(state[port, S_READ_FREE], stream_end[stream] - latency)
                 result[n, R_DECODER_MEMORY] += max(0.0, stream_free - best - decoding)
                 times[stream, T_STREAM_START] = begin
@@ -465,7 +465,8 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             times[array, T_MAC_START] = best
             times[array, T_MAC_END] = mac_end[array]
             if busy > 0.0:
-                gap = best - mac_free
+                # Before the operation has started the array is idle, not stalled.
+                gap = best - max(mac_free, result[n, R_START])
                 if gap > 0.0:
                     if fetched[array] >= best:
                         result[n, R_MAC_IFM] += gap
@@ -489,7 +490,7 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             moved[n, 2 * port + 1] += beats
             end = max(best + busy, written)
             result[n, R_OUTPUT_ACTIVE] += busy
-            result[n, R_OUTPUT_INPUT] += best - output_free
+            result[n, R_OUTPUT_INPUT] += max(0.0, best - max(output_free, result[n, R_START]))
             result[n, R_OUTPUT_MEMORY] += end - best - busy
             output_end[block] = end
             output_free = end
