@@ -1,15 +1,13 @@
-"""The simulated NPU as a delegate of the interpreter: takes `ethos-u` custom operators and runs their command streams
-bit-exactly.
+"""The simulated NPU as a delegate of the interpreter: runs the command streams of `ethos-u` operators bit-exactly.
 
 The operator's inputs are command stream, read-only data, scratch, fast scratch, then feature maps; regions 0, 1 and 2
-are the second to
-the fourth. Feature maps live in scratch at the offsets of the file's OfflineMemoryAllocation metadata and are bound by
-tensor index.
+are the second to the fourth. Feature maps live in scratch at the offsets of the file's OfflineMemoryAllocation metadata and
+are bound by tensor index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +26,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
+from sim.container import ARENA, SEPARATE_REGIONS, region_of_map
 from sim.functional.plan import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
@@ -120,9 +119,16 @@ class _Job:
         regions = {0: _read_only(tensors, node.inputs[_READ_ONLY]), 1: self._arena, 2: self._arena}
         if node.inputs[_FAST] != node.inputs[_SCRATCH]:
             regions[2] = np.zeros(tensors[node.inputs[_FAST]].bytes, np.uint8)
+        graph = context.model.graphs[context.subgraph_index]
+        maps = (*node.inputs[_FIRST_MAP:], *node.outputs)
+        held = {index: region_of_map(graph, payload, index) for index in maps}
+        for region in SEPARATE_REGIONS:
+            regions |= _separate(region, [index for index in maps if held[index] == region], tensors, offsets)
+        origins = {index: origin if held[index] == ARENA else 0 for index in maps}
         self._memory = Memory(regions, self._machine.variant)
-        self._inputs = _places(tensors, node.inputs[_FIRST_MAP:], offsets, origin, self._arena)
-        self._outputs = _places(tensors, node.outputs, offsets, origin, self._arena)
+        memories = {index: regions[held[index]] for index in maps}
+        self._inputs = _places(tensors, node.inputs[_FIRST_MAP:], offsets, origins, memories)
+        self._outputs = _places(tensors, node.outputs, offsets, origins, memories)
 
     def run(self, context: Context) -> None:
         """Copy the inputs into scratch, execute, copy the outputs out."""
@@ -176,16 +182,34 @@ def _offsets(context: Context) -> list[int]:
     return [int(value) for value in values[3 + first : 3 + first + len(context.tensors)]]
 
 
+def _separate(
+    region: int, indices: Sequence[int], tensors: Sequence[RuntimeTensor], offsets: Sequence[int]
+) -> dict[int, npt.NDArray[np.uint8]]:
+    """The region of the model's inputs or outputs, as large as its maps need; none without maps."""
+    ends = [offsets[index] + tensors[index].bytes for index in indices if offsets[index] >= 0]
+    if not ends:
+        return {}
+    total, limit = -(-max(ends) // 16) * 16, 2 * sum(tensors[index].bytes for index in indices) + 4096
+    if total > limit:
+        raise SimulationError(f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}")
+    return {region: np.zeros(total, np.uint8)}
+
+
 def _places(
-    tensors: Sequence[RuntimeTensor], indices: Sequence[int], offsets: Sequence[int], origin: int, arena: npt.NDArray[np.uint8]
+    tensors: Sequence[RuntimeTensor],
+    indices: Sequence[int],
+    offsets: Sequence[int],
+    origins: Mapping[int, int],
+    memories: Mapping[int, npt.NDArray[np.uint8]],
 ) -> list[tuple[int, npt.NDArray[np.uint8]]]:
-    """(tensor index, its bytes in the arena); constants without a place are in the read-only data."""
+    """(tensor index, its bytes in its region); constants without a place are in the read-only data."""
     places = []
     for index in indices:
         tensor = tensors[index]
         if tensor.is_constant and offsets[index] < 0:
             continue
-        start = offsets[index] - origin
+        arena = memories[index]
+        start = offsets[index] - origins[index]
         if offsets[index] < 0 or start < 0 or start + tensor.bytes > arena.size:
             raise SimulationError(
                 f"tensor '{tensor.name}': {tensor.bytes} bytes must lie in the {arena.size} of scratch, got offset {start}"

@@ -42,8 +42,8 @@ class Machine:
         """Execute a whole stream of command words, decoded operations or bare operations.
 
         Raises StreamError if the words are not a stream and SimulationError (naming command and operation) if an
-        operation leaves
-        its memory, both before anything is executed; SimulationError when weights do not decode at the moment of their use.
+        operation leaves its memory, both before anything is executed; SimulationError when weights do not decode at the
+        moment of their use.
         """
         plan = self._plan(stream, memory)
         if hook is None:

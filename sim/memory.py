@@ -7,6 +7,7 @@ compiled kernels behind this module may use raw addresses.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ class Memory:
     def __init__(self, regions: Mapping[int, npt.NDArray[np.uint8]], variant: Variant) -> None:
         for number, data in regions.items():
             _check_region(number, data)
-        self.regions = dict(regions)
+        self.regions: Mapping[int, npt.NDArray[np.uint8]] = MappingProxyType(dict(regions))
         self.variant = variant
         self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)
         self.bases = np.zeros(MAX_REGIONS + 1, np.int64)
@@ -38,9 +39,22 @@ class Memory:
         self.bases[MAX_REGIONS] = self.shram.ctypes.data + variant.shram.lut_address
 
     @property
-    def shape(self) -> tuple[tuple[int, int, bool], ...]:
-        """(region, bytes, writable) of every region: two memories of one shape accept the same accesses."""
-        return tuple((number, data.size, data.flags.writeable) for number, data in sorted(self.regions.items()))
+    def shape(self) -> tuple[tuple[int, int, bool, int | None], ...]:
+        """(region, bytes, writable, distance) of every region: two memories of one shape accept the same accesses.
+
+        `distance` is that of its first byte from the region of the lowest number whose bytes it shares, None if it shares none.
+        """
+        return tuple(
+            (number, data.size, data.flags.writeable, self._distance(number)) for number, data in sorted(self.regions.items())
+        )
+
+    def _distance(self, number: int) -> int | None:
+        start = int(self.bases[number])
+        for other, data in sorted(self.regions.items()):
+            begin = int(self.bases[other])
+            if other < number and start < begin + data.size and begin < start + self.regions[number].size:
+                return start - begin
+        return None
 
     @property
     def lut(self) -> npt.NDArray[np.uint8]:

@@ -94,9 +94,9 @@ def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
             return False
     if operation.activation.function is not ActivationFunction.NONE or operation.rounding is not Rounding.DOUBLE:
         return False
-    return all(fm.element.bits == 8 and fm.width <= fm.tile_width_0 and _is_readable(fm, memory) for fm in maps) and _may_share(
-        operation, maps
-    )
+    if any(fm.element.bits != 8 or fm.width > fm.tile_width_0 or not _is_readable(fm, memory) for fm in maps):
+        return False
+    return _may_share(operation, maps, memory)
 
 
 def _is_readable(fm: FeatureMap, memory: Memory) -> bool:
@@ -105,16 +105,17 @@ def _is_readable(fm: FeatureMap, memory: Memory) -> bool:
     return all(start >= 0 and end <= size for start, end in feature_map_ranges(fm, whole_bricks=True))
 
 
-def _may_share(operation: KernelOperation, maps: list[FeatureMap]) -> bool:
+def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: Memory) -> bool:
     """Whether no input is overwritten before it is read: disjoint from the output, or elementwise exactly in place.
 
     Groups of 16 channels are read and written whole, so their ranges count in full.
     """
     ofm = operation.ofm
     for fm in maps:
-        if fm is ofm or fm.region != ofm.region:
+        if fm is ofm:
             continue
-        same = (fm.addresses, fm.tile_height_0, fm.stride_y, pixel_stride(fm), brick_stride(fm), fm.layout) == (
+        same = (fm.region, fm.addresses, fm.tile_height_0, fm.stride_y, pixel_stride(fm), brick_stride(fm), fm.layout) == (
+            ofm.region,
             ofm.addresses,
             ofm.tile_height_0,
             ofm.stride_y,
@@ -126,7 +127,8 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap]) -> bool:
             continue
         ours = feature_map_ranges(fm, whole_bricks=True)
         theirs = feature_map_ranges(ofm, whole_bricks=True)
-        if any(a < d and c < b for a, b in ours for c, d in theirs):
+        gap = int(memory.bases[fm.region] - memory.bases[ofm.region])  # regions may be views of one array
+        if any(a + gap < d and c < b + gap for a, b in ours for c, d in theirs):
             return False
     return True
 

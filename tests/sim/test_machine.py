@@ -294,3 +294,23 @@ def test_an_addition_in_place_equals_its_naive_twin(tier: Tier) -> None:
     Machine(bench.variant, tier).run([operation], found)
     run_operation(operation, expected)
     np.testing.assert_array_equal(found.regions[1], expected.regions[1])
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_regions_may_be_one_array(tier: Tier) -> None:
+    """As in shared-SRAM modes: an operation between overlapping maps of two regions still reads its input first."""
+    bench, _ = make_memory()
+    rng = np.random.default_rng(1)
+    arena = rng.integers(0, 256, 512, np.uint8)
+    operation = replace(
+        ADD,
+        ofm=replace(ADD.ofm, region=2, addresses=(4, 0, 0, 0)),
+        opa_scale=Scale(1 << 15, 0),
+        opb_scale=1 << 15,
+        scale=Scale(1 << 30, 46),
+    )
+    expected = Memory({1: arena.copy(), 2: np.zeros(512, np.uint8)}, bench.variant)
+    run_operation(operation, expected)
+    memory = Memory({1: arena, 2: arena}, bench.variant)
+    Machine(bench.variant, tier).run([operation], memory)
+    np.testing.assert_array_equal(memory.regions[2][4:20], expected.regions[2][4:20])

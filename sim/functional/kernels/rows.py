@@ -31,8 +31,7 @@ WEIGHTS = 8
 """Each tier has its own order, see `pack_constants`; of a depthwise kernel's 4 columns the last is the last."""
 STAGE = 9
 """Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
-`IS_FLOOR` needs:
-two vectors of 8 int64 to add to the products of even and odd channels, and a right shift of the high halves."""
+`IS_FLOOR` needs: two vectors of 8 int64 to add to the products of even and odd channels, a right shift of the high halves."""
 OUT_TABLE = 10
 """Convolution: offset of each output pixel. Others: of each output row."""
 OUT_REGION = 11

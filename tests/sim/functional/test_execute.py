@@ -80,8 +80,7 @@ def test_weights_that_change_in_memory_are_decoded_again() -> None:
             break
     memory = bench.memory()
     machine = Machine(bench.variant)
-    memory.regions[0] = memory.regions[0].copy()
-    memory = Memory(memory.regions, bench.variant)
+    memory = Memory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
     machine.run([operation], memory)
     part = operation.scales[0]
     memory.regions[0][part.address] ^= 0x5A
