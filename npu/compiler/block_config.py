@@ -48,8 +48,8 @@ class BlockProblem:
     """Everything about an operation that its block depends on. Shapes are height, width, depth.
 
     `reads_ifm2` says whether a second operand comes from memory; `output_rank` is the row of the output unit's rate table:
-    "mul", "add", "unary_32", "binary_32", "mul_32" or "other". `weights_in_sram`: plane blocks fetch weights over the
-    feature maps' port.
+    "mul", "add", "unary_32", "binary_32", "mul_32" or "other". `ifm_in_arena` and `ofm_in_arena`: the map lies in
+    the arena although the mode has a separate fast memory.
     """
 
     work: Work
@@ -67,6 +67,8 @@ class BlockProblem:
     output_rank: str = "other"
     ifm_is_bricked: bool = False
     ofm_is_bricked: bool = False
+    ifm_in_arena: bool = False
+    ofm_in_arena: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +240,15 @@ def _estimate(problem: BlockProblem, height: Ints, width: Ints, depth: Ints, var
     mac = _mac_cycles(problem, height, width, depth, variant)
     elements = ofm_height * ofm_width * ofm_depth / blocks
     output = _output_rate(problem, variant) * elements
-    memory = variant.system.memories[variant.memory_mode.cache]
-    latency = (memory.read_latency_cycles + memory.write_latency_cycles) / 4
+    memories, mode = variant.system.memories, variant.memory_mode
+    source = memories[mode.arena if problem.ifm_in_arena else mode.cache]
+    target = memories[mode.arena if problem.ofm_in_arena else mode.cache]
+    latency = (source.read_latency_cycles + target.write_latency_cycles) / 4
     per_block = np.maximum(np.maximum(mac, output), latency + (mac + output) / 4)
     compute = blocks * per_block + np.minimum(mac, output)
-    traffic = _traffic_bytes(problem, height, width, blocks_y, blocks_x, blocks_z, variant)
-    transfer = traffic / (variant.accelerator.axi_data_bytes * memory.clock_scale)
+    read, written = _traffic_bytes(problem, height, width, blocks_y, blocks_x, blocks_z, variant)
+    beat = variant.accelerator.axi_data_bytes
+    transfer = read / (beat * source.clock_scale) + written / (beat * target.clock_scale)
     result: npt.NDArray[np.float64] = np.maximum(compute, transfer) + 0.1 * np.minimum(compute, transfer)
     return result
 
@@ -317,8 +322,8 @@ def _output_rate(problem: BlockProblem, variant: Variant) -> float:
 
 def _traffic_bytes(
     problem: BlockProblem, height: Ints, width: Ints, blocks_y: Ints, blocks_x: Ints, blocks_z: Ints, variant: Variant
-) -> npt.NDArray[np.float64]:
-    """Bytes that the operation moves over the feature maps' port, halos and repeated fetches included."""
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Bytes that the operation reads, halos and repeated fetches included, and bytes that it writes."""
     kernel = problem.kernel
     factor = 1 if problem.upscale is Upscale.NONE else 2
     rows = ((height - 1) * kernel.stride_y + kernel.dilated_height) / factor
@@ -334,4 +339,4 @@ def _traffic_bytes(
     if problem.work in (Work.CONVOLUTION, Work.DEPTHWISE) and variant.memory_mode.cache is Port.AXI0:
         inputs = problem.ifm_depth if problem.work is Work.CONVOLUTION else 1
         weights = kernel.height * kernel.width * inputs * problem.ofm[2] * _COMPRESSION * blocks_y * blocks_x
-    return np.asarray(ifm + ofm + weights)
+    return np.asarray(ifm + weights), ofm

@@ -54,8 +54,8 @@ class Job:
     cycles: float
 
 
-def describe(step: Step, layouts: Mapping[Storage, Layout]) -> BlockProblem:
-    """What the block of a step depends on."""
+def describe(step: Step, layouts: Mapping[Storage, Layout], *, has_fast_memory: bool) -> BlockProblem:
+    """What the block of a step depends on; with a fast memory of its own, boundary maps lie elsewhere."""
     work, kernel, upscale = Work.ELEMENTWISE, Kernel(), Upscale.NONE
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
@@ -81,6 +81,8 @@ def describe(step: Step, layouts: Mapping[Storage, Layout]) -> BlockProblem:
         output_rank=_output_rank(step) if isinstance(step, ElementwiseStep) else "other",
         ifm_is_bricked=layouts[step.ifm.storage] is Layout.NHCWB16,
         ofm_is_bricked=layouts[step.ofm.storage] is Layout.NHCWB16,
+        ifm_in_arena=has_fast_memory and step.ifm.storage.is_boundary,
+        ofm_in_arena=has_fast_memory and step.ofm.storage.is_boundary,
     )
 
 
@@ -103,7 +105,7 @@ def make_jobs(
     jobs: list[Job] = []
     for given, room in zip(steps, rooms, strict=True):
         step = _with_least_strides(given)
-        problem = describe(step, layouts)
+        problem = describe(step, layouts, has_fast_memory=chooser.variant.memory_mode.has_separate_cache)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             jobs += _convolution_jobs(step, problem, room, chooser, constants, table)
