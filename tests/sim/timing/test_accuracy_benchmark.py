@@ -1,0 +1,85 @@
+"""The parts of the accuracy benchmark that need neither compiler nor measurements."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.timing_accuracy import Comparison, group_table, reason_to_skip, sweep_table, variant_of
+from npu.hardware.variant import Port
+from sim.trace import Totals
+
+RECORD: dict[str, Any] = {
+    "id": "one",
+    "model": "net.tflite",
+    "accelerator": "ethos-u55-128",
+    "system_config": "Ethos_U55_High_End_Embedded",
+    "memory_mode": "Shared_Sram",
+    "vela_version": "5.0.0",
+    "timing_adapter": "u55_high_end",
+    "platform": "fvp",
+    "total_cycles": 100_500,
+    "active_cycles": 100_000,
+    "vela_estimate": {"total": 110_000},
+}
+
+
+def comparison(cycles: int, **changes: Any) -> Comparison:
+    return Comparison(RECORD | changes, Totals(cycles, cycles, 0, 0, 0, 0, 0, {}, {}), True)
+
+
+def test_error_is_zero_within_the_resolution_and_signed_beyond() -> None:
+    assert comparison(101_000).error == 0.0
+    assert comparison(97_000).error == pytest.approx(-3.0)
+    assert comparison(97_000).vela_error == pytest.approx(10.0)
+
+
+def test_groups_follow_target_and_adapter() -> None:
+    assert comparison(1).group == "U55-32, -64, -128"
+    assert comparison(1, accelerator="ethos-u55-256").group == "U55-256"
+    assert comparison(1, accelerator="ethos-u65-512").group == "U65"
+    assert comparison(1, timing_adapter="off").group == "no memory delays"
+
+
+def test_group_table_gives_mean_and_worst() -> None:
+    rows = group_table([comparison(96_000), comparison(102_000)])
+    assert rows[2] == "| U55-32, -64, -128 | 2 | 3.0 % | 4.0 % | 2 % | 6 % | 10.0 % | 10.0 % |"
+
+
+def test_sweeps_are_changes_against_the_usual_adapter() -> None:
+    usual = comparison(99_000)
+    changed = comparison(150_000, id="two", total_cycles=160_500, timing_adapter_change={"EXT_BWCAP": 25})
+    assert sweep_table([usual, changed])[2:] == ["| two | EXT_BWCAP 25 | +60,000 | +51,000 |"]
+
+
+def test_adapter_changes_reach_the_variant() -> None:
+    variant = variant_of(RECORD | {"timing_adapter_change": {"SRAM_BWCAP": 2000, "EXT_RLATENCY": 16}})
+    assert variant.system.adapters[Port.AXI0].beats_per_window == 2000
+    assert variant.system.adapters[Port.AXI1].read_latency_cycles == 16
+    assert not variant_of(RECORD | {"timing_adapter": "off"}).system.adapters
+
+
+SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
+    "another_family": ({"accelerator": "ethos-u85-256"}, "target"),
+    "version_not_certain": ({"vela_version": "3.2.0 (inferred)"}, "compiler"),
+    "no_cycles": ({"total_cycles": None}, "cycles"),
+    "silicon": ({"platform": "silicon"}, "cycles"),
+    "no_such_model": ({"model": "other.tflite"}, "model"),
+    "another_model": ({"model_sha256": "00"}, "hash"),
+}
+
+
+@pytest.mark.parametrize("case", SKIPPED)
+def test_records_that_cannot_be_compared_are_left_out(case: str, tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(b"model")
+    changes, reason = SKIPPED[case]
+    assert reason_to_skip(RECORD | changes, tmp_path) == reason
+
+
+def test_a_complete_record_is_used(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(b"model")
+    record = RECORD | {"model_sha256": hashlib.sha256(b"model").hexdigest()}
+    assert reason_to_skip(record, tmp_path) == ""
