@@ -212,7 +212,7 @@ def _places(
         start = offsets[index] - origins[index]
         if offsets[index] < 0 or start < 0 or start + tensor.bytes > arena.size:
             raise SimulationError(
-                f"tensor '{tensor.name}': {tensor.bytes} bytes must lie in the {arena.size} of scratch, got offset {start}"
+                f"tensor '{tensor.name}': {tensor.bytes} bytes must lie in {arena.size} of scratch, got offset {start}"
             )
         places.append((index, arena[start : start + tensor.bytes]))
     return places
