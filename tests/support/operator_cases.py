@@ -811,3 +811,57 @@ for _kind in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"):
 for _kind in ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"):
     CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _rnn(rng, k)
 _moved("SVDF", _svdf, (F32, I8))
+
+
+# --- operators that few models have -----------------------------------------------------------------------------------------
+
+
+def _update_slice(rng: Rng, dtype: DType) -> bytes:
+    shape = shape_of(rng)
+    update = [int(rng.integers(1, n + 1)) for n in shape]
+    start = ints([int(rng.integers(-1, n + 1)) for n in shape])
+    return model("DYNAMIC_UPDATE_SLICE", [In(shape, dtype), In(update, dtype), start], [In((1,), dtype)])
+
+
+_moved("DYNAMIC_UPDATE_SLICE", _update_slice, (F32, I32))
+
+
+@case("EMBEDDING_LOOKUP-float32")
+def _embedding(rng: Rng) -> bytes:
+    return model("EMBEDDING_LOOKUP", [ints([2, 0, 1, 2]), In((3, 5), F32)], [In((1,), F32)])
+
+
+@case("EMBEDDING_LOOKUP-hybrid")
+def _embedding_8bit(rng: Rng) -> bytes:
+    table = In((3, 5), I8, scale_of(rng), data=random_data(rng, (3, 5), I8))
+    return model("EMBEDDING_LOOKUP", [ints([2, 0, 1, 2]), table], [In((1,), F32)])
+
+
+@case("RANK-int32")
+def _rank(rng: Rng) -> bytes:
+    return model("RANK", [In(shape_of(rng), F32)], [In((), I32)])
+
+
+@case("SIGN-float32")
+def _sign(rng: Rng) -> bytes:
+    return _unary(rng, "SIGN", F32)
+
+
+@case("FAKE_QUANT-float32")
+def _fake_quant(rng: Rng) -> bytes:
+    low = -float(rng.uniform(0.1, 2))
+    return _unary(rng, "FAKE_QUANT", F32, at.FakeQuantOptions(low, low + 3, int(rng.choice([4, 8]))))
+
+
+CASES["MEAN-int16"] = lambda rng: _reduction(rng, "MEAN", I16)
+CASES["GELU-int8"] = lambda rng: _unary(rng, "GELU", I8, at.GeluOptions(bool(rng.random() < 0.5)))
+CASES["L2_NORMALIZATION-int8"] = lambda rng: model(
+    "L2_NORMALIZATION", [tensor(rng, shape_of(rng), I8)], [In((1,), I8, 1 / 128, 0)], at.L2NormOptions()
+)
+CASES["BATCH_MATMUL-int16"] = lambda rng: _batch_matmul(rng, I16)
+CASES["CONV_2D-groups"] = lambda rng: model(
+    "CONV_2D",
+    [In((1, 5, 5, 6), F32), _filter(rng, (4, 3, 3, 3), 0, F32), In((4,), F32, data=np.zeros(4))],
+    [In((1,), F32)],
+    at.Conv2DOptions(Padding.SAME, 1, 1),
+)

@@ -160,7 +160,7 @@ def build_squared_difference(node: OperatorNode) -> Run:
         return _plain(node, lambda x, y: (x - y) * (x - y))
     left, right, output = node.input(0), node.input(1), node.output()
     require_quantized(node, left, right, output)
-    shift = 0 if left.dtype is DType.INT16 else 7
+    shift = 7
     twice = 2.0 * max(left.scale, right.scale)
     left_factor, right_factor = quantise_multiplier(left.scale / twice), quantise_multiplier(right.scale / twice)
     scaling = multipliers([twice * twice / ((1 << shift * 2) * output.scale)])
@@ -259,10 +259,10 @@ OPERATORS = (
     Implementation("SUB", build_sub, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
     Implementation("MUL", build_mul, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
     Implementation("DIV", build_div, each("T T -> T", "f32 i32")),
-    Implementation("SQUARED_DIFFERENCE", build_squared_difference, each("T T -> T", "f32 i8 i16 i32")),
+    Implementation("SQUARED_DIFFERENCE", build_squared_difference, each("T T -> T", "f32 i8 i32")),
     Implementation("MAXIMUM", build_extremum(_maximum), _EXTREMUM),
     Implementation("MINIMUM", build_extremum(_minimum), _EXTREMUM),
-    Implementation("FLOOR_DIV", build_floor_div, each("T T -> T", "f32 i8 i16 i32 i64")),
-    Implementation("FLOOR_MOD", build_floor_mod, each("T T -> T", "f32 i8 i16 i32 i64")),
+    Implementation("FLOOR_DIV", build_floor_div, each("T T -> T", "f32 i32")),
+    Implementation("FLOOR_MOD", build_floor_mod, each("T T -> T", "f32 i32 i64")),
     Implementation("POW", build_power, each("T T -> T", "f32 i32")),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,11 +10,10 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
-from npu.runtime.kernels.rsqrt import inverse_square_root
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import run_float, through
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, scaled
-from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
+from npu.runtime.operators.lut import is_8bit, run_8bit
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
@@ -58,28 +56,7 @@ def build_exp(node: OperatorNode) -> Run:
 
     if ifm.dtype is DType.FLOAT32:
         return run_float(node, exponential)
-    if is_8bit(ifm.dtype):
-        return run_8bit(node, exponential)
-    return run_16bit(node, math.exp)
-
-
-def build_rsqrt(node: OperatorNode) -> Run:
-    ifm, output = node.input(0), node.output()
-    if ifm.dtype is DType.FLOAT32:
-        return _plain(lambda x: np.float32(1) / np.sqrt(x))(node)
-    require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
-    factor = 1.0 / (float(np.sqrt(np.float32(ifm.scale))) * output.scale)
-    multiplier, exponent = quantise_multiplier(factor)
-
-    def run() -> None:
-        values = ifm.array.astype(np.int64) - ifm.zero_point
-        if np.any(values < 0):
-            raise node.fail("input must not be negative")
-        result = inverse_square_root(values.ravel(), multiplier, exponent, output.zero_point)
-        output.array[...] = np.clip(result, *INTEGER_RANGE[output.dtype]).reshape(output.shape)
-
-    return run
+    return run_8bit(node, exponential)
 
 
 def _round_half_even(x: Array) -> Array:
@@ -97,8 +74,8 @@ OPERATORS = (
     Implementation("NEG", _plain(np.negative), each("T -> T", "f32 i32 i64")),
     Implementation("SQUARE", _plain(lambda x: x * x), _FLOAT),
     Implementation("SQRT", _plain(np.sqrt), _FLOAT),
-    Implementation("RSQRT", build_rsqrt, each("T -> T", "f32 i8 i16")),
-    Implementation("EXP", build_exp, each("T -> T", "f32 i8 i16")),
+    Implementation("RSQRT", _plain(lambda x: np.float32(1) / np.sqrt(x)), _FLOAT),
+    Implementation("EXP", build_exp, each("T -> T", "f32 i8")),
     Implementation("LOG", _plain(lambda x: through(ew.logarithm, x)), _FLOAT),
     Implementation("SIN", _plain(lambda x: through(ew.sine, x)), _FLOAT),
     Implementation("COS", _plain(lambda x: through(ew.cosine, x)), _FLOAT),

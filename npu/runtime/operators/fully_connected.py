@@ -144,7 +144,7 @@ def build_batch_matmul(node: OperatorNode) -> Run:
     node.set_shape((*batch, x_shape[-2], y_shape[-1]))
     quantized = left.dtype is not DType.FLOAT32
     scaling = None
-    if quantized and output.dtype is not DType.INT32:
+    if quantized:
         require_quantized(node, left, right, output)
         scaling = multipliers([left.scale * right.scale / output.scale])
 
@@ -180,5 +180,5 @@ OPERATORS = (
             "i16 i8 i32|i64? -> i16",
         ),
     ),
-    Implementation("BATCH_MATMUL", build_batch_matmul, ("f32 f32 -> f32", "i8 i8 -> i8", "i16 i16|i8 -> i16", "i8 i8 -> i32")),
+    Implementation("BATCH_MATMUL", build_batch_matmul, ("f32 f32 -> f32", "i8 i8 -> i8", "i16 i16 -> i16")),
 )

@@ -60,28 +60,6 @@ def table_16bit(
     return table
 
 
-def look_up_16bit(values: Array, table: Array) -> Array:
-    """Interpolated samples for int16 values; int64."""
-    wide = values.astype(np.int64)
-    index = (wide >> 7) + 256
-    base = table[index]
-    result: Array = base + (((table[index + 1] - base) * (wide & 127) + 64) >> 7)
-    return result
-
-
-def run_16bit(node: OperatorNode, function: Callable[[float], float]) -> Run:
-    """Prepare an int16 operator as an interpolated table."""
-    ifm, output = node.input(0), node.output()
-    require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
-    table = table_16bit(function, ifm.scale, ifm.zero_point, output.scale, output.zero_point)
-
-    def run() -> None:
-        output.array[...] = look_up_16bit(ifm.array, table)
-
-    return run
-
-
 def is_8bit(dtype: DType) -> bool:
     """Whether a type is one of the quantised 8-bit types."""
     return dtype in (DType.INT8, DType.UINT8)

@@ -37,9 +37,8 @@ def build_l2_normalization(node: OperatorNode) -> Run:
         x = ifm.array.astype(np.int64) - ifm.zero_point
         length = np.sqrt(np.maximum((x * x).sum(axis=-1, keepdims=True), 1).astype(np.float64))
         rounded = np.rint(x / length * 128)
-        offset = 0 if ifm.dtype is DType.INT8 else 128
         info = np.iinfo(output.array.dtype)
-        output.array[...] = np.clip(rounded + offset, info.min, info.max)
+        output.array[...] = np.clip(rounded, info.min, info.max)
 
     return run
 
@@ -66,6 +65,6 @@ def build_local_response(node: OperatorNode) -> Run:
 
 
 OPERATORS = (
-    Implementation("L2_NORMALIZATION", build_l2_normalization, ("f32 -> f32", "i8 -> i8", "u8 -> u8")),
+    Implementation("L2_NORMALIZATION", build_l2_normalization, ("f32 -> f32", "i8 -> i8")),
     Implementation("LOCAL_RESPONSE_NORMALIZATION", build_local_response, ("f32 -> f32",)),
 )
