@@ -329,8 +329,10 @@ def _traffic_bytes(
     rows = ((height - 1) * kernel.stride_y + kernel.dilated_height) / factor
     columns = ((width - 1) * kernel.stride_x + kernel.dilated_width) / factor
     depth = problem.ofm[2] if problem.work.shares_depth else problem.ifm_depth
-    ifm = blocks_y * rows * blocks_x * columns * _round_up(depth, 16 if problem.ifm_is_bricked else 1)
-    ifm = ifm * problem.ifm_bits / 8 * (1 if problem.work.shares_depth else blocks_z)
+    memory = variant.system.memories[variant.memory_mode.arena if problem.ifm_in_arena else variant.memory_mode.cache]
+    runs, channels = (_ceil_div(depth, 16), 16) if problem.ifm_is_bricked else (1, depth)
+    run_bytes = _round_up(columns * channels * problem.ifm_bits / 8, memory.burst_bytes // 2)
+    ifm = blocks_y * rows * blocks_x * runs * run_bytes * (1 if problem.work.shares_depth else blocks_z)
     if problem.work is Work.ELEMENTWISE and problem.reads_ifm2:
         ifm = ifm * 2
     ofm_depth = _round_up(problem.ofm[2], 16 if problem.ofm_is_bricked else 1)
