@@ -191,7 +191,7 @@ def _separate(
         return {}
     total, limit = -(-max(ends) // 16) * 16, 2 * sum(tensors[index].bytes for index in indices) + 4096
     if total > limit:
-        raise SimulationError(f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}")
+        raise SimulationError(f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets to {total}")
     return {region: np.zeros(total, np.uint8)}
 
 
