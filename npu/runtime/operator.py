@@ -79,6 +79,12 @@ class OperatorNode:
         """Declare that an output's shape is known only in the run."""
         self.output(position).is_dynamic = True
 
+    def scalar(self, tensor: RuntimeTensor) -> Any:
+        """The only element of a tensor, as a numpy scalar."""
+        if tensor.elements != 1:
+            raise self.fail(f"tensor '{tensor.name}' must have one element, got shape {list(tensor.shape)}")
+        return tensor.array.reshape(-1)[0]
+
     def known(self, position: int) -> Array | None:
         """The value of an input if it is a constant, None if it is computed."""
         tensor = self.input(position)

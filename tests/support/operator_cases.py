@@ -134,8 +134,8 @@ def _bias(rng: Rng, channels: int, dtype: DType, ifm: In, weights: In) -> In:
     kind = {F32: F32, I16: I64}.get(dtype, I32)
     data = rng.standard_normal(channels) if dtype is F32 else rng.integers(-2000, 2000, channels)
     scale = 1e-4 if dtype is not F32 else None
-    if dtype in QUANTIZED and isinstance(ifm.scale, float) and isinstance(weights.scale, float):
-        scale = ifm.scale * weights.scale
+    if dtype in QUANTIZED and np.size(weights.scale) == 1:
+        scale = float(np.ravel(ifm.scale)[0] * np.ravel(weights.scale)[0])  # type: ignore[arg-type]
     return In((channels,), kind, data=np.asarray(data, kind.numpy), scale=scale)
 
 

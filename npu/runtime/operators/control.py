@@ -26,7 +26,7 @@ def build_if(node: OperatorNode) -> Run:
     _dynamic(node)
 
     def run() -> None:
-        chosen = a.then_subgraph_index if bool(condition.array.reshape(-1)[0]) else a.else_subgraph_index
+        chosen = a.then_subgraph_index if bool(node.scalar(condition)) else a.else_subgraph_index
         _store(node, node.services.run_subgraph(chosen, [t.array for t in arguments]))
 
     return run

@@ -128,7 +128,7 @@ def build_sparse_to_dense(node: OperatorNode) -> Run:
                 f"indices must be rows of {len(output.shape)} numbers with one value each,"
                 f" got {list(indices.shape)} and {list(values.shape)}"
             )
-        output.array.fill(default.array.reshape(-1)[0])
+        output.array.fill(node.scalar(default))
         for axis, size in enumerate(output.shape):
             _check_indices(node, rows[:, axis], size)
         flat = values.array.reshape(-1)

@@ -94,9 +94,8 @@ def build_unpack(node: OperatorNode) -> Run:
     return run
 
 
-def _split(node: OperatorNode, ifm: RuntimeTensor, axis_value: Array, sizes: Sequence[int]) -> int:
+def _split(node: OperatorNode, ifm: RuntimeTensor, axis: int, sizes: Sequence[int]) -> int:
     """Set the output shapes of a split and return its axis."""
-    axis = normalized_axis(node, int(axis_value.reshape(-1)[0]), len(ifm.shape))
     if len(sizes) != len(node.outputs) or sum(sizes) != ifm.shape[axis] or min(sizes) < 0:
         raise node.fail(f"sizes of {len(node.outputs)} pieces must add up to {ifm.shape[axis]}, got {list(sizes)}")
     for position, size in enumerate(sizes):
@@ -108,8 +107,8 @@ def _run_split(
     node: OperatorNode, ifm: RuntimeTensor, axis: RuntimeTensor, sizes: Callable[[int], list[int]], *, known: bool
 ) -> Run:
     def place() -> int:
-        chosen = normalized_axis(node, int(axis.array.reshape(-1)[0]), len(ifm.shape))
-        return _split(node, ifm, axis.array, sizes(chosen))
+        chosen = normalized_axis(node, int(node.scalar(axis)), len(ifm.shape))
+        return _split(node, ifm, chosen, sizes(chosen))
 
     if known:
         place()
@@ -198,7 +197,7 @@ def build_pad(node: OperatorNode) -> Run:
 
     def run() -> None:
         place()
-        fill = value.array.reshape(-1)[0] if value is not None else output.zero_point
+        fill = node.scalar(value) if value is not None else output.zero_point
         output.array.fill(fill)
         inner = tuple(slice(a, a + n) for n, (a, _) in zip(ifm.shape, _paddings(node, ifm, paddings), strict=True))
         output.array[inner] = ifm.array
@@ -334,7 +333,7 @@ def build_reverse(node: OperatorNode) -> Run:
     node.set_shape(ifm.shape)
 
     def run() -> None:
-        axes = tuple(normalized_axis(node, int(v), len(ifm.shape)) for v in axis.array.reshape(-1))
+        axes = tuple({normalized_axis(node, int(v), len(ifm.shape)) for v in axis.array.reshape(-1)})
         output.array[...] = np.flip(ifm.array, axes)
 
     return run

@@ -46,7 +46,13 @@ def _sequence_shape(node: OperatorNode) -> tuple[int, int, int]:
     for position in (_OUTPUT_STATE, _CELL_STATE):
         if node.input(position).shape != (batches, units):
             raise node.fail(f"state {position} must have shape {[batches, units]}, got {list(node.input(position).shape)}")
-    for position in (2, 3, 4):
+    for position in (12, 13, 14, 15):
+        bias = node.optional(position)
+        if bias is not None and bias.shape != (units,):
+            raise node.fail(f"bias {position} must have shape {[units]}, got {list(bias.shape)}")
+    for position in (1, 2, 3, 4):
+        if node.optional(position) is None:
+            continue
         if node.input(position).shape != (units, ifm.shape[-1]) or node.input(position + 4).shape != (units, units):
             raise node.fail(
                 f"weights {position} must have shape {[units, ifm.shape[-1]]}, got {list(node.input(position).shape)}"

@@ -158,10 +158,10 @@ def build_top_k(node: OperatorNode) -> Run:
         node.set_dynamic(0)
         node.set_dynamic(1)
     else:
-        place(int(known.reshape(-1)[0]))
+        place(int(node.scalar(count)))
 
     def run() -> None:
-        k = int(count.array.reshape(-1)[0])
+        k = int(node.scalar(count))
         place(k)
         # Larger first; of equal values the smaller index first.
         reverse = np.argsort(ifm.array[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :k]
@@ -177,7 +177,7 @@ def build_cumsum(node: OperatorNode) -> Run:
     node.set_shape(ifm.shape)
 
     def run() -> None:
-        chosen = normalized_axis(node, int(axis.array.reshape(-1)[0]), len(ifm.shape))
+        chosen = normalized_axis(node, int(node.scalar(axis)), len(ifm.shape))
         x = np.flip(ifm.array, chosen) if a.reverse else ifm.array
         total = np.cumsum(x, axis=chosen, dtype=x.dtype)
         if a.exclusive:

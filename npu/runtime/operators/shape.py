@@ -64,7 +64,7 @@ def build_expand_dims(node: OperatorNode) -> Run:
     ifm, axis = node.input(0), node.input(1)
 
     def shape_of() -> tuple[int, ...]:
-        position = normalized_axis(node, int(axis.array.reshape(-1)[0]), len(ifm.shape) + 1)
+        position = normalized_axis(node, int(node.scalar(axis)), len(ifm.shape) + 1)
         return (*ifm.shape[:position], 1, *ifm.shape[position:])
 
     place = from_values(node, (1,), shape_of)
@@ -107,7 +107,7 @@ def build_fill(node: OperatorNode) -> Run:
 
     def run() -> None:
         place()
-        output.array.fill(value.array.reshape(-1)[0])
+        output.array.fill(node.scalar(value))
 
     return run
 
@@ -116,7 +116,7 @@ def build_range(node: OperatorNode) -> Run:
     start, limit, delta, output = (*(node.input(i) for i in range(3)), node.output())
 
     def length() -> tuple[int, ...]:
-        first, last, step = (t.array.reshape(-1)[0].item() for t in (start, limit, delta))
+        first, last, step = (node.scalar(t).item() for t in (start, limit, delta))
         if step == 0 or (last - first) * step < 0:
             raise node.fail(f"delta must lead from start to limit, got {first}, {last}, {step}")
         if output.dtype is DType.FLOAT32:
@@ -127,7 +127,7 @@ def build_range(node: OperatorNode) -> Run:
 
     def run() -> None:
         place()
-        value, step = start.array.reshape(-1)[0], delta.array.reshape(-1)[0]
+        value, step = node.scalar(start), node.scalar(delta)
         result = output.array
         for i in range(result.size):
             result[i] = value
@@ -169,7 +169,7 @@ def build_one_hot(node: OperatorNode) -> Run:
     indices, depth, on, off, output = (*(node.input(i) for i in range(4)), node.output())
 
     def parameters() -> tuple[int, int]:
-        size = int(depth.array.reshape(-1)[0])
+        size = int(node.scalar(depth))
         if size < 0:
             raise node.fail(f"depth must not be negative, got {size}")
         axis = node.attributes.axis
@@ -185,7 +185,7 @@ def build_one_hot(node: OperatorNode) -> Run:
         place()
         size, axis = parameters()
         hot = np.moveaxis(indices.array[..., None] == np.arange(size), -1, axis)
-        output.array[...] = np.where(hot, on.array.reshape(-1)[0], off.array.reshape(-1)[0])
+        output.array[...] = np.where(hot, node.scalar(on), node.scalar(off))
 
     return run
 

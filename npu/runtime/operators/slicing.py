@@ -102,6 +102,8 @@ def build_dynamic_update_slice(node: OperatorNode) -> Run:
 
     def run() -> None:
         output.array[...] = ifm.array
+        if start.elements != len(ifm.shape):
+            raise node.fail(f"start must have {len(ifm.shape)} entries, got {list(start.shape)}")
         first = [min(max(s, 0), n - u) for s, n, u in zip(_ints(start), ifm.shape, update.shape, strict=True)]
         output.array[tuple(slice(f, f + u) for f, u in zip(first, update.shape, strict=True))] = update.array
 

@@ -1,0 +1,192 @@
+"""Matrix products of indirect rows with packed weights: convolutions and fully connected layers.
+
+A tile holds `height` pixels by `width` blocks of 16 channels in registers. Each output is the sum over stretches, then elements,
+in that order whatever the tile, so neither tiling nor threads change a float result.
+"""
+
+# mypy: allow-untyped-calls
+# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numba.extending import intrinsic
+
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, has_dot_product, internal
+
+_DOT = has_dot_product()
+_ARGUMENTS = 13
+
+
+def _emit_tile(height, width, *, floating):  # type: ignore[no-untyped-def]
+    lanes, stage_bytes = (FLOATS, r.FLOAT_STAGE_BYTES) if floating else (LANES, r.BYTE_STAGE_BYTES)
+
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        table, segments, length, weights, step, stage, out, out_step, tail, sign, zero_point, low, high = args
+        start = [e.load(lanes, stage, stage_bytes * n) for _ in range(height) for n in range(width)]
+        stride = e.b.mul(segments, e.word(8))
+        rows = [e.b.add(table, e.b.mul(stride, e.word(k))) for k in range(height)]
+        steps = [e.b.mul(step, e.word(n)) for n in range(width)]
+        sign = e.splat_word(sign)
+
+        def over_segments(segment, carried):  # type: ignore[no-untyped-def]
+            at = e.b.mul(segment, e.word(8))
+            pixels = [e.load(WORD, e.b.add(row, at)) for row in rows]
+
+            def over_elements(index, values):  # type: ignore[no-untyped-def]
+                totals = list(values[1:])
+                offset = e.b.mul(index, e.word(4))
+                vectors = [e.load(lanes, e.b.add(values[0], step)) for step in steps]
+                for k in range(height):
+                    address = e.b.add(pixels[k], offset)
+                    if floating:
+                        value = e.splat(e.load(FLOAT, address))
+                    else:
+                        value = e.b.xor(e.splat(e.load(INT, address)), sign)
+                    for n in range(width):
+                        total = totals[k * width + n]
+                        totals[k * width + n] = (
+                            e.multiply_add(value, vectors[n], total) if floating else e.dot(total, value, vectors[n])
+                        )
+                return [e.b.add(values[0], e.word(64)), *totals]
+
+            return e.loop(length, carried, over_elements)
+
+        totals = e.loop(segments, [weights, *start], over_segments)[1:]
+        for n in range(width):
+            if floating:
+                limits, factors = (e.splat_float(low), e.splat_float(high)), None
+            else:
+                limits = (e.splat_word(low), e.splat_word(high))
+                factors = [e.load(LANES, stage, stage_bytes * n + 64 * j) for j in range(1, 4)]
+            for k in range(height):
+                total = totals[k * width + n]
+                if floating:
+                    value = e.clamp_float(total, *limits)
+                else:
+                    value = e.b.add(e.rescale(total, factors), e.splat_word(zero_point))
+                    value = e.b.trunc(e.clamp(value, *limits), BYTES)
+                target = e.b.add(e.b.add(out, e.b.mul(out_step, e.word(k))), e.word((64 if floating else 16) * n))
+                e.store(value, target, tail if n == width - 1 else e.word(16))
+
+    return emit
+
+
+def _tile(height, width, *, floating):  # type: ignore[no-untyped-def]
+    name = f"gemm_{'float' if floating else 'byte'}_{height}_{width}"
+    codegen = internal(name, _ARGUMENTS, _emit_tile(height, width, floating=floating), dot=_DOT)
+
+    @intrinsic
+    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
+        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
+
+    return tile
+
+
+f_14_1, f_12_2, f_8_3, f_6_4 = (_tile(h, w, floating=True) for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
+f_1_1, f_1_2, f_1_3, f_1_4 = (_tile(1, w, floating=True) for w in (1, 2, 3, 4))
+b_14_1, b_12_2, b_8_3, b_6_4 = (_tile(h, w, floating=False) for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
+b_1_1, b_1_2, b_1_3, b_1_4 = (_tile(1, w, floating=False) for w in (1, 2, 3, 4))
+
+
+@nb.njit(nb.int64(nb.int64), inline="always")
+def _tile_width(left):  # type: ignore[no-untyped-def]
+    """How many blocks of channels to take at once, so that the last tile is not narrow."""
+    if left <= 4:
+        return left
+    if (left % 4 != 0 and left % 3 == 0) or left == 5:
+        return np.int64(3)
+    return np.int64(4)
+
+
+@nb.njit(nb.int64(nb.int64), inline="always")
+def _tile_height(width):  # type: ignore[no-untyped-def]
+    if width == 1:
+        return np.int64(14)
+    if width == 2:
+        return np.int64(12)
+    return np.int64(8) if width == 3 else np.int64(6)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def gemm_float(row, first, last):  # type: ignore[no-untyped-def]
+    """The output pixels `first` to `last` (exclusive) of a job."""
+    segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]
+    out_step, sign, low, high = row[r.OUT_STEP], row[r.SIGN], row[r.LOW], row[r.HIGH]
+    done = np.int64(0)
+    while done < row[r.GROUPS]:
+        width = _tile_width(row[r.GROUPS] - done)
+        height = _tile_height(width)
+        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
+        w = row[r.WEIGHTS] + done * step
+        s = row[r.STAGE] + done * r.FLOAT_STAGE_BYTES
+        if last - first < height:
+            height = np.int64(1)
+        m = first
+        while m < last:
+            if m + height > last:
+                m = last - height
+            t = row[r.TABLE] + m * segments * 8
+            o = row[r.OUT] + m * out_step + done * 64
+            if height == 1:
+                if width == 1:
+                    f_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                elif width == 2:
+                    f_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                elif width == 3:
+                    f_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                else:
+                    f_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            elif width == 1:
+                f_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            elif width == 2:
+                f_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            elif width == 3:
+                f_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            else:
+                f_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            m += height
+        done += width
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def gemm_byte(row, first, last):  # type: ignore[no-untyped-def]
+    """The output pixels `first` to `last` (exclusive) of a job."""
+    segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]
+    out_step, sign, low, high = row[r.OUT_STEP], row[r.SIGN], row[r.LOW], row[r.HIGH]
+    done = np.int64(0)
+    while done < row[r.GROUPS]:
+        width = _tile_width(row[r.GROUPS] - done)
+        height = _tile_height(width)
+        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
+        w = row[r.WEIGHTS] + done * step
+        s = row[r.STAGE] + done * r.BYTE_STAGE_BYTES
+        if last - first < height:
+            height = np.int64(1)
+        m = first
+        while m < last:
+            if m + height > last:
+                m = last - height
+            t = row[r.TABLE] + m * segments * 8
+            o = row[r.OUT] + m * out_step + done * 16
+            if height == 1:
+                if width == 1:
+                    b_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                elif width == 2:
+                    b_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                elif width == 3:
+                    b_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                else:
+                    b_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            elif width == 1:
+                b_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            elif width == 2:
+                b_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            elif width == 3:
+                b_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            else:
+                b_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+            m += height
+        done += width

@@ -1,0 +1,29 @@
+"""The fields of a job row: one compiled operation as 24 int64 values, addresses absolute, sizes in the units named here."""
+
+KIND = 0
+TABLE = 1  # address of the indirection table: `SEGMENTS` input addresses for every output pixel
+SEGMENTS = 2  # stretches of input (kernel taps or rows) per output pixel
+LENGTH = 3  # elements of a stretch: floats, or groups of four bytes
+WEIGHTS = 4  # address of the packed weights
+WEIGHT_STEP = 5  # bytes from the weights of 16 channels to those of the next 16
+STAGE = 6  # address of biases and factors, one block per 16 channels
+OUT = 7  # address of the output
+OUT_STEP = 8  # bytes from one output pixel to the next
+PIXELS = 9
+GROUPS = 10  # blocks of 16 output channels
+TAIL = 11  # channels in the last block, 1 to 16
+SIGN = 12  # 0x80808080 for int8 inputs, 0 for uint8
+ZERO_POINT = 13
+LOW = 14  # clamp, as an integer or as the bits of a float32
+HIGH = 15
+IN = 16  # address of the input of a copy or look-up
+IN2 = 17
+IN_STEP = 18  # bytes
+ROWS = 19
+ROW_BYTES = 20
+WIDTH = 21  # output pixels of a row
+FIELDS = 24
+
+GEMM_FLOAT, GEMM_BYTE, DEPTHWISE_FLOAT, DEPTHWISE_BYTE, COPY_ROWS, LOOK_UP_PAIRS = range(6)
+FLOAT_STAGE_BYTES = 64  # bias
+BYTE_STAGE_BYTES = 256  # bias, left shift + 1, multiplier, right shift
