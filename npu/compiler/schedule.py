@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from npu.compiler.block_config import BlockChoice, BlockChooser, BlockProblem, Work
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.weights import Constants, WeightSlice
-from npu.hardware.variant import Variant
 from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
@@ -166,9 +165,3 @@ def _slice_depth(total: int, block_depth: int, per_channel: float, target: int) 
     per_slice = max(int(target / (per_channel * block_depth)), 1)
     slices = -(-blocks // per_slice)
     return -(-blocks // slices) * block_depth
-
-
-def slice_channels(variant: Variant, depth: int) -> tuple[int, ...]:
-    """Output channels of each core in a slice of `depth` channels, which are dealt out in turn."""
-    cores = variant.accelerator.cores
-    return tuple(-(-(depth - core) // cores) for core in range(min(cores, depth)))
