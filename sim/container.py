@@ -16,6 +16,11 @@ from npu.isa.payload import Payload, parse_payload
 
 ETHOS_U = "ethos-u"
 ARENA_METADATA = "OfflineMemoryAllocation"
+ARENA = 1
+"""Region of feature maps."""
+INPUTS, OUTPUTS = 3, 4
+"""Regions of a job's inputs and outputs where the payload's feature flag 2 is set."""
+_SEPARATE_FLAG = 2
 _COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
 
 
@@ -23,8 +28,9 @@ _COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
 class NpuJob:
     """One `ethos-u` operator of a compiled graph.
 
-    `region_bytes` gives the size of regions 0 (constants), 1 (arena) and 2 (fast, the arena again where they are one).
-    `inputs` and `outputs` are (region, start, end) of the feature maps that the job exchanges with the rest.
+    `region_bytes` gives the size of regions 0 (constants), 1 (arena) and 2 (fast, the arena again where they are one), and of
+    3 (inputs) and 4 (outputs) where the payload keeps them apart. `inputs` and `outputs` are (region, start, end)
+    of the feature maps that the job exchanges with the rest.
     """
 
     graph: int
@@ -54,6 +60,14 @@ def payload_of(graph: Graph, index: int) -> Payload:
     return parse_payload(tensor.data.tobytes())
 
 
+def regions_of_maps(payload: Payload) -> tuple[int, int]:
+    """The regions in which a job's stream finds its inputs and its outputs.
+
+    Both are the arena, unless the payload keeps them in regions of their own, as Vela 5.2's does with `--separate-io-regions`.
+    """
+    return (INPUTS, OUTPUTS) if payload.feature_flags & _SEPARATE_FLAG else (ARENA, ARENA)
+
+
 def jobs_of(model: Model) -> Iterator[NpuJob]:
     """The NPU jobs of a compiled model in file order. StreamError if an operator or the metadata is malformed."""
     first = 0
@@ -72,12 +86,18 @@ def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     size = [_bytes(tensor) for tensor in graph.tensors]
     regions = {0: size[op.inputs[_READ_ONLY]], 1: size[op.inputs[_SCRATCH]], 2: size[op.inputs[_FAST]]}
     origin = max(0, int(offsets[first + op.inputs[_SCRATCH]]))
+    payload = payload_of(graph, index)
 
-    def places(indices: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-        starts = [(each, int(offsets[first + each]) - origin) for each in indices]
-        return tuple((1, start, start + size[each]) for each, start in starts if start >= 0)
+    def places(indices: tuple[int, ...], region: int) -> tuple[tuple[int, int, int], ...]:
+        start_of = {each: int(offsets[first + each]) - (origin if region == ARENA else 0) for each in indices}
+        return tuple((region, start, start + size[each]) for each, start in start_of.items() if start >= 0)
 
-    return NpuJob(number, index, payload_of(graph, index), regions, places(op.inputs[_FIRST_MAP:]), places(op.outputs))
+    for_inputs, for_outputs = regions_of_maps(payload)
+    inputs, outputs = places(op.inputs[_FIRST_MAP:], for_inputs), places(op.outputs, for_outputs)
+    for held in (inputs, outputs):
+        if held and held[0][0] != ARENA:
+            regions[held[0][0]] = -(-max(end for _, _, end in held) // 16) * 16
+    return NpuJob(number, index, payload, regions, inputs, outputs)
 
 
 def _offsets(model: Model, index: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -7,7 +7,7 @@ are bound by tensor index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
-from sim.container import ARENA, SEPARATE_REGIONS, region_of_map
+from sim.container import ARENA, regions_of_maps
 from sim.functional.plan import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
@@ -35,6 +35,7 @@ CUSTOM_CODE = "ethos-u"
 CUSTOM_OPTIONS = bytes((1, 4, 1))
 """A flexbuffer that holds the 8-bit integer 1."""
 METADATA_NAME = "OfflineMemoryAllocation"
+_SLACK_BYTES = 4096
 _COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
 
 
@@ -119,16 +120,14 @@ class _Job:
         regions = {0: _read_only(tensors, node.inputs[_READ_ONLY]), 1: self._arena, 2: self._arena}
         if node.inputs[_FAST] != node.inputs[_SCRATCH]:
             regions[2] = np.zeros(tensors[node.inputs[_FAST]].bytes, np.uint8)
-        graph = context.model.graphs[context.subgraph_index]
-        maps = (*node.inputs[_FIRST_MAP:], *node.outputs)
-        held = {index: region_of_map(graph, payload, index) for index in maps}
-        for region in SEPARATE_REGIONS:
-            regions |= _separate(region, [index for index in maps if held[index] == region], tensors, offsets)
-        origins = {index: origin if held[index] == ARENA else 0 for index in maps}
+        inputs, outputs = node.inputs[_FIRST_MAP:], node.outputs
+        for_inputs, for_outputs = regions_of_maps(payload)
+        if for_inputs != ARENA:
+            regions[for_inputs] = _separate(for_inputs, inputs, tensors, offsets)
+            regions[for_outputs] = _separate(for_outputs, outputs, tensors, offsets)
         self._memory = Memory(regions, self._machine.variant)
-        memories = {index: regions[held[index]] for index in maps}
-        self._inputs = _places(tensors, node.inputs[_FIRST_MAP:], offsets, origins, memories)
-        self._outputs = _places(tensors, node.outputs, offsets, origins, memories)
+        self._inputs = _places(tensors, inputs, offsets, origin if for_inputs == ARENA else 0, regions[for_inputs])
+        self._outputs = _places(tensors, outputs, offsets, origin if for_outputs == ARENA else 0, regions[for_outputs])
 
     def run(self, context: Context) -> None:
         """Copy the inputs into scratch, execute, copy the outputs out."""
@@ -184,23 +183,17 @@ def _offsets(context: Context) -> list[int]:
 
 def _separate(
     region: int, indices: Sequence[int], tensors: Sequence[RuntimeTensor], offsets: Sequence[int]
-) -> dict[int, npt.NDArray[np.uint8]]:
-    """The region of the model's inputs or outputs, as large as its maps need; none without maps."""
-    ends = [offsets[index] + tensors[index].bytes for index in indices if offsets[index] >= 0]
-    if not ends:
-        return {}
-    total, limit = -(-max(ends) // 16) * 16, 2 * sum(tensors[index].bytes for index in indices) + 4096
+) -> npt.NDArray[np.uint8]:
+    """A region of inputs or outputs alone, as large as its maps need."""
+    total = max((offsets[index] + tensors[index].bytes for index in indices if offsets[index] >= 0), default=0)
+    limit = 2 * sum(tensors[index].bytes for index in indices) + _SLACK_BYTES
     if total > limit:
-        raise SimulationError(f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets to {total}")
-    return {region: np.zeros(total, np.uint8)}
+        raise SimulationError(f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}")
+    return np.zeros(-(-total // 16) * 16, np.uint8)
 
 
 def _places(
-    tensors: Sequence[RuntimeTensor],
-    indices: Sequence[int],
-    offsets: Sequence[int],
-    origins: Mapping[int, int],
-    memories: Mapping[int, npt.NDArray[np.uint8]],
+    tensors: Sequence[RuntimeTensor], indices: Sequence[int], offsets: Sequence[int], origin: int, arena: npt.NDArray[np.uint8]
 ) -> list[tuple[int, npt.NDArray[np.uint8]]]:
     """(tensor index, its bytes in its region); constants without a place are in the read-only data."""
     places = []
@@ -208,8 +201,7 @@ def _places(
         tensor = tensors[index]
         if tensor.is_constant and offsets[index] < 0:
             continue
-        arena = memories[index]
-        start = offsets[index] - origins[index]
+        start = offsets[index] - origin
         if offsets[index] < 0 or start < 0 or start + tensor.bytes > arena.size:
             raise SimulationError(
                 f"tensor '{tensor.name}': {tensor.bytes} bytes must lie in {arena.size} of scratch, got offset {start}"
