@@ -20,6 +20,7 @@ from npu.isa.operations import (
     FeatureMap,
     KernelOperation,
     KernelWait,
+    Operation,
     Pooling,
     PoolingMode,
     Stop,
@@ -56,13 +57,21 @@ class HazardTracker:
         self._kernels: list[_Pending] = []
         self._transfers: list[_Pending] = []
 
+    def has_effect(self, operation: Operation) -> bool:
+        """Whether a wait has anything to wait for, as far as is known; True for everything else."""
+        if isinstance(operation, KernelWait):
+            return len(self._kernels) > operation.outstanding
+        if isinstance(operation, DmaWait):
+            return len(self._transfers) > operation.outstanding
+        return True
+
     def step(self, decoded: Decoded, touched: Footprint) -> list[Conflict]:
         """Conflicts of one operation with what may still be unfinished when it starts."""
         operation = decoded.operation
         if isinstance(operation, KernelWait):
-            self._kernels = self._kernels[len(self._kernels) - min(operation.outstanding, len(self._kernels)) :]
+            self._kernels = _newest(self._kernels, operation.outstanding)
         elif isinstance(operation, DmaWait):
-            self._transfers = self._transfers[len(self._transfers) - min(operation.outstanding, len(self._transfers)) :]
+            self._transfers = _newest(self._transfers, operation.outstanding)
         elif isinstance(operation, Stop):
             self._kernels, self._transfers = [], []
         elif isinstance(operation, Dma):
@@ -72,8 +81,7 @@ class HazardTracker:
         return []
 
     def _transfer(self, new: _Pending) -> list[Conflict]:
-        room = self._variant.accelerator.max_outstanding_dma - 1
-        self._transfers = self._transfers[max(0, len(self._transfers) - room) :] if room else []
+        self._transfers = _newest(self._transfers, self._variant.accelerator.max_outstanding_dma - 1)
         found = _conflicts("HAZARD-DMA-KERNEL", new, self._kernels)
         found += _conflicts("HAZARD-DMA-DMA", new, self._transfers)
         self._transfers.append(new)
@@ -83,9 +91,12 @@ class HazardTracker:
         found = _conflicts("HAZARD-KERNEL-DMA", new, self._transfers)
         if self._kernels:
             found += list(_block_conflicts(self._kernels[-1].decoded, new.decoded))
-        room = self._variant.accelerator.max_outstanding_kernels - 1
-        self._kernels = [*self._kernels[max(0, len(self._kernels) - room) :], new]
+        self._kernels = [*_newest(self._kernels, self._variant.accelerator.max_outstanding_kernels - 1), new]
         return found
+
+
+def _newest(pending: list[_Pending], count: int) -> list[_Pending]:
+    return pending[max(0, len(pending) - count) :]
 
 
 def _conflicts(rule: str, new: _Pending, pending: list[_Pending]) -> list[Conflict]:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
-from npu.isa.operations import KernelOperation, KernelWait
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
 
@@ -55,23 +54,18 @@ def verify(
     memory = _Memory(region_bytes, variant, initialised)
     hazards = HazardTracker(variant)
     findings: list[Finding] = []
-    kernels_since_wait = 0
     for each in decoded:
         touched = footprint(each.operation, variant)
         outside = memory.outside(touched)
         findings += [_finding("BOUNDS", each, *where) for where in outside]
+        if not hazards.has_effect(each.operation):
+            findings.append(_finding("NO-EFFECT", each, "nothing that it waits for is unfinished", None, None))
         for conflict in hazards.step(each, touched):
             message = f"{conflict.what} of {_kind(conflict.earlier)} at command {conflict.earlier.command_index}"
             findings.append(_finding(conflict.rule, each, message, conflict.region, conflict.address))
         if not outside:
             findings += [_finding("UNINITIALISED", each, *where) for where in memory.unwritten(touched)]
             memory.write(touched)
-        if isinstance(each.operation, KernelOperation):
-            kernels_since_wait += 1
-        elif isinstance(each.operation, KernelWait):
-            if not kernels_since_wait:
-                findings.append(_finding("NO-EFFECT", each, "no kernel was started since the last such wait", None, None))
-            kernels_since_wait = 0
     return findings
 
 

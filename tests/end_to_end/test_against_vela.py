@@ -1,0 +1,59 @@
+"""Our compiler beside Vela on the same model, setting and simulator: memory, constants and cycles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.report import Totals
+
+from tests.support.litert import random_inputs, run_reference
+from tests.support.shared import shared_models
+from tests.support.vela import compile_with_vela
+
+LIMIT = 1.3
+DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
+
+
+def totals_of(content: bytes, target: str) -> Totals:
+    return npu.run(content, target=target).report.totals
+
+
+def assert_within_limit(model: bytes, target: str) -> None:
+    ours = totals_of(npu.compile(model, target=target).content, target)
+    theirs = totals_of(compile_with_vela(model, target), target)
+    for name in ("sram_bytes", "flash_bytes", "npu_cycles"):
+        assert getattr(ours, name) <= LIMIT * getattr(theirs, name), name
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u55-256"])
+def test_the_example_needs_no_more_than_what_vela_makes_of_it(target: str) -> None:
+    assert_within_limit(DIGITS.read_bytes(), target)
+
+
+@pytest.mark.parametrize("name", [each for each in ("mobilenet_v2_1.0_224_INT8",) if each in shared_models()])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u55-256"])
+def test_a_large_network_needs_no_more_than_what_vela_makes_of_it(name: str, target: str) -> None:
+    assert_within_limit(shared_models()[name].read_bytes(), target)
+
+
+MLPERF = ("mlperf_ad_int8", "mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_vww_int8")
+
+
+@pytest.mark.parametrize("name", [each for each in MLPERF if each in shared_models()])
+def test_the_file_that_vela_compiled_runs_exactly(name: str) -> None:
+    model = shared_models()[name].read_bytes()
+    inputs = random_inputs(model, 5)
+    found = npu.run(compile_with_vela(model, "ethos-u55-128"), inputs).outputs
+    for ours, theirs in zip(found, run_reference(model, inputs, fully_connected="npu"), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_example_that_vela_compiled_runs_exactly() -> None:
+    model = DIGITS.read_bytes()
+    inputs = random_inputs(model, 5)
+    found = npu.run(compile_with_vela(model, "ethos-u55-128"), inputs).outputs
+    np.testing.assert_array_equal(found[0], run_reference(model, inputs, fully_connected="npu")[0])
