@@ -8,6 +8,7 @@ are bound by tensor index.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,7 @@ class EthosUDelegate(SimpleDelegate):
         self.tier = tier
         self.hook = hook
         self._machines: dict[str, Machine] = {}
+        self._arenas: WeakKeyDictionary[Context, dict[int, npt.NDArray[np.uint8]]] = WeakKeyDictionary()
 
     def is_node_supported_by_delegate(self, registration: Registration, node: Node, context: Context) -> bool:
         return registration.builtin_code == "CUSTOM" and registration.custom_name == CUSTOM_CODE
@@ -63,6 +65,15 @@ class EthosUDelegate(SimpleDelegate):
 
     def create_delegate_kernel_interface(self) -> SimpleDelegateKernel:
         return _Kernel(self)
+
+    def arena(self, context: Context, tensor: RuntimeTensor) -> npt.NDArray[np.uint8]:
+        """The memory of a scratch tensor. All operators of a graph that name the tensor share it, as they do on the board:
+        one may leave there what a later one completes.
+        """
+        arenas = self._arenas.setdefault(context, {})
+        if tensor.index not in arenas:
+            arenas[tensor.index] = np.zeros(tensor.bytes, np.uint8)
+        return arenas[tensor.index]
 
     def machine(self, config: Configuration) -> Machine:
         """The machine for a configuration word, made once. SimulationError if the delegate's variant does not fit it."""
@@ -115,11 +126,11 @@ class _Job:
         self._machine = delegate.machine(decode_config(payload.config_word))
         offsets = _offsets(context)
         scratch = tensors[node.inputs[_SCRATCH]]
-        self._arena = np.zeros(scratch.bytes, np.uint8)
+        self._arena = delegate.arena(context, scratch)
         origin = max(0, offsets[scratch.index])
         regions = {0: _read_only(tensors, node.inputs[_READ_ONLY]), 1: self._arena, 2: self._arena}
         if node.inputs[_FAST] != node.inputs[_SCRATCH]:
-            regions[2] = np.zeros(tensors[node.inputs[_FAST]].bytes, np.uint8)
+            regions[2] = delegate.arena(context, tensors[node.inputs[_FAST]])
         inputs, outputs = node.inputs[_FIRST_MAP:], node.outputs
         for_inputs, for_outputs = regions_of_maps(payload)
         if for_inputs != ARENA:
@@ -140,10 +151,10 @@ class _Job:
 
 
 def _check_node(node: Node) -> None:
-    if len(node.inputs) < _FIRST_MAP or any(index < 0 for index in node.inputs) or not node.outputs:
+    if len(node.inputs) < _FIRST_MAP or any(index < 0 for index in node.inputs):
         raise SimulationError(
-            f"ethos-u operator {node.index}: must have command stream, read-only data and two scratches as inputs and an "
-            f"output, got {len(node.inputs)} inputs and {len(node.outputs)} outputs"
+            f"ethos-u operator {node.index}: must have command stream, read-only data and two scratches as inputs, "
+            f"got {len(node.inputs)} inputs"
         )
     if node.custom_options != CUSTOM_OPTIONS:
         got = node.custom_options[:8].hex(" ") or "none"
