@@ -58,6 +58,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_run(commands)
     _add_disasm(commands)
+    _add_asm(commands)
+    _add_diff(commands)
     _add_verify(commands)
     configs = commands.add_parser("configs", help="list the shipped hardware variants")
     configs.add_argument("--format", choices=("text", "json"), default="text")
@@ -72,7 +74,17 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_check(commands: _Commands) -> None:
     check = commands.add_parser("check", help="tell which operators the NPU takes, and why not")
     _add_model(check)
-    check.add_argument("--format", choices=("text", "json", "md"), default="text")
+    check.add_argument("--format", choices=("text", "json", "md", "html", "sarif", "junit"), default="text")
+    check.add_argument("--exact", action="store_true", help="compile and time the NPU part instead of estimating it")
+    check.add_argument(
+        "--fail-on", action="append", default=[], metavar="WHAT", help="exit with 1 on: cpu, reference, split or a rule id"
+    )
+    check.add_argument(
+        "--budget",
+        type=Path,
+        metavar="FILE",
+        help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes): else exit with 1",
+    )
     check.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
 
 
@@ -95,12 +107,29 @@ def _add_run(commands: _Commands) -> None:
     run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
     run.add_argument("--labels", type=Path, metavar="FILE", help="text file, one class a line: name the likeliest class")
     run.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
+    run.add_argument("--dump-tensors", type=Path, metavar="DIR", help="write every tensor and NPU feature map there as .npy")
 
 
 def _add_disasm(commands: _Commands) -> None:
     disasm = commands.add_parser("disasm", help="print the command stream of a compiled file")
     disasm.add_argument("model", type=Path, metavar="COMPILED")
     disasm.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+
+
+def _add_asm(commands: _Commands) -> None:
+    asm = commands.add_parser("asm", help="turn a listing of disasm back into a compiled file")
+    asm.add_argument("listing", type=Path, metavar="LISTING", help="text that npu disasm wrote, edited or not")
+    asm.add_argument("--base", type=Path, metavar="COMPILED.tflite", required=True, help="the compiled file that was listed")
+    asm.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the new compiled file")
+
+
+def _add_diff(commands: _Commands) -> None:
+    diff = commands.add_parser("diff", help="find the first operator of a compiled file that differs from its source model")
+    diff.add_argument("reference", type=Path, metavar="REFERENCE.tflite", help="the source model")
+    diff.add_argument("compiled", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
+    diff.add_argument("--input", type=Path, action="append", metavar="FILE.npy", help="one per input (default: random data)")
+    diff.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: %(default)s)")
+    diff.add_argument("--format", choices=("text", "json"), default="text")
 
 
 def _add_verify(commands: _Commands) -> None:

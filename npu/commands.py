@@ -18,17 +18,25 @@ from npu.files import write_atomically
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print or write the placement of every operator."""
+    """Print or write where every operator runs and why; 1 if a condition or the budget is not met."""
+    from npu.rendering.forms import FORMS
+    from npu.rendering.text import render_text
+    from npu.toolchain import gate
     from npu.toolchain.check import check_report
 
-    report = check_report(options.model, options.target, options.config, profile=options.profile)
-    if options.format == "json":
-        _emit(report.to_json(), options.output)
-    elif options.format == "md":
-        _emit(console.placement_markdown(report), options.output)
+    conditions = gate.check_conditions(options.fail_on, options.profile)
+    budget = gate.read_budget(options.budget) if options.budget else None
+    is_compiled = options.exact or (budget is not None and budget.needs_compilation)
+    report = check_report(options.model, options.target, options.config, profile=options.profile, is_compiled=is_compiled)
+    if options.format == "text":
+        colour = options.output is None and console.is_coloured()
+        _emit(render_text(report, console.width_for(options.output), colour=colour), options.output)
     else:
-        _emit(console.placement_text(report, console.width_for(options.output)), options.output)
-    return 0
+        _emit(FORMS[options.format](report), options.output)
+    failed = gate.failures(report, conditions, budget)
+    for message in failed:
+        sys.stderr.write(f"npu: check failed: {message}\n")
+    return 1 if failed else 0
 
 
 def compile(options: argparse.Namespace) -> int:
@@ -69,7 +77,12 @@ def run(options: argparse.Namespace) -> int:
             system=options.system,
             profile=options.profile,
             progress=progress,
+            dump=options.dump_tensors is not None,
         )
+    if options.dump_tensors:
+        _make_folder(options.dump_tensors)
+        for name, tensor in result.tensors.items():
+            write_atomically(options.dump_tensors / f"{name}.npy", _npy(tensor))
     if options.output_dir:
         _make_folder(options.output_dir)
         for position, output in enumerate(result.outputs):
@@ -84,10 +97,33 @@ def run(options: argparse.Namespace) -> int:
 
 def disasm(options: argparse.Namespace) -> int:
     """Print the listing of every command stream in the file."""
-    from npu.toolchain.inspect import disassemble
+    from npu.toolchain.listing import disassemble
 
     _emit(disassemble(options.model), options.output)
     return 0
+
+
+def asm(options: argparse.Namespace) -> int:
+    """Write a compiled file with the command streams of a listing."""
+    from npu.toolchain.listing import assemble
+
+    content = assemble(_read_text(options.listing, "a listing of npu disasm"), options.base)
+    write_atomically(options.output, content)
+    console.print_assembled(options.output, options.base, content)
+    return 0
+
+
+def diff(options: argparse.Namespace) -> int:
+    """Name the first operator whose output differs from the reference; 1 if one does."""
+    from npu.toolchain import diff as verb
+
+    inputs = [_read_array(path) for path in options.input] if options.input else None
+    result = verb.diff(options.reference, options.compiled, inputs, seed=options.seed)
+    if options.format == "json":
+        sys.stdout.write(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
+    else:
+        console.print_difference(options.reference.name, options.compiled.name, result)
+    return 1 if result.first is not None else 0
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -157,10 +193,14 @@ def _read_array(path: Path) -> npt.NDArray[Any]:
 
 
 def _read_labels(path: Path) -> list[str]:
+    return _read_text(path, "a text file with one class a line").splitlines()
+
+
+def _read_text(path: Path, what: str) -> str:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: must be a text file with one class a line, got: {error}") from error
+        raise UserError(f"{path}: must be {what}, got: {error}") from error
 
 
 def _npy(array: npt.NDArray[Any]) -> bytes:

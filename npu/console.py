@@ -6,6 +6,7 @@ Colour and live progress only appear on a real terminal; a pipe gets plain text.
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -36,36 +37,9 @@ def width_for(output: Path | None) -> int:
     return shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
 
 
-def placement_text(report: Report, width: int) -> str:
-    """The placement table and its summary, plain or coloured as standard output allows."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (("#", "right"), ("operator", "left"), ("output", "left"), ("on", "left"), ("MACs", "right")):
-        table.add_column(name, justify=justify, no_wrap=name != "output", overflow="ellipsis")  # type: ignore[arg-type]
-    table.add_column("why", ratio=1)
-    for row in report.operators:
-        table.add_row(str(row.index), row.type, short(row.name), _device(row), count(row.macs), "\n".join(row.reasons))
-    on_npu = [row for row in report.operators if row.placement == "npu"]
-    share = sum(row.macs for row in on_npu) / report.totals.macs if report.totals.macs else None
-    summary = f"{len(on_npu)} of {len(report.operators)} operators on the NPU"
-    summary += f", {share:.1%} of {count(report.totals.macs)} MACs" if share is not None else ""
-    return _render(width, f"{report.model} on {report.target}, profile {report.profile}", table, summary)
-
-
-def placement_markdown(report: Report) -> str:
-    """The placement as a Markdown table for a pull request."""
-    on_npu = sum(row.placement == "npu" for row in report.operators)
-    lines = [
-        f"## Placement of `{report.model}` on {report.target}",
-        "",
-        f"{on_npu} of {len(report.operators)} operators on the NPU, profile `{report.profile}`.",
-        "",
-        "| # | operator | output | on | MACs | why |",
-        "| ---: | --- | --- | --- | ---: | --- |",
-    ]
-    for row in report.operators:
-        why = "<br>".join(_cell(reason) for reason in row.reasons)
-        lines.append(f"| {row.index} | {row.type} | {_cell(row.name)} | {row.placement} | {row.macs} | {why} |")
-    return "\n".join(lines) + "\n"
+def is_coloured() -> bool:
+    """Whether standard output shows colours: a terminal whose user has not said NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def print_compiled(report: Report, path: Path, size: int) -> None:
@@ -239,13 +213,9 @@ def _device(row: OperatorReport) -> Text:
     return Text(row.placement, style="green" if row.placement == "npu" else "yellow")
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def _render(width: int, title: str, table: Table, summary: str) -> str:
     buffer = io.StringIO()
-    colour = sys.stdout.isatty()
+    colour = is_coloured()
     console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False)
     console.print(title, style="bold", markup=False)
     console.print(table)

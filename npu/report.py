@@ -117,18 +117,12 @@ def base_operators(operators: OperatorMap) -> list[OperatorReport]:
     ]
 
 
-def check_report(operators: OperatorMap, model: str, variant: Variant) -> Report:
-    """A report without times or memory."""
-    rows = base_operators(operators)
-    return _report("check", operators.profile, model, variant, Totals(macs=sum(row.macs for row in rows)), rows)
-
-
 def compile_report(operators: OperatorMap, model: str, variant: Variant, usage: Usage) -> Report:
     """A report with the memory that the compiled model needs."""
     rows = base_operators(operators)
     totals = Totals(
         macs=sum(row.macs for row in rows),
-        **_memory_totals(usage, variant),
+        **memory_totals(usage, variant),
     )
     return _report("compile", operators.profile, model, variant, totals, rows)
 
@@ -140,7 +134,7 @@ def run_report(
     rows = [_timed(row, timeline.operators.get(row.index), variant) for row in base_operators(operators)]
     totals = Totals(
         macs=sum(row.macs for row in rows),
-        **_memory_totals(memory_of_file(compiled), variant),
+        **memory_totals(memory_of_file(compiled), variant),
         total_cycles=timeline.total_cycles,
         npu_cycles=timeline.cycles_of("npu"),
         cpu_cycles=timeline.cycles_of("cpu"),
@@ -152,7 +146,8 @@ def run_report(
     return _report("run", operators.profile, model, variant, totals, rows)
 
 
-def _memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
+def memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
+    """Fields of `Totals` for a compiled model's memory."""
     mode = variant.memory_mode
     held = {"sram_bytes": 0, "dram_bytes": 0}
     for port, size in ((mode.arena, usage.arena_bytes), (mode.cache, usage.fast_bytes)):

@@ -1,16 +1,15 @@
-"""check: where every operator runs, and why."""
+"""check: where every operator runs, why, what it costs, and what to change first."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from constraints.checker import check as check_model
+from npu.check_report import CheckReport, Measured, build_check_report
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.operator_map import OperatorMap, map_of_placement
-from npu.report import Report
-from npu.report import check_report as report_of_check
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
 
@@ -23,11 +22,41 @@ def check(
 
 
 def check_report(
-    model: Source, target: str | None = None, config: str | Path | None = None, *, profile: str = DEFAULT_PROFILE
-) -> Report:
-    """`check` as a report."""
+    model: Source,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    profile: str = DEFAULT_PROFILE,
+    is_compiled: bool = False,
+) -> CheckReport:
+    """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
     variant = choose_variant(target, config)
-    return report_of_check(map_of_cpu(read_model(model), variant, profile), model_name(model), variant)
+    source = read_model(model)
+    if is_compiled:
+        return measured_report(source, model_name(model), variant, profile)
+    placement = check_model(source, profile=profile, variant=variant)
+    return build_check_report(source, placement, model_name(model), variant)
+
+
+def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:
+    """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
+    from npu.report import memory_totals
+    from npu.toolchain.compile import compile_source
+    from npu.toolchain.timing import tasks_of
+    from sim.timeline import build_timeline
+
+    result = compile_source(source, name, variant, profile=profile).result
+    cycles: dict[tuple[int, int], int] = {}
+    for number in range(len(source.graphs)):
+        sources = {each.op_index: each.source_of for each in result.partitions if each.graph == number}
+        if sources:
+            timeline = build_timeline(list(tasks_of(result.model.graphs[number], sources, variant)), variant)
+            for segment in timeline.segments:
+                if segment.device == "npu" and segment.operator >= 0:
+                    key = (number, segment.operator)
+                    cycles[key] = cycles.get(key, 0) + segment.cycles
+    measured = Measured(cycles, memory_totals(result.usage, variant))
+    return build_check_report(source, result.placement, name, variant, measured)
 
 
 def map_of_cpu(model: Model, variant: Variant, profile: str) -> OperatorMap:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import InterpreterError
-from npu.graph.graph import Graph, Model, Quantization, Tensor
-from npu.hardware.variant import Variant
-from npu.isa.decode import decode
-from npu.operator_map import OperatorMap, map_of_file
+from npu.graph.graph import Graph, Quantization, Tensor
+from npu.operator_map import map_of_file
 from npu.report import Report, run_report
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.toolchain.check import map_of_cpu
 from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name, variant_of_file
-from sim.container import is_compiled, is_npu_job, payload_of
-from sim.cpu import cpu_cycles
+from npu.toolchain.timing import tasks_of
+from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
-from sim.timeline import CpuTask, Job, Timeline, build_timeline
-from sim.timing import schedule
+from sim.timeline import Job, Timeline, build_timeline
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +67,7 @@ def run(
     interpreter = Interpreter(model_content=content, experimental_delegates=[EthosUDelegate(variant)])
     interpreter.allocate_tensors()
     outputs, names = _execute(interpreter, executed.graphs[0], inputs, seed)
-    tasks = list(_tasks(executed, operators, variant))
+    tasks = list(tasks_of(executed.graphs[0], operators.sources, variant))
     timeline = build_timeline(tasks, variant)
     traces = [task.trace for task in tasks if isinstance(task, Job)]
     report = run_report(operators, name, executed, timeline, traces, variant)
@@ -123,17 +120,3 @@ def random_input(tensor: Tensor, random: np.random.Generator) -> Array:
     if dtype.kind == "b":
         return random.integers(0, 2, tensor.shape).astype(bool)
     return random.standard_normal(tensor.shape).astype(dtype)
-
-
-def _tasks(model: Model, operators: OperatorMap, variant: Variant) -> Iterator[Job | CpuTask]:
-    graph = model.graphs[0]
-    for index, op in enumerate(graph.ops):
-        sources = operators.sources.get(index, ())
-        if is_npu_job(op):
-            words = payload_of(graph, index).words
-            decoded = decode(words, variant)
-            if len(sources) != len(decoded):
-                sources = (sources[0] if sources else -1,) * len(decoded)
-            yield Job(schedule(decoded, variant, stream_words=len(words)), sources)
-        else:
-            yield CpuTask(sources[0], cpu_cycles(graph, op, variant.cpu))

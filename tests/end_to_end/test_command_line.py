@@ -156,7 +156,7 @@ def test_compiling_and_running_the_compiled_file_gives_the_same_report(
     assert {**contents[1], "model": ""} == {**contents[2], "model": ""}
 
 
-@pytest.mark.parametrize("form", ["text", "json", "md"])
+@pytest.mark.parametrize("form", ["text", "json", "md", "html", "sarif", "junit"])
 def test_check_writes_each_format(form: str, tmp_path: Path) -> None:
     path = tmp_path / "placement"
     assert main(["check", str(DIGITS), "--format", form, "-o", str(path)]) == 0

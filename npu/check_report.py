@@ -1,0 +1,400 @@
+"""The report of a check: where every operator of every subgraph runs, why, what it costs, and what to change first.
+
+Plain records and their JSON form (`kind: check` of the report schema). All cycles are ticks of the NPU clock. Operators on the
+CPU cost what the variant's table says (`sim.cpu`); on the NPU, what `sim.estimate` works out from shapes, or what the timing
+engine measured of the compiled model. A subgraph counts as executed once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from constraints.rule import Profile
+from constraints.view import OpView
+from constraints.xnnpack import XnnpackOptions, xnnpack_profile
+from npu.graph.graph import ABSENT, Graph, Model, Tensor
+from npu.graph.partition import partition
+from npu.graph.placement import Device, OpPlacement, Placement
+from npu.graph.work import macs
+from npu.hardware.variant import Variant
+from npu.report import SCHEMA_ID, OperatorReport, Totals
+from sim.container import is_npu_job
+from sim.cpu import cpu_cycles
+from sim.estimate import npu_cycles
+
+NPU, XNNPACK, REFERENCE = "npu", "xnnpack", "reference"
+DEVICES = (NPU, XNNPACK, REFERENCE)
+_WHAT_IF_STEPS = 40_000
+"""Operators to look at, over all questions "what if this operator were supported"; beyond, only the costliest are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A tensor as a report shows it; `shape` has -1 where a dimension is dynamic."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCheck:
+    """One operator: the record of the run report, and what a check adds.
+
+    `device` is npu, xnnpack or reference. `inputs` leaves out constants. `cpu_cycles` and `npu_cycles` are what it costs, or
+    would cost, there. `partition` is the NPU partition that it belongs to, None on the CPU. `total_if_supported` is the total
+    of the model if the NPU took this one more operator (None if it does, or if it was not asked).
+    """
+
+    base: OperatorReport
+    graph: int
+    device: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    mac_share: float
+    cpu_cycles: int
+    npu_cycles: int
+    partition: int | None
+    splits: bool
+    total_if_supported: int | None = None
+
+    @property
+    def number(self) -> str:
+        """The index, with the subgraph in front if it is not the first."""
+        return str(self.base.index) if self.graph == 0 else f"{self.graph}:{self.base.index}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields of the run report first, then those of the check."""
+        added = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "base"}
+        for name in ("inputs", "outputs"):
+            added[name] = [dataclasses.asdict(each) for each in added[name]]
+        return {**dataclasses.asdict(self.base), **added}
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A tensor that a partition takes over or hands over. `peer` is "model", or the number of an operator outside."""
+
+    tensor: str
+    bytes: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCheck:
+    """Operators that run on the NPU as one job, and the feature maps that cross its boundary."""
+
+    number: int
+    graph: int
+    operators: tuple[int, ...]
+    macs: int
+    npu_cycles: int
+    reads: tuple[Crossing, ...]
+    writes: tuple[Crossing, ...]
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(each.bytes for each in self.reads)
+
+    @property
+    def written_bytes(self) -> int:
+        return sum(each.bytes for each in self.writes)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSum:
+    """Operators, multiply-accumulates and cycles on one device."""
+
+    operators: int
+    macs: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What the total would be if the NPU took `operators` too; `what` names one operator, or every one of a kind."""
+
+    what: str
+    operators: tuple[str, ...]
+    total_cycles: int
+    saved_cycles: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """Everything that `npu check` says. `cycles_from` is "estimate" or "compilation"."""
+
+    model: str
+    target: str
+    system: str
+    memory_mode: str
+    clock_hz: int
+    profile: str
+    cycles_from: str
+    totals: Totals
+    devices: Mapping[str, DeviceSum]
+    job_starts: int
+    job_start_cycles: int
+    operators: tuple[OperatorCheck, ...]
+    partitions: tuple[PartitionCheck, ...]
+    ranking: tuple[Remedy, ...]
+
+    @property
+    def splitting(self) -> tuple[OperatorCheck, ...]:
+        """CPU operators between two partitions: they wait for one and another waits for them."""
+        return tuple(each for each in self.operators if each.splits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: the report of the shipped schema, of kind `check`."""
+        content: dict[str, Any] = {"schema": SCHEMA_ID, "kind": "check"}
+        plain = (
+            "model",
+            "target",
+            "system",
+            "memory_mode",
+            "clock_hz",
+            "profile",
+            "cycles_from",
+            "job_starts",
+            "job_start_cycles",
+        )
+        content.update({name: getattr(self, name) for name in plain})
+        content["totals"] = dataclasses.asdict(self.totals)
+        content["devices"] = {name: dataclasses.asdict(each) for name, each in self.devices.items()}
+        content["partitions"] = [dataclasses.asdict(each) for each in self.partitions]
+        content["ranking"] = [dataclasses.asdict(each) for each in self.ranking]
+        content["operators"] = [each.to_dict() for each in self.operators]
+        return content
+
+    def to_json(self) -> str:
+        """`to_dict` as indented text that ends with a newline."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a compilation found out: NPU cycles of operators (graph, index), and the memory of the model."""
+
+    npu_cycles: Mapping[tuple[int, int], int]
+    memory: Mapping[str, int]
+
+
+def build_check_report(
+    model: Model, placement: Placement, name: str, variant: Variant, measured: Measured | None = None
+) -> CheckReport:
+    """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
+    graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
+    all_macs = sum(sum(each.macs) for each in graphs)
+    start = round(variant.cpu.job_start_cycles * variant.system.clock_hz / variant.cpu.clock_hz)
+    total = sum(each.total(each.on_npu, start) for each in graphs)
+    answers = _what_if(graphs, total, start)
+    first = 0
+    operators: list[OperatorCheck] = []
+    partitions: list[PartitionCheck] = []
+    for each in graphs:
+        partitions += each.partition_checks(first)
+        operators += each.operator_checks(first, all_macs, answers)
+        first += len(each.partitions)
+    npu = sum(each.npu_cycles for each in partitions)
+    totals = Totals(
+        macs=all_macs,
+        total_cycles=total,
+        npu_cycles=npu,
+        cpu_cycles=total - npu,
+        time_ms=total / variant.system.clock_hz * 1e3,
+        **(measured.memory if measured is not None else {}),
+    )
+    return CheckReport(
+        model=name,
+        target=variant.name,
+        system=variant.system.name,
+        memory_mode=variant.memory_mode.name,
+        clock_hz=variant.system.clock_hz,
+        profile=placement.profile,
+        cycles_from="compilation" if measured is not None else "estimate",
+        totals=totals,
+        devices=_device_sums(operators),
+        job_starts=len(partitions),
+        job_start_cycles=start,
+        operators=tuple(operators),
+        partitions=tuple(partitions),
+        ranking=_ranking(graphs, operators, total, start),
+    )
+
+
+class _GraphCheck:
+    """The working state of one subgraph: placements, costs and partitions by operator index."""
+
+    def __init__(self, number: int, graph: Graph, placement: Placement, variant: Variant, measured: Measured | None) -> None:
+        self.number, self.graph, self.profile = number, graph, placement.profile
+        placed = placement.by_index(number)
+        self.placed = [_as_found(graph, placed[index]) for index in range(len(graph.ops))]
+        ratio = variant.system.clock_hz / variant.cpu.clock_hz
+        self.macs = [max(macs(graph, op), 0) for op in graph.ops]
+        self.cpu_cycles = [round(cpu_cycles(graph, op, variant.cpu) * ratio) for op in graph.ops]
+        self.npu_cycles = [npu_cycles(graph, op, variant) for op in graph.ops]
+        takes_part = placement.profile != XNNPACK
+        self.on_npu = frozenset(index for index, each in enumerate(self.placed) if takes_part and each.device is Device.NPU)
+        if measured is not None and any((number, index) in measured.npu_cycles for index in self.on_npu):
+            for index in self.on_npu:
+                self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
+        self.partitions = partition(graph, self.on_npu)
+        self.partition_of = {op: position for position, each in enumerate(self.partitions) for op in each.ops}
+        self.splitting = self._splitting()
+        self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
+
+    def total(self, on_npu: Collection[int], job_start: int) -> int:
+        """Cycles of the subgraph if exactly `on_npu` run on the NPU."""
+        chosen = frozenset(on_npu)
+        jobs = len(self.partitions) if chosen == self.on_npu else len(partition(self.graph, chosen))
+        work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
+        return work + jobs * job_start
+
+    def operator_checks(
+        self, first_partition: int, all_macs: int, answers: Mapping[tuple[int, int], int]
+    ) -> list[OperatorCheck]:
+        return [self._operator(index, first_partition, all_macs, answers) for index in range(len(self.placed))]
+
+    def _operator(
+        self, index: int, first_partition: int, all_macs: int, answers: Mapping[tuple[int, int], int]
+    ) -> OperatorCheck:
+        op, placed, on_npu = self.graph.ops[index], self.placed[index], index in self.on_npu
+        base = OperatorReport(
+            index=index,
+            type=op.name,
+            name=self.graph.tensors[op.outputs[0]].name if op.outputs and op.outputs[0] != ABSENT else "",
+            placement=NPU if on_npu else "cpu",
+            macs=self.macs[index],
+            reasons=tuple(violation.message for violation in placed.violations),
+            violations=placed.violations,
+            cycles=self.npu_cycles[index] if on_npu else self.cpu_cycles[index],
+        )
+        return OperatorCheck(
+            base=base,
+            graph=self.number,
+            device=NPU if on_npu else self._cpu_path(index),
+            inputs=self._infos(op.inputs),
+            outputs=self._infos(op.outputs),
+            mac_share=self.macs[index] / all_macs if all_macs else 0.0,
+            cpu_cycles=self.cpu_cycles[index],
+            npu_cycles=self.npu_cycles[index],
+            partition=first_partition + self.partition_of[index] if on_npu else None,
+            splits=index in self.splitting,
+            total_if_supported=answers.get((self.number, index)),
+        )
+
+    def partition_checks(self, first: int) -> list[PartitionCheck]:
+        writer = {tensor: i for i, op in enumerate(self.graph.ops) for tensor in op.outputs}
+        readers: dict[int, list[int]] = defaultdict(list)
+        for index, op in enumerate(self.graph.ops):
+            for tensor in set(op.inputs):
+                readers[tensor].append(index)
+        checks = []
+        for position, part in enumerate(self.partitions):
+            inside = frozenset(part.ops)
+            reads = [self._crossing(tensor, writer.get(tensor)) for tensor in part.inputs]
+            writes = [
+                self._crossing(tensor, next((reader for reader in readers[tensor] if reader not in inside), None))
+                for tensor in part.outputs
+            ]
+            work = sum(self.macs[index] for index in part.ops)
+            cycles = sum(self.npu_cycles[index] for index in part.ops)
+            checks.append(PartitionCheck(first + position, self.number, part.ops, work, cycles, tuple(reads), tuple(writes)))
+        return checks
+
+    def _crossing(self, tensor: int, peer: int | None) -> Crossing:
+        info = _info(self.graph.tensors[tensor])
+        return Crossing(info.name, info.bytes, "model" if peer is None else str(peer))
+
+    def _infos(self, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
+        present = (self.graph.tensors[index] for index in indices if index != ABSENT)
+        return tuple(_info(tensor) for tensor in present if tensor.data is None)
+
+    def _cpu_path(self, index: int) -> str:
+        if self.profile == XNNPACK:
+            return XNNPACK if self.placed[index].device is Device.NPU else REFERENCE
+        return REFERENCE if _violations(self._delegate, self.graph, index) else XNNPACK
+
+    def _splitting(self) -> frozenset[int]:
+        """CPU operators that depend on a partition and on which another one depends."""
+        writer = {tensor: i for i, op in enumerate(self.graph.ops) for tensor in op.outputs}
+        after = [False] * len(self.graph.ops)
+        before = [False] * len(self.graph.ops)
+        sources = [{writer[tensor] for tensor in op.inputs if tensor in writer} for op in self.graph.ops]
+        for index, found in enumerate(sources):
+            after[index] = any(after[source] or source in self.on_npu for source in found)
+        for index in range(len(sources) - 1, -1, -1):
+            for source in sources[index]:
+                before[source] = before[source] or before[index] or index in self.on_npu
+        return frozenset(i for i in range(len(sources)) if i not in self.on_npu and after[i] and before[i])
+
+
+def _as_found(graph: Graph, placed: OpPlacement) -> OpPlacement:
+    """A job of an already compiled file runs on the NPU, whatever a profile says of custom operators."""
+    return dataclasses.replace(placed, violations=()) if is_npu_job(graph.ops[placed.index]) else placed
+
+
+def _violations(profile: Profile, graph: Graph, index: int) -> bool:
+    return bool(profile.violations(OpView(graph, graph.ops[index])))
+
+
+def _info(tensor: Tensor) -> TensorInfo:
+    shape = tensor.shape_signature or tensor.shape
+    return TensorInfo(tensor.name, tuple(shape), str(tensor.dtype), max(tensor.elements, 0) * tensor.dtype.bits // 8)
+
+
+def _device_sums(operators: list[OperatorCheck]) -> dict[str, DeviceSum]:
+    sums = {}
+    for device in DEVICES:
+        rows = [each for each in operators if each.device == device]
+        sums[device] = DeviceSum(len(rows), sum(row.base.macs for row in rows), sum(row.base.cycles or 0 for row in rows))
+    return sums
+
+
+def _what_if(graphs: list[_GraphCheck], total: int, start: int) -> dict[tuple[int, int], int]:
+    """Total of the model if one more operator were supported, for the operators that are worth the question."""
+    if all(each.profile == XNNPACK for each in graphs):
+        return {}
+    candidates = [(each, index) for each in graphs for index in range(len(each.placed)) if index not in each.on_npu]
+    candidates.sort(key=lambda item: item[0].npu_cycles[item[1]] - item[0].cpu_cycles[item[1]])
+    now = {each.number: each.total(each.on_npu, start) for each in graphs}
+    answers: dict[tuple[int, int], int] = {}
+    steps = 0
+    for each, index in candidates:
+        steps += len(each.placed)
+        if answers and steps > _WHAT_IF_STEPS:
+            break
+        answers[each.number, index] = total - now[each.number] + each.total(each.on_npu | {index}, start)
+    return answers
+
+
+def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: int, start: int) -> tuple[Remedy, ...]:
+    """What to support or change first: single operators, and kinds of which several are on the CPU."""
+    remedies = [
+        Remedy(
+            f"operator {each.number} {each.base.type}", (each.number,), each.total_if_supported, total - each.total_if_supported
+        )
+        for each in operators
+        if each.total_if_supported is not None
+    ]
+    kinds: dict[str, list[OperatorCheck]] = defaultdict(list)
+    for each in operators:
+        if each.base.placement == "cpu":
+            kinds[each.base.type].append(each)
+    for kind, rows in kinds.items():
+        if len(rows) > 1 and remedies:
+            found = sum(
+                graph.total(graph.on_npu | {row.base.index for row in rows if row.graph == graph.number}, start)
+                for graph in graphs
+            )
+            remedies.append(Remedy(f"every {kind} ({len(rows)})", tuple(row.number for row in rows), found, total - found))
+    return tuple(sorted(remedies, key=lambda each: (-each.saved_cycles, each.what)))

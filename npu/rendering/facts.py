@@ -1,0 +1,72 @@
+"""Sentences and figures that several forms of the report share, so that they all say the same."""
+
+from __future__ import annotations
+
+from constraints.profiles import profile_named, profile_names
+from npu.check_report import CheckReport, DeviceSum, OperatorCheck
+from npu.graph.placement import Violation
+
+DEVICE_NAMES = {"npu": "NPU", "xnnpack": "CPU, XNNPACK-like delegate", "reference": "CPU, reference kernels"}
+ESTIMATED = "Estimated from shapes, one operator at a time; --exact compiles and times the NPU part."
+MEASURED = "NPU cycles of operators on the NPU are those of the compiled model; all others are estimates."
+SUPPORT_NOTE = "A CPU operator's NPU cycles, and the totals with it supported, are estimates."
+
+
+def headline(report: CheckReport) -> str:
+    """Operators and multiply-accumulates on the NPU."""
+    on_npu, total = report.devices["npu"], report.totals.macs
+    share = f", {on_npu.macs / total:.1%} of {total:,} MACs" if total else ""
+    return f"{on_npu.operators} of {len(report.operators)} operators on the NPU{share}"
+
+
+def cycles_note(report: CheckReport) -> str:
+    """Where the cycles come from."""
+    return MEASURED if report.cycles_from == "compilation" else ESTIMATED
+
+
+def total_line(report: CheckReport) -> str:
+    """Cycles and time of one inference."""
+    clock = report.clock_hz / 1e6
+    return f"{report.totals.total_cycles:,} cycles at {clock:g} MHz = {report.totals.time_ms:.3f} ms"
+
+
+def used_devices(report: CheckReport) -> list[tuple[str, DeviceSum]]:
+    """Name and sums of every device that runs something."""
+    return [(DEVICE_NAMES[name], each) for name, each in report.devices.items() if each.operators]
+
+
+def advice(violation: Violation) -> str:
+    """The violation with its fix, as one sentence after another."""
+    return violation.message + (f". Fix: {violation.fix}" if violation.fix else "")
+
+
+def broken_rules(report: CheckReport) -> dict[str, tuple[str, str | None]]:
+    """What each broken rule demands, and its fix, by rule id in order of first appearance."""
+    profile = profile_named(report.profile) if report.profile in profile_names() else None
+    demands = {rule.id: rule.sentence() for rule in profile.rules} if profile else {}
+    found: dict[str, tuple[str, str | None]] = {}
+    for row in report.operators:
+        for violation in row.base.violations:
+            found.setdefault(violation.rule, (demands.get(violation.rule, violation.limit), violation.fix))
+    return found
+
+
+def shapes(row: OperatorCheck) -> tuple[str, str]:
+    """Types and shapes of what is read and written."""
+    return ", ".join(map(str, row.inputs)), ", ".join(map(str, row.outputs))
+
+
+def crossing_lists(report: CheckReport) -> list[tuple[str, str, str]]:
+    """(partition, what it takes over, what it hands over) with bytes."""
+    rows = []
+    for part in report.partitions:
+        reads, writes = (
+            ", ".join(f"{each.bytes:,} B {word} {_peer(each.peer)}" for each in crossings)
+            for word, crossings in (("from", part.reads), ("to", part.writes))
+        )
+        rows.append((str(part.number), reads, writes))
+    return rows
+
+
+def _peer(peer: str) -> str:
+    return "the model's caller" if peer == "model" else f"operator {peer}"

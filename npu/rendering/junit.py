@@ -1,0 +1,42 @@
+"""The report as JUnit XML: one test case per operator, which fails if the NPU does not take it."""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from npu.check_report import CheckReport, OperatorCheck
+from npu.rendering import facts
+
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(report: CheckReport) -> str:
+    """A test suite named after the model; the failure's text lists every violated limit with its fix."""
+    refused = [row for row in report.operators if row.base.placement != "npu"]
+    counts = {"tests": str(len(report.operators)), "failures": str(len(refused)), "errors": "0", "time": "0"}
+    suites = Element("testsuites", {"name": "npu check", **counts})
+    suite = SubElement(suites, "testsuite", {"name": _text(report.model), **counts, "skipped": "0"})
+    properties = SubElement(suite, "properties")
+    for name, value in (("profile", report.profile), ("target", report.target), ("cycles", str(report.totals.total_cycles))):
+        SubElement(properties, "property", {"name": name, "value": value})
+    for row in report.operators:
+        _case(suite, report, row)
+    indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
+
+
+def _case(suite: Element, report: CheckReport, row: OperatorCheck) -> None:
+    name = f"{row.number} {row.base.type} {row.base.name}".strip()
+    case = SubElement(suite, "testcase", {"classname": _text(report.model), "name": _text(name), "time": "0"})
+    if row.base.placement == "npu":
+        return
+    rules = ", ".join(violation.rule for violation in row.base.violations)
+    message = f"runs on {facts.DEVICE_NAMES[row.device]}" + (f": {rules}" if rules else "")
+    failure = SubElement(case, "failure", {"type": "placement", "message": _text(message)})
+    failure.text = _text("\n".join(f"{violation.rule}: {facts.advice(violation)}" for violation in row.base.violations))
+
+
+def _text(text: str) -> str:
+    """Text without characters that XML cannot hold."""
+    return _FORBIDDEN.sub("�", text)

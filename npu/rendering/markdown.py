@@ -1,0 +1,85 @@
+"""The report as Markdown, for pull requests."""
+
+from __future__ import annotations
+
+import re
+
+from npu.check_report import CheckReport
+from npu.rendering import facts
+
+
+def render_markdown(report: CheckReport) -> str:
+    """Headline, sums per device, operators on the CPU with reasons, what to fix first; all operators in a fold."""
+    lines = [f"## Placement of `{report.model}` on {report.target}", ""]
+    lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
+    lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
+    lines += [f"| {name} | {each.operators:,} | {each.macs:,} | {each.cycles:,} |" for name, each in facts.used_devices(report)]
+    starts = report.job_starts * report.job_start_cycles
+    lines += [f"| CPU, job starts | {report.job_starts} | | {starts:,} |", "", facts.cycles_note(report), ""]
+    lines += _refused(report) + _remedies(report) + _partitions(report) + _operators(report)
+    return "\n".join(lines) + "\n"
+
+
+def _refused(report: CheckReport) -> list[str]:
+    rows = [row for row in report.operators if row.base.violations]
+    if not rows:
+        return []
+    lines = [
+        "### Operators on the CPU",
+        "",
+        "| # | Operator | Rule | What it must be | Fix |",
+        "| ---: | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        for violation in row.base.violations:
+            message, fix = _cell(violation.message), _cell(violation.fix or "")
+            lines.append(f"| {row.number} | {_cell(row.base.type)} | `{violation.rule}` | {message} | {fix} |")
+    return [*lines, ""]
+
+
+def _remedies(report: CheckReport) -> list[str]:
+    worthwhile = [each for each in report.ranking if each.saved_cycles > 0]
+    if not worthwhile:
+        return []
+    lines = ["### What to change first", "", "| If the NPU took | Total cycles | Saved |", "| --- | ---: | ---: |"]
+    for each in worthwhile[:10]:
+        share = each.saved_cycles / (each.total_cycles + each.saved_cycles)
+        lines.append(f"| {_cell(each.what)} | {each.total_cycles:,} | {share:.1%} |")
+    return [*lines, ""]
+
+
+def _partitions(report: CheckReport) -> list[str]:
+    if not report.partitions:
+        return []
+    lines = [
+        "### NPU partitions",
+        "",
+        "| # | Operators | Cycles | Takes over | Hands over |",
+        "| ---: | ---: | ---: | --- | --- |",
+    ]
+    for part, (number, reads, writes) in zip(report.partitions, facts.crossing_lists(report), strict=True):
+        lines.append(f"| {number} | {len(part.operators)} | {part.npu_cycles:,} | {reads} | {writes} |")
+    if report.splitting:
+        names = ", ".join(f"{row.number} {_cell(row.base.type)}" for row in report.splitting)
+        lines += ["", f"Split by operators {names}."]
+    return [*lines, ""]
+
+
+def _operators(report: CheckReport) -> list[str]:
+    lines = ["<details><summary>All operators</summary>", ""]
+    lines += ["| # | Operator | Name | Inputs | Outputs | On | MACs | CPU cycles | NPU cycles |"]
+    lines += ["| ---: | --- | --- | --- | --- | --- | ---: | ---: | ---: |"]
+    for row in report.operators:
+        inputs, outputs = facts.shapes(row)
+        lines.append(
+            f"| {row.number} | {_cell(row.base.type)} | {_cell(row.base.name)} | {inputs} | {outputs} | {row.device} "
+            f"| {row.mac_share:.1%} | {row.cpu_cycles:,} | {row.npu_cycles:,} |"
+        )
+    return [*lines, "", "</details>"]
+
+
+def _cell(text: str) -> str:
+    """Text of a file or a rule, so that it cannot become markup."""
+    plain = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = re.sub(r"[|`*\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", plain)
+    return " ".join(plain.split())

@@ -1,0 +1,62 @@
+"""The report as SARIF 2.1.0: one result per violated limit, for code-scanning views of continuous integration."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import npu
+from npu.check_report import CheckReport, OperatorCheck
+from npu.graph.placement import Violation
+from npu.rendering import facts
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def render_sarif(report: CheckReport) -> str:
+    """A log with one run; rules are those that are broken, locations are operators of the model file."""
+    rules = facts.broken_rules(report)
+    order = {rule: position for position, rule in enumerate(rules)}
+    driver = {
+        "name": "npulab",
+        "semanticVersion": npu.__version__,
+        "rules": [_rule(rule, demand, fix) for rule, (demand, fix) in rules.items()],
+    }
+    results = [
+        _result(report, row, violation, order[violation.rule]) for row in report.operators for violation in row.base.violations
+    ]
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "properties": {"profile": report.profile, "target": report.target},
+        "results": results,
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: str, demand: str, fix: str | None) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "id": rule,
+        "shortDescription": {"text": demand},
+        "defaultConfiguration": {"level": "warning"},
+    }
+    return {**described, "help": {"text": fix}} if fix else described
+
+
+def _result(report: CheckReport, row: OperatorCheck, violation: Violation, rule: int) -> dict[str, Any]:
+    name = f"subgraph {row.graph}/operator {row.base.index} {row.base.type}"
+    return {
+        "ruleId": violation.rule,
+        "ruleIndex": rule,
+        "level": "warning",
+        "message": {"text": f"{row.base.type} '{row.base.name}' (operator {row.number}): {facts.advice(violation)}"},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": quote(report.model)}},
+                "logicalLocations": [{"name": row.base.type, "fullyQualifiedName": name, "kind": "member"}],
+            }
+        ],
+        "partialFingerprints": {"operatorAndRule/v1": f"{row.graph}:{row.base.index}:{violation.rule}"},
+        "properties": {"limit": violation.limit, "value": violation.value, "cpuCycles": row.cpu_cycles},
+    }

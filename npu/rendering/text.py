@@ -1,0 +1,186 @@
+"""The report for a terminal: one line an operator, its reasons below it, then partitions, what to fix first, and the sums."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from npu.check_report import CheckReport, OperatorCheck
+from npu.console import count, kib
+from npu.rendering import facts
+
+_STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
+_MOST_REMEDIES = 8
+_MOST_NUMBERS = 12
+_NARROWEST = 60
+
+
+def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str:
+    """The report laid out for `width` columns; plain text unless `colour`."""
+    lines = list(_lines(report, max(width, _NARROWEST)))
+    if not colour:
+        return "\n".join(line.plain.rstrip() for line in lines) + "\n"
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=max(width, _NARROWEST), force_terminal=True, highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(line)
+    return buffer.getvalue()
+
+
+def _lines(report: CheckReport, width: int) -> Iterable[Text]:
+    yield Text(f"{report.model} on {report.target}, profile {report.profile}", style="bold")
+    yield Text(facts.headline(report))
+    yield Text("")
+    yield from _operators(report, width)
+    yield from _partitions(report, width)
+    yield from _remedies(report, width)
+    yield from _summary(report, width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cells: Sequence[str]
+    right: bool = False
+    elastic: bool = False
+
+    @property
+    def width(self) -> int:
+        return max(len(self.title), *(len(cell) for cell in self.cells)) if self.cells else len(self.title)
+
+
+def _operators(report: CheckReport, width: int) -> Iterable[Text]:
+    rows = report.operators
+    on = [row.device for row in rows]
+    columns = [
+        _Column("#", [row.number for row in rows], right=True),
+        _Column("operator", [row.base.type for row in rows]),
+        _Column("name", [row.base.name for row in rows], elastic=True),
+        _Column("output", [facts.shapes(row)[1] for row in rows], elastic=True),
+        _Column("on", on),
+        _Column("MACs", [f"{row.mac_share:.1%}" if row.base.macs else "" for row in rows], right=True),
+        _Column("CPU cycles", [count(row.cpu_cycles) or "0" for row in rows], right=True),
+        _Column("NPU cycles", [count(row.npu_cycles) or "0" for row in rows], right=True),
+    ]
+    if width < 110:
+        columns = [column for column in columns if column.title != "name"]
+    widths = _widths(columns, width)
+    yield _row([column.title for column in columns], columns, widths, style="bold")
+    yield Text("  ".join("─" * each for each in widths))
+    for position, row in enumerate(rows):
+        yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
+        yield from _reasons(row, width, widths[0] + 2)
+
+
+def _widths(columns: Sequence[_Column], width: int) -> list[int]:
+    """Full width for every column, but elastic ones share what is left."""
+    fixed = sum(column.width for column in columns if not column.elastic) + 2 * (len(columns) - 1)
+    elastic = [column.width for column in columns if column.elastic]
+    left = max(width - fixed, 8 * len(elastic))
+    if sum(elastic) > left:
+        smallest = min(elastic)
+        each = left // len(elastic)
+        elastic = [min(size, each) if size > each else size for size in elastic]
+        spare = left - sum(elastic)
+        elastic = [size + spare if column.width > size and size != smallest else size
+                   for size, column in zip(elastic, (c for c in columns if c.elastic), strict=True)]  # fmt: skip
+    sizes = iter(elastic)
+    return [next(sizes) if column.elastic else column.width for column in columns]
+
+
+def _row(
+    cells: Sequence[str], columns: Sequence[_Column], widths: Sequence[int], *, style: str = "", device: str | None = None
+) -> Text:
+    line = Text(style=style)
+    for position, (cell, column, size) in enumerate(zip(cells, columns, widths, strict=True)):
+        shown = cell if len(cell) <= size else "…" + cell[-(size - 1) :]
+        padded = shown.rjust(size) if column.right else shown.ljust(size)
+        line.append(padded, style=_STYLES[device] if device and column.title == "on" else "")
+        if position < len(columns) - 1:
+            line.append("  ")
+    return line
+
+
+def _reasons(row: OperatorCheck, width: int, indent: int) -> Iterable[Text]:
+    for violation in row.base.violations:
+        yield from _wrapped(f"{violation.rule}: {violation.message}", width, indent)
+        if violation.fix:
+            yield from _wrapped(f"fix: {violation.fix}", width, indent + 2, style="italic")
+
+
+def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable[Text]:
+    first, later = " " * indent, " " * (indent + 2)
+    for line in textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False):
+        yield Text(line, style=style)
+
+
+def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
+    if not report.partitions:
+        return
+    yield Text("")
+    yield Text("NPU partitions", style="bold")
+    handed = facts.crossing_lists(report)
+    for part, (number, reads, writes) in zip(report.partitions, handed, strict=True):
+        members = _numbers([str(index) for index in part.operators])
+        where = f" of subgraph {part.graph}" if part.graph else ""
+        yield from _wrapped(
+            f"{number}: operators {members}{where}, {count(part.macs) or '0'} MACs, {part.npu_cycles:,} cycles", width, 2
+        )
+        yield from _wrapped(f"takes {kib(part.read_bytes) or '0 KiB'}: {reads or 'nothing'}", width, 5)
+        yield from _wrapped(f"hands over {kib(part.written_bytes) or '0 KiB'}: {writes or 'nothing'}", width, 5)
+    if report.splitting:
+        names = _numbers([f"{row.number} {row.base.type}" for row in report.splitting])
+        yield from _wrapped(f"split by operators {names}", width, 2)
+
+
+def _numbers(names: list[str]) -> str:
+    if names and all(name.isdigit() for name in names):
+        return _ranges([int(name) for name in names])
+    shown = ", ".join(names[:_MOST_NUMBERS])
+    return shown + (f" and {len(names) - _MOST_NUMBERS} more" if len(names) > _MOST_NUMBERS else "")
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Ascending numbers with runs written as first-last."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
+    worthwhile = [each for each in report.ranking if each.saved_cycles > 0][:_MOST_REMEDIES]
+    if not worthwhile:
+        return
+    yield Text("")
+    yield Text("What to change first: total if the NPU took", style="bold")
+    names = max(len(each.what) for each in worthwhile)
+    totals = max(len(f"{each.total_cycles:,}") for each in worthwhile)
+    for each in worthwhile:
+        before = each.total_cycles + each.saved_cycles
+        share = f"-{each.saved_cycles / before:.1%}"
+        yield Text(f"  {each.what.ljust(names)}  {each.total_cycles:>{totals},} cycles  {share:>6}")
+
+
+def _summary(report: CheckReport, width: int) -> Iterable[Text]:
+    yield Text("")
+    yield Text("Summary", style="bold")
+    used = facts.used_devices(report)
+    names = max((len(name) for name, _ in used), default=0)
+    for name, each in used:
+        word = "operator " if each.operators == 1 else "operators"
+        macs = f"{each.macs / report.totals.macs:>6.1%} of MACs" if report.totals.macs else "no MACs"
+        yield Text(f"  {name.ljust(names)}  {each.operators:>4} {word}  {macs}  {each.cycles:>13,} cycles")
+    if report.job_starts:
+        starts = report.job_starts * report.job_start_cycles
+        yield Text(f"  {report.job_starts} job start{'s' if report.job_starts > 1 else ''} by the CPU: {starts:,} cycles")
+    yield Text(f"  total {facts.total_line(report)}")
+    yield from _wrapped(facts.cycles_note(report), width, 2)

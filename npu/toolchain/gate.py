@@ -1,0 +1,117 @@
+"""Conditions that make a check fail: for continuous integration. The only place that knows their names and the budget file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from constraints.profiles import profile_named
+from constraints.rule import Profile
+from npu.check_report import CheckReport
+from npu.errors import ConfigError
+
+CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
+    "cpu": lambda report: _not_on("npu", report),
+    "reference": lambda report: _on("reference", report),
+    "split": lambda report: _split(report),
+}
+"""Named conditions beside rule ids: what each says of a report, None if all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a model may need at most: operators on the CPU, cycles of one inference, bytes of SRAM. None: no limit."""
+
+    max_cpu_ops: int | None = None
+    max_cycles: int | None = None
+    max_sram: int | None = None
+
+    @property
+    def needs_compilation(self) -> bool:
+        """Whether an estimate is not enough to judge."""
+        return self.max_cycles is not None or self.max_sram is not None
+
+
+def read_budget(path: Path) -> Budget:
+    """The budget in a YAML or JSON file. ConfigError names the entry at fault."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{path}: must be a readable YAML or JSON file, got: {error}") from error
+    known = list(Budget.__dataclass_fields__)
+    if not isinstance(content, dict) or not content:
+        raise ConfigError(f"{path}: must map some of {', '.join(known)} to numbers, got {content!r}")
+    for name, value in content.items():
+        if name not in known:
+            raise ConfigError(f"{path}: entries must be some of {', '.join(known)}, got {name!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ConfigError(f"{path}: {name}: must be a whole number of at least 0, got {value!r}")
+    return Budget(**content)
+
+
+def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
+    """The conditions of `--fail-on`, comma-separated or one by one. ConfigError for one that could never come true."""
+    asked = tuple(part.strip() for name in names for part in name.split(",") if part.strip())
+    rules = _rule_ids(profile_named(profile))
+    for name in asked:
+        if name not in CONDITIONS and name not in rules:
+            raise ConfigError(f"--fail-on: must be {', '.join(CONDITIONS)} or a rule id of profile {profile}, got {name!r}")
+    return asked
+
+
+def failures(report: CheckReport, conditions: Iterable[str], budget: Budget | None = None) -> list[str]:
+    """One sentence per condition or budget that the report does not meet."""
+    found = []
+    for name in conditions:
+        message = CONDITIONS[name](report) if name in CONDITIONS else _breaks(name, report)
+        if message is not None:
+            found.append(f"--fail-on {name}: {message}")
+    if budget is not None:
+        found += _over_budget(report, budget)
+    return found
+
+
+def _over_budget(report: CheckReport, budget: Budget) -> list[str]:
+    on_cpu = sum(each.base.placement == "cpu" for each in report.operators)
+    needs = (
+        ("max_cpu_ops", budget.max_cpu_ops, on_cpu, "operators are on the CPU"),
+        ("max_cycles", budget.max_cycles, report.totals.total_cycles, "cycles are needed"),
+        ("max_sram", budget.max_sram, report.totals.sram_bytes, "bytes of SRAM are needed"),
+    )
+    return [
+        f"budget {name}: at most {limit:,} allowed, {need:,} {what}"
+        for name, limit, need, what in needs
+        if limit is not None and need is not None and need > limit
+    ]
+
+
+def _rule_ids(profile: Profile) -> set[str]:
+    return {rule.id for rule in profile.rules} | {profile.unlisted_rule}
+
+
+def _breaks(rule: str, report: CheckReport) -> str | None:
+    numbers = [each.number for each in report.operators if any(v.rule == rule for v in each.base.violations)]
+    return f"broken by {_operators(numbers)}" if numbers else None
+
+
+def _not_on(device: str, report: CheckReport) -> str | None:
+    numbers = [each.number for each in report.operators if each.device != device]
+    return f"{_operators(numbers)} not on the {device.upper()}" if numbers else None
+
+
+def _on(device: str, report: CheckReport) -> str | None:
+    numbers = [each.number for each in report.operators if each.device == device]
+    return f"{_operators(numbers)} on the {device} kernels" if numbers else None
+
+
+def _split(report: CheckReport) -> str | None:
+    numbers = [each.number for each in report.splitting]
+    return f"NPU partitions split by {_operators(numbers)}" if numbers else None
+
+
+def _operators(numbers: list[str]) -> str:
+    shown = ", ".join(numbers[:10]) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
+    return f"operator{'s' if len(numbers) > 1 else ''} {shown}"

@@ -1,0 +1,102 @@
+"""What an operator would cost on the NPU, from shapes alone: for operators that are not (or not yet) compiled.
+
+cycles = overhead of one operation + the largest of
+- MAC array: micro-blocks of the OFM x steps x cycles of a micro-block step; a step is 32 IFM channels of one kernel element,
+  or 4 kernel elements of 8 channels, whichever needs fewer; depthwise: 4 kernel elements; pooling: a kernel element a cycle;
+- weight decoder: weights / weights per cycle (FULLY_CONNECTED, one row at a time);
+- output unit: OFM elements x cycles per element;
+- arena port: bytes of all feature maps, read or written once / bytes per cycle;
+- constant port: bytes of all constants / bytes per cycle.
+Everything is spread over the cores. Blocks, halos, pipeline bubbles and overlap with other operators are left out.
+"""
+
+from __future__ import annotations
+
+from npu.graph.graph import ABSENT, Graph, Op
+from npu.graph.work import output_elements
+from npu.hardware.variant import OutputCycles, Port, Variant
+
+VIEWS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE"})
+"""Operators that are another view of the same bytes and cost nothing."""
+_TABLES = frozenset({"ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
+_SOFTMAX_PASSES = 8
+"""Times that a SOFTMAX goes over its data."""
+
+
+def npu_cycles(graph: Graph, op: Op, variant: Variant) -> int:
+    """Estimated cycles of the NPU clock for one operator of `graph`."""
+    if op.kind in VIEWS:
+        return 0
+    elements = output_elements(graph, op)
+    bounds = (
+        _mac_cycles(graph, op, variant) / variant.accelerator.cores,
+        elements * _output_cycles(op.kind, variant.timing.output_cycles),
+        _feature_map_bytes(graph, op) / _bytes_per_cycle(variant, variant.memory_mode.cache),
+        _constant_bytes(graph, op) / _bytes_per_cycle(variant, variant.memory_mode.constants),
+    )
+    passes = _SOFTMAX_PASSES if op.kind == "SOFTMAX" else 1
+    return passes * (variant.timing.operation_overhead_cycles + round(max(bounds)))
+
+
+def _shape(graph: Graph, op: Op, position: int) -> tuple[int, ...]:
+    index = op.inputs[position] if position < len(op.inputs) else ABSENT
+    return graph.tensors[index].shape if index != ABSENT else ()
+
+
+def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
+    timing = variant.timing
+    ofm = graph.tensors[op.outputs[0]].shape if op.outputs and op.outputs[0] != ABSENT else ()
+    weights = _shape(graph, op, 1)
+    blocks = _micro_blocks(ofm, variant) * timing.ublock_mac_cycles
+    if op.kind in ("CONV_2D", "TRANSPOSE_CONV") and len(weights) == 4:
+        kernel, depth = weights[1] * weights[2], weights[3]
+        return blocks * min(kernel * _parts(depth, 32), _parts(kernel, 4) * _parts(depth, 8))
+    if op.kind == "DEPTHWISE_CONV_2D" and len(weights) == 4:
+        return blocks * _parts(weights[1] * weights[2], 4)
+    if op.kind == "FULLY_CONNECTED" and len(weights) == 2:
+        rows = _parts(output_elements(graph, op), max(weights[0], 1))
+        return max(blocks * _parts(weights[1], 32), rows * weights[0] * weights[1] / timing.weights_per_cycle)
+    if op.kind == "BATCH_MATMUL":
+        left = _shape(graph, op, 0)
+        return blocks * _parts(left[-1] if left else 1, 32)
+    if op.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        height, width = (getattr(op.attributes, f"filter_{name}", 1) or 1 for name in ("height", "width"))
+        return blocks * max(1, height * width / timing.ublock_mac_cycles)
+    return 0.0
+
+
+def _micro_blocks(ofm: tuple[int, ...], variant: Variant) -> int:
+    height, width, depth = (1, 1, 1, *ofm)[-3:]
+    ublock = variant.accelerator.ofm_ublock
+    rest = 1
+    for extent in ofm[:-3]:
+        rest *= extent
+    return rest * _parts(height, ublock.height) * _parts(width, ublock.width) * _parts(depth, ublock.depth)
+
+
+def _parts(extent: int, size: int) -> int:
+    return -(-extent // size)
+
+
+def _output_cycles(kind: str, cycles: OutputCycles) -> float:
+    if kind in ("ADD", "SUB"):
+        return cycles.add_sub
+    if kind == "MUL":
+        return cycles.mul_or_40_bit_accumulator
+    if kind == "MAX_POOL_2D":
+        return cycles.max_pool
+    return max(cycles.other, cycles.activation_lut) if kind in _TABLES else cycles.other
+
+
+def _bytes_per_cycle(variant: Variant, port: Port) -> float:
+    return variant.accelerator.axi_data_bytes * variant.system.memories[port].clock_scale
+
+
+def _feature_map_bytes(graph: Graph, op: Op) -> int:
+    tensors = (graph.tensors[index] for index in {*op.inputs, *op.outputs} if index != ABSENT)
+    return sum(tensor.elements * tensor.dtype.bits // 8 for tensor in tensors if tensor.data is None)
+
+
+def _constant_bytes(graph: Graph, op: Op) -> int:
+    tensors = (graph.tensors[index] for index in set(op.inputs) if index != ABSENT)
+    return sum(tensor.elements * tensor.dtype.bits // 8 for tensor in tensors if tensor.data is not None)
