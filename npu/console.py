@@ -25,6 +25,7 @@ from rich.text import Text
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.report import OperatorReport, Report, Totals
+from npu.toolchain.diff import DiffResult
 from sim.verify.verifier import Finding
 
 PIPE_WIDTH = 120
@@ -127,6 +128,30 @@ def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
         where = "" if each.address is None else f"region {each.region} {each.address:#x}"
         table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, each.message)
     sys.stdout.write(_render(width_for(None), name, table, f"{len(findings)} findings"))
+
+
+def print_assembled(path: Path, base: Path, content: bytes) -> None:
+    """What was written, and whether it is the base file again."""
+    is_same = base.read_bytes() == content
+    sys.stdout.write(f"{path}: {len(content):,} bytes, {'identical to' if is_same else 'changed from'} {base}\n")
+
+
+def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
+    """The first operator that differs, with position and values, or how many operators are equal."""
+    found = result.first
+    lines = []
+    if found is None:
+        lines.append(f"{compiled} equals {reference} in all {len(result.compared)} tensors compared")
+    else:
+        lines.append(f"{compiled} first differs from {reference} in operator {found.operator} {found.type} '{found.tensor}'")
+        place = ", ".join(str(axis) for axis in found.position)
+        lines.append(f"  at [{place}]: expected {found.expected:g}, got {found.actual:g}")
+        where = "" if found.command_index is None else f"; its last NPU operation is at command {found.command_index}"
+        lines.append(f"  {found.differing:,} of {found.values:,} values differ{where}")
+        lines.append(f"  {len(result.compared)} tensors compared")
+    if result.skipped:
+        lines.append(f"  not compared, never whole in memory: {', '.join(result.skipped)}")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def print_variants(variants: list[Variant]) -> None:
