@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,10 @@ from rich.text import Text
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.report import OperatorReport, Report, Totals
-from npu.toolchain.diff import DiffResult
 from sim.verify.verifier import Finding
+
+if TYPE_CHECKING:
+    from npu.toolchain.diff import DiffResult
 
 PIPE_WIDTH = 120
 
@@ -156,25 +158,22 @@ def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
 
 def print_variants(variants: list[Variant]) -> None:
     """The shipped variants as a table."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    rows = [variant_row(variant) for variant in variants]
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="right" if isinstance(rows[0][name], int) else "left")
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    sys.stdout.write(
-        _render(width_for(None), "Shipped targets", table, "Describe your own with --config FILE.yaml (extends: NAME).")
-    )
+    records = [variant_row(variant) for variant in variants]
+    names = [name.replace("_", " ") for name in records[0]]
+    right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
+    rows = [[Text(str(value)) for value in record.values()] for record in records]
+    hint = "Describe your own with --config FILE.yaml (extends: NAME)."
+    sys.stdout.write(_render(width_for(None), "Shipped targets", _table(names, rows, flexible="system", right=right), hint))
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:
     """The facts that people choose a target by."""
     return {
         "target": variant.name,
-        "macs_per_cycle": variant.accelerator.macs_per_cycle,
+        "MACs": variant.accelerator.macs_per_cycle,
         "cores": variant.accelerator.cores,
-        "shram_kib": variant.shram.total_bytes // 1024,
-        "clock_mhz": variant.system.clock_hz // 1_000_000,
+        "SHRAM_KiB": variant.shram.total_bytes // 1024,
+        "MHz": variant.system.clock_hz // 1_000_000,
         "system": variant.system.name,
         "memory_mode": variant.memory_mode.name,
         "cpu": variant.cpu.name,
