@@ -66,12 +66,7 @@ def run_text(report: Report, width: int) -> str:
     total = report.totals.total_cycles or 1
     names = ["#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"]
     rows = [_run_row(row, total) for row in report.operators]
-    for dropped in ("written", "read", "MACs", "output"):
-        if _fixed_width(names, rows, flexible="output") <= width:
-            break
-        position = names.index(dropped)
-        names = names[:position] + names[position + 1 :]
-        rows = [row[:position] + row[position + 1 :] for row in rows]
+    names, rows = _fitted(names, rows, width, flexible="output", expendable=("written", "read", "MACs", "output"))
     table = _table(names, rows, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"})
     return _render(width, f"{report.model} on {report.target}", table, _totals(report))
 
@@ -84,6 +79,19 @@ def _run_row(row: OperatorReport, total: int) -> list[Text]:
     cells = (row.index, row.type, short(row.name), None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
     texts = [Text(str(each)) if each is not None else _device(row) for each in cells]
     return [*texts, Text(bound), Text(kib(read)), Text(kib(written))]
+
+
+def _fitted(
+    names: list[str], rows: list[list[Text]], width: int, *, flexible: str, expendable: tuple[str, ...]
+) -> tuple[list[str], list[list[Text]]]:
+    """The table without as many of its expendable columns, in that order, as it takes to fit `width`."""
+    for dropped in expendable:
+        if _fixed_width(names, rows, flexible=flexible) <= width:
+            break
+        position = names.index(dropped)
+        names = names[:position] + names[position + 1 :]
+        rows = [row[:position] + row[position + 1 :] for row in rows]
+    return names, rows
 
 
 def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> int:
@@ -162,8 +170,10 @@ def print_variants(variants: list[Variant]) -> None:
     names = [name.replace("_", " ") for name in records[0]]
     right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
     rows = [[Text(str(value)) for value in record.values()] for record in records]
+    width = width_for(None)
+    names, rows = _fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
     hint = "Describe your own with --config FILE.yaml (extends: NAME)."
-    sys.stdout.write(_render(width_for(None), "Shipped targets", _table(names, rows, flexible="system", right=right), hint))
+    sys.stdout.write(_render(width, "Shipped targets", _table(names, rows, flexible="system", right=right), hint))
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:
