@@ -67,7 +67,7 @@ def run_text(report: Report, width: int) -> str:
     names = ["#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"]
     rows = [_run_row(row, total) for row in report.operators]
     names, rows = _fitted(names, rows, width, flexible="output", expendable=("written", "read", "MACs", "output"))
-    table = _table(names, rows, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"})
+    table = _table(names, rows, width, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"})
     return _render(width, f"{report.model} on {report.target}", table, _totals(report))
 
 
@@ -100,16 +100,17 @@ def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> 
         max(len(name), *(each.cell_len for each in cells)) if name != flexible else len(name)
         for name, cells in zip(names, zip(*rows, strict=True), strict=False)
     ]
-    return sum(widths) + 3 * (len(names) - 1)
+    return sum(widths) + 3 * (len(names) - 1) + 2
 
 
-def _table(names: list[str], rows: list[list[Text]], *, flexible: str, right: set[str]) -> Table:
-    """A table whose columns keep their full width, but for one that shrinks."""
+def _table(names: list[str], rows: list[list[Text]], width: int, *, flexible: str, right: set[str]) -> Table:
+    """A table for `width` columns whose columns keep their full width, but for one that shrinks."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(names):
-        width = max(len(name), *(row[position].cell_len for row in rows)) if rows and name != flexible else None
+    room = max(len(flexible), width - _fixed_width(names, rows, flexible=flexible) + len(flexible))
+    for name in names:
         justify: Literal["right", "left"] = "right" if name in right else "left"
-        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", min_width=width)
+        limit = room if name == flexible else None
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", max_width=limit)
     for row in rows:
         table.add_row(*row)
     return table
@@ -173,7 +174,8 @@ def print_variants(variants: list[Variant]) -> None:
     width = width_for(None)
     names, rows = _fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
     hint = "Describe your own with --config FILE.yaml (extends: NAME)."
-    sys.stdout.write(_render(width, "Shipped targets", _table(names, rows, flexible="system", right=right), hint))
+    table = _table(names, rows, width, flexible="system", right=right)
+    sys.stdout.write(_render(width, "Shipped targets", table, hint))
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:
