@@ -10,11 +10,13 @@ with buffer handles. The interpreter accepts both. The interface is experimental
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag
 from typing import Any, Protocol
+from weakref import WeakSet
 
+from npu.errors import InterpreterError
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Model
 from npu.runtime.tensor import RuntimeTensor
@@ -120,8 +122,21 @@ class Context(Protocol):
     ) -> Status:
         """Partition `nodes`, replace every partition by one node that `registration` runs, and call its `init`."""
 
+    def prepare_node(self, node_index: int) -> Callable[[], None]:
+        """Set the output shapes of a node with its default kernel and return what runs it; for delegates that wrap kernels.
+
+        An output that stays dynamic (`tensors[i].is_dynamic`) gets its shape when the returned function runs.
+        """
+
     def resize_tensor(self, tensor_index: int, shape: Sequence[int]) -> None:
         """Give a non-constant tensor a new shape and buffer; for kernels whose output shapes are not those of the file."""
+
+    @property
+    def is_profiling(self) -> bool:
+        """Whether a delegate kernel should time the operators inside it."""
+
+    def record_time(self, node_index: int, name: str, seconds: float) -> None:
+        """Add the time of one operator inside a delegate kernel to the profile; nothing if no profile is taken."""
 
     def report_error(self, message: str) -> None:
         """Say why the next status is not OK; the text ends up in the InterpreterError."""
@@ -132,6 +147,8 @@ class Delegate(ABC):
 
     Buffer handles are integers that the delegate hands out with `Interpreter.set_buffer_handle` or by setting
     `tensor.buffer_handle`, `tensor.delegate` and `tensor.data_is_stale`; the interpreter then calls the functions below lazily.
+
+    A delegate must outlive the interpreters that use it: `delete` refuses while one is open.
     """
 
     data: Any = None
@@ -154,6 +171,39 @@ class Delegate(ABC):
 
     free_buffer_handle: Callable[[Context, int], None] | None = None
     """Optional: the handle is no longer used by any tensor."""
+
+    def delete(self) -> None:
+        """Release what the delegate holds; exactly once, after every interpreter that uses it is closed or gone."""
+        users = len(self._users)
+        if users:
+            raise InterpreterError(f"delegate '{self.name()}': must outlive its interpreters, got delete while {users} use it")
+        if self.is_deleted:
+            raise InterpreterError(f"delegate '{self.name()}': must be deleted once, got a second time")
+        self.__dict__["_is_deleted"] = True
+        self.destroy()
+
+    def destroy(self) -> None:  # noqa: B027 - most delegates hold nothing
+        """What `delete` does; for delegates that hold resources."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether `delete` was called."""
+        return bool(self.__dict__.get("_is_deleted", False))
+
+    def attach(self, user: object) -> None:
+        """An interpreter begins to use the delegate; InterpreterError if it is deleted."""
+        if self.is_deleted:
+            raise InterpreterError(f"delegate '{self.name()}': must be used before it is deleted, got it after")
+        self._users.add(user)
+
+    def detach(self, user: object) -> None:
+        """An interpreter no longer uses the delegate."""
+        self._users.discard(user)
+
+    @property
+    def _users(self) -> WeakSet[object]:
+        users: WeakSet[object] = self.__dict__.setdefault("_users_of_delegate", WeakSet())
+        return users
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +234,9 @@ class SimpleDelegateKernel(ABC):
         """The name that the older guide uses for `eval`."""
         return self.eval(context, node)
 
+    def free(self, context: Context) -> None:  # noqa: B027 - most kernels have nothing to release
+        """The interpreter gives the kernel up; it is not called any more afterwards."""
+
 
 class SimpleDelegate(ABC):
     """The capabilities of an executor: which nodes it supports, and a factory of kernels, one per partition."""
@@ -207,6 +260,9 @@ class SimpleDelegate(ABC):
     def delegate_options(self) -> SimpleDelegateOptions:
         """Limits on partitions; none by default."""
         return SimpleDelegateOptions()
+
+    def close(self) -> None:  # noqa: B027 - most delegates hold nothing
+        """Called once when the raw delegate object is deleted."""
 
 
 class _FromSimple(Delegate):
@@ -236,6 +292,10 @@ class _FromSimple(Delegate):
         context.report_error(f"delegate {self.name()}: has no buffer handles")
         return Status.DELEGATE_ERROR
 
+    def destroy(self) -> None:
+        simple: SimpleDelegate = self.data
+        simple.close()
+
 
 def _supports(simple: SimpleDelegate, context: Context, index: int) -> bool:
     node, registration = context.get_node_and_registration(index)
@@ -255,9 +315,53 @@ def _kernel_registration(simple: SimpleDelegate) -> KernelRegistration:
         kernel: SimpleDelegateKernel = node.user_data
         return kernel.invoke(context, node)
 
-    return KernelRegistration(custom_name=simple.name(), init=init, prepare=prepare, invoke=invoke)
+    def free(context: Context, kernel: SimpleDelegateKernel) -> None:
+        kernel.free(context)
+
+    return KernelRegistration(custom_name=simple.name(), init=init, prepare=prepare, invoke=invoke, free=free)
 
 
 def as_delegate(delegate: Delegate | SimpleDelegate) -> Delegate:
-    """The raw delegate object of a SimpleDelegate; raw delegates are returned as they are."""
+    """The raw delegate object of a SimpleDelegate, which it owns: `delete` closes it. Raw delegates are returned as they are."""
     return _FromSimple(delegate) if isinstance(delegate, SimpleDelegate) else delegate
+
+
+class RestrictedDelegate(Delegate):
+    """A delegate that may only see some nodes; for finding the operator at which results begin to differ."""
+
+    def __init__(self, inner: Delegate, nodes: Collection[int]) -> None:
+        self._inner = inner
+        self._nodes = frozenset(nodes)
+        self.flags = inner.flags
+        if inner.copy_to_buffer_handle is not None:
+            self.copy_to_buffer_handle = inner.copy_to_buffer_handle
+        if inner.free_buffer_handle is not None:
+            self.free_buffer_handle = inner.free_buffer_handle
+
+    @property
+    def options(self) -> SimpleDelegateOptions:
+        options: SimpleDelegateOptions = getattr(self._inner, "options", SimpleDelegateOptions())
+        return options
+
+    def name(self) -> str:
+        return self._inner.name()
+
+    def prepare(self, context: Context) -> Status:
+        return self._inner.prepare(_PlanView(context, self._nodes))
+
+    def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:
+        return self._inner.copy_from_buffer_handle(context, buffer_handle, tensor)
+
+
+class _PlanView:
+    """A context whose execution plan has only some nodes."""
+
+    def __init__(self, context: Context, nodes: frozenset[int]) -> None:
+        self._context = context
+        self._nodes = nodes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def get_execution_plan(self) -> tuple[int, ...]:
+        return tuple(index for index in self._context.get_execution_plan() if index in self._nodes)

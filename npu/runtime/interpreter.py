@@ -11,7 +11,8 @@ import numpy as np
 
 from npu.errors import InterpreterError
 from npu.graph.graph import Model, Signature
-from npu.runtime.delegate import Delegate, SimpleDelegate, as_delegate
+from npu.runtime.defaults import OwnedDelegate, default_delegates
+from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
 from npu.runtime.details import tensor_details
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
@@ -28,6 +29,10 @@ class OpResolverType(Enum):
     BUILTIN = 1
     BUILTIN_REF = 2
     BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
+
+
+_WITHOUT_DEFAULTS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
+"""Resolver types under which process-wide default delegates are not applied."""
 
 
 class _Session:
@@ -115,30 +120,45 @@ class Interpreter:
         self._session = _Session(model, options or RuntimeOptions())
         self._delegates: list[Delegate] = []
         self._is_allocated = False
+        self._owned: list[OwnedDelegate] = []
         for delegate in experimental_delegates or ():
             self.modify_graph_with_delegate(delegate)
+        resolver = getattr(experimental_op_resolver_type, "name", "")
+        if self._session.options.use_xnnpack or resolver not in _WITHOUT_DEFAULTS:
+            for made in default_delegates(num_threads or 1, use_xnnpack=self._session.options.use_xnnpack):
+                self._owned.append(made)
+                self.modify_graph_with_delegate(made)
 
     # --- delegates -----------------------------------------------------------------------------------------------------------
 
-    def modify_graph_with_delegate(self, delegate: Delegate | SimpleDelegate) -> None:
-        """Let a delegate claim operators of every subgraph; only before allocate_tensors.
+    def modify_graph_with_delegate(self, delegate: Delegate | SimpleDelegate) -> Status:
+        """Let a delegate claim operators of every subgraph; only before allocate_tensors. OK, or an InterpreterError.
 
-        If it fails, the graph is as before this call, the interpreter stays usable, and an InterpreterError says why.
+        If it fails, every delegate is undone, as in TFLite: the original execution plan is restored, the interpreter stays
+        usable, and the error says why.
         """
         if self._is_allocated:
             raise InterpreterStateError("modify_graph_with_delegate: must be called before allocate_tensors, got it after")
         raw = as_delegate(delegate)
-        applied: list[Callable[[], None]] = []
-        for subgraph in self._session.subgraphs:
-            undo = subgraph.checkpoint()
-            try:
-                subgraph.apply_delegate(raw)
-            except BaseException:
-                for restore in reversed(applied):
-                    restore()
-                raise
-            applied.append(undo)
+        raw.attach(self)
         self._delegates.append(raw)
+        try:
+            for subgraph in self._session.subgraphs:
+                subgraph.apply_delegate(raw)
+        except BaseException:
+            self._undo_delegates()
+            raise
+        return Status.OK
+
+    def _undo_delegates(self) -> None:
+        for subgraph in self._session.subgraphs:
+            subgraph.undo_delegates()
+        self._release_delegates()
+
+    def _release_delegates(self) -> None:
+        for delegate in self._delegates:
+            delegate.detach(self)
+        self._delegates.clear()
 
     def execution_plan(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         """The steps of a subgraph in order: name, tensors, and the operators that each delegate node replaced."""
@@ -166,6 +186,9 @@ class Interpreter:
         """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards."""
         for subgraph in self._session.subgraphs:
             subgraph.release()
+        for delegate in self._owned:
+            delegate.close()
+        self._owned.clear()
         self._is_allocated = False
 
     # --- tensors -------------------------------------------------------------------------------------------------------------
@@ -210,16 +233,22 @@ class Interpreter:
                 f" got {list(array.shape)}"
             )
         tensor.array[...] = array
-        tensor.data_is_stale = False
+        tensor.mark_written()
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of a tensor's current value."""
         return self._readable(tensor_index, subgraph_index).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        """A function that returns a view of the tensor's buffer; call it again after each allocation."""
-        self._tensor(tensor_index, 0)
-        return lambda: self._readable(tensor_index, 0)
+        """A function that returns a view of the tensor's buffer; call it again after each allocation, and before each write."""
+        tensor = self._tensor(tensor_index, 0)
+
+        def view() -> Array:
+            array = self._readable(tensor_index, 0)
+            tensor.mark_written()  # what the caller does with a view that can be written is not known
+            return array
+
+        return view
 
     def invoke(self) -> None:
         """Run subgraph 0 once on the current inputs."""

@@ -34,6 +34,8 @@ class RuntimeOptions:
     roundings)."""
 
     fully_connected_rounding: str = "double"
+    use_xnnpack: bool = False
+    """Apply the XNNPACK-like delegate with its default options and the interpreter's number of threads."""
 
 
 @dataclass(slots=True)

@@ -97,6 +97,20 @@ class Subgraph:
             raise InterpreterError(f"tensor {tensor_index} '{tensor.name}': must not be a constant to be resized")
         self._allocate(tensor, tuple(int(size) for size in shape))
 
+    @property
+    def is_profiling(self) -> bool:
+        return self._session.profile is not None
+
+    def record_time(self, node_index: int, name: str, seconds: float) -> None:
+        if self._session.profile is not None:
+            self._session.profile.append((self._index, node_index, name, seconds))
+
+    def prepare_node(self, node_index: int) -> Run:
+        node, _ = self.get_node_and_registration(node_index)
+        for index in node.outputs:
+            self._tensors[index].is_dynamic = False
+        return self._prepare_node(node)
+
     def report_error(self, message: str) -> None:
         self._errors.append(message)
 
@@ -129,31 +143,21 @@ class Subgraph:
 
     # --- delegation ----------------------------------------------------------------------------------------------------------
 
-    def checkpoint(self) -> Callable[[], None]:
-        """A function that puts the execution plan back to what it is now."""
-        plan, count = list(self._plan), len(self._nodes)
-        return lambda: self._undo(plan, count)
-
     def apply_delegate(self, delegate: Delegate) -> None:
-        """Let the delegate claim nodes; on failure the plan is as before and an InterpreterError says why."""
-        undo = self.checkpoint()
+        """Let the delegate claim nodes. On failure an InterpreterError says why; `undo_delegates` must follow."""
         self._errors.clear()
-        try:
-            status = delegate.prepare(self)
-        except BaseException:
-            undo()
-            raise
+        status = delegate.prepare(self)
         if status is not Status.OK:
-            undo()
             reasons = "; ".join(self._errors) or "no reason given"
             raise InterpreterError(
                 f"delegate '{delegate.name()}' on subgraph {self._index}: must accept the graph, got {status.name}: {reasons}"
             )
 
-    def _undo(self, plan: list[int], count: int) -> None:
-        self._plan = plan
-        for index in range(count, len(self._nodes)):
-            self._free_kernel(index)
+    def undo_delegates(self) -> None:
+        """Put the execution plan back to the operators of the file; kernels and buffer handles are freed."""
+        self.release()
+        count = len(self.graph.ops)
+        self._plan = list(range(count))
         del self._nodes[count:], self._registrations[count:]
 
     def _free_kernel(self, index: int) -> None:
@@ -195,6 +199,8 @@ class Subgraph:
         old, owner = tensor.buffer_handle, tensor.delegate
         if old != NO_BUFFER_HANDLE and owner is not None and old != handle and owner.free_buffer_handle is not None:
             owner.free_buffer_handle(self, old)
+        if delegate is None:
+            tensor.data_is_stale = tensor.buffer_is_stale = False
         tensor.buffer_handle, tensor.delegate = handle, delegate
 
     def make_readable(self, tensor: RuntimeTensor) -> None:
@@ -204,6 +210,15 @@ class Subgraph:
         status = tensor.delegate.copy_from_buffer_handle(self, tensor.buffer_handle, tensor)
         self._check(status, f"copy from buffer handle {tensor.buffer_handle} of tensor {tensor.index} '{tensor.name}'")
         tensor.data_is_stale = False
+
+    def _make_buffer_current(self, tensor: RuntimeTensor) -> None:
+        """Copy newer numpy data into the delegate's buffer, if the delegate has a function for it."""
+        delegate = tensor.delegate
+        if not tensor.buffer_is_stale or delegate is None or delegate.copy_to_buffer_handle is None:
+            return
+        status = delegate.copy_to_buffer_handle(self, tensor.buffer_handle, tensor)
+        self._check(status, f"copy to buffer handle {tensor.buffer_handle} of tensor {tensor.index} '{tensor.name}'")
+        tensor.buffer_is_stale = False
 
     # --- preparation ---------------------------------------------------------------------------------------------------------
 
@@ -343,6 +358,11 @@ class Subgraph:
             tensor = self._tensors[index]
             if node.delegate is None or tensor.delegate is not node.delegate:
                 self.make_readable(tensor)
+            else:
+                self._make_buffer_current(tensor)
+        for index in node.outputs:
+            if self._tensors[index].delegate is not None:
+                self._tensors[index].mark_written()
 
     def _timed(self, position: int, index: int) -> None:
         assert self._session.profile is not None

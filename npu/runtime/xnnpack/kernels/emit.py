@@ -23,6 +23,7 @@ PAIRS = ir.VectorType(WORD, 8)
 BYTES = ir.VectorType(BYTE, 16)
 FLOATS = ir.VectorType(FLOAT, 16)
 MASK = ir.VectorType(ir.IntType(1), 16)
+_MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8"}
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
 
@@ -127,7 +128,7 @@ class Emitter:
             with partial:
                 lanes = ir.Constant(LANES, list(range(16)))
                 keep = self.b.icmp_signed("<", lanes, self.splat_word(count))
-                name = f"llvm.masked.store.{'v16f32' if value.type == FLOATS else 'v16i8'}.p0"
+                name = f"llvm.masked.store.{_MANGLED[str(value.type)]}.p0"
                 kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, MASK])
                 self.b.call(self.function(name, kind), [value, pointer, ir.Constant(INT, 1), keep])
             with whole:
@@ -194,6 +195,23 @@ def load_word(typingctx, address):  # type: ignore[no-untyped-def]
 def load_byte(typingctx, address):  # type: ignore[no-untyped-def]
     """The unsigned byte at an address."""
     return nb.int64(nb.int64), _scalar_load(BYTE, True)
+
+
+@intrinsic
+def load_float(typingctx, address):  # type: ignore[no-untyped-def]
+    """The float32 at an address."""
+    return nb.float32(nb.int64), _scalar_load(FLOAT, False)
+
+
+@intrinsic
+def store_float(typingctx, address, value):  # type: ignore[no-untyped-def]
+    """Write a float32."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        builder.store(args[1], builder.inttoptr(args[0], FLOAT.as_pointer())).align = 4
+        return context.get_dummy_value()
+
+    return nb.void(nb.int64, nb.float32), codegen
 
 
 @intrinsic

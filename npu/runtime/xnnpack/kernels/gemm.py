@@ -20,8 +20,10 @@ _DOT = has_dot_product()
 _ARGUMENTS = 13
 
 
-def _emit_tile(height, width, *, floating):  # type: ignore[no-untyped-def]
-    lanes, stage_bytes = (FLOATS, r.FLOAT_STAGE_BYTES) if floating else (LANES, r.BYTE_STAGE_BYTES)
+def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
+    """Modes: "float"; "byte", scaled to 8 bits; "sum", 32-bit sums of 8-bit products."""
+    floating = mode == "float"
+    lanes, stage_bytes = (LANES, r.BYTE_STAGE_BYTES) if mode == "byte" else (FLOATS if floating else LANES, 64)
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         table, segments, length, weights, step, stage, out, out_step, tail, sign, zero_point, low, high = args
@@ -55,28 +57,30 @@ def _emit_tile(height, width, *, floating):  # type: ignore[no-untyped-def]
             return e.loop(length, carried, over_elements)
 
         totals = e.loop(segments, [weights, *start], over_segments)[1:]
+        size = 1 if mode == "byte" else 4
         for n in range(width):
-            if floating:
-                limits, factors = (e.splat_float(low), e.splat_float(high)), None
-            else:
-                limits = (e.splat_word(low), e.splat_word(high))
-                factors = [e.load(LANES, stage, stage_bytes * n + 64 * j) for j in range(1, 4)]
+            finish = _finish(e, mode, e.b.add(stage, e.word(stage_bytes * n)), zero_point, low, high)
             for k in range(height):
-                total = totals[k * width + n]
-                if floating:
-                    value = e.clamp_float(total, *limits)
-                else:
-                    value = e.b.add(e.rescale(total, factors), e.splat_word(zero_point))
-                    value = e.b.trunc(e.clamp(value, *limits), BYTES)
-                target = e.b.add(e.b.add(out, e.b.mul(out_step, e.word(k))), e.word((64 if floating else 16) * n))
-                e.store(value, target, tail if n == width - 1 else e.word(16))
+                target = e.b.add(e.b.add(out, e.b.mul(out_step, e.word(k))), e.word(16 * size * n))
+                e.store(finish(totals[k * width + n]), target, tail if n == width - 1 else e.word(16))
 
     return emit
 
 
-def _tile(height, width, *, floating):  # type: ignore[no-untyped-def]
-    name = f"gemm_{'float' if floating else 'byte'}_{height}_{width}"
-    codegen = internal(name, _ARGUMENTS, _emit_tile(height, width, floating=floating), dot=_DOT)
+def _finish(e, mode, stage, zero_point, low, high):  # type: ignore[no-untyped-def]
+    """What turns a total into the lanes to store."""
+    if mode == "sum":
+        return lambda total: total
+    if mode == "float":
+        limits = e.splat_float(low), e.splat_float(high)
+        return lambda total: e.clamp_float(total, *limits)
+    factors = [e.load(LANES, stage, 64 * j) for j in range(1, 4)]
+    offset, limits = e.splat_word(zero_point), (e.splat_word(low), e.splat_word(high))
+    return lambda total: e.b.trunc(e.clamp(e.b.add(e.rescale(total, factors), offset), *limits), BYTES)
+
+
+def _tile(height, width, mode):  # type: ignore[no-untyped-def]
+    codegen = internal(f"gemm_{mode}_{height}_{width}", _ARGUMENTS, _emit_tile(height, width, mode), dot=_DOT)
 
     @intrinsic
     def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
@@ -85,10 +89,11 @@ def _tile(height, width, *, floating):  # type: ignore[no-untyped-def]
     return tile
 
 
-f_14_1, f_12_2, f_8_3, f_6_4 = (_tile(h, w, floating=True) for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
-f_1_1, f_1_2, f_1_3, f_1_4 = (_tile(1, w, floating=True) for w in (1, 2, 3, 4))
-b_14_1, b_12_2, b_8_3, b_6_4 = (_tile(h, w, floating=False) for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
-b_1_1, b_1_2, b_1_3, b_1_4 = (_tile(1, w, floating=False) for w in (1, 2, 3, 4))
+f_14_1, f_12_2, f_8_3, f_6_4 = (_tile(h, w, "float") for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
+f_1_1, f_1_2, f_1_3, f_1_4 = (_tile(1, w, "float") for w in (1, 2, 3, 4))
+b_14_1, b_12_2, b_8_3, b_6_4 = (_tile(h, w, "byte") for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
+b_1_1, b_1_2, b_1_3, b_1_4 = (_tile(1, w, "byte") for w in (1, 2, 3, 4))
+s_1_1, s_1_2, s_1_3, s_1_4 = (_tile(1, w, "sum") for w in (1, 2, 3, 4))
 
 
 @nb.njit(nb.int64(nb.int64), inline="always")
@@ -189,4 +194,27 @@ def gemm_byte(row, first, last):  # type: ignore[no-untyped-def]
             else:
                 b_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
             m += height
+        done += width
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def gemm_sum(row, first, last):  # type: ignore[no-untyped-def]
+    """The same for 32-bit sums without scaling; the stage holds biases only."""
+    segments, length, step = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP]
+    out_step, sign, zero = row[r.OUT_STEP], row[r.SIGN], np.int64(0)
+    done = np.int64(0)
+    while done < row[r.GROUPS]:
+        width = _tile_width(row[r.GROUPS] - done)
+        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
+        w, s = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * 64
+        for m in range(first, last):
+            t, o = row[r.TABLE] + m * segments * 8, row[r.OUT] + m * out_step + done * 64
+            if width == 1:
+                s_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+            elif width == 2:
+                s_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+            elif width == 3:
+                s_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+            else:
+                s_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
         done += width

@@ -1,0 +1,386 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED compiled to job rows over packed weights and indirection tables.
+
+Quantised results are those of the reference kernels: two roundings for convolutions, one in double precision for
+FULLY_CONNECTED. What is not covered here (uint8, grouped or dynamic-range weights, very large scales) is left to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.graph.attributes import Padding
+from npu.graph.dtype import DType
+from npu.runtime.operator import OperatorNode
+from npu.runtime.operators.common import (
+    activation_bounds,
+    multipliers,
+    output_size,
+    pad_before,
+    quantized_range,
+    require_quantized,
+)
+from npu.runtime.operators.convolution import filter_scales, products
+from npu.runtime.tensor import RuntimeTensor
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.gemm import gemm_sum
+from npu.runtime.xnnpack.kernels.run import copy_rows
+from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
+from npu.runtime.xnnpack.operation import CompiledOperation, Words
+from npu.runtime.xnnpack.packing import Layout, folded_bias, pack_matrix, pack_taps, sums_fit
+
+Array = npt.NDArray[Any]
+Store = Callable[[Array], Array]
+"""Keeps packed weights: the weights cache, or the identity."""
+_SIGN = 0x80808080
+_NARROW = 16
+"""Fewer input channels than this are read a filter row at a time from a padded copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the operations of one partition share."""
+
+    store: Store
+    workspace: Workspace
+    transient: bool
+    is_guarded: Callable[[RuntimeTensor], bool]
+    """Whether a tensor's buffer may be read past its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Constant weights (out, kernel height, kernel width, in), or (taps, out) for depthwise, with bias and clamp."""
+
+    weights: Array
+    bias: Array
+    factors: tuple[Array, Array] | None
+    """Multipliers and exponents of scaled results."""
+    scales: Array | None
+    """Real factors, for results that are scaled in double precision."""
+    low: int
+    high: int
+    zero_point: int
+    """Of the input."""
+    output_zero_point: int
+
+
+def _float_bits(value: float) -> int:
+    return int(np.float32(value).view(np.int32))
+
+
+def _clamp(node: OperatorNode) -> tuple[int, int]:
+    activation = node.attributes.fused_activation_function
+    if node.output().dtype is not DType.FLOAT32:
+        return quantized_range(node, activation, node.output())
+    low, high = activation_bounds(node, activation)
+    return _float_bits(-np.inf if low is None else low), _float_bits(np.inf if high is None else high)
+
+
+def operand(node: OperatorNode, channel_axis: int) -> Operand | None:
+    """The constants of an operator whose types the compiled kernels cover, None for others."""
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    types = (ifm.dtype, weights.dtype, output.dtype)
+    if types not in ((DType.FLOAT32,) * 3, (DType.INT8,) * 3) or weights.data is None or not weights.elements:
+        return None
+    channels = weights.shape[channel_axis]
+    if bias is not None and (bias.data is None or bias.elements != channels):
+        return None
+    low, high = _clamp(node)
+    if ifm.dtype is DType.FLOAT32:
+        values = np.zeros(channels, np.float32) if bias is None else bias.array.reshape(-1).astype(np.float32)
+        return Operand(weights.array, values, None, None, low, high, 0, 0)
+    if bias is not None and bias.dtype is not DType.INT32:
+        return None
+    require_quantized(node, ifm, output)
+    if weights.quantization is not None and np.any(weights.quantization.zero_points != 0):
+        return None
+    scales = products(ifm, filter_scales(node, weights, channels)) / output.scale
+    factors = multipliers(scales.tolist())
+    values = np.zeros(channels, np.int32) if bias is None else bias.array.reshape(-1).astype(np.int32)
+    return Operand(weights.array, values, factors, scales, low, high, ifm.zero_point, output.zero_point)
+
+
+@dataclass(frozen=True, slots=True)
+class _Geometry:
+    """A window over a map at the current shapes; pairs are (height, width)."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    out: tuple[int, int]
+
+    @property
+    def canvas(self) -> tuple[int, int]:
+        """Height and width of the padded input that all windows cover."""
+        sizes = tuple(
+            (o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation, strict=True)
+        )
+        return sizes[0], sizes[1]
+
+
+def _geometry(node: OperatorNode, kernel: tuple[int, int]) -> _Geometry | None:
+    a, sizes = node.attributes, node.input(0).shape[1:3]
+    stride, dilation = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor)
+    if min(*stride, *dilation, *kernel) < 1:
+        return None
+    both = list(zip(sizes, kernel, stride, dilation, strict=True))
+    out = tuple(output_size(size, k, s, d, a.padding) for size, k, s, d in both)
+    before = [0, 0]
+    if a.padding is Padding.SAME:
+        before = [pad_before(size, o, k, s, d)[0] for (size, k, s, d), o in zip(both, out, strict=True)]
+    return _Geometry(kernel, stride, dilation, (before[0], before[1]), (out[0], out[1]))
+
+
+Pair = tuple[int, int]
+
+
+def window_of(node: OperatorNode, kernel: Pair) -> tuple[Pair, Pair, Pair, Pair, Pair]:
+    """Padding before and after, stride, dilation and output size of a convolution that is known to be well formed."""
+    geometry, sizes = _geometry(node, kernel), node.input(0).shape[1:3]
+    assert geometry is not None
+    after = tuple(max(c - b - n, 0) for c, b, n in zip(geometry.canvas, geometry.before, sizes, strict=True))
+    return geometry.before, (after[0], after[1]), geometry.stride, geometry.dilation, geometry.out
+
+
+def _taps(geometry: _Geometry, ifm: Array, start: int, padding: int, out: Array) -> None:
+    """Addresses (batch, out height, out width, kernel height, kernel width) of input pixels; `padding` outside the map."""
+    batches, height, width, channels = ifm.shape
+    g, pixel = geometry, channels * ifm.itemsize
+    y = np.arange(g.out[0])[:, None] * g.stride[0] - g.before[0] + np.arange(g.kernel[0]) * g.dilation[0]
+    x = np.arange(g.out[1])[:, None] * g.stride[1] - g.before[1] + np.arange(g.kernel[1]) * g.dilation[1]
+    inside = ((y >= 0) & (y < height))[:, None, :, None] & ((x >= 0) & (x < width))[None, :, None, :]
+    offsets = (y * width)[:, None, :, None] + x[None, :, None, :]
+    for b in range(batches):
+        out[b] = np.where(inside, start + (b * height * width + offsets) * pixel, padding)
+
+
+class _Weighted(CompiledOperation):
+    """What the three operators share: the packed operand and the fields of a row that do not depend on buffers."""
+
+    _float_kind = r.GEMM_FLOAT
+    _byte_kind = r.GEMM_BYTE
+
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand, packed: Array, layout: Layout) -> None:
+        super().__init__(index, node, site.workspace, transient=site.transient)
+        self._site, self._operand, self._layout = site, given, layout
+        self._packed = site.store(packed)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the packed weights."""
+        return self._packed.nbytes
+
+    @property
+    def is_float(self) -> bool:
+        return self._operand.factors is None
+
+    def _row(self) -> Words:
+        given, layout, output = self._operand, self._layout, self.node.output()
+        row = np.zeros(r.FIELDS, np.int64)
+        row[r.KIND] = self._float_kind if self.is_float else self._byte_kind
+        row[r.SEGMENTS], row[r.LENGTH] = layout.segments, layout.length
+        row[r.WEIGHTS], row[r.WEIGHT_STEP] = address(self._packed), layout.step
+        row[r.STAGE] = address(self._packed) + layout.stage_offset
+        row[r.OUT], row[r.OUT_STEP] = address(output.array), output.shape[-1] * output.array.itemsize
+        row[r.GROUPS], row[r.TAIL], row[r.SIGN] = layout.groups, layout.tail, 0 if self.is_float else _SIGN
+        row[r.ZERO_POINT], row[r.LOW], row[r.HIGH] = given.output_zero_point, given.low, given.high
+        return row
+
+    def _outside(self, channels: int) -> int:
+        """The address of a pixel of padding."""
+        dtype = np.dtype(np.float32 if self.is_float else np.int8)
+        return address(self.keep(guarded((channels + GUARD_BYTES,), dtype, self._operand.zero_point)))
+
+    def _copy(self, source: Array, target: Array, place: tuple[int, int]) -> list[Words]:
+        """Rows that copy a map (batch, height, width, channels) to a place in a larger one, one row per batch."""
+        batches, height, width, channels = source.shape
+        rows = min(height, target.shape[1] - place[0])
+        bytes_per_row = min(width, target.shape[2] - place[1]) * channels * source.itemsize
+        made = []
+        for b in range(batches):
+            row = np.zeros(r.FIELDS, np.int64)
+            row[r.KIND], row[r.ROWS], row[r.ROW_BYTES] = r.COPY_ROWS, max(rows, 0), max(bytes_per_row, 0)
+            row[r.IN], row[r.IN_STEP] = address(source) + b * source.strides[0], source.strides[1]
+            row[r.OUT] = address(target) + b * target.strides[0] + place[0] * target.strides[1] + place[1] * target.strides[2]
+            row[r.OUT_STEP] = target.strides[1]
+            made.append(row)
+        return made
+
+    def _readable(self, alignment: int) -> tuple[Array, list[Words]]:
+        """The input where vectors may read past its end: itself, or a copy with the rows that make it."""
+        ifm = self.node.input(0)
+        if ifm.shape[-1] % alignment == 0 or self._site.is_guarded(ifm):
+            return ifm.array, []
+        copy = self.keep(guarded(ifm.shape, ifm.array.dtype))
+        return copy, self._copy(ifm.array, copy, (0, 0))
+
+
+class Convolution(_Weighted):
+    """CONV_2D of one group."""
+
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
+        channels, height, width, depth = given.weights.shape
+        self._kernel = (height, width)
+        narrow = depth < _NARROW or depth % 4 != 0
+        self.by_rows = narrow and width > 1 and node.attributes.dilation_w_factor == 1
+        shape = (channels, height, width * depth) if self.by_rows else (channels, height * width, depth)
+        bias = given.bias if given.factors is None else folded_bias(given.weights, given.bias, given.zero_point)
+        packed, layout = pack_matrix(given.weights.reshape(shape), bias, given.factors)
+        super().__init__(index, node, site, given, packed, layout)
+
+    def shape(self) -> bool:
+        ifm = self.node.input(0)
+        if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
+            return False
+        geometry = _geometry(self.node, self._kernel)
+        if geometry is None or 0 in geometry.out:
+            return False
+        self._geometry = geometry
+        self.node.set_shape((ifm.shape[0], *geometry.out, self._operand.weights.shape[0]))
+        return True
+
+    def bind(self) -> None:
+        g, ifm = self._geometry, self.node.input(0).array
+        batches, channels = ifm.shape[0], ifm.shape[3]
+        row = self._row()
+        row[r.PIXELS] = row[r.ROWS] = batches * g.out[0] * g.out[1]
+        table = self.table(int(row[r.PIXELS]) * self._layout.segments)
+        row[r.TABLE] = address(table)
+        if self.by_rows:
+            canvas = self.keep(guarded((batches, *g.canvas, channels), ifm.dtype, self._operand.zero_point))
+            before = self._copy(ifm, canvas, g.before)
+            start = _Geometry((g.kernel[0], 1), g.stride, g.dilation, (0, 0), g.out)
+            _taps(start, canvas, address(canvas), 0, table.reshape(batches, *g.out, g.kernel[0], 1))
+        else:
+            source, before = self._readable(1 if self.is_float else 4)
+            _taps(g, source, address(source), self._outside(channels), table.reshape(batches, *g.out, *g.kernel))
+        self.rows = np.array([*before, row])
+
+
+class Depthwise(_Weighted):
+    """DEPTHWISE_CONV_2D with one output channel per input channel."""
+
+    _float_kind = r.DEPTHWISE_FLOAT
+    _byte_kind = r.DEPTHWISE_BYTE
+
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
+        _, height, width, channels = given.weights.shape
+        self._kernel = (height, width)
+        taps = given.weights.reshape(height * width, channels)
+        bias = given.bias if given.factors is None else folded_bias(taps.T, given.bias, given.zero_point)
+        packed, layout = pack_taps(taps, bias, given.factors)
+        super().__init__(index, node, site, given, packed, layout)
+
+    def shape(self) -> bool:
+        ifm = self.node.input(0)
+        if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
+            return False
+        geometry = _geometry(self.node, self._kernel)
+        if geometry is None or 0 in geometry.out:
+            return False
+        self._geometry = geometry
+        self.node.set_shape((ifm.shape[0], *geometry.out, ifm.shape[3]))
+        return True
+
+    def bind(self) -> None:
+        g = self._geometry
+        source, before = self._readable(16)
+        batches, channels = source.shape[0], source.shape[3]
+        row = self._row()
+        row[r.WIDTH], row[r.ROWS] = g.out[1], batches * g.out[0]
+        taps, padded = g.kernel[0] * g.kernel[1], self._layout.segments
+        outside = self._outside(channels)
+        table = self.table(batches * g.out[0] * g.out[1] * padded)
+        found = np.empty((batches, *g.out, *g.kernel), np.int64)
+        _taps(g, source, address(source), outside, found)
+        grid = table.reshape(-1, padded)
+        grid[:, :taps] = found.reshape(-1, taps)
+        grid[:, taps:] = outside
+        row[r.TABLE] = address(table)
+        self.rows = np.array([*before, row])
+
+
+class FullyConnected(_Weighted):
+    """FULLY_CONNECTED; 8-bit sums are scaled in double precision after the product."""
+
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
+        units, depth = given.weights.shape
+        bias = given.bias if given.factors is None else folded_bias(given.weights, given.bias, given.zero_point)
+        packed, layout = pack_matrix(given.weights.reshape(units, 1, depth), bias, None)
+        super().__init__(index, node, site, given, packed, layout)
+        self._sums = np.zeros((0, 0), np.int32)
+
+    def shape(self) -> bool:
+        ifm, a = self.node.input(0), self.node.attributes
+        units, depth = self._operand.weights.shape
+        if a.weights_format.value != 0 or ifm.elements % depth or not ifm.elements:
+            return False
+        if a.keep_num_dims and (not ifm.shape or ifm.shape[-1] != depth):
+            return False
+        rows = ifm.elements // depth
+        self.node.set_shape((*ifm.shape[:-1], units) if a.keep_num_dims else (rows, units))
+        return True
+
+    @property
+    def is_compiled(self) -> bool:
+        """8-bit results need a step after their rows."""
+        return super().is_compiled and self.is_float
+
+    def bind(self) -> None:
+        units, depth = self._operand.weights.shape
+        ifm = self.node.input(0).array
+        before: list[Words] = []
+        if not self.is_float and depth % 4 and not self._site.is_guarded(self.node.input(0)):
+            copy = self.keep(guarded(ifm.shape, ifm.dtype))
+            before = self._copy(ifm.reshape(1, 1, 1, -1), copy.reshape(1, 1, 1, -1), (0, 0))
+            ifm = copy
+        row = self._row()
+        count = ifm.size // depth
+        # Row addresses are no indirection buffer: one per row, and never transient.
+        table = self.keep(address(ifm) + np.arange(count, dtype=np.int64) * depth * ifm.itemsize)
+        row[r.TABLE] = address(table)
+        row[r.PIXELS] = row[r.ROWS] = count
+        if not self.is_float:
+            self._sums = np.zeros((count, units), np.int32)
+            row[r.OUT], row[r.OUT_STEP] = address(self._sums), 4 * units
+        self.rows = np.array([*before, row])
+
+    def run(self) -> None:
+        if self._fallback is not None:
+            super().run()
+            return
+        self.refresh()
+        for row in self.rows[:-1]:
+            copy_rows(row, 0, 1)
+        gemm_sum(self.rows[-1], 0, self.rows[-1][r.ROWS])
+        given = self._operand
+        values = self._sums * given.scales
+        rounded = np.copysign(np.floor(np.abs(values) + 0.5), values) + given.output_zero_point
+        output = self.node.output().array
+        output[...] = np.clip(rounded, given.low, given.high).reshape(output.shape)
+
+
+def compile_weighted(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:
+    """A compiled operation for an operator of these three kinds, None if the reference kernel shall run it."""
+    given = operand(node, {"DEPTHWISE_CONV_2D": 3}.get(node.kind, 0))
+    if given is None or given.weights.ndim != (2 if node.kind == "FULLY_CONNECTED" else 4):
+        return None
+    by_channel = given.weights
+    if node.kind == "DEPTHWISE_CONV_2D":
+        by_channel = given.weights.reshape(-1, given.weights.shape[3]).T
+        if given.weights.shape[0] != 1:
+            return None
+    exponents = None if given.factors is None or node.kind == "FULLY_CONNECTED" else given.factors[1]
+    if given.factors is not None and not sums_fit(by_channel, given.bias, exponents):
+        return None
+    if node.kind == "FULLY_CONNECTED":
+        return FullyConnected(index, node, site, given)
+    if node.kind == "CONV_2D":
+        return Convolution(index, node, site, given)
+    return Depthwise(index, node, site, given)

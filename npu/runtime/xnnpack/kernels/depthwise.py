@@ -1,0 +1,144 @@
+"""Depthwise convolutions through an indirection table, 16 channels at a time.
+
+Taps are summed in the order of the filter. 8-bit taps are taken four at a time: their bytes are put side by side in a lane.
+"""
+
+# mypy: allow-untyped-calls
+# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numba.extending import intrinsic
+
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.emit import BYTES, FLOATS, LANES, WORD, has_dot_product, internal
+
+_DOT = has_dot_product()
+_ARGUMENTS = 13
+
+
+def _emit_float(taps):  # type: ignore[no-untyped-def]
+    """`taps` None: a number known only when it runs."""
+
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        table, count, channel, weights, stage, out, out_step, pixels, tail, _, _, low, high = args
+        bias = e.load(FLOATS, stage)
+        low, high = e.splat_float(low), e.splat_float(high)
+        known = [e.load(FLOATS, weights, 64 * k) for k in range(taps or 0)]
+        step = e.b.mul(count, e.word(8))
+
+        def tap(pointers, k, vector, total):  # type: ignore[no-untyped-def]
+            pixel = e.load(FLOATS, e.b.add(e.load(WORD, e.b.add(pointers, k)), channel))
+            return e.multiply_add(pixel, vector, total)
+
+        def over_pixels(index, carried):  # type: ignore[no-untyped-def]
+            pointers, target = carried
+            total = bias
+            if taps is not None:
+                for k in range(taps):
+                    total = tap(pointers, e.word(8 * k), known[k], total)
+            else:
+
+                def over_taps(k, values):  # type: ignore[no-untyped-def]
+                    vector = e.load(FLOATS, e.b.add(weights, e.b.mul(k, e.word(64))))
+                    return [tap(pointers, e.b.mul(k, e.word(8)), vector, values[0])]
+
+                total = e.loop(count, [bias], over_taps)[0]
+            e.store(e.clamp_float(total, low, high), target, tail)
+            return [e.b.add(pointers, step), e.b.add(target, out_step)]
+
+        e.loop(pixels, [table, out], over_pixels)
+
+    return emit
+
+
+def _emit_byte(taps):  # type: ignore[no-untyped-def]
+    """`taps` None: a number known only when it runs, which the packing has rounded up to a multiple of four."""
+
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        table, count, channel, weights, stage, out, out_step, pixels, tail, sign, zero_point, low, high = args
+        bias, *factors = (e.load(LANES, stage, 64 * j) for j in range(4))
+        sign, zero_point, low, high = (e.splat_word(value) for value in (sign, zero_point, low, high))
+        groups = -(-(taps or 0) // 4)
+        known = [e.load(LANES, weights, 64 * k) for k in range(groups)]
+        step = e.b.mul(count, e.word(8))
+
+        def four(pointers, at, many):  # type: ignore[no-untyped-def]
+            joined = None
+            for k in range(many):
+                address = e.b.add(e.load(WORD, e.b.add(pointers, at), 8 * k), channel)
+                lanes = e.b.zext(e.load(BYTES, address), LANES)
+                if k:
+                    lanes = e.b.shl(lanes, e.constant(8 * k))
+                joined = lanes if joined is None else e.b.or_(joined, lanes)
+            return e.b.xor(joined, sign)
+
+        def over_pixels(index, carried):  # type: ignore[no-untyped-def]
+            pointers, target = carried
+            total = bias
+            if taps is not None:
+                for g in range(groups):
+                    total = e.dot(total, four(pointers, e.word(32 * g), min(4, taps - 4 * g)), known[g])
+            else:
+
+                def over_groups(g, values):  # type: ignore[no-untyped-def]
+                    vector = e.load(LANES, e.b.add(weights, e.b.mul(g, e.word(64))))
+                    return [e.dot(values[0], four(pointers, e.b.mul(g, e.word(32)), 4), vector)]
+
+                total = e.loop(e.b.lshr(count, e.word(2)), [bias], over_groups)[0]
+            value = e.clamp(e.b.add(e.rescale(total, factors), zero_point), low, high)
+            e.store(e.b.trunc(value, BYTES), target, tail)
+            return [e.b.add(pointers, step), e.b.add(target, out_step)]
+
+        e.loop(pixels, [table, out], over_pixels)
+
+    return emit
+
+
+def _kernel(taps, *, floating):  # type: ignore[no-untyped-def]
+    name = f"depthwise_{'float' if floating else 'byte'}_{taps}"
+    codegen = internal(name, _ARGUMENTS, (_emit_float if floating else _emit_byte)(taps), dot=_DOT)
+
+    @intrinsic
+    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
+        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
+
+    return kernel
+
+
+float_9, float_any = _kernel(9, floating=True), _kernel(None, floating=True)
+byte_9, byte_any = _kernel(9, floating=False), _kernel(None, floating=False)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def depthwise_float(row, first, last):  # type: ignore[no-untyped-def]
+    """The output rows `first` to `last` (exclusive) of a job."""
+    taps, width, out_step, low, high = row[r.SEGMENTS], row[r.WIDTH], row[r.OUT_STEP], row[r.LOW], row[r.HIGH]
+    zero = np.int64(0)
+    for y in range(first, last):
+        t, o = row[r.TABLE] + y * width * taps * 8, row[r.OUT] + y * width * out_step
+        for g in range(row[r.GROUPS]):
+            tail = row[r.TAIL] if g + 1 == row[r.GROUPS] else np.int64(16)
+            w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * r.FLOAT_STAGE_BYTES, g * 64
+            if taps == 9:
+                float_9(t, taps, at, w, s, o + at, out_step, width, tail, zero, zero, low, high)
+            else:
+                float_any(t, taps, at, w, s, o + at, out_step, width, tail, zero, zero, low, high)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def depthwise_byte(row, first, last):  # type: ignore[no-untyped-def]
+    """The output rows `first` to `last` (exclusive) of a job; a table row of 9 taps has 12 entries."""
+    taps, width, out_step = row[r.SEGMENTS], row[r.WIDTH], row[r.OUT_STEP]
+    sign, zp, low, high = row[r.SIGN], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH]
+    for y in range(first, last):
+        t, o = row[r.TABLE] + y * width * taps * 8, row[r.OUT] + y * width * out_step
+        for g in range(row[r.GROUPS]):
+            tail = row[r.TAIL] if g + 1 == row[r.GROUPS] else np.int64(16)
+            w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * r.BYTE_STAGE_BYTES, g * 16
+            if row[r.LENGTH] == 9:
+                byte_9(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
+            else:
+                byte_any(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)

@@ -1,0 +1,101 @@
+"""Runs a list of job rows; the loop that threads share."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.depthwise import depthwise_byte, depthwise_float
+from npu.runtime.xnnpack.kernels.emit import (
+    add_atomic,
+    copy_bytes,
+    load_byte,
+    load_float,
+    load_word,
+    store_byte,
+    store_float,
+    yield_processor,
+)
+from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float
+
+_SPINS = 2000
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def copy_rows(row, first, last):  # type: ignore[no-untyped-def]
+    """Copy the rows `first` to `last` of a map into a larger one."""
+    for y in range(first, last):
+        copy_bytes(row[r.OUT] + y * row[r.OUT_STEP], row[r.IN] + y * row[r.IN_STEP], row[r.ROW_BYTES])
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def look_up_pairs(row, first, last):  # type: ignore[no-untyped-def]
+    """out = table[256 * a + b] for the elements `first` to `last`."""
+    a, b, out, table = row[r.IN], row[r.IN2], row[r.OUT], row[r.WEIGHTS]
+    for k in range(first, last):
+        store_byte(out + k, load_byte(table + 256 * load_byte(a + k) + load_byte(b + k)))
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
+    """The output pixels `first` to `last`: corners (top, left), (bottom, left), (top, right), (bottom, right)."""
+    one = np.float32(1)
+    for m in range(first, last):
+        t = row[r.TABLE] + 32 * m
+        a, b, c, d = load_word(t), load_word(t + 8), load_word(t + 16), load_word(t + 24)
+        fy, fx = load_float(row[r.IN] + 4 * m), load_float(row[r.IN2] + 4 * m)
+        out = row[r.OUT] + m * row[r.OUT_STEP]
+        for k in range(row[r.LENGTH]):
+            at = 4 * k
+            total = load_float(a + at) * (one - fy) * (one - fx)
+            total += load_float(b + at) * fy * (one - fx)
+            total += load_float(c + at) * (one - fy) * fx
+            total += load_float(d + at) * fy * fx
+            store_float(out + at, total)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def run_share(row, thread, threads):  # type: ignore[no-untyped-def]
+    """One thread's part of one job; parts do not overlap."""
+    total = row[r.ROWS]
+    share = (total + threads - 1) // threads
+    first = min(thread * share, total)
+    last = min(first + share, total)
+    if first >= last:
+        return
+    kind = row[r.KIND]
+    if kind == r.GEMM_FLOAT:
+        gemm_float(row, first, last)
+    elif kind == r.GEMM_BYTE:
+        gemm_byte(row, first, last)
+    elif kind == r.DEPTHWISE_FLOAT:
+        depthwise_float(row, first, last)
+    elif kind == r.DEPTHWISE_BYTE:
+        depthwise_byte(row, first, last)
+    elif kind == r.COPY_ROWS:
+        copy_rows(row, first, last)
+    elif kind == r.LOOK_UP_PAIRS:
+        look_up_pairs(row, first, last)
+    elif kind == r.RESIZE:
+        resize_bilinear(row, first, last)
+
+
+@nb.njit(nb.void(nb.int64, nb.int64), cache=True, nogil=True)
+def wait_for_all(counter, target):  # type: ignore[no-untyped-def]
+    """A barrier: count this thread, then wait until `target` arrivals were counted."""
+    add_atomic(counter, np.int64(1))
+    spins = np.int64(0)
+    while add_atomic(counter, np.int64(0)) < target:
+        spins += 1
+        if spins > _SPINS:
+            yield_processor()
+
+
+@nb.njit(nb.void(nb.int64[:, ::1], nb.int64, nb.int64, nb.int64), cache=True, nogil=True)
+def run_jobs(rows, thread, threads, counter):  # type: ignore[no-untyped-def]
+    """Every job in order; `counter` is the address of an int64 that is zero before the first thread starts."""
+    for k in range(rows.shape[0]):
+        run_share(rows[k], thread, threads)
+        if threads > 1:
+            wait_for_all(counter, (k + 1) * threads)

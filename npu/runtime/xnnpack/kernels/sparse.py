@@ -1,0 +1,27 @@
+"""Products with sparse matrices, one output channel over all pixels at a time."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+_WORDS = nb.types.Array(nb.int64, 1, "C", readonly=True)
+_FLOATS = nb.types.Array(nb.float32, 1, "C", readonly=True)
+_MAP = nb.types.Array(nb.float32, 2, "C", readonly=True)
+
+
+@nb.njit(
+    nb.void(_MAP, _WORDS, _WORDS, _FLOATS, _FLOATS, nb.float32, nb.float32, nb.float32[:, ::1]), cache=True, nogil=True
+)
+def multiply_sparse(ifm, starts, columns, values, bias, low, high, out):  # type: ignore[no-untyped-def]
+    """out[n, m] = clamp(bias[n] + sum over stored k of ifm[columns[k], m] * values[k]); maps are (channels, pixels)."""
+    pixels = ifm.shape[1]
+    for n in range(out.shape[0]):
+        for m in range(pixels):
+            out[n, m] = bias[n]
+        for k in range(starts[n], starts[n + 1]):
+            column, value = columns[k], values[k]
+            for m in range(pixels):
+                out[n, m] += ifm[column, m] * value
+        for m in range(pixels):
+            out[n, m] = np.float32(min(max(out[n, m], low), high))

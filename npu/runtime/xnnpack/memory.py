@@ -1,0 +1,47 @@
+"""Buffers of the delegate: aligned, with a guard behind them so that vector loads may read past the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+ALIGNMENT = 64
+GUARD_BYTES = 128
+
+
+def guarded(shape: Sequence[int], dtype: np.dtype[Any], fill: float = 0) -> Array:
+    """A C-contiguous array with GUARD_BYTES of readable memory behind it."""
+    wanted = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(wanted + ALIGNMENT + GUARD_BYTES, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    array = raw[start : start + wanted].view(dtype).reshape(tuple(shape))
+    if fill:
+        array.fill(fill)
+    return array
+
+
+def address(array: Array) -> int:
+    """Where a C-contiguous array lies."""
+    return array.ctypes.data
+
+
+class Workspace:
+    """Scratch memory that the operations of a delegate share, one after another: as large as the largest request."""
+
+    def __init__(self) -> None:
+        self._words = np.zeros(0, np.int64)
+
+    def words(self, count: int) -> npt.NDArray[np.int64]:
+        """`count` int64 values with whatever they hold."""
+        if self._words.size < count:
+            self._words = np.zeros(count, np.int64)
+        return self._words[:count]
+
+    @property
+    def bytes(self) -> int:
+        return self._words.nbytes

@@ -1,0 +1,94 @@
+"""Constant weights in the layout of the kernels: blocks of 16 output channels, zero where channels or elements are missing.
+
+Every packed operand is one byte vector, so that the weights cache can compare it: the weights, then one stage per block of 16
+channels (the bias; for scaled 8-bit results also left shift plus one, multiplier and right shift).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.runtime.xnnpack.memory import guarded
+
+Array = npt.NDArray[Any]
+_SUM_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things lie in a packed operand: `length` elements (or groups of four bytes) per stretch, `step` bytes per block."""
+
+    segments: int
+    length: int
+    groups: int
+    tail: int
+    step: int
+    stage_offset: int
+
+
+def blocks(channels: int) -> tuple[int, int]:
+    """How many blocks of 16 channels, and how many channels the last one has."""
+    groups = -(-channels // 16)
+    return groups, channels - 16 * (groups - 1)
+
+
+def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, Layout]:
+    """weights (out, segments, elements) float32, or int8 with four elements side by side; bias (out) float32 or int32."""
+    channels, segments, elements = weights.shape
+    groups, tail = blocks(channels)
+    unit = 4 if weights.dtype == np.int8 else 1
+    length = -(-elements // unit)
+    dense = np.zeros((groups * 16, segments, length * unit), weights.dtype)
+    dense[:channels, :, :elements] = weights
+    ordered = dense.reshape(groups, 16, segments, length, unit).transpose(0, 2, 3, 1, 4)
+    return _joined(ordered, bias, factors, Layout(segments, length, groups, tail, segments * length * 64, 0))
+
+
+def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, Layout]:
+    """weights (taps, channels) float32, or int8 with four taps side by side; `length` of the layout is the number of taps."""
+    taps, channels = weights.shape
+    groups, tail = blocks(channels)
+    unit = 4 if weights.dtype == np.int8 else 1
+    padded = -(-taps // unit) * unit
+    dense = np.zeros((padded, groups * 16), weights.dtype)
+    dense[:taps, :channels] = weights
+    ordered = dense.reshape(padded // unit, unit, groups, 16).transpose(2, 0, 3, 1)
+    return _joined(ordered, bias, factors, Layout(padded, taps, groups, tail, padded // unit * 64, 0))
+
+
+def _joined(ordered: Array, bias: Array, factors: tuple[Array, Array] | None, layout: Layout) -> tuple[Array, Layout]:
+    stages = [_lanes(bias, layout.groups)]
+    if factors is not None:
+        multiplier, exponent = factors
+        stages.append(_lanes((np.maximum(exponent, 0) + 1).astype(np.int32), layout.groups))
+        stages.append(_lanes(multiplier.astype(np.int32), layout.groups))
+        stages.append(_lanes(np.maximum(-exponent, 0).astype(np.int32), layout.groups))
+    stage = np.stack(stages, axis=1)
+    size = ordered.nbytes
+    packed = guarded((size + stage.nbytes,), np.dtype(np.uint8))
+    packed[:size] = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
+    packed[size:] = np.ascontiguousarray(stage).reshape(-1).view(np.uint8)
+    return packed, Layout(layout.segments, layout.length, layout.groups, layout.tail, layout.step, size)
+
+
+def _lanes(values: Array, groups: int) -> Array:
+    padded = np.zeros(groups * 16, values.dtype)
+    padded[: values.size] = values
+    return padded.reshape(groups, 16)
+
+
+def sums_fit(weights: Array, bias: Array, exponent: Array | None = None) -> bool:
+    """Whether 8-bit sums of weights (out, ...), with their left shift, stay below 2**30."""
+    largest = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64)).sum(axis=1) * 255 + np.abs(bias.astype(np.int64))
+    shifted = largest if exponent is None else largest << np.maximum(exponent, 0)
+    return bool((shifted < _SUM_LIMIT).all())
+
+
+def folded_bias(weights: Array, bias: Array, zero_point: int) -> Array:
+    """The bias for inputs that are read as unsigned bytes, 128 larger: bias - (128 + zero point) * sum of weights, int32."""
+    sums = weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
+    return (bias.astype(np.int64) - (128 + zero_point) * sums).astype(np.int32)

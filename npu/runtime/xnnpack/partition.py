@@ -1,0 +1,297 @@
+"""The kernel of one partition: makes the operations, prepares them and runs them in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from npu.errors import InterpreterError, UserError
+from npu.graph.dtype import DType
+from npu.graph.graph import ABSENT
+from npu.graph.ops import BY_NAME
+from npu.runtime.delegate import Context, DelegateParams, Node, SimpleDelegateKernel, Status
+from npu.runtime.misuse import InterpreterStateError
+from npu.runtime.operator import OperatorNode, RuntimeOptions
+from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
+from npu.runtime.xnnpack.convolution import Site, compile_weighted, operand
+from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
+from npu.runtime.xnnpack.memory import Workspace, guarded
+from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Words
+from npu.runtime.xnnpack.options import XnnpackOptions
+from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
+from npu.runtime.xnnpack.resize import Resize
+from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
+from npu.runtime.xnnpack.threads import Threads
+from npu.runtime.xnnpack.variables import Values, VariableOperation
+from npu.runtime.xnnpack.weights_cache import WeightsCache
+
+WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a delegate gives its partitions. `half` is None for float32, else whether fp16 is native."""
+
+    options: XnnpackOptions
+    acceptance: Acceptance
+    half: bool | None
+    values: Values
+    threads: Threads
+    workspace: Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Bytes of one partition. Indirection buffers are `indirection_bytes` in all; transient ones share the workspace."""
+
+    packed_weight_bytes: int
+    indirection_bytes: int
+    persistent_indirection_bytes: int
+    tensor_bytes: int
+
+
+class _NoSubgraphs:
+    """Services of operators inside a partition: control flow is never delegated."""
+
+    resources: dict[tuple[str, str], Array]
+
+    def __init__(self) -> None:
+        self.resources = {}
+
+    def run_subgraph(self, index: int, arguments: Any) -> list[Array]:
+        raise InterpreterError(f"xnnpack: an operator of a partition must not call subgraphs, got subgraph {index}")
+
+    def run_once(self, index: int) -> None:
+        raise InterpreterError(f"xnnpack: an operator of a partition must not call subgraphs, got subgraph {index}")
+
+
+_SERVICES = _NoSubgraphs()
+
+
+class Partition(SimpleDelegateKernel):
+    """Runs the nodes of one partition on tensors of its own; only the boundary uses the interpreter's buffers."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self.operations: list[Operation] = []
+        self.sparse: frozenset[int] = frozenset()
+        self._own: dict[int, RuntimeTensor] = {}
+        self._packed_bytes = 0
+        self._groups: list[list[Operation]] = []
+        self._rows: dict[int, Words] = {}
+
+    def init(self, context: Context, params: DelegateParams) -> Status:
+        try:
+            self._make(context, params)
+        except UserError as error:
+            context.report_error(str(error))
+            return Status.DELEGATE_ERROR
+        return Status.OK
+
+    def prepare(self, context: Context, node: Node) -> Status:
+        try:
+            for operation in self.operations:
+                operation.prepare()
+        except UserError as error:
+            context.report_error(str(error))
+            return Status.ERROR
+        self._groups = _grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)
+        self._rows = {}
+        return Status.OK
+
+    def eval(self, context: Context, node: Node) -> Status:
+        cache = self._setting.options.weights_cache
+        try:
+            if cache is not None and not cache.is_finalized:
+                raise InterpreterStateError(
+                    f"xnnpack: the weights cache must be finalised before inference, got state '{cache.state.value}'"
+                )
+            if context.is_profiling:
+                self._run_timed(context)
+            else:
+                for position in range(len(self._groups)):
+                    self._run_group(position)
+        except UserError as error:
+            context.report_error(str(error))
+            return Status.ERROR
+        return Status.OK
+
+    def memory(self) -> MemoryReport:
+        """Bytes held for this partition, after allocation and a first run."""
+        compiled = [op for op in self.operations if isinstance(op, CompiledOperation)]
+        indirection = sum(op.indirection_bytes for op in compiled)
+        return MemoryReport(
+            packed_weight_bytes=self._packed_bytes,
+            indirection_bytes=indirection,
+            persistent_indirection_bytes=0 if self._setting.options.transient_indirection_buffer else indirection,
+            tensor_bytes=sum(t.data.nbytes for t in self._own.values() if t.data is not None and not t.is_constant),
+        )
+
+    # --- making operations ---------------------------------------------------------------------------------------------------
+
+    def _make(self, context: Context, params: DelegateParams) -> None:
+        boundary = {*params.input_tensors, *params.output_tensors}
+        tensors = self._tensors(context, boundary)
+        graph = context.model.graphs[context.subgraph_index]
+        self.sparse = sparse_operators(graph, params.nodes_to_replace)
+        half = self._setting.half is not None
+        if half:
+            self._convert(context, params.input_tensors, tensors, inputs=True)
+        converted = self._half_outputs(context, params, tensors) if half else {}
+        for index in params.nodes_to_replace:
+            node = self._node(context, index, tensors)
+            if node.kind != "DENSIFY" or node.output().index in boundary:
+                self.operations.append(self._operation(index, node))
+        for index, inside in converted.items():
+            made = self._view("CONVERT", params.nodes_to_replace[-1], (inside,), (context.tensors[index],), context)
+            self.operations.append(FromHalf(params.nodes_to_replace[-1], made))
+
+    def _tensors(self, context: Context, boundary: set[int]) -> dict[int, RuntimeTensor]:
+        """What the operations see under each index: unpacked constants, boundary tensors, or tensors of this partition."""
+        unpacked = self._setting.acceptance.unpacked
+        found: dict[int, RuntimeTensor] = {}
+        for tensor in context.tensors:
+            if tensor.index in unpacked:
+                found[tensor.index] = RuntimeTensor(tensor.index, unpacked[tensor.index])
+            elif tensor.is_constant or tensor.index in boundary:
+                found[tensor.index] = tensor
+            else:
+                found[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
+        return found
+
+    def _convert(
+        self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor], *, inputs: bool
+    ) -> None:
+        for index in indices:
+            outside = tensors[index] if index != ABSENT else None
+            if outside is None or outside.is_constant or outside.dtype is not DType.FLOAT32:
+                continue
+            tensors[index] = self._own[index] = RuntimeTensor(index, outside.source)
+            made = self._view("CONVERT", -1, (outside,), (tensors[index],), context)
+            self.operations.append(ToHalf(-1, made))
+
+    def _half_outputs(
+        self, context: Context, params: DelegateParams, tensors: dict[int, RuntimeTensor]
+    ) -> Mapping[int, RuntimeTensor]:
+        found = {}
+        for index in params.output_tensors:
+            if tensors[index].dtype is DType.FLOAT32:
+                tensors[index] = self._own[index] = RuntimeTensor(index, tensors[index].source)
+                found[index] = tensors[index]
+        return found
+
+    def _node(self, context: Context, index: int, tensors: Mapping[int, RuntimeTensor]) -> OperatorNode:
+        node, registration = context.get_node_and_registration(index)
+        inputs = tuple(None if i == ABSENT else tensors[i] for i in node.inputs)
+        outputs = tuple(tensors[i] for i in node.outputs)
+        made = self._view(registration.builtin_code, index, inputs, outputs, context)
+        row = BY_NAME.get(registration.builtin_code)
+        attributes = node.attributes
+        if attributes is None and row is not None and row.attributes is not None:
+            attributes = row.attributes()
+        return replace(made, attributes=attributes, custom_options=node.custom_options)
+
+    def _view(
+        self, kind: str, index: int, inputs: tuple[RuntimeTensor | None, ...], outputs: tuple[RuntimeTensor, ...],
+        context: Context,
+    ) -> OperatorNode:  # fmt: skip
+        def allocate(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
+            if self._own.get(tensor.index) is tensor:
+                _allocate(tensor, shape)
+            else:
+                context.resize_tensor(tensor.index, shape)
+
+        label = f"xnnpack {kind.lower()} (op {index} of subgraph {context.subgraph_index})"
+        return OperatorNode(kind, label, inputs, outputs, None, _SERVICES, RuntimeOptions(), allocate)
+
+    def _operation(self, index: int, node: OperatorNode) -> Operation:
+        if node.kind in VARIABLE_KINDS:
+            return VariableOperation(index, node, self._setting.values)
+        if self._setting.half is not None:
+            return HalfOperation(index, node, native=self._setting.half)
+        return self._compiled(index, node) or ReferenceOperation(index, node)
+
+    def _compiled(self, index: int, node: OperatorNode) -> Operation | None:
+        options = self._setting.options
+        site = Site(self._store, self._setting.workspace, options.transient_indirection_buffer, self._is_guarded)
+        if index in self.sparse and node.kind == "CONV_2D" and node.input(1).shape[1:3] == (1, 1):
+            given = operand(node, 0)
+            if given is not None:
+                return SparseConvolution(index, node, given, self._store)
+        if node.kind in WEIGHTED:
+            return compile_weighted(index, node, site)
+        if node.kind == "RESIZE_BILINEAR" and node.input(0).dtype is DType.FLOAT32:
+            return Resize(index, node, site)
+        return compile_pairs(index, node, site) if node.kind in KINDS else None
+
+    def _store(self, packed: Array) -> Array:
+        self._packed_bytes += packed.nbytes
+        cache: WeightsCache | None = self._setting.options.weights_cache
+        if cache is not None:
+            return cache.look_up(packed)
+        packed.flags.writeable = False
+        return packed
+
+    def _is_guarded(self, tensor: RuntimeTensor) -> bool:
+        return self._own.get(tensor.index) is tensor
+
+    # --- running -------------------------------------------------------------------------------------------------------------
+
+    def _run_group(self, position: int) -> None:
+        group = self._groups[position]
+        first = group[0]
+        if not isinstance(first, CompiledOperation) or not first.is_compiled:
+            first.run()
+            return
+        moved = False
+        for operation in group:
+            assert isinstance(operation, CompiledOperation)
+            if operation.is_transient:
+                operation.bind()
+                moved = True
+            else:
+                moved = operation.refresh() or moved
+        if moved or position not in self._rows:
+            self._rows[position] = np.concatenate([op.rows for op in group if isinstance(op, CompiledOperation)])
+        self._setting.threads.run(self._rows[position])
+
+    def _run_timed(self, context: Context) -> None:
+        for operation in self.operations:
+            start = time.perf_counter()
+            if isinstance(operation, CompiledOperation) and operation.is_compiled:
+                if operation.is_transient:
+                    operation.bind()
+                else:
+                    operation.refresh()
+                self._setting.threads.run(operation.rows)
+            else:
+                operation.run()
+            context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)
+
+
+def _grouped(operations: list[Operation], *, alone: bool) -> list[list[Operation]]:
+    """Consecutive compiled operations run as one list of rows, unless each must run `alone`."""
+    groups: list[list[Operation]] = []
+    open_group = False
+    for operation in operations:
+        compiled = isinstance(operation, CompiledOperation) and operation.is_compiled
+        if compiled and open_group and not alone:
+            groups[-1].append(operation)
+        else:
+            groups.append([operation])
+        open_group = compiled
+    return groups
+
+
+def _allocate(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
+    """A buffer for a tensor of the partition; kept if it fits."""
+    if tensor.is_constant or (tensor.data is not None and tensor.data.shape == shape):
+        return
+    tensor.shape = shape
+    dtype = tensor.dtype.numpy
+    tensor.data = np.zeros(shape, object) if dtype is None else guarded(shape, dtype)
