@@ -5,7 +5,7 @@ The page's content security policy forbids every request, so it can be opened fr
 
 from __future__ import annotations
 
-from html import escape
+import html
 from pathlib import Path
 from string import Template
 
@@ -21,17 +21,17 @@ _PAGE = Path(__file__).with_name("page.html")
 def render_html(report: CheckReport) -> str:
     """The page, with every text of the model escaped."""
     return Template(_PAGE.read_text(encoding="utf-8")).substitute(
-        title=escape(f"{report.model} on {report.target}"),
-        model=escape(report.model),
-        target=escape(f"{report.target}, {report.system}, {report.memory_mode}, profile {report.profile}"),
-        headline=escape(facts.headline(report)),
-        total=escape(facts.total_line(report)),
-        note=escape(f"{facts.cycles_note(report)} {facts.SUPPORT_NOTE}"),
+        title=_escape(f"{report.model} on {report.target}"),
+        model=_escape(report.model),
+        target=_escape(f"{report.target}, {report.system}, {report.memory_mode}, profile {report.profile}"),
+        headline=_escape(facts.headline(report)),
+        total=_escape(facts.total_line(report)),
+        note=_escape(f"{facts.cycles_note(report)} {facts.SUPPORT_NOTE}"),
         bar=_bar(report),
         devices=_devices(report),
         remedies=_remedies(report),
         partitions=_partitions(report),
-        kinds="".join(f"<option>{escape(kind)}</option>" for kind in sorted({row.base.type for row in report.operators})),
+        kinds="".join(f"<option>{_escape(kind)}</option>" for kind in sorted({row.base.type for row in report.operators})),
         rows="\n".join(_row(report, row) for row in report.operators),
     )
 
@@ -44,7 +44,7 @@ def _bar(report: CheckReport) -> str:
     parts.append(("starts", "CPU, job starts", starts))
     return "".join(
         f'<span class="{kind}" style="flex-grow:{cycles}" '
-        f'title="{escape(name)}: {cycles:,} cycles, {cycles / total:.1%}"></span>'
+        f'title="{_escape(name)}: {cycles:,} cycles, {cycles / total:.1%}"></span>'
         for kind, name, cycles in parts
         if cycles
     )
@@ -54,7 +54,7 @@ def _devices(report: CheckReport) -> str:
     total = report.totals.total_cycles or 1
     rows = [(kind, facts.DEVICE_NAMES[kind], each) for kind, each in report.devices.items() if each.operators]
     lines = [
-        f'<tr><td><span class="dot {kind}"></span>{escape(name)}</td><td class="n">{each.operators:,}</td>'
+        f'<tr><td><span class="dot {kind}"></span>{_escape(name)}</td><td class="n">{each.operators:,}</td>'
         f'<td class="n">{each.macs:,}</td><td class="n">{each.cycles:,}</td><td class="n">{each.cycles / total:.1%}</td></tr>'
         for kind, name, each in rows
     ]
@@ -74,7 +74,7 @@ def _remedies(report: CheckReport) -> str:
     for each in worthwhile[:10]:
         share = each.saved_cycles / (each.total_cycles + each.saved_cycles)
         lines.append(
-            f'<tr><td>{escape(each.what)}</td><td class="n">{each.total_cycles:,}</td><td class="n">&minus;{share:.1%}</td>'
+            f'<tr><td>{_escape(each.what)}</td><td class="n">{each.total_cycles:,}</td><td class="n">&minus;{share:.1%}</td>'
             f'<td class="meter"><span style="width:{share:.1%}"></span></td></tr>'
         )
     head = '<tr><th>If the NPU took</th><th class="n">total cycles</th><th class="n">saved</th><th></th></tr>'
@@ -88,7 +88,7 @@ def _partitions(report: CheckReport) -> str:
     for part, (number, reads, writes) in zip(report.partitions, facts.crossing_lists(report), strict=True):
         lines.append(
             f'<tr><td class="n">{number}</td><td class="n">{len(part.operators)}</td><td class="n">{part.npu_cycles:,}</td>'
-            f"<td>{escape(reads)}</td><td>{escape(writes)}</td></tr>"
+            f"<td>{_escape(reads)}</td><td>{_escape(writes)}</td></tr>"
         )
     head = (
         '<tr><th class="n">#</th><th class="n">operators</th><th class="n">cycles</th>'
@@ -99,19 +99,19 @@ def _partitions(report: CheckReport) -> str:
         table = f"<details><summary>{len(lines)} partitions</summary>{table}</details>"
     if not report.splitting:
         return table
-    names = ", ".join(f'<a href="#op-{row.number}">{row.number} {escape(row.base.type)}</a>' for row in report.splitting)
+    names = ", ".join(f'<a href="#op-{row.number}">{row.number} {_escape(row.base.type)}</a>' for row in report.splitting)
     return f"{table}<p>Split by {names}.</p>"
 
 
 def _row(report: CheckReport, row: OperatorCheck) -> str:
     inputs, outputs = facts.shapes(row)
     rules = "".join(_rule(violation) for violation in row.base.violations)
-    fixes = "<br>".join(dict.fromkeys(escape(violation.fix) for violation in row.base.violations if violation.fix))
+    fixes = "<br>".join(dict.fromkeys(_escape(violation.fix) for violation in row.base.violations if violation.fix))
     supported = "" if row.total_if_supported is None else f"{row.total_if_supported:,}"
     return (
-        f'<tr id="op-{row.number}" data-on="{row.device}" data-kind="{escape(row.base.type)}">'
-        f'<td class="n">{row.number}</td><td>{escape(row.base.type)}<div class="name">{escape(row.base.name)}</div></td>'
-        f'<td class="shape">{escape(inputs)}<br>&rarr; {escape(outputs)}</td>'
+        f'<tr id="op-{row.number}" data-on="{row.device}" data-kind="{_escape(row.base.type)}">'
+        f'<td class="n">{row.number}</td><td>{_escape(row.base.type)}<div class="name">{_escape(row.base.name)}</div></td>'
+        f'<td class="shape">{_escape(inputs)}<br>&rarr; {_escape(outputs)}</td>'
         f'<td><span class="dot {row.device}"></span>{row.device}</td><td class="n">{row.mac_share:.1%}</td>'
         f'<td class="n">{row.cpu_cycles:,}</td><td class="n">{row.npu_cycles:,}</td><td class="n">{supported}</td>'
         f"<td>{rules}</td><td>{fixes}</td></tr>"
@@ -120,6 +120,10 @@ def _row(report: CheckReport, row: OperatorCheck) -> str:
 
 def _rule(violation: Violation) -> str:
     """The rule's id; its text appears under the pointer and on keyboard focus."""
-    fix = f'<span class="fix">Fix: {escape(violation.fix)}</span>' if violation.fix else ""
-    text = escape(violation.message[:1].upper() + violation.message[1:])
-    return f'<span class="rule" tabindex="0">{escape(violation.rule)}<span class="tip">{text}.{fix}</span></span>'
+    fix = f'<span class="fix">Fix: {_escape(violation.fix)}</span>' if violation.fix else ""
+    text = _escape(violation.message[:1].upper() + violation.message[1:])
+    return f'<span class="rule" tabindex="0">{_escape(violation.rule)}<span class="tip">{text}.{fix}</span></span>'
+
+
+def _escape(text: str) -> str:
+    return html.escape(facts.printable(text))

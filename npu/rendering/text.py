@@ -33,7 +33,7 @@ def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str
 
 
 def _lines(report: CheckReport, width: int) -> Iterable[Text]:
-    yield Text(f"{report.model} on {report.target}, profile {report.profile}", style="bold")
+    yield Text(f"{facts.printable(report.model)} on {report.target}, profile {report.profile}", style="bold")
     yield Text(facts.headline(report))
     yield Text("")
     yield from _operators(report, width)
@@ -98,6 +98,7 @@ def _row(
 ) -> Text:
     line = Text(style=style)
     for position, (cell, column, size) in enumerate(zip(cells, columns, widths, strict=True)):
+        cell = facts.printable(cell)
         shown = cell if len(cell) <= size else "…" + cell[-(size - 1) :]
         padded = shown.rjust(size) if column.right else shown.ljust(size)
         line.append(padded, style=_STYLES[device] if device and column.title == "on" else "")
@@ -115,7 +116,9 @@ def _reasons(row: OperatorCheck, width: int, indent: int) -> Iterable[Text]:
 
 def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable[Text]:
     first, later = " " * indent, " " * (indent + 2)
-    for line in textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False):
+    for line in textwrap.wrap(
+        facts.printable(text), width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+    ):
         yield Text(line, style=style)
 
 
@@ -126,10 +129,11 @@ def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
     yield Text("NPU partitions", style="bold")
     handed = facts.crossing_lists(report)
     for part, (number, reads, writes) in zip(report.partitions, handed, strict=True):
-        members = _numbers([str(index) for index in part.operators])
+        members = _ranges(list(part.operators))
         where = f" of subgraph {part.graph}" if part.graph else ""
+        word = "operator" if len(part.operators) == 1 else "operators"
         yield from _wrapped(
-            f"{number}: operators {members}{where}, {count(part.macs) or '0'} MACs, {part.npu_cycles:,} cycles", width, 2
+            f"{number}: {word} {members}{where}, {count(part.macs) or '0'} MACs, {part.npu_cycles:,} cycles", width, 2
         )
         yield from _wrapped(f"takes {kib(part.read_bytes) or '0 KiB'}: {reads or 'nothing'}", width, 5)
         yield from _wrapped(f"hands over {kib(part.written_bytes) or '0 KiB'}: {writes or 'nothing'}", width, 5)
@@ -139,8 +143,6 @@ def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
 
 
 def _numbers(names: list[str]) -> str:
-    if names and all(name.isdigit() for name in names):
-        return _ranges([int(name) for name in names])
     shown = ", ".join(names[:_MOST_NUMBERS])
     return shown + (f" and {len(names) - _MOST_NUMBERS} more" if len(names) > _MOST_NUMBERS else "")
 
@@ -162,12 +164,12 @@ def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
         return
     yield Text("")
     yield Text("What to change first: total if the NPU took", style="bold")
-    names = max(len(each.what) for each in worthwhile)
+    names = max(len(facts.printable(each.what)) for each in worthwhile)
     totals = max(len(f"{each.total_cycles:,}") for each in worthwhile)
     for each in worthwhile:
         before = each.total_cycles + each.saved_cycles
         share = f"-{each.saved_cycles / before:.1%}"
-        yield Text(f"  {each.what.ljust(names)}  {each.total_cycles:>{totals},} cycles  {share:>6}")
+        yield Text(f"  {facts.printable(each.what).ljust(names)}  {each.total_cycles:>{totals},} cycles  {share:>6}")
 
 
 def _summary(report: CheckReport, width: int) -> Iterable[Text]:
@@ -178,7 +180,7 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
     for name, each in used:
         word = "operator " if each.operators == 1 else "operators"
         macs = f"{each.macs / report.totals.macs:>6.1%} of MACs" if report.totals.macs else "no MACs"
-        yield Text(f"  {name.ljust(names)}  {each.operators:>4} {word}  {macs}  {each.cycles:>13,} cycles")
+        yield Text(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles")
     if report.job_starts:
         starts = report.job_starts * report.job_start_cycles
         yield Text(f"  {report.job_starts} job start{'s' if report.job_starts > 1 else ''} by the CPU: {starts:,} cycles")

@@ -1,0 +1,73 @@
+"""`npu check` as people and continuous integration call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from npu.cli import main
+from npu.report import SCHEMA_PATH
+
+from tests.support.check_models import mixed_model
+from tests.support.shared import shared_models
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "mixed.tflite"
+    path.write_bytes(mixed_model())
+    return path
+
+
+def test_a_condition_that_comes_true_gives_exit_code_1_after_the_report(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(model), "--profile", "v0.1", "--fail-on", "cpu", "--fail-on", "V-CONV-2"]) == 1
+    output = capsys.readouterr()
+    assert "3 of 7 operators on the NPU" in output.out
+    assert output.err == "npu: check failed: --fail-on cpu: operators 1, 3, 5, 6 not on the NPU\n"
+
+
+def test_an_unknown_condition_is_refused_before_anything_is_written(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert main(["check", str(model), "--fail-on", "X", "--format", "json", "-o", str(path)]) == 1
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("limit", "code"), [(4, 0), (3, 1)])
+def test_a_budget_decides_the_exit_code(limit: int, code: int, model: Path, tmp_path: Path) -> None:
+    budget = tmp_path / "budget.yaml"
+    budget.write_text(f"max_cpu_ops: {limit}\nmax_cycles: 1000000000\nmax_sram: 1000000\n")
+    assert main(["check", str(model), "--profile", "v0.1", "--budget", str(budget)]) == code
+
+
+def test_exact_cycles_come_from_a_compilation(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert main(["check", str(model), "--exact", "--format", "json", "-o", str(path)]) == 0
+    content = json.loads(path.read_text())
+    run = tmp_path / "run.json"
+    assert main(["run", str(model), "--report", str(run)]) == 0
+    timed = json.loads(run.read_text())
+    assert content["cycles_from"] == "compilation"
+    for name in ("total_cycles", "npu_cycles", "cpu_cycles", "sram_bytes", "macs"):
+        assert content["totals"][name] == timed["totals"][name], name
+    for ours, theirs in zip(content["operators"], timed["operators"], strict=True):
+        assert (ours["placement"], ours["cycles"]) == (theirs["placement"], theirs["cycles"])
+
+
+@pytest.mark.parametrize("profile", ["u55-u65", "v0.1", "xnnpack"])
+@pytest.mark.parametrize("name", sorted(shared_models()))
+def test_every_model_gets_a_report(name: str, profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.json"
+    code = main(["check", str(shared_models()[name]), "--profile", profile, "--format", "json", "-o", str(path)])
+    if name.startswith("invalid"):
+        assert code == 1
+        assert "Traceback" not in capsys.readouterr().err
+        return
+    assert code == 0
+    content = json.loads(path.read_text())
+    jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
+    assert all(row["placement"] == "npu" or row["violations"] or profile == "xnnpack" for row in content["operators"])

@@ -1,0 +1,195 @@
+"""Every form of a check's report: golden files for people's forms, structure for machines' forms."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from constraints.checker import check
+from npu.check_report import CheckReport, build_check_report
+from npu.graph.graph import Model
+from npu.hardware.catalogue import load_variant
+from npu.rendering.forms import FORMS
+from npu.rendering.text import render_text
+from npu.report import SCHEMA_PATH
+from npu.tflite.reader import read_model
+
+from tests.support import single_ops as ops
+from tests.support.check_models import mixed_model
+
+Golden = Callable[[str, str], None]
+
+
+def report_of(model: Model, name: str = "mixed.tflite", profile: str = "v0.1") -> CheckReport:
+    variant = load_variant("ethos-u55-128")
+    return build_check_report(model, check(model, profile=profile, variant=variant), name, variant)
+
+
+@pytest.fixture(scope="module")
+def report() -> CheckReport:
+    return report_of(read_model(mixed_model()))
+
+
+# For people
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_text_reads_as_agreed_at_a_width(width: int, report: CheckReport, golden: Golden) -> None:
+    text = render_text(report, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "\x1b" not in text
+    golden(f"check/mixed_{width}.txt", text)
+
+
+def test_colour_changes_nothing_but_colour(report: CheckReport) -> None:
+    coloured = render_text(report, 100, colour=True)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert coloured != plain
+    assert [line.rstrip() for line in plain.splitlines()] == render_text(report, 100).splitlines()
+
+
+def test_markdown_reads_as_agreed(report: CheckReport, golden: Golden) -> None:
+    golden("check/mixed.md", FORMS["md"](report))
+
+
+def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(report: CheckReport) -> None:
+    cells = None
+    for line in FORMS["md"](report).splitlines():
+        found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else None
+        assert cells is None or found is None or found == cells, line
+        cells = found
+
+
+class _Page(HTMLParser):
+    """Collects tags, their attributes, and the rows of operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing(report: CheckReport) -> None:
+    text = FORMS["html"](report)
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    asked = {"href", "src", "action", "data", "srcset", "poster"}
+    links = [value for _, each in page.tags for name, value in each.items() if name in asked]
+    assert all(value is not None and value.startswith("#") for value in links)
+    assert [each for each in ("http://", "https://", "url(", "@import") if each in text] == []
+    assert "default-src 'none'" in text
+
+
+def test_the_page_has_a_row_per_operator_and_the_text_of_every_broken_rule(report: CheckReport) -> None:
+    text = FORMS["html"](report)
+    rows = re.findall(r'<tr id="op-([^"]+)" data-on="([^"]+)"', text)
+    assert rows == [(row.number, row.device) for row in report.operators]
+    assert text.count('class="rule"') == sum(len(row.base.violations) for row in report.operators)
+    assert "features &lt;&amp; more&gt;" in text
+    assert "features <" not in text
+
+
+# For machines
+
+
+def test_json_fits_the_shipped_schema_and_keeps_what_run_reports_have(report: CheckReport) -> None:
+    content = json.loads(FORMS["json"](report))
+    schema = json.loads(SCHEMA_PATH.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(content, schema)
+    assert content["schema"] == "npulab-report-1"
+    needed = set(schema["$defs"]["operator"]["required"])
+    assert all(needed <= set(row) for row in content["operators"])
+    assert [row["placement"] for row in content["operators"]] == ["npu", "cpu", "npu", "cpu", "npu", "cpu", "cpu"]
+
+
+@pytest.mark.parametrize("missing", ["partitions", "ranking", "devices", "cycles_from"])
+def test_the_schema_wants_all_of_a_check(missing: str, report: CheckReport) -> None:
+    content = report.to_dict()
+    del content[missing]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(json.loads(json.dumps(content)), json.loads(SCHEMA_PATH.read_text()))
+
+
+def test_sarif_names_a_rule_and_a_place_for_every_violation(report: CheckReport) -> None:
+    log = json.loads(FORMS["sarif"](report))
+    assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
+    run = log["runs"][0]
+    rules = run["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules)
+    expected = [(violation.rule, row.base.index) for row in report.operators for violation in row.base.violations]
+    assert [result["ruleId"] for result in run["results"]] == [rule for rule, _ in expected]
+    for result, (_, index) in zip(run["results"], expected, strict=True):
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert result["message"]["text"]
+        place = result["locations"][0]
+        assert place["physicalLocation"]["artifactLocation"]["uri"] == "mixed.tflite"
+        assert f"operator {index} " in place["logicalLocations"][0]["fullyQualifiedName"]
+
+
+def test_junit_fails_one_case_per_operator_on_the_cpu(report: CheckReport) -> None:
+    root = ElementTree.fromstring(FORMS["junit"](report))
+    assert root.tag == "testsuites"
+    (suite,) = root
+    cases = suite.findall("testcase")
+    failed = [case for case in cases if case.find("failure") is not None]
+    assert (suite.get("tests"), suite.get("failures")) == ("7", "4")
+    assert [case.get("name") for case in failed] == [
+        "1 CONV_2D coarse|steps", "3 TRANSPOSE turned", "5 DEQUANTIZE real", "6 SOFTMAX probabilities",
+    ]  # fmt: skip
+    assert failed[0].findtext("failure", "").startswith("V-CONV-1: stride width and height must each be")
+
+
+# Odd names
+
+
+ODD_NAMES = {
+    "control characters": "a\x00b\x1bc",
+    "markup": '<script>alert("x")</script>',
+    "table signs": "a|b\nc`d`",
+    "nothing": "",
+    "emoji": "😀",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ODD_NAMES.values(), ids=ODD_NAMES)
+def test_odd_names_of_tensors_break_no_form(form: str, name: str) -> None:
+    model = ops.unary("NEG")
+    graph = model.graphs[0]
+    tensors = tuple(replace(each, name=name) for each in graph.tensors)
+    text = FORMS[form](report_of(replace(model, graphs=(replace(graph, tensors=tensors),)), name or "m"))
+    if form == "junit":
+        ElementTree.fromstring(text)
+    elif form in ("json", "sarif"):
+        json.loads(text)
+    elif form == "html":
+        _Page().feed(text)
+        assert "<script>alert" not in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("profile", ["u55-u65", "v0.1", "xnnpack"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_model_without_operators_has_a_report_in_every_form(form: str, profile: str) -> None:
+    empty = replace(ops.unary("RELU").graphs[0], ops=(), outputs=(0,))
+    text = FORMS[form](report_of(Model((empty,)), "empty.tflite", profile))
+    assert text.endswith("\n")
+    assert render_text(report_of(Model((empty,)), profile=profile), 80)

@@ -1,0 +1,141 @@
+"""The report of a check: devices, partitions, what crosses them, costs, and what to change first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from constraints.checker import check
+from npu.check_report import CheckReport, Measured, build_check_report
+from npu.graph.attributes import IfOptions
+from npu.graph.graph import Graph, Model, Op
+from npu.hardware.catalogue import load_variant
+from npu.tflite.reader import read_model
+
+from tests.support import single_ops as ops
+from tests.support.check_models import mixed_model
+
+VARIANT = load_variant("ethos-u55-128")
+
+
+def report_of(model: Model, profile: str = "v0.1", measured: Measured | None = None) -> CheckReport:
+    return build_check_report(model, check(model, profile=profile, variant=VARIANT), "m.tflite", VARIANT, measured)
+
+
+@pytest.fixture(scope="module")
+def report() -> CheckReport:
+    return report_of(read_model(mixed_model()))
+
+
+def test_every_operator_has_a_device(report: CheckReport) -> None:
+    assert [row.device for row in report.operators] == [
+        "npu", "xnnpack", "npu", "xnnpack", "npu", "xnnpack", "reference",
+    ]  # fmt: skip
+
+
+def test_macs_are_those_of_the_shapes(report: CheckReport) -> None:
+    # 20x20 and 4x4 outputs of 16 channels: 3x3 kernels over 8 and 16 channels
+    assert [row.base.macs for row in report.operators] == [400 * 16 * 72, 16 * 16 * 144, 16 * 16 * 144, 0, 0, 0, 0]
+    assert sum(row.mac_share for row in report.operators) == pytest.approx(1.0)
+    assert report.operators[0].mac_share == 400 * 16 * 72 / report.totals.macs
+
+
+def test_partitions_name_what_they_take_and_hand_over(report: CheckReport) -> None:
+    assert [part.operators for part in report.partitions] == [(0,), (2,), (4,)]
+    crossings = [[(each.tensor, each.bytes, each.peer) for each in (*part.reads, *part.writes)] for part in report.partitions]
+    assert crossings == [
+        [("image", 3200, "model"), ("features <& more>", 6400, "1")],
+        [("coarse|steps", 256, "1"), ("mixed", 256, "3")],
+        [("turned", 256, "3"), ("rectified", 256, "5")],
+    ]
+
+
+def test_operators_between_partitions_split_and_those_after_the_last_do_not(report: CheckReport) -> None:
+    assert [row.base.index for row in report.splitting] == [1, 3]
+
+
+def test_the_parts_add_up_to_the_total(report: CheckReport) -> None:
+    spent = sum(row.base.cycles or 0 for row in report.operators)
+    assert report.totals.total_cycles == spent + report.job_starts * report.job_start_cycles
+    assert report.job_starts == 3
+    assert sum(each.cycles for each in report.devices.values()) == spent
+    assert sum(each.operators for each in report.devices.values()) == 7
+    assert report.totals.npu_cycles == report.devices["npu"].cycles
+
+
+def test_a_supported_operator_saves_its_cycles_and_a_job_start(report: CheckReport) -> None:
+    total = report.totals.total_cycles
+    assert total is not None
+    for index in (1, 3):
+        row = report.operators[index]
+        assert row.total_if_supported == total - row.cpu_cycles + row.npu_cycles - report.job_start_cycles
+    last = report.operators[6]
+    assert last.total_if_supported == total - last.cpu_cycles + last.npu_cycles + report.job_start_cycles
+
+
+def test_the_ranking_starts_with_what_saves_most(report: CheckReport) -> None:
+    saved = [each.saved_cycles for each in report.ranking]
+    assert saved == sorted(saved, reverse=True)
+    assert report.ranking[0].what == "operator 1 CONV_2D"
+    assert all(each.total_cycles + each.saved_cycles == report.totals.total_cycles for each in report.ranking)
+
+
+def chain(kinds: list[str]) -> Model:
+    """Operators of one input and output in a row."""
+    tensor = ops.tensor((1, 8, 8, 16))
+    tensors = tuple(replace(tensor, name=f"t{index}") for index in range(len(kinds) + 1))
+    made = tuple(Op(kind, (index,), (index + 1,)) for index, kind in enumerate(kinds))
+    return Model((Graph("main", tensors, made, (0,), (len(kinds),)),))
+
+
+def test_a_kind_of_which_several_are_on_the_cpu_is_ranked_as_a_whole() -> None:
+    report = report_of(chain(["RELU", "NEG", "RELU", "NEG", "RELU"]))
+    assert {each.what for each in report.ranking} == {"operator 1 NEG", "operator 3 NEG", "every NEG (2)"}
+    every = next(each for each in report.ranking if each.what == "every NEG (2)")
+    assert every.operators == ("1", "3")
+    assert every.total_cycles == sum(row.npu_cycles for row in report.operators) + report.job_start_cycles
+
+
+def test_a_model_of_many_cpu_operators_asks_only_about_the_costliest() -> None:
+    report = report_of(chain(["NEG", "RELU"] * 300))
+    asked = [row for row in report.operators if row.total_if_supported is not None]
+    assert 1 <= len(asked) < 300
+    assert any(each.what == "every NEG (300)" for each in report.ranking)
+
+
+def test_measured_cycles_replace_the_estimates_of_the_npu() -> None:
+    model = read_model(mixed_model())
+    report = report_of(model, measured=Measured({(0, 0): 1000, (0, 2): 200}, {"sram_bytes": 4096}))
+    assert [row.base.cycles for row in report.operators if row.device == "npu"] == [1000, 200, 0]
+    assert report.cycles_from == "compilation"
+    assert report.totals.sram_bytes == 4096
+
+
+def test_every_subgraph_is_in_the_report() -> None:
+    first, second = ops.conv(stride=(4, 4)).graphs[0], ops.conv().graphs[0]
+    report = report_of(Model((first, second)))
+    assert [(row.graph, row.number, row.device) for row in report.operators] == [(0, "0", "xnnpack"), (1, "1:0", "npu")]
+    assert [(part.graph, part.number) for part in report.partitions] == [(1, 0)]
+
+
+def test_the_xnnpack_profile_tells_the_two_cpu_paths_apart() -> None:
+    model = read_model(mixed_model())
+    report = report_of(model, "xnnpack")
+    assert {row.base.placement for row in report.operators} == {"cpu"}
+    assert {row.device for row in report.operators} == {"reference"}
+    floating = ops.op_model("ABS", [ops.tensor((1, 4), ops.DType.FLOAT32)], [ops.tensor((1, 4), ops.DType.FLOAT32)])
+    assert [row.device for row in report_of(floating, "xnnpack").operators] == ["xnnpack"]
+
+
+def test_a_job_of_a_compiled_file_is_on_the_npu() -> None:
+    tensor = ops.tensor((1, 8))
+    graph = Graph("main", (tensor,) * 6, (Op("CUSTOM", (0, 1, 2, 3, 4), (5,), custom_code="ethos-u"),), (4,), (5,))
+    assert [row.device for row in report_of(Model((graph,))).operators] == ["npu"]
+
+
+def test_control_flow_and_absent_tensors_have_a_place() -> None:
+    flow = Graph("main", (ops.tensor((1,)),) * 3, (Op("IF", (0, 1), (2,), IfOptions(0, 0)), Op("RELU", (), ())), (0, 1), (2,))
+    rows = report_of(Model((flow,))).operators
+    assert [(row.base.type, row.base.name) for row in rows] == [("IF", "t"), ("RELU", "")]
+    assert rows[0].device == "reference"

@@ -1,0 +1,103 @@
+"""Conditions and budgets that make a check fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from constraints.checker import check
+from npu.check_report import CheckReport, Measured, build_check_report
+from npu.errors import ConfigError
+from npu.hardware.catalogue import load_variant
+from npu.tflite.reader import read_model
+from npu.toolchain.gate import Budget, check_conditions, failures, read_budget
+
+from tests.support import single_ops as ops
+from tests.support.check_models import mixed_model
+
+VARIANT = load_variant("ethos-u55-128")
+
+
+@pytest.fixture(scope="module")
+def report() -> CheckReport:
+    model = read_model(mixed_model())
+    measured = Measured({(0, 0): 1000}, {"sram_bytes": 10_000})
+    return build_check_report(model, check(model, profile="v0.1"), "m", VARIANT, measured)
+
+
+CONDITIONS = {
+    "cpu": "--fail-on cpu: operators 1, 3, 5, 6 not on the NPU",
+    "reference": "--fail-on reference: operator 6 on the reference kernels",
+    "split": "--fail-on split: NPU partitions split by operators 1, 3",
+    "V-CONV-1": "--fail-on V-CONV-1: broken by operator 1",
+    "V-T-3": "--fail-on V-T-3: broken by operators 3, 5",
+    "V-CONV-2": None,
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_condition_says_which_operators_meet_it(name: str, report: CheckReport) -> None:
+    expected = CONDITIONS[name]
+    assert failures(report, check_conditions([name], "v0.1")) == ([] if expected is None else [expected])
+
+
+def test_a_model_on_the_npu_fails_nothing() -> None:
+    model = ops.conv()
+    report = build_check_report(model, check(model), "m", VARIANT)
+    assert failures(report, ("cpu", "reference", "split"), Budget(0, 10**9, 10**9)) == []
+
+
+def test_conditions_may_be_given_together_or_apart() -> None:
+    assert check_conditions(["cpu,split", "V-CONV-1"], "v0.1") == ("cpu", "split", "V-CONV-1")
+
+
+@pytest.mark.parametrize("name", ["gpu", "V-CONV-99", "N-LIST"])
+def test_a_condition_that_cannot_come_true_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="must be cpu, reference, split or a rule id"):
+        check_conditions([name], "v0.1")
+
+
+def test_a_budget_is_read_from_yaml_and_json(tmp_path: Path) -> None:
+    yaml, json = tmp_path / "b.yaml", tmp_path / "b.json"
+    yaml.write_text("max_cpu_ops: 3\nmax_cycles: 1000\n")
+    json.write_text('{"max_sram": 4096}')
+    assert read_budget(yaml) == Budget(max_cpu_ops=3, max_cycles=1000)
+    assert read_budget(json) == Budget(max_sram=4096)
+    assert [read_budget(each).needs_compilation for each in (yaml, json)] == [True, True]
+    assert not Budget(max_cpu_ops=3).needs_compilation
+
+
+FAULTS = {
+    "nothing": ("", "must map some of max_cpu_ops, max_cycles, max_sram to numbers"),
+    "list": ("- 1", "must map some of"),
+    "unknown": ("max_gpu: 1", "entries must be some of .* got 'max_gpu'"),
+    "text": ("max_cycles: many", "max_cycles: must be a whole number of at least 0, got 'many'"),
+    "negative": ("max_cycles: -1", "must be a whole number of at least 0, got -1"),
+    "truth": ("max_cycles: true", "must be a whole number"),
+    "malformed": ("{", "must be a readable YAML or JSON file"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_faulty_budget_is_named(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "budget.yaml"
+    path.write_text(FAULTS[case][0])
+    with pytest.raises(ConfigError, match=FAULTS[case][1]):
+        read_budget(path)
+
+
+def test_a_missing_budget_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must be a readable YAML or JSON file"):
+        read_budget(tmp_path / "none.yaml")
+
+
+def test_a_budget_holds_at_its_limit_and_fails_beyond(report: CheckReport) -> None:
+    total = report.totals.total_cycles
+    assert total is not None
+    assert failures(report, (), Budget(4, total, 10_000)) == []
+    assert failures(report, (), Budget(3, total - 1, 9_999)) == [
+        "budget max_cpu_ops: at most 3 allowed, 4 operators are on the CPU",
+        f"budget max_cycles: at most {total - 1:,} allowed, {total:,} cycles are needed",
+        "budget max_sram: at most 9,999 allowed, 10,000 bytes of SRAM are needed",
+    ]
