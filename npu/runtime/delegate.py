@@ -142,6 +142,15 @@ class Context(Protocol):
         """Say why the next status is not OK; the text ends up in the InterpreterError."""
 
 
+@dataclass(frozen=True, slots=True)
+class SimpleDelegateOptions:
+    """Limits on partitions: at most `max_delegated_partitions` (0: all), each of at least `min_nodes_per_partition` nodes (0:
+    any)."""
+
+    max_delegated_partitions: int = 0
+    min_nodes_per_partition: int = 0
+
+
 class Delegate(ABC):
     """The raw delegate object: claims nodes in `prepare`, and moves tensor data between its own memory and numpy buffers.
 
@@ -171,6 +180,10 @@ class Delegate(ABC):
 
     free_buffer_handle: Callable[[Context, int], None] | None = None
     """Optional: the handle is no longer used by any tensor."""
+
+    def partition_options(self) -> SimpleDelegateOptions:
+        """Limits on partitions; none by default."""
+        return SimpleDelegateOptions()
 
     def delete(self) -> None:
         """Release what the delegate holds; exactly once, after every interpreter that uses it is closed or gone."""
@@ -204,15 +217,6 @@ class Delegate(ABC):
     def _users(self) -> WeakSet[object]:
         users: WeakSet[object] = self.__dict__.setdefault("_users_of_delegate", WeakSet())
         return users
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleDelegateOptions:
-    """Limits on partitions: at most `max_delegated_partitions` (0: all), each of at least `min_nodes_per_partition` nodes (0:
-    any)."""
-
-    max_delegated_partitions: int = 0
-    min_nodes_per_partition: int = 0
 
 
 class SimpleDelegateKernel(ABC):
@@ -275,8 +279,7 @@ class _FromSimple(Delegate):
         simple: SimpleDelegate = self.data
         return simple.name()
 
-    @property
-    def options(self) -> SimpleDelegateOptions:
+    def partition_options(self) -> SimpleDelegateOptions:
         simple: SimpleDelegate = self.data
         return simple.delegate_options()
 
@@ -322,7 +325,7 @@ def _kernel_registration(simple: SimpleDelegate) -> KernelRegistration:
 
 
 def as_delegate(delegate: Delegate | SimpleDelegate) -> Delegate:
-    """The raw delegate object of a SimpleDelegate, which it owns: `delete` closes it. Raw delegates are returned as they are."""
+    """The raw delegate object that owns a SimpleDelegate (`delete` closes it); raw delegates are returned as they are."""
     return _FromSimple(delegate) if isinstance(delegate, SimpleDelegate) else delegate
 
 
@@ -333,15 +336,9 @@ class RestrictedDelegate(Delegate):
         self._inner = inner
         self._nodes = frozenset(nodes)
         self.flags = inner.flags
-        if inner.copy_to_buffer_handle is not None:
-            self.copy_to_buffer_handle = inner.copy_to_buffer_handle
-        if inner.free_buffer_handle is not None:
-            self.free_buffer_handle = inner.free_buffer_handle
 
-    @property
-    def options(self) -> SimpleDelegateOptions:
-        options: SimpleDelegateOptions = getattr(self._inner, "options", SimpleDelegateOptions())
-        return options
+    def partition_options(self) -> SimpleDelegateOptions:
+        return self._inner.partition_options()
 
     def name(self) -> str:
         return self._inner.name()

@@ -186,6 +186,7 @@ class Interpreter:
         """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards."""
         for subgraph in self._session.subgraphs:
             subgraph.release()
+        self._release_delegates()
         for delegate in self._owned:
             delegate.close()
         self._owned.clear()

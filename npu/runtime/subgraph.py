@@ -121,7 +121,7 @@ class Subgraph:
         if unknown:
             self.report_error(f"subgraph {self._index}: delegated nodes must be in the execution plan, got {unknown}")
             return Status.ERROR
-        options = getattr(delegate, "options", SimpleDelegateOptions())
+        options = delegate.partition_options()
         steps = [(self._nodes[i].inputs, self._nodes[i].outputs) for i in self._plan]
         chosen = {self._plan.index(node) for node in nodes}
         ordered = [p for p, i in enumerate(self._plan) if self._registrations[i].builtin_code in ORDERED_KINDS]
@@ -360,9 +360,11 @@ class Subgraph:
                 self.make_readable(tensor)
             else:
                 self._make_buffer_current(tensor)
-        for index in node.outputs:
-            if self._tensors[index].delegate is not None:
-                self._tensors[index].mark_written()
+        for tensor in (self._tensors[index] for index in node.outputs if self._tensors[index].delegate is not None):
+            if tensor.delegate is node.delegate:
+                tensor.buffer_is_stale = False
+            else:
+                tensor.mark_written()
 
     def _timed(self, position: int, index: int) -> None:
         assert self._session.profile is not None

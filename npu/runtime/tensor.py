@@ -21,14 +21,15 @@ class RuntimeTensor:
     """One tensor of one subgraph at run time: the current shape, and the numpy buffer once tensors are allocated.
 
     `data` has exactly `shape` and the numpy type of `dtype`; it is read-only for constants and None before allocation and for
-    types
-    that numpy cannot hold. `is_dynamic` marks a shape that is known only after the producer has run.
+    types that numpy cannot hold. `is_dynamic` marks a shape that is known only after the producer has run.
+
+    `delegate` and `buffer_handle` name a second copy in a delegate's memory. `data_is_stale`: that copy is newer than `data`;
+    `buffer_is_stale`: `data` is newer. Both copies are brought up to date when somebody reads them, not before.
     """
 
     __slots__ = (
-        "buffer_handle", "data", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic", "is_variable",
-        "name",
-        "quantization", "shape", "source",
+        "buffer_handle", "buffer_is_stale", "data", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic",
+        "is_variable", "name", "quantization", "shape", "source",
     )  # fmt: skip
 
     def __init__(self, index: int, source: Tensor) -> None:
@@ -45,6 +46,12 @@ class RuntimeTensor:
         self.delegate: Delegate | None = None
         self.buffer_handle = NO_BUFFER_HANDLE
         self.data_is_stale = False
+        self.buffer_is_stale = False
+
+    def mark_written(self) -> None:
+        """The numpy buffer has new values: a copy that a delegate holds is out of date."""
+        self.data_is_stale = False
+        self.buffer_is_stale = self.delegate is not None
 
     @property
     def elements(self) -> int:
