@@ -103,7 +103,7 @@ def _add_run(commands: _Commands) -> None:
     run.add_argument(
         "--input", type=Path, action="append", metavar="FILE.npy", help="one per input, in model order (default: random data)"
     )
-    run.add_argument("--seed", type=_natural, default=0, help="seed of the random inputs (default: %(default)s)")
+    run.add_argument("--seed", type=_count, default=0, help="seed of the random inputs (default: %(default)s)")
     run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
     run.add_argument("--labels", type=Path, metavar="FILE", help="text file, one class a line: name the likeliest class")
     run.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
@@ -128,7 +128,7 @@ def _add_diff(commands: _Commands) -> None:
     diff.add_argument("reference", type=Path, metavar="REFERENCE.tflite", help="the source model")
     diff.add_argument("compiled", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
     diff.add_argument("--input", type=Path, action="append", metavar="FILE.npy", help="one per input (default: random data)")
-    diff.add_argument("--seed", type=_natural, default=0, help="seed of the random inputs (default: %(default)s)")
+    diff.add_argument("--seed", type=_count, default=0, help="seed of the random inputs (default: %(default)s)")
     diff.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -140,11 +140,10 @@ def _add_verify(commands: _Commands) -> None:
     verify.add_argument("--format", choices=("text", "json"), default="text")
 
 
-def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must not be negative, got {value}")
-    return value
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, got {text!r}")
+    return int(text)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
