@@ -6,7 +6,7 @@ Read-only facts of the file; `sim.delegate` executes the same jobs on live tenso
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class NpuJob:
     region_bytes: dict[int, int]
     inputs: tuple[tuple[int, int, int], ...]
     outputs: tuple[tuple[int, int, int], ...]
+    names: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    """Tensor names of `inputs` and `outputs`."""
 
 
 def is_npu_job(op: Op) -> bool:
@@ -89,15 +91,20 @@ def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     payload = payload_of(graph, index)
 
     def places(indices: tuple[int, ...], region: int) -> tuple[tuple[int, int, int], ...]:
-        start_of = {each: int(offsets[first + each]) - (origin if region == ARENA else 0) for each in indices}
-        return tuple((region, start, start + size[each]) for each, start in start_of.items() if start >= 0)
+        base = origin if region == ARENA else 0
+        held = [(int(offsets[first + each]) - base, size[each]) for each in indices if int(offsets[first + each]) >= 0]
+        if any(start < 0 for start, _ in held):
+            raise StreamError(f"operator {index} (ethos-u): its feature maps must lie in its scratch, got one before it")
+        return tuple((region, start, start + length) for start, length in held)
 
     for_inputs, for_outputs = regions_of_maps(payload)
     inputs, outputs = places(op.inputs[_FIRST_MAP:], for_inputs), places(op.outputs, for_outputs)
     for held in (inputs, outputs):
         if held and held[0][0] != ARENA:
             regions[held[0][0]] = -(-max(end for _, _, end in held) // 16) * 16
-    return NpuJob(number, index, payload, regions, inputs, outputs)
+    kept = [each for each in (*op.inputs[_FIRST_MAP:], *op.outputs) if int(offsets[first + each]) >= 0]
+    names = {place: graph.tensors[each].name for place, each in zip((*inputs, *outputs), kept, strict=True)}
+    return NpuJob(number, index, payload, regions, inputs, outputs, names)
 
 
 def _offsets(model: Model, index: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -199,7 +199,9 @@ def _separate(
     total = max((offsets[index] + tensors[index].bytes for index in indices if offsets[index] >= 0), default=0)
     limit = 2 * sum(tensors[index].bytes for index in indices) + _SLACK_BYTES
     if total > limit:
-        raise SimulationError(f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}")
+        raise SimulationError(
+            f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}"
+        )
     return np.zeros(-(-total // 16) * 16, np.uint8)
 
 

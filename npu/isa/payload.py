@@ -222,6 +222,40 @@ def build_payload(words: NDArray[np.uint32], variant: Variant) -> bytes:
     head += [configuration_of(variant).word, ARCHITECTURE_ID]
     while (len(head) + 1) % _ALIGNMENT_WORDS:
         head.append(_ACTION_NOP)
-    length = len(words)
-    head.append(_ACTION_STREAM | (length >> 16) << 8 | (length & 0xFFFF) << 16)
+    head.append(_stream_action(len(words)))
     return np.array(head, dtype="<u4").tobytes() + np.asarray(words, dtype="<u4").tobytes()
+
+
+def replace_words(data: bytes, words: NDArray[np.uint32]) -> bytes:
+    """The payload `data` with another command stream, everything else as it is; StreamError as `parse_payload`."""
+    if not 0 < len(words) <= MAX_STREAM_WORDS:
+        raise StreamError(f"command stream: must have 1 to {MAX_STREAM_WORDS} words, got {len(words)}")
+    payload = parse_payload(data)
+    stream = words.astype("<u4").tobytes()
+    if payload.format is PayloadFormat.COP1:
+        start = _stream_start(data)
+        end = start + len(payload.words) * _WORD_BYTES
+        head = struct.pack("<I", _stream_action(len(words)))
+        return data[: start - _WORD_BYTES] + head + stream + data[end:]
+    start = len(data) - len(payload.words) * _WORD_BYTES
+    longer = len(stream) - (len(data) - start)
+    magic, major, minor, total = _COP2_HEADER.unpack_from(data)
+    kind, entry_bytes = struct.unpack_from("<II", data, _COP2_HEADER.size)
+    head = _COP2_HEADER.pack(magic, major, minor, total + longer) + struct.pack("<II", kind, entry_bytes + longer)
+    return head + data[len(head) : start] + stream
+
+
+def _stream_action(length: int) -> int:
+    """First word of the action that carries `length` command words."""
+    return _ACTION_STREAM | (length >> 16) << 8 | (length & 0xFFFF) << 16
+
+
+def _stream_start(data: bytes) -> int:
+    """Byte offset of the first command word of a COP1 payload that has been parsed."""
+    position = _WORD_BYTES
+    while True:
+        (head,) = struct.unpack_from("<I", data, position)
+        position += _WORD_BYTES
+        if head & 0xFF == _ACTION_STREAM:
+            return position
+        position += {_ACTION_CONFIG: 2 * _WORD_BYTES}.get(head & 0xFF, 0)

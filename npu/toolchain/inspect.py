@@ -5,25 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from npu.isa.decode import decode
-from npu.isa.disassemble import disassemble as disassemble_words
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
-from sim.container import is_npu_job, jobs_of, payload_of
+from sim.container import jobs_of
 from sim.verify.verifier import Finding
 from sim.verify.verifier import verify as verify_stream
-
-
-def disassemble(model: Source) -> str:
-    """The listing of every command stream of a compiled file, in execution order."""
-    source = load_compiled(model)
-    variant = variant_of_file(source, model_name(model), None, None, None, None)
-    listings = []
-    for graph in source.graphs:
-        for index, op in enumerate(graph.ops):
-            if is_npu_job(op):
-                listings.append(
-                    f"; operator {index} for {variant.name}\n{disassemble_words(payload_of(graph, index).words, variant)}"
-                )
-    return "\n".join(listings)
 
 
 def verify(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.toolchain.check import map_of_cpu
 from npu.toolchain.compile import Progress, compile_source
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name, variant_of_file
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
+from npu.toolchain.tensors import Recorder, named_tensors
 from npu.toolchain.timing import tasks_of
 from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
@@ -36,6 +37,8 @@ class RunResult:
     output_quantization: tuple[Quantization | None, ...]
     report: Report
     timeline: Timeline
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+    """Every feature map and tensor by a telling name, if asked for (see `npu.toolchain.tensors`)."""
 
 
 def run(
@@ -49,36 +52,43 @@ def run(
     system: str | None = None,
     profile: str = DEFAULT_PROFILE,
     progress: Progress | None = None,
+    dump: bool = False,
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
     `inputs` are in model order or by name; without them, seeded random data of each type's full range. A compiled file
-    picks its variant by the configuration word in it unless `target` or `config` is given.
+    picks its variant by the configuration word in it unless `target` or `config` is given. `dump` also returns every tensor.
     """
-    source, name = read_model(model), model_name(model)
+    source, name = load(model), model_name(model)
     if is_compiled(source):
-        executed, content = source, model if isinstance(model, bytes) else Path(model).read_bytes()
+        executed = source
         variant = variant_of_file(source, name, target, config, memory_mode, system)
     else:
         variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-        content = compile_source(source, name, variant, profile=profile, progress=progress).content
-        executed = read_model(content)
+        executed = read_model(compile_source(source, name, variant, profile=profile, progress=progress).content)
     operators = map_of_file(executed, name) if is_compiled(executed) else map_of_cpu(executed, variant, profile)
-    interpreter = Interpreter(model_content=content, experimental_delegates=[EthosUDelegate(variant)])
-    interpreter.allocate_tensors()
-    outputs, names = _execute(interpreter, executed.graphs[0], inputs, seed)
+    recorder = Recorder(executed, variant, name) if dump else None
+    delegate = EthosUDelegate(variant, hook=recorder.hook if recorder else None)
+    interpreter = Interpreter(model=executed, experimental_delegates=[delegate])
+    outputs, names = execute(interpreter, executed.graphs[0], inputs, seed)
+    tensors = named_tensors(executed, interpreter, recorder.written) if recorder else {}
     tasks = list(tasks_of(executed.graphs[0], operators.sources, variant))
     timeline = build_timeline(tasks, variant)
     traces = [task.trace for task in tasks if isinstance(task, Job)]
     report = run_report(operators, name, executed, timeline, traces, variant)
     graph = executed.graphs[0]
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
-    return RunResult(outputs, names, quantization, report, timeline)
+    return RunResult(outputs, names, quantization, report, timeline, tensors)
 
 
-def _execute(
+def execute(
     interpreter: Interpreter, graph: Graph, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int
 ) -> tuple[list[Array], tuple[str, ...]]:
+    """Allocate, set the inputs (seeded random ones if none are given), invoke: outputs with their names.
+
+    InterpreterError if an input does not fit.
+    """
+    interpreter.allocate_tensors()
     details = interpreter.get_input_details()
     random = np.random.default_rng(seed)
     arrays = _ordered(inputs, [detail["name"] for detail in details])

@@ -10,6 +10,7 @@ from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, config_word, decode_config, find_target, is_compatible
 from npu.tflite.reader import read_model
+from npu.toolchain.raw import is_raw, read_raw
 from sim.container import is_compiled, is_npu_job, payload_of
 
 DEFAULT_TARGET = "ethos-u55-128"
@@ -19,7 +20,9 @@ Source = str | Path | bytes
 
 
 def load(model: Source) -> Model:
-    """Read a TFLite file into the typed graph. ModelError if it is malformed."""
+    """Read a TFLite file, or Vela's raw output (.npz), into the typed graph. ModelError if it is malformed."""
+    if not isinstance(model, bytes) and is_raw(model):
+        return read_raw(model)
     return read_model(model)
 
 
@@ -39,7 +42,7 @@ def choose_variant(
 
 def load_compiled(model: Source) -> Model:
     """Read a file that must hold compiled NPU jobs; ModelError if it does not."""
-    source = read_model(model)
+    source = load(model)
     if not is_compiled(source):
         raise ModelError(
             f"{model_name(model)}: must hold compiled ethos-u operators, but it is a plain model; compile it first"

@@ -1,4 +1,4 @@
-"""Files of several Vela versions on the simulator, compared with LiteRT's reference kernels: what equals, what differs and where.
+"""Files of several Vela versions on the simulator, compared with LiteRT's reference kernels: what differs, and where.
 
 Vela 5.2.0 is the installed one; other versions live in environments of their own under a folder, made by `environment`.
 FULLY_CONNECTED is compared by the hardware's rounding; see `tests.support.litert`.
@@ -42,7 +42,7 @@ _REFERENCE_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`status` is "exact", "differs", "refused" (by that Vela), "cpu" (it places nothing) or "failed" (ours: never expected)."""
+    """`status` is "exact", "differs", "refused" (by that Vela), "cpu" (it places nothing) or "failed" (our side)."""
 
     status: str
     note: str = ""

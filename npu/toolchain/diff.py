@@ -1,0 +1,217 @@
+"""diff: the first operator of a compiled file whose output is not what the source model computes on the CPU.
+
+The source runs on the interpreter's reference kernels, FULLY_CONNECTED in the hardware's rounding. Files with an operator map
+are compared operator by operator, by what the NPU has written when an operator's last operation is done; others where their
+tensors keep the names of the source, and at the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import ModelError
+from npu.graph.graph import Graph, Model
+from npu.operator_map import OperatorMap
+from npu.runtime.interpreter import Interpreter
+from npu.runtime.operator import RuntimeOptions
+from npu.toolchain.labels import known_map
+from npu.toolchain.run import execute
+from npu.toolchain.sources import Source, load, load_compiled, model_name, variant_of_file
+from npu.toolchain.tensors import Recorder, Written, offset_in
+from sim.container import is_compiled
+from sim.delegate import EthosUDelegate
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first value that differs: `operator` of the source writes `tensor`; `position` is in the tensor's shape.
+
+    `command_index` is that of the last NPU operation that wrote the tensor, None where it is not known.
+    """
+
+    operator: int
+    type: str
+    tensor: str
+    position: tuple[int, ...]
+    expected: float
+    actual: float
+    differing: int
+    values: int
+    command_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiffResult:
+    """`first` is None if everything that was compared is equal; `skipped` are operators whose map is never whole in memory."""
+
+    first: Difference | None
+    compared: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def diff(
+    reference: Source, compiled: Source, inputs: Sequence[Array] | Mapping[str, Array] | None = None, *, seed: int = 0
+) -> DiffResult:
+    """Run both on the same inputs (seeded random ones if none are given) and compare.
+
+    ModelError if the two do not belong together.
+    """
+    source, target = load(reference), load_compiled(compiled)
+    if is_compiled(source):
+        raise ModelError(f"{model_name(reference)}: must be the plain source model, but it holds compiled operators")
+    _check_ends(source.graphs[0], target.graphs[0], model_name(compiled))
+    expected = _reference_values(source, inputs, seed)
+    variant = variant_of_file(target, model_name(compiled), None, None, None, None)
+    recorder = Recorder(target, variant, model_name(compiled))
+    interpreter = Interpreter(model=target, experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)])
+    given = [expected[index] for index in source.graphs[0].inputs]
+    given = [array.reshape(target.graphs[0].tensors[k].shape) for array, k in zip(given, target.graphs[0].inputs, strict=True)]
+    execute(interpreter, target.graphs[0], given, seed)
+    operators = known_map(target, model_name(compiled))
+    found = _Comparison(source.graphs[0], expected)
+    if operators is not None and len(operators.operators) == len(source.graphs[0].ops):
+        found.by_operator(operators, recorder.written)
+    found.by_name(target.graphs[0], interpreter)
+    found.outputs(target.graphs[0], interpreter)
+    return found.result()
+
+
+def _check_ends(source: Graph, target: Graph, name: str) -> None:
+    for kind in ("inputs", "outputs"):
+        ends = [[graph.tensors[index] for index in getattr(graph, kind)] for graph in (source, target)]
+        sizes = [[each.elements for each in side] for side in ends]
+        if sizes[0] != sizes[1]:
+            raise ModelError(f"{name}: must have the {kind} of the reference, of {sizes[0]} values, got {sizes[1]}")
+
+
+def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int) -> dict[int, Array]:
+    """Values of all computed tensors of the main graph by index."""
+    interpreter = Interpreter(
+        model=model, experimental_preserve_all_tensors=True, options=RuntimeOptions(fully_connected_rounding="npu")
+    )
+    graph = model.graphs[0]
+    execute(interpreter, graph, inputs, seed)
+    computed = {*graph.inputs, *(index for op in graph.ops for index in op.outputs if index >= 0)}
+    return {
+        index: np.array(interpreter.get_tensor(index))
+        for index in sorted(computed)
+        if graph.tensors[index].dtype.numpy is not None
+    }
+
+
+class _Comparison:
+    """Collects what was compared, at most once a tensor; the first difference is that of the earliest operator."""
+
+    def __init__(self, graph: Graph, expected: Mapping[int, Array]) -> None:
+        self._graph = graph
+        self._expected = expected
+        self._producer = {index: number for number, op in enumerate(graph.ops) for index in op.outputs}
+        self._done: dict[int, Difference | None] = {}
+        self._skipped: dict[int, str] = {}
+
+    def by_operator(self, operators: OperatorMap, written: Sequence[Written]) -> None:
+        """Compare what the operations of each source operator wrote with the tensor that the operator computes."""
+        last = {operator.index: operator.index for operator in operators.operators}
+        for operator in operators.operators:
+            if operator.absorbed_into is not None:
+                last[operator.absorbed_into] = max(last[operator.absorbed_into], operator.index)
+        mine = [each for each in written if each.label.source is not None]
+        for source, group in groupby(mine, key=lambda each: each.label.source and each.label.source.index):
+            assert source is not None
+            operation = self._graph.ops[last[source]]
+            if len(operation.outputs) != 1 or operation.outputs[0] not in self._expected:
+                continue
+            tensor = operation.outputs[0]
+            pieces = list(group)
+            values = _joined(pieces, self._expected[tensor])
+            if values is None:
+                self._skipped[tensor] = self._title(last[source])
+            else:
+                self._compare(tensor, values, pieces[-1].command_index)
+
+    def by_name(self, target: Graph, interpreter: Interpreter) -> None:
+        """Compare tensors of the compiled graph that have the name and size of one of the source."""
+        names = {self._graph.tensors[index].name: index for index in self._expected if index in self._producer}
+        for op in target.ops:
+            for index in op.outputs:
+                tensor = target.tensors[index]
+                source = names.get(tensor.name)
+                if source is not None and tensor.elements == self._expected[source].size:
+                    self._compare(source, np.array(interpreter.get_tensor(index)), None)
+
+    def outputs(self, target: Graph, interpreter: Interpreter) -> None:
+        """Compare the outputs by their position."""
+        for index, source in zip(target.outputs, self._graph.outputs, strict=True):
+            if source in self._expected:
+                self._compare(source, np.array(interpreter.get_tensor(index)), None)
+
+    def result(self) -> DiffResult:
+        found = sorted((each for each in self._done.values() if each is not None), key=lambda each: each.operator)
+        compared = [self._title(self._producer.get(tensor, -1)) for tensor in sorted(self._done, key=self._order)]
+        skipped = [title for tensor, title in self._skipped.items() if tensor not in self._done]
+        return DiffResult(found[0] if found else None, tuple(compared), tuple(skipped))
+
+    def _order(self, tensor: int) -> int:
+        return self._producer.get(tensor, -1)
+
+    def _title(self, operator: int) -> str:
+        return f"{operator} {self._graph.ops[operator].name}" if operator >= 0 else "input"
+
+    def _compare(self, tensor: int, values: Array, command_index: int | None) -> None:
+        if tensor in self._done:
+            return
+        expected = self._expected[tensor]
+        actual = values.reshape(expected.shape)
+        unequal = actual != expected
+        if expected.dtype.kind == "f":
+            unequal &= ~(np.isnan(actual) & np.isnan(expected))
+        operator = self._producer.get(tensor, -1)
+        first = None
+        if unequal.any():
+            where = tuple(int(axis) for axis in np.unravel_index(int(unequal.argmax()), unequal.shape))
+            kind = self._graph.ops[operator].name if operator >= 0 else "input"
+            numbers = expected[where].item(), actual[where].item()
+            counts = int(unequal.sum()), expected.size
+            first = Difference(operator, kind, self._graph.tensors[tensor].name, where, *numbers, *counts, command_index)
+        self._done[tensor] = first
+
+
+def _joined(pieces: Sequence[Written], expected: Array) -> Array | None:
+    """The tensor that the last operations wrote piece by piece; None if they do not make it whole."""
+    whole = pieces[-1].values
+    if whole.size == expected.size:
+        return whole.astype(expected.dtype) if whole.dtype.itemsize == expected.dtype.itemsize else None
+    if expected.ndim != 4 or expected.shape[0] != 1:
+        return None
+    alike = list(_alike(pieces))
+    base = min(each.operation.ofm.addresses[0] for each in alike)
+    joined, filled = np.zeros(expected.shape[1:], expected.dtype), np.zeros(expected.shape[1:], np.bool_)
+    for each in alike:
+        start = offset_in(each.operation.ofm, base)
+        if start is None:
+            return None
+        ends = tuple(first + extent for first, extent in zip(start, each.values.shape, strict=True))
+        if any(end > limit for end, limit in zip(ends, expected.shape[1:], strict=True)):
+            return None
+        box = tuple(slice(first, end) for first, end in zip(start, ends, strict=True))
+        joined[box] = each.values.astype(expected.dtype)
+        filled[box] = True
+    return joined if filled.all() else None
+
+
+def _alike(pieces: Sequence[Written]) -> Iterator[Written]:
+    """Operations that write into maps of the layout of the last one."""
+    ofm = pieces[-1].operation.ofm
+    key = (ofm.region, ofm.element, ofm.layout, ofm.stride_y, ofm.stride_x, ofm.stride_c)
+    for each in pieces:
+        mine = each.operation.ofm
+        if (mine.region, mine.element, mine.layout, mine.stride_y, mine.stride_x, mine.stride_c) == key:
+            yield each

@@ -1,0 +1,107 @@
+"""Which tensor each operation of a job reads and writes, and which source operator it works for.
+
+Names come from the file: of the feature maps that the job exchanges with the rest, and of the operators in the operator map
+where the file carries one. A map has a name only while its bytes hold that tensor: the arena is used again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npu.errors import UserError
+from npu.graph.graph import Model
+from npu.isa.decode import Decoded
+from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
+from npu.operator_map import OperatorMap, SourceOperator, map_of_file
+from sim.container import NpuJob
+from sim.memory import feature_map_ranges
+
+Place = tuple[int, int, int]
+"""Region, first byte, end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Of one operation: its source operator (None if unknown) and the tensor names of its maps by role (IFM, IFM2, OFM)."""
+
+    source: SourceOperator | None
+    names: dict[str, str]
+
+    @property
+    def operator(self) -> str:
+        """The source operator for messages, empty if unknown."""
+        return "" if self.source is None else f"{self.source.index} {self.source.type} {self.source.name!r}"
+
+
+def maps_of(operation: object) -> list[tuple[str, FeatureMap]]:
+    """The feature maps of a kernel operation by role, the output last; none of others."""
+    if not isinstance(operation, KernelOperation):
+        return []
+    second = [("IFM2", operation.ifm2)] if isinstance(operation, Elementwise) and operation.ifm2 is not None else []
+    return [("IFM", operation.ifm), *second, ("OFM", operation.ofm)]
+
+
+def place_of(fm: FeatureMap) -> Place:
+    """The bytes from the first to the last of a map."""
+    ranges = feature_map_ranges(fm)
+    return fm.region, min(start for start, _ in ranges), max(end for _, end in ranges)
+
+
+def known_map(model: Model, name: str) -> OperatorMap | None:
+    """The operator map of a file that carries a readable one."""
+    try:
+        found = map_of_file(model, name)
+    except UserError:
+        return None
+    return None if found.profile == "compiled" else found
+
+
+def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None) -> list[Label]:
+    """A label for every operation of a job."""
+    sources = operators.sources.get(job.index, ()) if operators is not None and job.graph == 0 else ()
+    if len(sources) != len(decoded):
+        sources = (-1,) * len(decoded)
+    final = _final_writes(decoded, job)
+    held: list[tuple[Place, str]] = [(place, job.names[place]) for place in job.inputs]
+    labels = []
+    for index, each in enumerate(decoded):
+        source = operators.operators[sources[index]] if operators is not None and sources[index] >= 0 else None
+        names = {}
+        for role, fm in maps_of(each.operation)[:-1]:
+            names[role] = _name_at(place_of(fm), held)
+        for _, fm in maps_of(each.operation)[-1:]:
+            place = place_of(fm)
+            name = final.get(index) or (source.name if source is not None else "")
+            held = [(old, known) for old, known in held if not _overlap(old, place)]
+            if name:
+                held.append((place, name))
+                names["OFM"] = name
+        labels.append(Label(source, {role: name for role, name in names.items() if name}))
+    return labels
+
+
+def _final_writes(decoded: Sequence[Decoded], job: NpuJob) -> dict[int, str]:
+    """Operations whose output stays in an output tensor of the job, with the tensor's name."""
+    found: dict[int, str] = {}
+    later: list[Place] = []
+    for index in reversed(range(len(decoded))):
+        for _, fm in maps_of(decoded[index].operation)[-1:]:
+            place = place_of(fm)
+            inside = next((out for out in job.outputs if _inside(place, out)), None)
+            if inside is not None and not any(_overlap(place, other) and not _inside(other, inside) for other in later):
+                found[index] = job.names[inside]
+            later.append(place)
+    return found
+
+
+def _name_at(place: Place, held: Sequence[tuple[Place, str]]) -> str:
+    return next((name for known, name in held if _overlap(place, known)), "")
+
+
+def _inside(place: Place, outer: Place) -> bool:
+    return place[0] == outer[0] and outer[1] <= place[1] and place[2] <= outer[2]
+
+
+def _overlap(one: Place, other: Place) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

@@ -1,0 +1,169 @@
+"""Vela's raw output (`--output-format raw`, an .npz archive) as a compiled model of one `ethos-u` operator.
+
+Pickled entries (the quantisation) are never loaded; every number that is used is checked. The archive says nothing about
+signedness, which is taken from the feature maps of the command stream.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import ModelError
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.hardware.catalogue import list_variants, load_variant
+from npu.isa.decode import decode
+from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
+from npu.isa.payload import decode_config, find_target, parse_payload
+from sim.container import ARENA, ARENA_METADATA, ETHOS_U, INPUTS, OUTPUTS
+
+_LIMIT_BYTES = 1 << 31
+_CUSTOM_OPTIONS = bytes((1, 4, 1))
+_TYPES = {
+    (1, True): DType.INT8,
+    (1, False): DType.UINT8,
+    (2, True): DType.INT16,
+    (2, False): DType.UINT16,
+    (4, True): DType.INT32,
+    (4, False): DType.INT32,
+}
+_RANK = 4
+"""Shapes are padded with leading ones to rank 6; those beyond this rank are dropped again."""
+
+Array = npt.NDArray[Any]
+
+
+def is_raw(model: str | Path | bytes) -> bool:
+    """Whether a file (or its bytes) is a zip archive, as .npz files are."""
+    if isinstance(model, bytes):
+        return model[:4] == b"PK\x03\x04"
+    path = Path(model)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def read_raw(path: str | Path) -> Model:
+    """Read Vela's raw output. ModelError names the file, the entry and what it must be."""
+    return _Archive(Path(path)).model()
+
+
+class _Archive:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                size = sum(entry.file_size for entry in archive.infolist())
+            if size > _LIMIT_BYTES:
+                raise self._error("archive", f"must unpack to at most {_LIMIT_BYTES} bytes", size)
+            self._content = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error
+
+    def model(self) -> Model:
+        payload, read_only = self._bytes("cmd_data"), self._bytes("weight_data")
+        if self._numbers("variable_region").size:
+            raise self._error("variable_region", "must be empty, variables are not supported", "variables")
+        scratch, fast = self._number("scratch_size"), self._number("scratch_fast_size")
+        for name, wanted in (("weight_region", 0), ("scratch_region", ARENA)):
+            if self._number(name) != wanted:
+                raise self._error(name, f"must be {wanted}", self._number(name))
+        tensors = [_bytes_tensor("command_stream", payload), _bytes_tensor("read_only", read_only)]
+        tensors += [_bytes_tensor("scratch", scratch)] + ([_bytes_tensor("scratch_fast", fast)] if fast else [])
+        offsets = [-1, -1, 0, 0][: len(tensors)]
+        maps = _maps(payload)
+        first = len(tensors)
+        for kind, regions in (("input", (ARENA, INPUTS)), ("output", (ARENA, OUTPUTS))):
+            for tensor, offset in self._ends(kind, regions, maps):
+                tensors.append(tensor)
+                offsets.append(offset)
+        count = self._numbers("input_offset").size
+        inputs, outputs = tuple(range(first, first + count)), tuple(range(first + count, len(tensors)))
+        op = Op("CUSTOM", (0, 1, 2, first - 1, *inputs), outputs, None, 1, ETHOS_U, _CUSTOM_OPTIONS)
+        metadata = np.array([0, 1, len(tensors), *offsets], "<i4").tobytes()
+        return Model((Graph("main", tuple(tensors), (op,), inputs, outputs),), (), {ARENA_METADATA: metadata})
+
+    def _ends(self, kind: str, regions: tuple[int, int], maps: dict[tuple[int, int], FeatureMap]) -> list[tuple[Tensor, int]]:
+        columns = [self._numbers(f"{kind}_{column}") for column in ("elem_size", "region", "offset")]
+        shapes = self._numbers(f"{kind}_shape")
+        count = columns[2].size
+        if shapes.ndim != 2 or any(column.shape != (count,) for column in columns) or shapes.shape[0] != count or not count:
+            raise self._error(f"{kind}_shape", f"must have a row for each of the {kind}s, at least one", shapes.shape)
+        found = []
+        for index in range(count):
+            size, region, offset = (int(column[index]) for column in columns)
+            shape = _trimmed([int(extent) for extent in shapes[index]])
+            fm = maps.get((region, offset))
+            dtype = _TYPES.get((size, fm is None or fm.element.is_signed))
+            if dtype is None:
+                raise self._error(f"{kind}_elem_size", "must be 1, 2 or 4", size)
+            if region not in regions:
+                raise self._error(f"{kind}_region", f"must be {regions[0]} or {regions[1]}", region)
+            if not 0 <= offset < _LIMIT_BYTES or min(shape) < 1 or math.prod(shape) > _LIMIT_BYTES:
+                raise self._error(f"{kind} {index}", "must have a positive shape and an offset within 2 GiB", (shape, offset))
+            found.append((Tensor(f"{kind}_{index}", shape, dtype), offset))
+        return found
+
+    def _entry(self, name: str) -> Array:
+        try:
+            array = self._content[name]
+        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise self._error(name, "must be an array of numbers or bytes", str(error).splitlines()[0]) from error
+        if not isinstance(array, np.ndarray):
+            raise self._error(name, "must be an array", type(array).__name__)
+        return array
+
+    def _bytes(self, name: str) -> bytes:
+        array = self._entry(name)
+        if array.dtype.kind not in "Su":
+            raise self._error(name, "must be bytes", array.dtype)
+        return array.tobytes()
+
+    def _numbers(self, name: str) -> npt.NDArray[np.int64]:
+        array = self._entry(name)
+        if array.size and array.dtype.kind not in "iu":
+            raise self._error(name, "must be integers", array.dtype)
+        return array.astype(np.int64)
+
+    def _number(self, name: str) -> int:
+        array = self._numbers(name).reshape(-1)
+        if array.size != 1 or not 0 <= int(array[0]) <= _LIMIT_BYTES:
+            raise self._error(name, f"must be one number in [0, {_LIMIT_BYTES}]", array[:4].tolist())
+        return int(array[0])
+
+    def _error(self, entry: str, rule: str, got: object) -> ModelError:
+        return ModelError(f"{self._path.name}: {entry}: {rule}, got {got}")
+
+
+def _bytes_tensor(name: str, content: bytes | int) -> Tensor:
+    if isinstance(content, int):
+        return Tensor(name, (content,), DType.UINT8)
+    return Tensor(name, (len(content),), DType.UINT8, None, np.frombuffer(content, np.uint8))
+
+
+def _trimmed(shape: Sequence[int]) -> tuple[int, ...]:
+    while len(shape) > _RANK and shape[0] == 1:
+        shape = shape[1:]
+    return tuple(shape)
+
+
+def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
+    """Feature maps of the stream by region and address."""
+    payload = parse_payload(data)
+    variant = find_target(decode_config(payload.config_word), [load_variant(name) for name in list_variants()])
+    found: dict[tuple[int, int], FeatureMap] = {}
+    for each in decode(payload.words, variant):
+        operation = each.operation
+        if isinstance(operation, KernelOperation):
+            second = [operation.ifm2] if isinstance(operation, Elementwise) and operation.ifm2 is not None else []
+            for fm in (operation.ifm, *second, operation.ofm):
+                found.setdefault((fm.region, fm.addresses[0]), fm)
+    return found

@@ -1,0 +1,114 @@
+"""Every tensor of one inference of a compiled file: what each NPU operation wrote, and what the interpreter holds.
+
+The feature maps of NPU operations are copied right after the operation, before the arena is used again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.graph.graph import Model
+from npu.hardware.variant import Variant
+from npu.isa.decode import decode
+from npu.isa.operations import FeatureMap, KernelOperation, Operation
+from npu.runtime.interpreter import Interpreter
+from npu.toolchain.labels import Label, known_map, label
+from sim.container import NpuJob, jobs_of
+from sim.machine import Machine
+from sim.memory import Memory
+
+Array = npt.NDArray[Any]
+_NAME_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """What one NPU operation wrote: `values` are (height, width, depth) in the map's type."""
+
+    job: NpuJob
+    index: int
+    command_index: int
+    operation: KernelOperation
+    label: Label
+    values: Array
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A hook of the delegate that keeps what every operation writes; jobs run in file order, each from its first operation."""
+
+    model: Model
+    variant: Variant
+    name: str
+    written: list[Written] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        operators = known_map(self.model, self.name)
+        self._machine = Machine(self.variant)
+        self._jobs = []
+        for job in jobs_of(self.model):
+            decoded = decode(job.payload.words, self.variant)
+            self._jobs.append((job, decoded, label(decoded, job, operators)))
+        self._job = -1
+
+    _machine: Machine = field(init=False)
+    _jobs: list[Any] = field(init=False)
+    _job: int = field(init=False)
+
+    def hook(self, index: int, operation: Operation, memory: Memory) -> None:
+        """See `sim.machine.Hook`."""
+        if index == 0:
+            self._job = (self._job + 1) % len(self._jobs)
+        job, decoded, labels = self._jobs[self._job]
+        if isinstance(operation, KernelOperation):
+            values = self._machine.feature_map(operation.ofm, memory).copy()
+            self.written.append(Written(job, index, decoded[index].command_index, operation, labels[index], values))
+
+
+def kind_of(operation: KernelOperation) -> str:
+    """The operation with its mode: "Pooling AVERAGE"."""
+    mode = getattr(operation, "mode", None)
+    return type(operation).__name__ + (f" {mode.name}" if mode is not None else "")
+
+
+def named_tensors(model: Model, interpreter: Interpreter, written: Sequence[Written]) -> dict[str, Array]:
+    """Arrays by telling file names, in execution order of the NPU's and then by tensor index of the interpreter's.
+
+    `npu_<operator>_<operation>_<kind>_<tensor>` are feature maps of NPU operations, `tensor_<index>_<name>` the computed
+    tensors of the main graph, in the shapes of the file.
+    """
+    found: dict[str, Array] = {}
+    for each in written:
+        name = each.label.names.get("OFM", "")
+        found[_file_name(f"npu_{each.job.index:03d}_{each.index:05d}", kind_of(each.operation), name)] = each.values
+    graph = model.graphs[0]
+    for index in sorted({*graph.inputs, *(output for op in graph.ops for output in op.outputs if output >= 0)}):
+        tensor = graph.tensors[index]
+        if tensor.data is None and tensor.dtype.numpy is not None:
+            found[_file_name(f"tensor_{index:04d}", tensor.name)] = np.array(interpreter.get_tensor(index))
+    return found
+
+
+def _file_name(*parts: str) -> str:
+    text = "_".join(part for part in parts if part)
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", text)[:_NAME_LENGTH].rstrip("_.")
+
+
+def offset_in(fm: FeatureMap, base: int) -> tuple[int, int, int] | None:
+    """Row, column and channel at which a map begins inside the one that begins at address `base` with the same strides."""
+    distance = fm.addresses[0] - base
+    if distance < 0 or fm.stride_y <= 0:
+        return None
+    row, rest = divmod(distance, fm.stride_y)
+    if fm.layout.name == "NHCWB16":
+        brick, rest = divmod(rest, fm.stride_c) if fm.stride_c > 0 else (0, rest)
+        column, rest = divmod(rest, 16 * fm.element.bytes)
+        return row, column, brick * 16 + rest // fm.element.bytes
+    column, rest = divmod(rest, fm.stride_x) if fm.stride_x > 0 else (0, rest)
+    return row, column, rest // fm.element.bytes

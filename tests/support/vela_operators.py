@@ -1,0 +1,108 @@
+"""Single-operator models for every operator that Vela 5.2 places on Ethos-U55 and Ethos-U65, by kind and type.
+
+`KINDS` is the list of Vela's own report; `VELA_CASES` maps "KIND-type" to a builder (see `operator_cases`), with those that
+the CPU kernels' cases do not have. `with_shapes` gives the declared output shapes that Vela needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from npu.graph import attributes as at
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+
+from tests.support import operator_cases as base
+from tests.support.operator_cases import I8, I16, I32, U8, Case, In, ints, model, out, scale_of, shape_of, tensor
+
+Rng = np.random.Generator
+KINDS = (
+    "ABS", "ADD", "ARG_MAX", "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "ELU", "EXP",
+    "EXPAND_DIMS", "FULLY_CONNECTED", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN",
+    "MINIMUM", "MIRROR_PAD", "MUL", "NEG", "PACK", "PAD", "PADV2", "PRELU", "QUANTIZE", "REDUCE_MAX", "REDUCE_MIN", "RELU",
+    "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "RSQRT",
+    "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUARED_DIFFERENCE", "SQUEEZE", "STRIDED_SLICE", "SUB", "SUM", "TANH", "TILE",
+    "TRANSPOSE", "TRANSPOSE_CONV", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNPACK",
+)  # fmt: skip
+_TYPES = ("int8", "uint8", "int16", "int32")
+VELA_CASES: dict[str, Case] = {
+    name: build
+    for name, build in base.CASES.items()
+    if name.split("-")[0] in KINDS and all(part in _TYPES for part in name.split("-")[1:])
+}
+
+
+def _add(name: str, build: Case) -> None:
+    VELA_CASES.setdefault(name, build)
+
+
+for _dtype in (I8, U8, I16):
+    for _kind in ("HARD_SWISH", "ELU", "EXP", "LOG", "RELU_0_TO_1", "RELU_N1_TO_1", "ABS", "NEG"):
+        _add(f"{_kind}-{_dtype}", lambda rng, k=_kind, d=_dtype: base._unary(rng, k, d))
+    _add(f"GELU-{_dtype}", lambda rng, d=_dtype: base._unary(rng, "GELU", d, at.GeluOptions(bool(rng.integers(0, 2)))))
+    _add(f"MEAN-{_dtype}", lambda rng, d=_dtype: base._reduction(rng, "MEAN", d))
+    _add(f"SUM-{_dtype}", lambda rng, d=_dtype: base._reduction(rng, "SUM", d))
+    _add(f"SQUARED_DIFFERENCE-{_dtype}", lambda rng, d=_dtype: base._binary(rng, "SQUARED_DIFFERENCE", d))
+    for _kind in ("REDUCE_MAX", "REDUCE_MIN"):
+        _add(f"{_kind}-{_dtype}", lambda rng, k=_kind, d=_dtype: base._reduction(rng, k, d, same=True))
+    for _kind, _build in {
+        "PACK": base._pack, "UNPACK": base._unpack, "SPLIT": base._split, "SPLIT_V": base._split_v,
+        "TRANSPOSE": base._transpose,
+        "PAD": base._pad, "PADV2": base._pad_v2, "MIRROR_PAD": base._mirror_pad, "RESHAPE": base._reshape,
+        "SQUEEZE": base._squeeze, "EXPAND_DIMS": base._expand_dims, "SLICE": base._slice, "STRIDED_SLICE": base._strided_slice,
+        "TILE": base._tile, "REVERSE_V2": base._reverse, "PRELU": base._prelu, "BATCH_MATMUL": base._batch_matmul,
+    }.items():  # fmt: skip
+        _add(f"{_kind}-{_dtype}", lambda rng, f=_build, d=_dtype: f(rng, d))
+    for _target in (I8, U8, I16, I32):
+        _add(f"QUANTIZE-{_dtype}-{_target}", lambda rng, s=_dtype, t=_target: base._quantize(rng, s, t))
+
+
+@base.case("RSQRT-int8")
+def _rsqrt(rng: Rng) -> bytes:
+    ifm = In(shape_of(rng), I8, scale_of(rng), -128)
+    return model("RSQRT", [ifm], [In((1,), I8, scale_of(rng, 0.01, 0.2), -128)])
+
+
+VELA_CASES["RSQRT-int8"] = base.CASES.pop("RSQRT-int8")
+
+
+def _mirror_pad(rng: Rng, dtype: Any) -> bytes:
+    """Vela 5.2 also takes padded batches and depths, but leaves that padding out: only height and width here."""
+    ifm = tensor(rng, (1, *(n + 2 for n in shape_of(rng, 3))), dtype)
+    pads = [(0, 0), *(tuple(int(n) for n in rng.integers(0, 3, 2)) for _ in range(2)), (0, 0)]
+    return model(
+        "MIRROR_PAD", [ifm, ints(pads)], [out(rng, dtype, ifm)], at.MirrorPadOptions(at.MirrorPadMode(int(rng.integers(0, 2))))
+    )
+
+
+def _arg_max(rng: Rng, dtype: Any) -> bytes:
+    ifm = tensor(rng, (1, *shape_of(rng, 3)), dtype)
+    return model("ARG_MAX", [ifm, ints(3)], [In((1,), I32)], at.ArgMaxOptions(I32))
+
+
+for _dtype in (I8, U8, I16):
+    VELA_CASES[f"MIRROR_PAD-{_dtype}"] = lambda rng, d=_dtype: _mirror_pad(rng, d)
+del VELA_CASES["MIRROR_PAD-int32"]
+for _dtype in (I8, U8):
+    VELA_CASES[f"ARG_MAX-{_dtype}"] = lambda rng, d=_dtype: _arg_max(rng, d)
+
+
+def with_shapes(content: bytes) -> bytes:
+    """The model with the output shapes that LiteRT computes; ValueError or RuntimeError if it refuses the model."""
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    shapes = {item["index"]: tuple(int(n) for n in item["shape"]) for item in interpreter.get_output_details()}
+    parsed = read_model(content)
+    graph = parsed.graphs[0]
+    tensors = tuple(
+        replace(each, shape=shapes[index], shape_signature=None) if index in shapes else each
+        for index, each in enumerate(graph.tensors)
+    )
+    return write_model(replace(parsed, graphs=(replace(graph, tensors=tensors), *parsed.graphs[1:])))
+
+
+__all__ = ["KINDS", "VELA_CASES", "out", "with_shapes"]
