@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
@@ -12,36 +12,64 @@ Array = npt.NDArray[Any]
 Pair = tuple[int, int]
 
 
-def _taps(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, fill: Any) -> Iterator[tuple[Array, Array]]:
-    """For each window element in row order: the map shifted to it (`fill` outside), and whether it lies inside (out h, out
-    w)."""
-    height, width = ifm.shape[1:3]
-    canvas = np.full(
-        (ifm.shape[0], (out[0] - 1) * stride[0] + kernel[0], (out[1] - 1) * stride[1] + kernel[1], ifm.shape[3]),
-        fill,
-        ifm.dtype,
-    )
-    rows, cols = min(height, canvas.shape[1] - before[0]), min(width, canvas.shape[2] - before[1])
-    if rows > 0 and cols > 0:
-        canvas[:, before[0] : before[0] + rows, before[1] : before[1] + cols] = ifm[:, :rows, :cols]
-    base_y, base_x = np.arange(out[0]) * stride[0] - before[0], np.arange(out[1]) * stride[1] - before[1]
-    for y in range(kernel[0]):
-        inside_y = (base_y + y >= 0) & (base_y + y < height)
-        for x in range(kernel[1]):
-            inside = inside_y[:, None] & ((base_x + x >= 0) & (base_x + x < width))[None, :]
-            tap = canvas[:, y : y + (out[0] - 1) * stride[0] + 1 : stride[0], x : x + (out[1] - 1) * stride[1] + 1 : stride[1]]
-            yield tap, inside
+def _map(kind: Any) -> Any:
+    return nb.types.Array(kind, 4, "C", readonly=True)
+
+
+_SIZES = (nb.int64,) * 6
+_SUMS = nb.types.Array(nb.int64, 4, "C")
+_COUNTS = nb.types.Array(nb.int64, 2, "C")
+
+
+@nb.njit(
+    [
+        *(nb.void(_map(kind), *_SIZES, _SUMS, _COUNTS) for kind in (nb.int8, nb.uint8, nb.int16)),
+        nb.void(_map(nb.float32), *_SIZES, nb.types.Array(nb.float32, 4, "C"), _COUNTS),
+    ],
+    cache=True,
+)
+def _add_windows(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, total, count):  # type: ignore[no-untyped-def]
+    """Adds every window to `total`, in row order, and counts the elements inside the map."""
+    for b in range(total.shape[0]):
+        for oy in range(total.shape[1]):
+            y0 = oy * stride_h - top
+            for ox in range(total.shape[2]):
+                x0 = ox * stride_w - left
+                inside = 0
+                for y in range(max(y0, 0), min(y0 + kernel_h, ifm.shape[1])):
+                    for x in range(max(x0, 0), min(x0 + kernel_w, ifm.shape[2])):
+                        inside += 1
+                        for c in range(total.shape[3]):
+                            total[b, oy, ox, c] += ifm[b, y, x, c]
+                count[oy, ox] = inside
+
+
+@nb.njit(
+    [
+        nb.void(_map(kind), *_SIZES, nb.types.Array(kind, 4, "C"))
+        for kind in (nb.int8, nb.uint8, nb.int16, nb.float32)
+    ],
+    cache=True,
+)
+def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  # type: ignore[no-untyped-def]
+    """The maximum of `out` and every window."""
+    for b in range(out.shape[0]):
+        for oy in range(out.shape[1]):
+            y0 = oy * stride_h - top
+            for ox in range(out.shape[2]):
+                x0 = ox * stride_w - left
+                for y in range(max(y0, 0), min(y0 + kernel_h, ifm.shape[1])):
+                    for x in range(max(x0, 0), min(x0 + kernel_w, ifm.shape[2])):
+                        for c in range(out.shape[3]):
+                            if not out[b, oy, ox, c] >= ifm[b, y, x, c]:
+                                out[b, oy, ox, c] = ifm[b, y, x, c]
 
 
 def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype: type[np.generic]) -> tuple[Array, Array]:
     total = np.zeros((ifm.shape[0], *out, ifm.shape[3]), dtype)
-    count = np.zeros((*out, 1), np.int64)
-    if total.size == 0:
-        return total, count + 1
-    for tap, inside in _taps(ifm, kernel, stride, before, out, 0):
-        total += tap
-        count += inside[:, :, None]
-    return total, np.maximum(count, 1)
+    count = np.zeros(out, np.int64)
+    _add_windows(np.ascontiguousarray(ifm), *kernel, *stride, *before, total, count)
+    return total, np.maximum(count, 1)[:, :, None]
 
 
 def average_integer(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:
@@ -61,7 +89,5 @@ def maximum(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> 
     """Window maximum in the map's type."""
     lowest = np.finfo(ifm.dtype).min if ifm.dtype.kind == "f" else np.iinfo(ifm.dtype).min
     result = np.full((ifm.shape[0], *out, ifm.shape[3]), lowest, ifm.dtype)
-    if result.size:
-        for tap, _ in _taps(ifm, kernel, stride, before, out, lowest):
-            np.maximum(result, tap, out=result)
+    _take_maxima(np.ascontiguousarray(ifm), *kernel, *stride, *before, result)
     return result

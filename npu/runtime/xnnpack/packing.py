@@ -1,7 +1,7 @@
 """Constant weights in the layout of the kernels: blocks of 16 output channels, zero where channels or elements are missing.
 
 Every packed operand is one byte vector, so that the weights cache can compare it: the weights, then one stage per block of 16
-channels (the bias; for scaled 8-bit results also left shift plus one, multiplier and right shift).
+channels (the bias; for scaled 8-bit results also left shift, multiplier and right shift).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from npu.runtime.xnnpack.memory import guarded
 
 Array = npt.NDArray[Any]
-_SUM_LIMIT = 1 << 30
+_SUM_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _joined(ordered: Array, bias: Array, factors: tuple[Array, Array] | None, la
     stages = [_lanes(bias, layout.groups)]
     if factors is not None:
         multiplier, exponent = factors
-        stages.append(_lanes((np.maximum(exponent, 0) + 1).astype(np.int32), layout.groups))
+        stages.append(_lanes(np.maximum(exponent, 0).astype(np.int32), layout.groups))
         stages.append(_lanes(multiplier.astype(np.int32), layout.groups))
         stages.append(_lanes(np.maximum(-exponent, 0).astype(np.int32), layout.groups))
     stage = np.stack(stages, axis=1)
@@ -78,17 +78,19 @@ def _joined(ordered: Array, bias: Array, factors: tuple[Array, Array] | None, la
 def _lanes(values: Array, groups: int) -> Array:
     padded = np.zeros(groups * 16, values.dtype)
     padded[: values.size] = values
-    return padded.reshape(groups, 16)
+    result: Array = padded.reshape(groups, 16)
+    return result
 
 
 def sums_fit(weights: Array, bias: Array, exponent: Array | None = None) -> bool:
-    """Whether 8-bit sums of weights (out, ...), with their left shift, stay below 2**30."""
+    """Whether 8-bit sums of weights (out, ...) and bias, with their left shift, stay below 2**31."""
     largest = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64)).sum(axis=1) * 255 + np.abs(bias.astype(np.int64))
     shifted = largest if exponent is None else largest << np.maximum(exponent, 0)
-    return bool((shifted < _SUM_LIMIT).all())
+    return bool(np.all(shifted < _SUM_LIMIT))
 
 
 def folded_bias(weights: Array, bias: Array, zero_point: int) -> Array:
     """The bias for inputs that are read as unsigned bytes, 128 larger: bias - (128 + zero point) * sum of weights, int32."""
     sums = weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
-    return (bias.astype(np.int64) - (128 + zero_point) * sums).astype(np.int32)
+    folded: Array = (bias.astype(np.int64) - (128 + zero_point) * sums).astype(np.int32)
+    return folded

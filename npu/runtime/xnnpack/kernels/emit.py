@@ -90,24 +90,25 @@ class Emitter:
     def rescale(self, total, factors):  # type: ignore[no-untyped-def]
         """Doubling high multiplication, then division by a power of two with ties away from zero (rounds twice).
 
-        factors: left shift plus one, multiplier, right shift, as lanes. |total| << left shift must be below 2**30.
+        factors: left shift, multiplier, right shift, as lanes. |total| << left shift must be below 2**31.
         """
         shifted = self.b.shl(total, factors[0])
         a, m = self.b.bitcast(shifted, PAIRS), self.b.bitcast(factors[1], PAIRS)
-        low = ir.Constant(PAIRS, [32] * 8)
-        nudge = ir.Constant(PAIRS, [1 << 31] * 8)
-        even = self.b.mul(self.b.ashr(self.b.shl(a, low), low), self.b.ashr(self.b.shl(m, low), low))
-        odd = self.b.mul(self.b.ashr(a, low), self.b.ashr(m, low))
-        halves = [self.b.bitcast(self.b.add(part, nudge), LANES) for part in (even, odd)]
-        order = [lane for k in range(8) for lane in (2 * k + 1, 2 * k + 17)]
-        value = self.b.shuffle_vector(*halves, ir.Constant(LANES, order))
+        half, nudge, places = (ir.Constant(PAIRS, [value] * 8) for value in (32, 1 << 30, 31))
+        even = self.b.mul(self.b.ashr(self.b.shl(a, half), half), self.b.ashr(self.b.shl(m, half), half))
+        odd = self.b.mul(self.b.ashr(a, half), self.b.ashr(m, half))
+        parts = [self.b.bitcast(self.b.ashr(self.b.add(part, nudge), places), LANES) for part in (even, odd)]
+        order = [lane for k in range(8) for lane in (2 * k, 2 * k + 16)]
+        value = self.b.shuffle_vector(*parts, ir.Constant(LANES, order))
         return self.divide(value, factors[2])
 
     def divide(self, value, shift):  # type: ignore[no-untyped-def]
-        half = self.b.lshr(self.b.shl(self.constant(1), shift), self.constant(1))
-        sign = self.b.select(self.b.icmp_signed("<", value, self.constant(0)), self.constant(-1), self.constant(0))
-        sign = self.b.select(self.b.icmp_signed(">", shift, self.constant(0)), sign, self.constant(0))
-        return self.b.ashr(self.b.add(self.b.add(value, half), sign), shift)
+        """value / 2**shift, ties away from zero, without overflow."""
+        mask = self.b.sub(self.b.shl(self.constant(1), shift), self.constant(1))
+        negative = self.b.lshr(value, self.constant(31))
+        threshold = self.b.add(self.b.lshr(mask, self.constant(1)), negative)
+        above = self.b.icmp_signed(">", self.b.and_(value, mask), threshold)
+        return self.b.add(self.b.ashr(value, shift), self.b.zext(above, LANES))
 
     def clamp(self, value, low, high):  # type: ignore[no-untyped-def]
         value = self.b.select(self.b.icmp_signed(">", value, low), value, low)

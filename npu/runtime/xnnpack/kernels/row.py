@@ -26,4 +26,4 @@ FIELDS = 24
 
 GEMM_FLOAT, GEMM_BYTE, DEPTHWISE_FLOAT, DEPTHWISE_BYTE, COPY_ROWS, LOOK_UP_PAIRS, RESIZE = range(7)
 FLOAT_STAGE_BYTES = 64  # bias
-BYTE_STAGE_BYTES = 256  # bias, left shift + 1, multiplier, right shift
+BYTE_STAGE_BYTES = 256  # bias, left shift, multiplier, right shift
