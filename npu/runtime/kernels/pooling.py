@@ -65,6 +65,18 @@ def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  
                                 out[b, oy, ox, c] = ifm[b, y, x, c]
 
 
+@nb.njit(nb.void(_SUMS, nb.types.Array(nb.int64, 2, "A")), cache=True)
+def _divide(total, count):  # type: ignore[no-untyped-def]
+    """Means in place of sums, rounded, ties away from zero."""
+    for b in range(total.shape[0]):
+        for y in range(total.shape[1]):
+            for x in range(total.shape[2]):
+                n = count[y, x]
+                for c in range(total.shape[3]):
+                    value = total[b, y, x, c]
+                    total[b, y, x, c] = (value + n // 2) // n if value >= 0 else -((-value + n // 2) // n)
+
+
 def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype: type[np.generic]) -> tuple[Array, Array]:
     total = np.zeros((ifm.shape[0], *out, ifm.shape[3]), dtype)
     count = np.zeros(out, np.int64)
@@ -75,8 +87,8 @@ def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype
 def average_integer(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:
     """Rounded mean, ties away from zero, int64."""
     total, count = _sums(ifm, kernel, stride, before, out, np.int64)
-    result: Array = np.where(total >= 0, (total + count // 2) // count, -((-total + count // 2) // count))
-    return result
+    _divide(total, count[:, :, 0])
+    return total
 
 
 def average_float(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:

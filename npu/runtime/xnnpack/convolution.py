@@ -27,8 +27,6 @@ from npu.runtime.operators.common import (
 from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.gemm import gemm_sum
-from npu.runtime.xnnpack.kernels.run import copy_rows
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
 from npu.runtime.xnnpack.operation import CompiledOperation, Words
 from npu.runtime.xnnpack.packing import Layout, folded_bias, pack_matrix, pack_taps, sums_fit
@@ -314,7 +312,6 @@ class FullyConnected(_Weighted):
         bias = given.bias if given.factors is None else folded_bias(given.weights, given.bias, given.zero_point)
         packed, layout = pack_matrix(given.weights.reshape(units, 1, depth), bias, None)
         super().__init__(index, node, site, given, packed, layout)
-        self._sums = np.zeros((0, 0), np.int32)
 
     def shape(self) -> bool:
         ifm, a = self.node.input(0), self.node.attributes
@@ -327,13 +324,8 @@ class FullyConnected(_Weighted):
         self.node.set_shape((*ifm.shape[:-1], units) if a.keep_num_dims else (rows, units))
         return True
 
-    @property
-    def is_compiled(self) -> bool:
-        """8-bit results need a step after their rows."""
-        return super().is_compiled and self.is_float
-
     def bind(self) -> None:
-        units, depth = self._operand.weights.shape
+        depth = self._operand.weights.shape[1]
         ifm = self.node.input(0).array
         before: list[Words] = []
         if not self.is_float and depth % 4 and not self._site.is_guarded(self.node.input(0)):
@@ -346,24 +338,19 @@ class FullyConnected(_Weighted):
         table = self.keep(address(ifm) + np.arange(count, dtype=np.int64) * depth * ifm.itemsize)
         row[r.TABLE] = address(table)
         row[r.PIXELS] = row[r.ROWS] = count
-        if not self.is_float:
-            self._sums = np.zeros((count, units), np.int32)
-            row[r.OUT], row[r.OUT_STEP] = address(self._sums), 4 * units
-        self.rows = np.array([*before, row])
+        after = [] if self.is_float else [self._round_after(row, count)]
+        self.rows = np.array([*before, row, *after])
 
-    def run(self) -> None:
-        if self._fallback is not None:
-            super().run()
-            return
-        self.refresh()
-        for row in self.rows[:-1]:
-            copy_rows(row, 0, 1)
-        gemm_sum(self.rows[-1], 0, self.rows[-1][r.ROWS])
-        given = self._operand
-        values = self._sums * given.scales
-        rounded = np.copysign(np.floor(np.abs(values) + 0.5), values) + given.output_zero_point
-        output = self.node.output().array
-        output[...] = np.clip(rounded, given.low, given.high).reshape(output.shape)
+    def _round_after(self, row: Words, count: int) -> Words:
+        """Redirect the sums of a row to a buffer; the row that scales them into the output."""
+        units, given = self._operand.weights.shape[0], self._operand
+        assert given.scales is not None
+        sums = self.keep(np.zeros((count, units), np.int32))
+        finish = row.copy()
+        row[r.KIND], row[r.OUT], row[r.OUT_STEP] = r.GEMM_SUM, address(sums), 4 * units
+        finish[r.KIND], finish[r.IN], finish[r.IN_STEP], finish[r.WIDTH] = r.ROUND_SUMS, address(sums), 4 * units, units
+        finish[r.WEIGHTS] = address(self.keep(np.ascontiguousarray(given.scales, np.float64)))
+        return finish
 
 
 def compile_weighted(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:

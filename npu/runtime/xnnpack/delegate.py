@@ -1,6 +1,7 @@
 """The XNNPACK-like CPU delegate: takes what the `xnnpack` profile allows and runs it on kernels with packed weights.
 
-Order of use, as with the C API: options, delegate, interpreter; afterwards close the interpreter, the delegate, the weights cache.
+Order of use, as with the C API: options, delegate, interpreter; afterwards close the interpreter, then the delegate, then the
+weights cache.
 """
 
 from __future__ import annotations

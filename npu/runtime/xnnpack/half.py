@@ -107,10 +107,10 @@ class HalfOperation(Operation):
         groups = ifm.shape[3] // depth
         each = channels // groups
         for g in range(groups):
-            patches = self._patches(ifm[..., g * depth : (g + 1) * depth], (height, width)).reshape(result.shape[0], -1)
+            patches = self._patches(ifm[..., g * depth : (g + 1) * depth], (height, width))
             matrix = np.ascontiguousarray(weights[g * each : (g + 1) * each].reshape(each, -1).T)
             part = np.empty((result.shape[0], each), np.float32)
-            product_half(patches, matrix, np.ascontiguousarray(start[g * each : (g + 1) * each]), self._native, part)
+            product_half(patches.reshape(result.shape[0], -1), matrix, np.ascontiguousarray(start[g * each : (g + 1) * each]), self._native, part)
             result[:, g * each : (g + 1) * each] = part
 
     def _patches(self, ifm: Array, kernel: tuple[int, int]) -> Array:

@@ -1,6 +1,6 @@
-"""ADD, SUB and MUL of two 8-bit maps of one shape: every pair of bytes has one result, which the reference kernel computes once.
+"""ADD, SUB and MUL of two 8-bit maps of one shape: every pair of bytes has one result.
 
-The table has 65536 bytes, indexed by 256 * first + second as unsigned bytes.
+The reference kernel computes the table once: 65536 bytes, indexed by 256 * first + second as unsigned bytes.
 """
 
 from __future__ import annotations

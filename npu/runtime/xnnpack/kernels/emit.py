@@ -205,6 +205,18 @@ def load_float(typingctx, address):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def load_double(typingctx, address):  # type: ignore[no-untyped-def]
+    """The float64 at an address."""
+    return nb.float64(nb.int64), _scalar_load(ir.DoubleType(), False)
+
+
+@intrinsic
+def load_int(typingctx, address):  # type: ignore[no-untyped-def]
+    """The int32 at an address."""
+    return nb.int32(nb.int64), _scalar_load(INT, False)
+
+
+@intrinsic
 def store_float(typingctx, address, value):  # type: ignore[no-untyped-def]
     """Write a float32."""
 

@@ -1,7 +1,7 @@
 """Matrix products of indirect rows with packed weights: convolutions and fully connected layers.
 
-A tile holds `height` pixels by `width` blocks of 16 channels in registers. Each output is the sum over stretches, then elements,
-in that order whatever the tile, so neither tiling nor threads change a float result.
+A tile holds `height` pixels by `width` blocks of 16 channels in registers. Each output is the sum over stretches, then
+elements, in that order whatever the tile, so neither tiling nor threads change a float result.
 """
 
 # mypy: allow-untyped-calls
@@ -43,10 +43,8 @@ def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
                 vectors = [e.load(lanes, e.b.add(values[0], step)) for step in steps]
                 for k in range(height):
                     address = e.b.add(pixels[k], offset)
-                    if floating:
-                        value = e.splat(e.load(FLOAT, address))
-                    else:
-                        value = e.b.xor(e.splat(e.load(INT, address)), sign)
+                    value = e.splat(e.load(FLOAT if floating else INT, address))
+                    value = value if floating else e.b.xor(value, sign)
                     for n in range(width):
                         total = totals[k * width + n]
                         totals[k * width + n] = (

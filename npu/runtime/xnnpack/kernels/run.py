@@ -11,13 +11,15 @@ from npu.runtime.xnnpack.kernels.emit import (
     add_atomic,
     copy_bytes,
     load_byte,
+    load_double,
     load_float,
+    load_int,
     load_word,
     store_byte,
     store_float,
     yield_processor,
 )
-from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float
+from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
 
 _SPINS = 2000
 
@@ -56,6 +58,18 @@ def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def round_sums(row, first, last):  # type: ignore[no-untyped-def]
+    """Rows of int32 sums to 8-bit values: times a double per channel, nearest, ties away from zero, offset, clamp."""
+    for m in range(first, last):
+        source, out = row[r.IN] + m * row[r.IN_STEP], row[r.OUT] + m * row[r.OUT_STEP]
+        for n in range(row[r.WIDTH]):
+            value = np.float64(load_int(source + 4 * n)) * load_double(row[r.WEIGHTS] + 8 * n)
+            rounded = np.copysign(np.floor(abs(value) + 0.5), value) + np.float64(row[r.ZERO_POINT])
+            clamped = min(max(rounded, np.float64(row[r.LOW])), np.float64(row[r.HIGH]))
+            store_byte(out + n, np.int64(clamped))
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
 def run_share(row, thread, threads):  # type: ignore[no-untyped-def]
     """One thread's part of one job; parts do not overlap."""
     total = row[r.ROWS]
@@ -79,6 +93,10 @@ def run_share(row, thread, threads):  # type: ignore[no-untyped-def]
         look_up_pairs(row, first, last)
     elif kind == r.RESIZE:
         resize_bilinear(row, first, last)
+    elif kind == r.GEMM_SUM:
+        gemm_sum(row, first, last)
+    elif kind == r.ROUND_SUMS:
+        round_sums(row, first, last)
 
 
 @nb.njit(nb.void(nb.int64, nb.int64), cache=True, nogil=True)
