@@ -1,4 +1,4 @@
-"""The NPU toolchain: `load`, `check`, `compile`, `run` and `Interpreter`.
+"""The NPU toolchain: `load`, `check`, `compile`, `run`, `Interpreter` and `load_delegate`.
 
 The names are served lazily, so that `import npu` costs nothing and imports no compiler.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npu.runtime.interpreter import Interpreter as Interpreter
+    from npu.runtime.plugins import load_delegate as load_delegate
     from npu.toolchain.check import check as check
     from npu.toolchain.compile import compile as compile
     from npu.toolchain.run import run as run
@@ -22,9 +23,10 @@ _PUBLIC = {
     "check": "npu.toolchain.check",
     "compile": "npu.toolchain.compile",
     "load": "npu.toolchain.sources",
+    "load_delegate": "npu.runtime.plugins",
     "run": "npu.toolchain.run",
 }
-__all__ = ["Interpreter", "__version__", "check", "compile", "load", "run"]
+__all__ = ["Interpreter", "__version__", "check", "compile", "load", "load_delegate", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
 from npu.runtime.details import tensor_details
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
+from npu.runtime.plugins import load_delegate as load_delegate
 from npu.runtime.signature import SignatureRunner
 from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array, RuntimeTensor
@@ -121,6 +123,8 @@ class Interpreter:
         self._delegates: list[Delegate] = []
         self._is_allocated = False
         self._owned: list[OwnedDelegate] = []
+        self._finalizer = weakref.finalize(self, _free_kernels, self._session.subgraphs, self._delegates, self._owned)
+        self._finalizer.atexit = False
         for delegate in experimental_delegates or ():
             self.modify_graph_with_delegate(delegate)
         resolver = getattr(experimental_op_resolver_type, "name", "")
@@ -183,13 +187,12 @@ class Interpreter:
         self._session.subgraph(0).set_buffer_handle(self._tensor(tensor_index, 0), handle, delegate)
 
     def close(self) -> None:
-        """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards."""
-        for subgraph in self._session.subgraphs:
-            subgraph.release()
+        """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards.
+
+        The same happens when nothing refers to the interpreter any more.
+        """
         self._release_delegates()
-        for delegate in self._owned:
-            delegate.close()
-        self._owned.clear()
+        self._finalizer()
         self._is_allocated = False
 
     # --- tensors -------------------------------------------------------------------------------------------------------------
@@ -334,6 +337,16 @@ class Interpreter:
         tensor = self._allocated(index, subgraph_index)
         self._session.subgraph(subgraph_index).make_readable(tensor)
         return tensor.array
+
+
+def _free_kernels(subgraphs: Sequence[Subgraph], delegates: list[Delegate], owned: list[OwnedDelegate]) -> None:
+    """End the use of delegates: at `close`, or when the interpreter is gone. `delegates` keeps them alive until then."""
+    for subgraph in subgraphs:
+        subgraph.release()
+    for delegate in owned:
+        delegate.close()
+    owned.clear()
+    delegates.clear()
 
 
 def _check_threads(num_threads: int | None) -> None:

@@ -1,0 +1,218 @@
+"""Delegates loaded at run time: Python modules, files, shipped names, and shared libraries with the C interface."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.errors import InterpreterError
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.runtime.interpreter import Interpreter, load_delegate
+
+from tests.support.builder import ModelBuilder
+
+X = np.array([[10, 20, 30, 40]], np.float32)
+
+LIBRARY = r"""
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+static int alive = 0;
+int delegates_alive(void) { return alive; }
+void* tflite_plugin_create_delegate(char** keys, char** values, size_t n, void (*report_error)(const char*)) {
+  for (size_t i = 0; i < n; ++i) {
+    if (strcmp(keys[i], "level") != 0) { report_error(keys[i]); return NULL; }
+    if (strcmp(values[i], "3") != 0) { report_error("level must be 3"); return NULL; }
+  }
+  ++alive;
+  return malloc(16);
+}
+void tflite_plugin_destroy_delegate(void* delegate) { --alive; free(delegate); }
+"""
+
+MODULE = """
+    from npu.runtime.dummy import DummyDelegate, default_options
+    destroyed = []
+
+    def tflite_plugin_create_delegate(keys, values, count, report_error):
+        if "colour" in keys[:count]:
+            report_error("colour is not known here")
+            return None
+        return DummyDelegate(default_options())
+
+    def tflite_plugin_destroy_delegate(delegate):
+        destroyed.append(delegate.name())
+"""
+
+
+def _chain() -> bytes:
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    c = b.constant(np.array([[1, 2, 3, 4]], np.float32))
+    b.output(
+        b.op("MUL", [b.op("ADD", [x, c], (1, 4), DType.FLOAT32, attributes=at.AddOptions()), c], (1, 4), DType.FLOAT32,
+             attributes=at.MulOptions())
+    )  # fmt: skip
+    return b.build()
+
+
+def _run(interpreter: Interpreter) -> np.ndarray:
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, X)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    source, target = tmp_path / "plugin.c", tmp_path / "libplugin.so"
+    source.write_text(LIBRARY)
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    assert compiler is not None, "this test needs a C compiler: install gcc"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
+    return target
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    path = tmp_path / "my_plugin.py"
+    path.write_text(textwrap.dedent(MODULE))
+    return path
+
+
+@pytest.mark.seed("D-X-1", "D-X-8", "D-X-9")
+def test_a_shared_library_creates_and_destroys_a_delegate_once(library: Path) -> None:
+    import ctypes
+
+    alive = ctypes.CDLL(str(library)).delegates_alive
+    delegate = load_delegate(str(library), {"level": 3})
+    assert alive() == 1
+    delegate.delete()
+    assert alive() == 0
+    with pytest.raises(InterpreterError, match="must be deleted once"):
+        delegate.delete()
+    forgotten = load_delegate(str(library))
+    assert alive() == 1
+    del forgotten
+    gc.collect()
+    assert alive() == 0
+
+
+@pytest.mark.seed("D-X-2", "D-X-3")
+@pytest.mark.parametrize(("options", "message"), [({"speed": 1}, "speed"), ({"level": 4}, "level must be 3")])
+def test_what_a_shared_library_reports_is_the_text_of_a_value_error(library: Path, options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=f"must create a delegate, got an error: {message}"):
+        load_delegate(str(library), options)
+
+
+@pytest.mark.seed("D-X-1")
+def test_the_delegate_of_a_shared_library_says_that_it_cannot_run_here(library: Path) -> None:
+    interpreter = Interpreter(model_content=_chain())
+    with pytest.raises(InterpreterError, match="must be a Python plug-in to run in this interpreter; a C library runs in LiteRT"):
+        interpreter.modify_graph_with_delegate(load_delegate(library))
+    np.testing.assert_array_equal(_run(interpreter), (X + [[1, 2, 3, 4]]) * [[1, 2, 3, 4]])
+
+
+@pytest.mark.seed("D-X-1")
+def test_a_file_that_is_no_plugin_library_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.so").write_bytes(b"no library")
+    with pytest.raises(ValueError, match="must be a shared library with tflite_plugin_create_delegate"):
+        load_delegate(tmp_path / "x.so")
+
+
+@pytest.mark.seed("D-X-1", "D-X-4", "D-X-8")
+def test_a_python_file_is_a_plugin(module: Path) -> None:
+    delegate = load_delegate(str(module), {"shape": "round"})
+    interpreter = Interpreter(model_content=_chain(), experimental_delegates=[delegate])
+    assert [step["delegate"] for step in interpreter.execution_plan()] == ["DummyDelegate"]
+    np.testing.assert_array_equal(_run(interpreter), (X + [[1, 2, 3, 4]]) * [[1, 2, 3, 4]])
+    with pytest.raises(InterpreterError, match="'DummyDelegate': must outlive its interpreters, got delete while 1 use it"):
+        delegate.delete()
+    interpreter.close()
+    delegate.delete()
+
+
+@pytest.mark.seed("D-X-2", "D-X-3")
+def test_what_a_python_plugin_reports_is_the_text_of_a_value_error(module: Path) -> None:
+    with pytest.raises(ValueError, match="got an error: colour is not known here"):
+        load_delegate(str(module), {"colour": "red"})
+
+
+@pytest.mark.seed("D-X-2", "D-X-3")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"speed": 1}, "option must be one of allowed_builtins, error_during_init.*got 'speed'"),
+        ({"error_during_init": "perhaps"}, "option 'error_during_init' must be of type bool, got 'perhaps'"),
+        ({"min_nodes_per_partition": "few"}, "must be of type int, got 'few'"),
+    ],
+)
+def test_text_options_are_parsed_as_flags(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_delegate("dummy", options)
+
+
+@pytest.mark.seed("D-X-4", "D-O-9")
+def test_the_dummy_delegate_loads_by_name_with_options() -> None:
+    delegate = npu.load_delegate("dummy", {"allowed_builtins": "ADD,SUB"})
+    interpreter = npu.Interpreter(model_content=_chain(), experimental_delegates=[delegate])
+    assert [(step["op_name"], step["replaces"]) for step in interpreter.execution_plan()] == [("DummyDelegate", [0]), ("MUL", [])]
+
+
+@pytest.mark.seed("D-X-5")
+def test_the_simulated_npu_loads_by_name() -> None:
+    assert load_delegate("ethos-u").name() == "EthosUDelegate"
+    assert load_delegate("ethos-u", {"target": "ethos-u55-64"}).name() == "EthosUDelegate"
+    with pytest.raises(ValueError, match=r"load_delegate 'ethos-u'.*ethos-u99"):
+        load_delegate("ethos-u", {"target": "ethos-u99"})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module_anywhere", "or of dummy, ethos-u, xnnpack"),
+        ("json", "module must offer tflite_plugin_create_delegate"),
+        ("/nowhere/plugin.py", "must be a Python file that exists"),
+    ],
+)
+def test_what_is_no_plugin_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_delegate(name)
+
+
+@pytest.mark.seed("D-X-1")
+def test_entry_points_name_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "third_party-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[npulab.delegates]\nthird = npu.runtime.dummy\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert load_delegate("third").name() == "DummyDelegate"
+
+
+def test_a_module_must_create_a_delegate(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(textwrap.dedent(MODULE).replace("return DummyDelegate(default_options())", "return 42"))
+    with pytest.raises(ValueError, match="must create a Delegate or SimpleDelegate, got int"):
+        load_delegate(path)
+
+
+@pytest.mark.seed("D-X-8", "D-R-14")
+def test_a_forgotten_interpreter_frees_its_kernels_before_the_plugin_is_destroyed(module: Path) -> None:
+    delegate = load_delegate(module)
+    interpreter = Interpreter(model_content=_chain(), experimental_delegates=[delegate])
+    _run(interpreter)
+    destroyed = delegate._finalizer.peek()
+    assert destroyed is not None
+    del interpreter
+    gc.collect()
+    delegate.delete()
+    assert delegate._finalizer.peek() is None
