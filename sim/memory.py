@@ -121,6 +121,8 @@ def brick_stride(fm: FeatureMap) -> int:
 
 def tile_rectangles(fm: FeatureMap) -> list[tuple[int, int, int, int, int]]:
     """(tile, first row, rows, first column, columns) of every tile that holds elements."""
+    if fm.width <= fm.tile_width_0 and fm.height <= fm.tile_height_0:
+        return [(0, 0, fm.height, 0, fm.width)]
     split = min(fm.tile_width_0, fm.width)
     found = []
     for tile, limit, column, columns in ((0, fm.tile_height_0, 0, split), (1, fm.tile_height_1, split, fm.width - split)):
@@ -137,10 +139,13 @@ def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tu
     if fm.layout is Layout.NHWC:
         last = fm.depth - 1 if not whole_bricks else (fm.depth + 15) // 16 * 16 - 1
     bricks = 0 if fm.layout is Layout.NHWC else (fm.depth - 1) // 16 * fm.stride_c
-    ranges = []
+    pixel, ranges = pixel_stride(fm), []
     for tile, _, rows, _, columns in tile_rectangles(fm):
-        spans = ((rows - 1) * fm.stride_y, (columns - 1) * pixel_stride(fm), bricks)
-        low = fm.addresses[tile] + sum(min(0, span) for span in spans)
-        high = fm.addresses[tile] + sum(max(0, span) for span in spans) + last * size + size
-        ranges.append((low, high))
+        low = high = fm.addresses[tile]
+        for span in ((rows - 1) * fm.stride_y, (columns - 1) * pixel, bricks):
+            if span < 0:
+                low += span
+            else:
+                high += span
+        ranges.append((low, high + last * size + size))
     return ranges

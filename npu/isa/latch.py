@@ -48,6 +48,7 @@ from npu.isa.operations import (
 BITS_OF_PRECISION = {Precision.BITS_8: 8, Precision.BITS_16: 16, Precision.BITS_32: 32}
 SCALED_OPERANDS = (ElementwiseMode.ADD, ElementwiseMode.SUB)
 _PATTERNS = 1 << 16
+_PREFIX = "NPU_SET_"
 
 
 class RegisterFile:
@@ -56,16 +57,17 @@ class RegisterFile:
     def __init__(self, product: Product) -> None:
         self.product = product
         self._values: dict[str, dict[str, int]] = {}
+        """By name without its prefix."""
 
     def write(self, command: Command, values: dict[str, int]) -> None:
-        self._values[command.name] = values
+        self._values[command.name[len(_PREFIX) :]] = values
 
     def fields(self, name: str) -> Mapping[str, int]:
         """All fields of register NPU_SET_`name`."""
-        command = f"NPU_SET_{name}"
-        if command not in self._values:
-            self._values[command] = COMMANDS_BY_NAME[command].values(0, self.product)
-        return self._values[command]
+        values = self._values.get(name)
+        if values is None:
+            values = self._values[name] = COMMANDS_BY_NAME[_PREFIX + name].values(0, self.product)
+        return values
 
     def read(self, name: str) -> int:
         """The number in register NPU_SET_`name`."""

@@ -60,7 +60,11 @@ def check_operation(operation: Operation, variant: Variant) -> None:
 
 def _require(condition: bool, what: str, rule: str, got: object) -> None:
     if not condition:
-        raise StreamError(f"{what}: must be {rule}, got {got}")
+        raise _broken(what, rule, got)
+
+
+def _broken(what: str, rule: str, got: object) -> StreamError:
+    return StreamError(f"{what}: must be {rule}, got {got}")
 
 
 def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> None:
@@ -91,12 +95,14 @@ def _check_activation(operation: KernelOperation) -> None:
 def _check_feature_map(feature_map: FeatureMap, name: str) -> None:
     for axis in ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0"):
         size = getattr(feature_map, axis)
-        _require(0 < size <= _EXTENT_LIMIT, f"{name} {axis}", f"in [1, {_EXTENT_LIMIT}]", size)
+        if not 0 < size <= _EXTENT_LIMIT:
+            raise _broken(f"{name} {axis}", f"in [1, {_EXTENT_LIMIT}]", size)
     _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
     is_brick = feature_map.layout is Layout.NHCWB16
     alignment = _ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
     for tile, address in enumerate(feature_map.addresses):
-        _require(address % alignment == 0, f"{name} address of tile {tile}", f"a multiple of {alignment}", address)
+        if address % alignment:
+            raise _broken(f"{name} address of tile {tile}", f"a multiple of {alignment}", address)
     strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c} if is_brick else {}
     for axis, stride in strides.items():
         _require(stride % _ALIGNMENT_BYTES == 0, f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)

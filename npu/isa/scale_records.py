@@ -29,7 +29,9 @@ def encode_scales(biases: ArrayLike, scales: ArrayLike, shifts: ArrayLike) -> by
     return records.tobytes()
 
 
-def decode_scales(data: bytes, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def decode_scales(
+    data: bytes | NDArray[np.uint8], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`."""
     if not 0 <= count <= len(data) // RECORD_BYTES:
         raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
@@ -43,7 +45,7 @@ def decode_scales(data: bytes, count: int) -> tuple[NDArray[np.int64], NDArray[n
     if count and shifts.max() > _LIMITS["shift"][1]:
         channel = int(shifts.argmax())
         raise StreamError(f"scale records: bits 7..6 of the shift of channel {channel} must be zero, got {shifts[channel]:#x}")
-    return biases, numbers[:, 1], shifts
+    return biases, numbers[:, 1].copy(), shifts
 
 
 def core_share(values: NDArray[np.int64], core: int, cores: int) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Fixed-point scaling of accumulators, exactly as the reference kernels and the output unit do it.
 
-Everything is compiled, takes and returns int64, and follows the reference kernels: rule A (double rounding, ties away from zero in
-the second step), one rounding with ties up, and the hardware's rounding shift.
+Everything is compiled, takes and returns int64, and follows the reference kernels: rule A (double rounding, ties away from zero
+in the second step), one rounding with ties up, and the hardware's rounding shift.
 """
 
 from __future__ import annotations

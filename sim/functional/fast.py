@@ -28,6 +28,7 @@ from npu.isa.operations import (
 )
 from sim.functional.execute import elementwise_numbers, output_limits
 from sim.functional.kernels import rows as r
+from sim.functional.kernels.pack import pack, summarise
 from sim.functional.weights import Constants, source_ranges
 from sim.memory import Memory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -35,6 +36,8 @@ Numbers = npt.NDArray[np.int64]
 _LIMIT = 1 << 30
 """Bound of the sums that the kernels requantise."""
 _GUARD_BYTES = 64
+_MAX_INPUTS = 1 << 22
+"""Bound of the weights per output channel, so that their sum fits 32 bits."""
 _MAX_SHIFT = 61
 
 
@@ -258,14 +261,14 @@ def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, cons
     scales, shifts = constants.scales, constants.shifts
     if operation.scale is not None:
         scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
-    weights = constants.weights.reshape(operation.ofm.depth, -1).astype(np.int64)
+    weights = constants.weights.reshape(operation.ofm.depth, -1)
     ifm = operation.ifm
     reach = max(abs(ifm.element.minimum - ifm.zero_point), abs(ifm.element.maximum - ifm.zero_point))
-    bound = np.abs(weights).sum(axis=1) * reach + np.abs(constants.biases)
-    if weights.size and (weights.min() < -128 or weights.max() > 127):
+    sums = np.empty((2, weights.shape[0]), np.int64)
+    if weights.shape[1] > _MAX_INPUTS or summarise(weights, sums) > 127:
         return
-    zero_point = ifm.zero_point + (128 if ifm.element.is_signed else 0)
-    biases = constants.biases - zero_point * weights.sum(axis=1)
+    bound = sums[1] * reach + np.abs(constants.biases)
+    biases = constants.biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
     stage = _stage(biases, scales, shifts, bound, operation.ofm.zero_point)
     if stage is None:
         return
@@ -289,7 +292,7 @@ def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, ze
     left = np.maximum(0, 31 - shifts)
     if (shifts > _MAX_SHIFT).any() or (left > 30).any() or (scales >= 1 << 31).any():
         return None
-    if ((bound.astype(object) << left.astype(object)) >= _LIMIT).any():
+    if (bound >= _LIMIT >> left).any():
         return None
     right = np.maximum(0, shifts - 31)
     wrapped = (biases + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -316,18 +319,17 @@ def _may_floor(shifts: Numbers) -> bool:
     return bool((shifts >= 32).all() and (shifts <= 50).all())
 
 
-def _packed(row: Row, weights: Numbers) -> npt.NDArray[np.int8]:
-    order = row.arrays["order"].astype(np.int64)
-    outputs = weights.shape[0]
-    blocks = -(-outputs // 16)
-    source = np.zeros((blocks * 16, weights.shape[1] + 1), np.int8)
-    source[:outputs, :-1] = weights
-    if row.is_portable:
-        return source[:, order]
-    return source[:, order].reshape(blocks, 16, -1, 4).transpose(0, 2, 1, 3)
+def _packed(row: Row, weights: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
+    order = row.arrays["order"].astype(np.int64, copy=False)
+    group, lanes = (1, 1) if row.is_portable else (16, 4)
+    packed = np.zeros(-(-weights.shape[0] // group) * group * order.size, np.int8)
+    pack(weights, order, packed, group, lanes)
+    return packed
 
 
-def _packed_depthwise(row: Row, operation: DepthwiseConvolution | Convolution, weights: Numbers) -> npt.NDArray[np.int8]:
+def _packed_depthwise(
+    row: Row, operation: DepthwiseConvolution | Convolution, weights: npt.NDArray[np.int16]
+) -> npt.NDArray[np.int8]:
     kernel = operation.kernel
     outputs = weights.shape[0]
     packed = np.zeros((-(-outputs // 16) * 16, 3, 4), np.int8)

@@ -1,4 +1,4 @@
-"""Weights and scale records of an operation, decoded from memory; the only place that knows their packing over cores.
+"""Weights and scale records of an operation, decoded from memory.
 
 Decoded constants are kept by content: the bytes they came from are compared again before every use, so a stream that
 rewrites its own weights (or copies other weights over them) stays correct.
@@ -11,19 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import SimulationError
+from npu.errors import SimulationError, StreamError
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
-from sim.functional.kernels import weight_stream
+from npu.isa.scale_records import RECORD_BYTES, decode_scales, merge_cores
+from npu.isa.weight_stream.decode import decode_weights
+from npu.isa.weight_stream.order import WeightOrder, interleave_cores
 from sim.memory import Memory
-
-RECORD_BYTES = 10
-_ERRORS = {
-    weight_stream.TRUNCATED: "must end within its length, got a truncated slice",
-    weight_stream.BAD_DIVISOR: "must use known divisors, got a reserved value",
-    weight_stream.NO_PALETTE: "must begin with a palette, got a slice without one",
-    weight_stream.BAD_SYMBOL: "must hold symbols below 512, got a larger one",
-    weight_stream.ZERO_RUNS_CHANGED: "must keep its zero-run mode between palettes, got a change",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,69 +55,34 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
     is_depthwise = isinstance(operation, DepthwiseConvolution)
     depth = operation.ofm.depth
     shape = (depth, operation.kernel.height, operation.kernel.width, 1 if is_depthwise else operation.ifm.depth)
-    weights = np.zeros(shape, np.int16)
-    records = np.zeros((3, depth), np.int64)
     cores = len(operation.weights)
-    for core in range(min(cores, depth)):
-        order = _order(operation, core, memory)
-        weight_part, scale_part = operation.weights[core], operation.scales[core]
-        needed = int(weight_stream.arrange(np.empty(0, np.int16), weights, order))
-        data = memory.view(weight_part.region, weight_part.address, weight_part.length_bytes)
-        weight_stream.arrange(_decode_stream(data, needed), weights, order)
-        scale_data = memory.view(scale_part.region, scale_part.address, scale_part.length_bytes)
-        _decode_records(scale_data, records[:, core::cores])
-    return Constants(weights, records[0], records[1], records[2])
+    weights, records = [], []
+    try:
+        for core in range(min(cores, depth)):
+            stream, scales = operation.weights[core], operation.scales[core]
+            data = memory.view(stream.region, stream.address, stream.length_bytes)
+            weights.append(decode_weights(data, shape, _order(operation, core, memory)))
+            scale_data = memory.view(scales.region, scales.address, scales.length_bytes)
+            records.append(decode_scales(scale_data, len(range(core, depth, cores))))
+    except StreamError as error:
+        raise SimulationError(str(error)) from error
+    if len(weights) == 1:
+        return Constants(weights[0], *records[0])
+    return Constants(interleave_cores(weights), *(merge_cores([part[k] for part in records]) for k in range(3)))
 
 
-def _decode_stream(data: npt.NDArray[np.uint8], needed: int) -> npt.NDArray[np.int16]:
-    guarded = np.zeros(data.size + weight_stream.GUARD_BYTES, np.uint8)
-    guarded[: data.size] = data
-    sequence = np.zeros(needed, np.int16)
-    count = int(weight_stream.decode(guarded.ctypes.data, data.size, sequence))
-    if count == weight_stream.TOO_MANY:
-        raise SimulationError(f"weight stream: must decode to {needed} values, got more")
-    if count < 0:
-        raise SimulationError(f"weight stream: {_ERRORS[count]}")
-    if count != needed:
-        raise SimulationError(f"weight stream: must decode to {needed} values, got {count}")
-    return sequence
-
-
-def _decode_records(data: npt.NDArray[np.uint8], records: npt.NDArray[np.int64]) -> None:
-    count = records.shape[1]
-    rows = data[: count * RECORD_BYTES].reshape(count, RECORD_BYTES).astype(np.int64)
-    bias = rows[:, :5] @ (1 << np.arange(0, 40, 8, dtype=np.int64))
-    records[0] = bias - ((bias >> 39) << 40)
-    records[1] = rows[:, 5:9] @ (1 << np.arange(0, 32, 8, dtype=np.int64))
-    records[2] = rows[:, 9] & 63
-
-
-def _order(operation: Convolution | DepthwiseConvolution, core: int, memory: Memory) -> npt.NDArray[np.int64]:
-    accelerator = memory.variant.accelerator
-    cores = len(operation.weights)
-    is_16_bit = operation.ifm.element.bits == 16
-    block_depth = (operation.block.depth + cores - 1 - core) // cores
-    limit = 4 if operation.has_4x4_sub_kernels else 8
-    if isinstance(operation, DepthwiseConvolution):
-        mode, block, rounding = 2, 1, 4
-    elif operation.traversal is Traversal.PART_KERNEL_FIRST:
-        mode, block, rounding = 1, 16, 2 if is_16_bit else 4
-    else:
-        mode, block, rounding = 0, 16 if is_16_bit else 32, 1
-    if block_depth < 1:
-        raise SimulationError(f"weights: block depth must give core {core} a channel, got {operation.block.depth}")
-    return np.array(
-        [
-            core,
-            cores,
-            block_depth,
-            accelerator.ofm_ublock.depth,
-            accelerator.ifm_ublock.depth,
-            mode,
-            block,
-            limit // operation.kernel.dilation_y,
-            limit // operation.kernel.dilation_x,
-            rounding,
-        ],
-        np.int64,
+def _order(operation: Convolution | DepthwiseConvolution, core: int, memory: Memory) -> WeightOrder:
+    accelerator, kernel = memory.variant.accelerator, operation.kernel
+    return WeightOrder(
+        block_depth=operation.block.depth,
+        traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
+        is_depthwise=isinstance(operation, DepthwiseConvolution),
+        ifm_bits=operation.ifm.element.bits,
+        dilation_y=kernel.dilation_y,
+        dilation_x=kernel.dilation_x,
+        ofm_ublock_depth=accelerator.ofm_ublock.depth,
+        ifm_ublock_depth=accelerator.ifm_ublock.depth,
+        core=core,
+        cores=len(operation.weights),
+        has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
     )

@@ -197,10 +197,10 @@ def plain_convolution() -> tuple[Workbench, Convolution]:
 
 
 STREAMS = {
-    "reserved divisor": (b"\x05" + b"\xff" * 15, "must use known divisors"),
-    "no palette": (b"\x06\x00\x00\x00" + b"\x00" * 12, "must begin with a palette"),
-    "only end markers": (b"\xff" * 16, r"must decode to \d+ values, got 0"),
-    "nothing": (b"", r"must decode to \d+ values, got 0"),
+    "reserved divisor": (b"\x05" + b"\xff" * 15, "zero-run divisor must be"),
+    "no palette": (b"\x06\x00\x00\x00" + b"\x00" * 12, "first slice must carry a palette"),
+    "only end markers": (b"\xff" * 16, r"must have \d+ symbols, got only 0"),
+    "nothing": (b"", "must not end inside a slice or without an end marker"),
 }
 
 

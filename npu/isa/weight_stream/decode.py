@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,8 +11,8 @@ from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import decode as kernels
 from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore
 
+Data = bytes | NDArray[np.uint8]
 _WORD_BYTES = 8
-_SPARE_WORDS = 4
 _RULES = {
     kernels.TRUNCATED: "must not end inside a slice or without an end marker",
     kernels.BAD_ZDIV: "zero-run divisor must be 0 to 4, 6 or 7",
@@ -22,12 +24,19 @@ _RULES = {
 }
 
 
-def decode_symbols(data: bytes, count: int) -> NDArray[np.int16]:
+@functools.cache
+def _groups() -> NDArray[np.uint64]:
+    groups = np.empty((2, 256), np.uint64)
+    kernels.make_groups(groups)
+    return groups
+
+
+def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
     """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number."""
-    words = np.zeros(-(-len(data) // _WORD_BYTES) + _SPARE_WORDS, dtype=np.uint64)
+    words = np.zeros(-(-len(data) // _WORD_BYTES) + kernels.SPARE_WORDS, dtype=np.uint64)
     words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
     output = np.empty(count, dtype=np.int16)
-    status, position, decoded = kernels.decode_stream(words, len(data) * 8, output)
+    status, position, decoded = kernels.decode_stream(words, len(data) * 8, _groups(), output)
     if status in (kernels.TOO_MANY, kernels.TOO_FEW):
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
         raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")
@@ -36,7 +45,7 @@ def decode_symbols(data: bytes, count: int) -> NDArray[np.int16]:
     return output
 
 
-def decode_weights(data: bytes, shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
+def decode_weights(data: Data, shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
     """Weights (O of `order.core`, KH, KW, I), int16, zero point removed, of one core's stream.
 
     `shape` is (O of all cores, KH, KW, I), I = 1 for depthwise. Raises StreamError.

@@ -96,9 +96,9 @@ def count_symbols(shape: Shape, order: WeightOrder) -> int:
 def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
     """Symbols of `order.core` in stream order, int16, from the weights (O, KH, KW, I) of all cores."""
     shape = _shape(values)
-    index = _index(shape, order, channel_start=order.core, channel_step=order.cores)
-    symbols = np.empty(index.shape[0], dtype=np.int16)
-    kernels.gather(np.ascontiguousarray(values, dtype=np.int16).reshape(-1), index, symbols)
+    symbols = np.empty(count_symbols(shape, order), dtype=np.int16)
+    flat = np.require(values, np.int16, ["C", "W"]).reshape(-1)
+    kernels.move(symbols, flat, _numbers(shape, order, order.core, order.cores), True)
     return symbols
 
 
@@ -108,9 +108,8 @@ def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDA
     expected = count_symbols(shape, order)
     if symbols.shape != (expected,):
         raise StreamError(f"weight stream: must have {expected} symbols for shape {shape}, got {symbols.shape}")
-    index = _index(shape, order, channel_start=0, channel_step=1)
-    weights = np.zeros(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
-    stray = int(kernels.scatter(np.ascontiguousarray(symbols, dtype=np.int16), index, weights))
+    weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
+    stray = int(kernels.move(np.require(symbols, np.int16, ["C", "W"]), weights, _numbers(shape, order, 0, 1), False))
     if stray >= 0:
         raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbols[stray]}")
     return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
@@ -159,24 +158,9 @@ def _check(shape: Shape, order: WeightOrder) -> None:
         raise StreamError(f"weights: core {order.core} of {order.cores} must have a block depth, got {order.block_depth}")
 
 
-def _index(shape: Shape, order: WeightOrder, *, channel_start: int, channel_step: int) -> NDArray[np.int64]:
+def _numbers(shape: Shape, order: WeightOrder, channel_start: int, channel_step: int) -> NDArray[np.int64]:
+    """What the kernel takes; the shape has been checked."""
     ofm_depth, height, width, ifm_depth = shape
-    index = np.empty(count_symbols(shape, order), dtype=np.int64)
-    count = kernels.traverse(
-        index,
-        order.mode,
-        order.channels(ofm_depth),
-        height,
-        width,
-        ifm_depth,
-        order.core_block_depth,
-        order.ifm_block_depth,
-        order.ofm_ublock_depth,
-        order.ifm_ublock_depth,
-        *order.sub_kernel,
-        order.element_rounding,
-        channel_start,
-        channel_step,
-    )
-    assert count == index.shape[0]
-    return index
+    extents = (order.mode, order.channels(ofm_depth), height, width, ifm_depth)
+    blocks = (order.core_block_depth, order.ifm_block_depth, order.ofm_ublock_depth, order.ifm_ublock_depth)
+    return np.array([*extents, *blocks, *order.sub_kernel, order.element_rounding, channel_start, channel_step], dtype=np.int64)

@@ -24,131 +24,167 @@ UNCOMPRESSED = 7
 MAX_SLICE = 32768
 SYMBOLS = 512
 MAX_QUOTIENT = 31
+_TABLE = 2048
+"""More than any symbol, valid or not, with a quotient that one chunk can reach."""
+SPARE_WORDS = 8
+WORDS = nb.uint64[::1]
+GROUPS = nb.uint64[::1]
+GROUP_TABLES = nb.uint64[:, ::1]
 
 
-@nb.njit(cache=True, inline="always")
+@nb.njit(nb.uint64(WORDS, nb.uint64), cache=True)
 def _peek(words, position):  # type: ignore[no-untyped-def]
-    """The next 32 or more bits; `words` has spare zero words."""
-    at = position >> 6
-    shift = np.uint64(position & 63)
-    low = words[at] >> shift
-    if shift:
-        low |= words[at + 1] << (np.uint64(64) - shift)
-    return low
+    """The next 64 bits; `words` has spare zero words."""
+    at, shift = position >> np.uint64(6), position & np.uint64(63)
+    return words[at] >> shift | words[at + np.uint64(1)] << np.uint64(1) << (np.uint64(63) - shift)
 
 
-@nb.njit(cache=True, inline="always")
+@nb.njit(nb.int64(WORDS, nb.int64, nb.int64), cache=True)
 def _take(words, position, count):  # type: ignore[no-untyped-def]
-    return np.int64(_peek(words, position) & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
+    return np.int64(_peek(words, np.uint64(position)) & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
 
 
-@nb.njit(cache=True)
-def _ceil_log2(value):  # type: ignore[no-untyped-def]
-    bits = 0
-    while (1 << bits) < value:
-        bits += 1
-    return bits
+@nb.njit(nb.uint64(nb.uint64), cache=True)
+def _count_ones(bits):  # type: ignore[no-untyped-def]
+    """Number of ones in a 64-bit number, in the form that compilers know as one instruction."""
+    bits -= bits >> np.uint64(1) & np.uint64(0x5555555555555555)
+    bits = (bits & np.uint64(0x3333333333333333)) + (bits >> np.uint64(2) & np.uint64(0x3333333333333333))
+    bits = bits + (bits >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return bits * np.uint64(0x0101010101010101) >> np.uint64(56)
 
 
-@nb.njit(cache=True)
-def _decode_slice(words, total, position, nw, nz, wdiv, is_truncated, wbits, zdiv, symbols, runs):  # type: ignore[no-untyped-def]
-    """Chunks of one slice into `symbols` and `runs`; zdiv < 0 is off, wdiv < 0 uncompressed. Returns status and position.
+@nb.njit(nb.void(nb.uint64[:, ::1]), cache=True)
+def make_groups(groups):  # type: ignore[no-untyped-def]
+    """What four positions of unary weight code mean, per truncation and per 4 first bits + 16 * the next 4 second bits.
 
-    Up to 144 bits are read beyond `total` before that is noticed, so `words` needs spare ones. The loops over unary bits are
-    branchless, because those bits are as good as random.
+    Bytes 0..3: quotients that end here, byte 0 without what came before (if none ends: what is added to it); then nibbles:
+    how many end (8 if none), what is left over, second bits used.
     """
+    for is_truncated in range(2):
+        for bits in range(256):
+            entry, count, carry, used = np.uint64(0), 0, 0, 0
+            for k in range(4):
+                if bits >> k & 1:
+                    two = bits >> (4 + used) & 1
+                    used += 1
+                    carry += 1 + two
+                    if two and not is_truncated:
+                        continue
+                entry |= np.uint64(carry) << np.uint64(8 * count)
+                count, carry = count + 1, 0
+            if count == 0:
+                entry = np.uint64(carry)
+            flags = count | (8 if count == 0 else 0) | carry << 4 | used << 8
+            groups[is_truncated, bits] = entry | np.uint64(flags) << np.uint64(32)
+
+
+PAIR = nb.types.UniTuple(nb.int64, 2)
+
+
+@nb.njit(PAIR(WORDS, nb.int64, nb.int64, nb.int64[::1], GROUPS, nb.uint16[::1], nb.int64[::1]), cache=True)
+def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: ignore[no-untyped-def]
+    """Chunks of one slice into `symbols` and `runs`. Returns status and position.
+
+    `header`: symbols, runs, remainder bits of symbols, of runs (-1: no runs), is uncompressed, zero-run bits of a chunk. Up to
+    192 bits are read beyond `total` before that is noticed, so `words` needs spare ones, and up to 11 symbols too many are
+    written. The loops over unary bits are branchless, because those bits are as good as random.
+    """
+    nw, nz, wbits, zdiv, is_raw, zlen = header[0], header[1], header[2], header[3], header[4] != 0, header[5]
+    position, limit = np.uint64(start), np.uint64(total)
+    has_runs = zdiv >= 0
     w_quotients, z_quotients = np.zeros((2, 16), np.int64), np.zeros((2, 16), np.int64)
-    w_before = z_before = np.int64(0)
-    w_carry = z_carry = np.int64(0)
-    wp = zp = wd = zd = np.int64(0)
-    now = 0
-    has_runs, is_raw = zdiv >= 0, wdiv < 0
-    zlen = 12 if zdiv < 3 else 8
-    wmax = 8 if is_raw and wbits > 5 else 12
-    ends_always = np.int64(1 if is_truncated else 0)
-    w_mask, z_mask = (np.uint64(1) << np.uint64(wbits)) - np.uint64(1), (np.uint64(1) << np.uint64(max(zdiv, 0))) - np.uint64(1)
-    seen = largest = np.int64(0)
+    w_before = z_before = w_carry = z_carry = wp = zp = wd = zd = now = np.int64(0)
+    w_bits, z_bits = np.uint64(wbits), np.uint64(max(zdiv, np.int64(0)))
+    one, four = np.uint64(1), np.uint64(4)
+    w_mask, z_mask = (one << w_bits) - one, (one << z_bits) - one
+    largest = np.int64(0)
     while True:
-        balance = wp - zp if has_runs else 0
+        balance = wp - zp if has_runs else np.int64(0)
         has_w = balance < 8 and wp < nw
         has_z = has_runs and balance >= 0 and zp < nz
         w_now, z_now = w_quotients[now], z_quotients[now]
         w_count = z_count = np.int64(0)
         unary = np.uint64(0)
         if has_w and not is_raw:
-            unary = _peek(words, position)
-            position += 12
+            unary = _peek(words, position) & np.uint64(0xFFF)
+            position += np.uint64(12)
         if has_z:
             bits = _peek(words, position)
-            position += zlen
+            position += np.uint64(zlen)
             for _ in range(zlen):
-                bit = np.int64(bits & np.uint64(1))
-                bits >>= np.uint64(1)
+                bit = np.int64(bits & one)
+                bits >>= one
                 z_now[z_count] = z_carry
                 z_count += 1 - bit
                 z_carry = (z_carry + 1) * bit
             zp += z_count
         if has_w:
-            w_count = np.int64(wmax)
+            w_count = np.int64(8 if wbits > 5 else 12)
             if not is_raw:
                 w_count = np.int64(0)
                 second = _peek(words, position)
-                for _ in range(12):
-                    bit = np.int64(unary & np.uint64(1))
-                    unary >>= np.uint64(1)
-                    two = np.int64(second & np.uint64(1)) & bit
-                    second >>= np.uint64(bit)
-                    position += bit
-                    w_carry += bit + two
-                    w_now[w_count] = w_carry
-                    ends = np.int64(1) - two | ends_always
-                    w_count += ends
-                    largest = max(largest, w_carry)
-                    w_carry *= np.int64(1) - ends
+                position += _count_ones(unary)
+                for _ in range(3):
+                    group = groups[unary & np.uint64(15) | (second & np.uint64(15)) << four]
+                    unary >>= four
+                    second >>= group >> np.uint64(40)
+                    value = np.int64(group & np.uint64(255)) + w_carry
+                    largest = max(largest, value)
+                    w_now[w_count] = value
+                    for k in range(1, 4):
+                        w_now[w_count + k] = np.int64(group >> np.uint64(8 * k) & np.uint64(255))
+                    w_count += np.int64(group >> np.uint64(32) & np.uint64(7))
+                    is_whole = np.int64(group >> np.uint64(35) & one)
+                    w_carry = np.int64(group >> np.uint64(36) & np.uint64(15)) * (1 - is_whole) + value * is_whole
             wp += w_count
         w_read, z_read = min(w_before, nw - wd), min(z_before, nz - zd)
-        bits, left = np.uint64(0), 0
-        for k in range(w_read):
-            if left < wbits:
-                bits, left = _peek(words, position), 64
-            symbol = (w_quotients[1 - now, k] << wbits) + np.int64(bits & w_mask)
-            bits >>= np.uint64(wbits)
-            left -= wbits
-            position += wbits
-            seen |= symbol
-            symbols[wd + k] = symbol
-        wd += w_read
-        bits = _peek(words, position)
-        for k in range(z_read):
-            runs[zd + k] = (z_quotients[1 - now, k] << zdiv) + np.int64(bits & z_mask)
-            bits >>= np.uint64(zdiv)
-        position += z_read * max(zdiv, 0)
-        zd += z_read
-        if position > total:
-            return TRUNCATED, position
+        if w_read > 0:
+            if wbits <= 5:
+                bits = _peek(words, position)
+                for k in range(12):
+                    symbols[wd + k] = w_quotients[1 - now, k] << wbits | np.int64(bits >> np.uint64(k) * w_bits & w_mask)
+            else:
+                for k in range(w_read):
+                    symbols[wd + k] = np.int64(_peek(words, position + np.uint64(k) * w_bits) & w_mask)
+            position += np.uint64(w_read) * w_bits
+            wd += w_read
+        if z_read > 0:
+            bits = _peek(words, position)
+            for k in range(z_read):
+                runs[zd + k] = z_quotients[1 - now, k] << zdiv | np.int64(bits & z_mask)
+                bits >>= z_bits
+            position += np.uint64(z_read) * z_bits
+            zd += z_read
+        if position > limit:
+            return TRUNCATED, np.int64(position)
         if largest > MAX_QUOTIENT:
-            return QUOTIENT_RANGE, position
+            return QUOTIENT_RANGE, np.int64(position)
         w_before, z_before = w_count, z_count
         now = 1 - now
         if not has_w and not has_z:
-            break
-    return SYMBOL_RANGE if seen >= SYMBOLS else OK, position
+            return OK, np.int64(position)
 
 
-@nb.njit(cache=True)
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int16[::1]), cache=True)
 def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-untyped-def]
     """table[symbol] is the symbol's weight; out of int9 range (512) if the symbol means none."""
-    for symbol in range(SYMBOLS):
+    for symbol in range(table.shape[0]):
         value = palette[symbol] if symbol < palette_size else symbol - palette_size + offset
-        table[symbol] = SYMBOLS if value >= SYMBOLS else (-(value >> 1) if value & 1 else value >> 1)
+        is_weight = symbol < SYMBOLS and value < SYMBOLS
+        table[symbol] = (-(value >> 1) if value & 1 else value >> 1) if is_weight else SYMBOLS
 
 
-@nb.njit(cache=True)
+@nb.njit(
+    nb.types.UniTuple(nb.int64, 2)(
+        nb.uint16[::1], nb.int64, nb.int64[::1], nb.boolean, nb.boolean, nb.int16[::1], nb.int16[::1], nb.int64
+    ),
+    cache=True,
+)
 def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type: ignore[no-untyped-def]
     """Weights and zeros of one slice into `output` from `count` on. Returns status and the new count."""
     limit = output.shape[0]
+    worst = np.int16(0)
     if not has_runs:
-        worst = np.int64(0)
         for k in range(nw):
             value = table[symbols[k]]
             worst = max(worst, value)
@@ -164,29 +200,29 @@ def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type:
         z = 1
     for k in range(nw):
         value = table[symbols[k]]
-        if value == SYMBOLS:
-            return SYMBOL_RANGE, count
+        worst = max(worst, value)
         if runs[z + k] >= limit - count:
-            return TOO_MANY, count
+            return SYMBOL_RANGE if worst == SYMBOLS else TOO_MANY, count
         output[count] = value
         count += 1
         for _ in range(runs[z + k]):
             output[count] = 0
             count += 1
-    return OK, count
+    return SYMBOL_RANGE if worst == SYMBOLS else OK, count
 
 
-@nb.njit(cache=True)
-def decode_stream(words, total, output):  # type: ignore[no-untyped-def]
-    """Decode `total` bits of `words` (uint64, four spare zero words at the end) into `output` (int16).
+@nb.njit(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.int16[::1]), cache=True)
+def decode_stream(words, total, groups, output):  # type: ignore[no-untyped-def]
+    """Decode `total` bits of `words` (uint64, `SPARE_WORDS` zero words at the end) into `output` (int16).
 
     Returns status, bit position and the number of weights. Weights must be exactly as many as `output` holds.
     """
     palette = np.zeros(32, np.int64)
-    table = np.empty(SYMBOLS, np.int64)
-    symbols = np.empty(MAX_SLICE, np.int16)
+    table = np.empty(_TABLE, np.int16)
+    header = np.empty(6, np.int64)
+    symbols = np.empty(MAX_SLICE + 16, np.uint16)
     runs = np.empty(MAX_SLICE + 1, np.int64)
-    palette_size = offset = value_bits = 0
+    palette_size = offset = value_bits = np.int64(0)
     has_palette = is_ended = has_runs = False
     position, count, limit = np.int64(0), np.int64(0), output.shape[0]
     while True:
@@ -232,14 +268,16 @@ def decode_stream(words, total, output):  # type: ignore[no-untyped-def]
             has_palette = True
         wbits = wdiv
         if wdiv == UNCOMPRESSED:
-            wbits = _ceil_log2(palette_size) if palette_size > 0 else value_bits
-            wdiv = -1
-        nz = nw + (1 if is_new else 0) if has_runs else 0
+            wbits = value_bits
+            if palette_size > 0:
+                wbits = np.int64(0)
+                while (np.int64(1) << wbits) < palette_size:
+                    wbits += 1
+        header[0], header[1], header[2] = nw, nw + (1 if is_new else 0) if has_runs else 0, wbits
+        header[3], header[4], header[5] = zdiv if has_runs else -1, wdiv == UNCOMPRESSED, 12 if zdiv < 3 else 8
         if count + nw > limit:
             return TOO_MANY, position, count
-        status, position = _decode_slice(
-            words, total, position, nw, nz, wdiv, is_truncated, wbits, zdiv if has_runs else -1, symbols, runs
-        )
+        status, position = _decode_slice(words, total, position, header, groups[np.int64(is_truncated)], symbols, runs)
         if status != OK:
             return status, position, count
         status, count = _expand(symbols, nw, runs, has_runs, is_new, table, output, count)

@@ -10,26 +10,28 @@ PART_KERNEL_FIRST = 1
 DEPTHWISE = 2
 
 
-@nb.njit(cache=True)
-def traverse(  # type: ignore[no-untyped-def]
-    index, mode, depth, kernel_height, kernel_width, ifm_depth, block_depth, ifm_block_depth, ofm_ublock, ifm_ublock,
-    sub_height, sub_width, rounding, channel_start, channel_step,
-):  # fmt: skip
-    """Fill `index` (int64): flat position in the (O, KH, KW, I) weights of every symbol in order, -1 for padding.
+@nb.njit(nb.int64(nb.int16[::1], nb.int16[::1], nb.int64[::1], nb.boolean), cache=True)
+def move(symbols, weights, numbers, to_symbols):  # type: ignore[no-untyped-def]
+    """Symbols in stream order from the flat weights (O, KH, KW, I) or, unless `to_symbols`, the weights from the symbols.
 
-    `depth` is this core's number of channels; channel j of the core is `channel_start + j * channel_step` of the array.
-    Returns the number of symbols.
+    `numbers`: mode, this core's channels, kernel height, width, IFM depth, this core's block depth, IFM block depth, ublock
+    depths of OFM and IFM, sub-kernel height, width, element rounding, and the array's first channel of this core and the
+    distance to its next. `symbols` must be as many as the order has. Returns the first padding symbol that is not 0, else -1.
     """
-    position = np.int64(0)
+    mode, depth, kernel_height, kernel_width, ifm_depth = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    block_depth, ifm_block_depth, ofm_ublock, ifm_ublock = numbers[5], numbers[6], numbers[7], numbers[8]
+    sub_height, sub_width, rounding = numbers[9], numbers[10], numbers[11]
+    channel_start, channel_step = numbers[12], numbers[13]
+    at, stray = np.int64(0), np.int64(-1)
     for block in range(0, depth, block_depth):
         block_channels = min(block_depth, depth - block)
         for ifm_block in range(0, 1 if mode == DEPTHWISE else ifm_depth, ifm_block_depth):
             if mode == DEPTHWISE:
-                outer, inner, lanes = 1, ifm_ublock, 1
+                outer, inner, lanes = np.int64(1), ifm_ublock, np.int64(1)
             elif mode == PART_KERNEL_FIRST:
-                outer, inner, lanes = min(ifm_block_depth, ifm_depth - ifm_block), 1, ifm_ublock
+                outer, inner, lanes = min(ifm_block_depth, ifm_depth - ifm_block), np.int64(1), ifm_ublock
             else:
-                outer, inner, lanes = 1, ifm_block_depth, ifm_ublock
+                outer, inner, lanes = np.int64(1), ifm_block_depth, ifm_ublock
             for top in range(0, kernel_height, sub_height):
                 height = min(sub_height, kernel_height - top)
                 for left in range(0, kernel_width, sub_width):
@@ -41,32 +43,23 @@ def traverse(  # type: ignore[no-untyped-def]
                                 y = element // width
                                 x = element - y * width
                                 for inner_depth in range(0, inner, ifm_ublock):
+                                    first = ifm_block + outer_depth + inner_depth
                                     for o in range(block + ublock, block + ublock + ofm_ublock):
                                         row = (channel_start + o * channel_step) * kernel_height + top + y
-                                        first = ifm_block + outer_depth + inner_depth
-                                        base = (row * kernel_width + left + x) * ifm_depth
-                                        is_used = o < depth and y < height
-                                        for i in range(first, first + lanes):
-                                            index[position] = base + i if is_used and i < ifm_depth else -1
-                                            position += 1
-    return position
-
-
-@nb.njit(cache=True)
-def gather(weights, index, symbols):  # type: ignore[no-untyped-def]
-    """symbols[k] = weights[index[k]], 0 where the index is -1. `weights` is flat, all int16."""
-    for k in range(index.shape[0]):
-        at = index[k]
-        symbols[k] = weights[at] if at >= 0 else np.int16(0)
-
-
-@nb.njit(cache=True)
-def scatter(symbols, index, weights):  # type: ignore[no-untyped-def]
-    """weights[index[k]] = symbols[k]. Returns the first k of a padding symbol that is not 0, else -1."""
-    for k in range(index.shape[0]):
-        at = index[k]
-        if at >= 0:
-            weights[at] = symbols[k]
-        elif symbols[k] != 0:
-            return np.int64(k)
-    return np.int64(-1)
+                                        base = (row * kernel_width + left + x) * ifm_depth + first
+                                        used = max(np.int64(0), min(lanes, ifm_depth - first))
+                                        if o >= depth or y >= height:
+                                            used = np.int64(0)
+                                        if to_symbols:
+                                            for i in range(used):
+                                                symbols[at + i] = weights[base + i]
+                                            for i in range(used, lanes):
+                                                symbols[at + i] = 0
+                                        else:
+                                            for i in range(used):
+                                                weights[base + i] = symbols[at + i]
+                                            for i in range(used, lanes):
+                                                if symbols[at + i] != 0 and stray < 0:
+                                                    stray = at + i
+                                        at += lanes
+    return stray

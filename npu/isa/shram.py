@@ -1,0 +1,183 @@
+"""What an operation's buffers take of SHRAM: the only place for these formulas, which the compiler and the verifier share.
+
+They reproduce the registers that Vela writes for the same block (tested against its streams).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.hardware.variant import Variant
+from npu.isa.operations import (
+    AccumulatorFormat,
+    Block,
+    Convolution,
+    DepthwiseConvolution,
+    Elementwise,
+    Kernel,
+    KernelOperation,
+    Pooling,
+    PoolingMode,
+    ShramLayout,
+    Traversal,
+    Upscale,
+    WindowOperation,
+)
+
+Ints = npt.NDArray[np.int64]
+
+SUB_KERNEL = 8
+"""The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
+
+
+class Work(Enum):
+    """What decides the shape of the buffers and the rate of the MAC array."""
+
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise"
+    MAX_POOL = "max_pool"
+    AVERAGE_POOL = "average_pool"
+    REDUCE_SUM = "reduce_sum"
+    ELEMENTWISE = "elementwise"
+
+    @property
+    def shares_depth(self) -> bool:
+        """Whether an OFM channel reads the IFM channel of the same number only."""
+        return self not in (Work.CONVOLUTION, Work.REDUCE_SUM)
+
+
+_POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferProblem:
+    """Everything about an operation that its buffers depend on. Shapes are height, width, depth.
+
+    `reads_ifm2` says whether a second operand comes from memory.
+    """
+
+    work: Work
+    ofm: tuple[int, int, int]
+    ifm_depth: int
+    ifm_bits: int
+    kernel: Kernel = Kernel()
+    upscale: Upscale = Upscale.NONE
+    has_lut: bool = False
+    reads_ifm2: bool = False
+    accumulator: AccumulatorFormat = AccumulatorFormat.INT32
+    traversal: Traversal = Traversal.DEPTH_FIRST
+
+
+def buffers_of(operation: KernelOperation) -> BufferProblem:
+    """What the buffers of an operation depend on."""
+    if isinstance(operation, Convolution):
+        work = Work.CONVOLUTION
+    elif isinstance(operation, DepthwiseConvolution):
+        work = Work.DEPTHWISE
+    else:
+        work = _POOLS[operation.mode] if isinstance(operation, Pooling) else Work.ELEMENTWISE
+    window = operation if isinstance(operation, WindowOperation) else None
+    return BufferProblem(
+        work=work,
+        ofm=(operation.ofm.height, operation.ofm.width, operation.ofm.depth),
+        ifm_depth=operation.ifm.depth,
+        ifm_bits=operation.ifm.element.bits,
+        kernel=window.kernel if window else Kernel(),
+        upscale=window.upscale if window else Upscale.NONE,
+        has_lut=operation.activation.function.lut_index is not None,
+        reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,
+        accumulator=operation.accumulator,
+        traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
+    )
+
+
+def ifm_block_depth(problem: BufferProblem, block_depth: int) -> int:
+    """Channels of the IFM block that one OFM block of `block_depth` channels reads at a time."""
+    return int(_ifm_depth(problem, np.asarray(block_depth, np.int64)))
+
+
+def ifm_block(problem: BufferProblem, block: Block, variant: Variant) -> Block:
+    """The IFM block, rounded to the micro-block, that SHRAM must hold for `block`."""
+    height, width = _ifm_plane(problem, np.asarray(block.height), np.asarray(block.width), variant)
+    return Block(int(height), int(width), ifm_block_depth(problem, block.depth))
+
+
+def shram_layout(problem: BufferProblem, block: Block, variant: Variant) -> ShramLayout | None:
+    """Buffer boundaries in banks for `block`, None if they do not fit SHRAM."""
+    ifm, accumulator = buffer_banks(
+        problem, np.asarray(block.height), np.asarray(block.width), np.asarray(block.depth), variant
+    )
+    start = variant.shram.reserved_output_banks
+    end = lut_start(problem, variant)
+    ifm_end = start + int(ifm)
+    if problem.work is Work.ELEMENTWISE:
+        if ifm_end + (int(ifm) if problem.reads_ifm2 else 0) > end:
+            return None
+        return ShramLayout(ifm_end=end, accumulator_start=end, ifm2_start=ifm_end)
+    accumulator_start = end - int(accumulator)
+    return ShramLayout(ifm_end, accumulator_start) if ifm_end <= accumulator_start else None
+
+
+def round_up(value: Any, multiple: int) -> Any:
+    """The next multiple, of a number or of each element."""
+    return -(-value // multiple) * multiple
+
+
+def ceil_div(value: Any, divisor: Any) -> Any:
+    """The quotient rounded up, of numbers or of each element."""
+    return -(-value // divisor)
+
+
+def _ifm_depth(problem: BufferProblem, depth: Ints) -> Ints:
+    if problem.work.shares_depth:
+        return depth
+    if problem.ifm_bits == 16:
+        fixed = round_up(min(problem.ifm_depth, 16), 4)
+    else:
+        limit = 16 if problem.traversal is Traversal.PART_KERNEL_FIRST else 32
+        fixed = round_up(min(problem.ifm_depth, limit), 8)
+    return np.full_like(depth, fixed)
+
+
+def _ifm_plane(problem: BufferProblem, height: Ints, width: Ints, variant: Variant) -> tuple[Ints, Ints]:
+    kernel, ublock = problem.kernel, variant.accelerator.ofm_ublock
+    factor = 1 if problem.upscale is Upscale.NONE else 2
+    nearest = 1 if problem.upscale is Upscale.NEAREST else 0
+    if problem.work is Work.ELEMENTWISE:
+        kernel = Kernel()
+    rows = (height - 1) * kernel.stride_y + min(kernel.dilated_height, SUB_KERNEL) + nearest
+    columns = (width - 1) * kernel.stride_x + min(kernel.dilated_width, SUB_KERNEL) + nearest
+    return round_up(ceil_div(rows, factor), ublock.height), round_up(ceil_div(columns, factor), ublock.width)
+
+
+def buffer_banks(problem: BufferProblem, height: Ints, width: Ints, depth: Ints, variant: Variant) -> tuple[Ints, Ints]:
+    """Banks of the IFM double buffer and of the accumulator double buffer."""
+    granules, bank = variant.shram.granules, variant.shram.bank_bytes
+    rows, columns = _ifm_plane(problem, height, width, variant)
+    ifm_bytes = rows * columns * round_up(_ifm_depth(problem, depth) * problem.ifm_bits // 8, 8)
+    is_elementwise = problem.work is Work.ELEMENTWISE
+    granule = {
+        (8, False): granules.ifm_8_bit,
+        (8, True): granules.ifm_8_bit_elementwise,
+        (16, False): granules.ifm_16_bit,
+        (16, True): granules.ifm_16_bit_elementwise,
+    }.get((problem.ifm_bits, is_elementwise), granules.ifm_32_bit)
+    ifm = round_up(2 * ceil_div(ifm_bytes, bank), granule)
+    is_wide = problem.accumulator is AccumulatorFormat.INT40
+    flat = problem.ofm[0] == 1 and problem.kernel.height == 1 and variant.accelerator.ofm_ublock.height == 2
+    lines = np.minimum(height, 1) if flat else height
+    accumulator_bytes = lines * width * round_up(depth, 8) * (40 if is_wide else 32) // 8
+    granule = granules.accumulator_40_bit if is_wide else granules.accumulator_32_bit
+    return ifm, round_up(2 * ceil_div(accumulator_bytes, bank), granule)
+
+
+def lut_start(problem: BufferProblem, variant: Variant) -> int:
+    """First bank of the look-up tables: kept free on variants that reserve it, and when the operation uses one."""
+    shram = variant.shram
+    used = shram.lut_bytes // shram.bank_bytes if problem.has_lut else 0
+    return shram.banks - max(used, shram.reserved_lut_banks)
