@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from npu.compiler.block_config import BlockChoice, BlockChooser, BlockProblem, Work
+from npu.compiler.block_config import BlockChoice, BlockChooser, BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.weights import Constants, WeightSlice
+from npu.hardware.variant import Variant
 from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
@@ -17,6 +18,7 @@ from npu.isa.operations import (
     PoolingMode,
     Upscale,
 )
+from npu.isa.shram import Work
 
 _POOLING_WORK = {
     PoolingMode.MAX: Work.MAX_POOL,
@@ -140,7 +142,7 @@ def _convolution_jobs(
     target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
     limit = max(int(target / per_channel) // 16 * 16, 16) if stages else 0
     choice = chooser.choose(problem, depth_limit=limit)
-    is_staged = stages and not (_plane_blocks(problem, choice) == 1 and per_channel * total <= _IN_PLACE_BYTES)
+    is_staged = stages and not (_plane_blocks(problem, choice) == 1 and _reads_in_place(per_channel * total, room, variant))
     depth = total if not is_staged else _slice_depth(total, choice.block.depth, per_channel, target)
     if not is_staged:
         choice = chooser.choose(problem)
@@ -153,6 +155,15 @@ def _convolution_jobs(
         cycles = choice.cycles * count / total
         jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, is_staged, table, cycles))
     return jobs
+
+
+def _reads_in_place(constants: float, room: int, variant: Variant) -> bool:
+    """Whether constants that are read once stay where they are: small ones, and those whose copy would enlarge the arena.
+
+    From a slow memory behind the other port (Dedicated_Sram) everything is copied: its latency would be paid in every block.
+    """
+    has_room = variant.memory_mode.has_separate_cache or room >= 2 * _SMALLEST_SLICE_BYTES
+    return constants <= _IN_PLACE_BYTES or not has_room
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:

@@ -163,9 +163,7 @@ class Builder:
         """Replace every int8 value by its entry of a 256-byte table."""
         self.point(source, target, -128, 127, table)
 
-    def point(
-        self, source: View, target: View, minimum: int, maximum: int, lut: npt.NDArray[np.uint8] | None = None
-    ) -> None:
+    def point(self, source: View, target: View, minimum: int, maximum: int, lut: npt.NDArray[np.uint8] | None = None) -> None:
         """Clamp every raw value of a box, then look it up: a 1x1 average."""
         self.emit(
             PoolingStep(

@@ -192,9 +192,7 @@ def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:
     return [float(product) / float(builder.scale(op.outputs[0]))]
 
 
-def make_weights(
-    builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: int, factors: Sequence[float]
-) -> Weights:
+def make_weights(builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: int, factors: Sequence[float]) -> Weights:
     """Weights (O, KH, KW, I) with bias (a tensor index or ABSENT), scale and shift of every output channel."""
     channels = values.shape[0]
     biases = np.zeros(channels, np.int64)

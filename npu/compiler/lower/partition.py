@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.compiler.ir import Program
+from npu.compiler.lower.admit import check_operator
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.plan import make_plan
+from npu.compiler.lower.quantise import FactorError
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError
 from npu.graph.graph import Graph
@@ -22,10 +24,14 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
     for index in ops:
         if graph.ops[index].kind not in LOWERED:
             raise CompileError(f"operator {index} ({graph.ops[index].name}): must be one that the NPU can run, see LOWERED")
+        check_operator(graph, index)
     plan = make_plan(graph, ops)
     builder = Builder(graph, plan, variant)
     for index in ops:
         if index not in plan.carrier:
             builder.index = index
-            LOWERED[graph.ops[index].kind](builder, graph.ops[index])
+            try:
+                LOWERED[graph.ops[index].kind](builder, graph.ops[index])
+            except FactorError as error:
+                raise builder.error(graph.ops[index], str(error)) from error
     return builder.program(ops)

@@ -7,10 +7,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.isa.operations import Scale
 from npu.numerics.scaling import quantise_multiplier
 
+_FACTOR_END = float(1 << 31)
 _FUSED_BOUNDS: dict[FusedActivation, tuple[float, float]] = {
     FusedActivation.RELU: (0.0, math.inf),
     FusedActivation.RELU6: (0.0, 6.0),
@@ -19,14 +21,23 @@ _FUSED_BOUNDS: dict[FusedActivation, tuple[float, float]] = {
 _RECTIFIER_BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 
 
+class FactorError(CompileError):
+    """A factor between two quantisations is beyond what the registers can say."""
+
+
 def register_scale(real: float) -> Scale:
     """The 31-bit scale and shift of a real factor; a factor too small for 63 bits of shift is 0.
 
-    Source: the multiplier m / 2**31 * 2**e of TFLite's QuantizeMultiplier is `m >> (31 - e)`.
+    FactorError for one of 2**31 or more, which no shift can say. Source: the multiplier m / 2**31 * 2**e of TFLite's
+    QuantizeMultiplier is `m >> (31 - e)`.
     """
+    if not 0 <= real < _FACTOR_END:
+        raise FactorError(f"the factor between its scales must be in [0, 2**31), got {real:g}")
     multiplier, exponent = quantise_multiplier(real)
-    if multiplier == 0 or not 0 <= 31 - exponent <= 63:
+    if multiplier == 0 or 31 - exponent > 63:
         return Scale(0, 16)
+    if exponent > 31:
+        raise FactorError(f"the factor between its scales must be in [0, 2**31), got {real:g}")
     return Scale(multiplier, 31 - exponent)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npu.compiler.block_config import BlockChooser, BlockProblem, Work, ifm_block, shram_layout
+from npu.compiler.block_config import BlockChooser, BlockProblem
 from npu.errors import CompileError
 from npu.hardware.loader import load_variant
 from npu.isa.decode import decode
@@ -27,6 +27,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.payload import parse_payload
+from npu.isa.shram import Work, ifm_block, shram_layout
 from npu.tflite.writer import write_model
 
 from tests.support.shared import shared_models

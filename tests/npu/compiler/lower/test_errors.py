@@ -38,7 +38,7 @@ def convolution(kind: str = "CONV_2D", channels: int = 3, stride: int = 1, dilat
     b = s.bias(x, w, count, 10)
     for name, fields in tensor.items():
         change(s, {"weights": w, "bias": b}[name], **fields)
-    y = s.tensor((1, 24 // stride, 24 // stride, count), 0.3, 1)
+    y = s.tensor((1, -(-24 // stride), -(-24 // stride), count), 0.3, 1)
     options: Attributes = at.Conv2DOptions(Padding.SAME, stride, stride, FusedActivation.NONE, dilation, dilation)
     if kind != "CONV_2D":
         options = at.DepthwiseConv2DOptions(Padding.SAME, stride, stride, 2, FusedActivation.NONE, dilation, dilation)
@@ -99,7 +99,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("PAD", ((1, 4, 4, 3), (3, 4, 4, 3)), ([[1, 1], [0, 0], [0, 0], [0, 0]],), at.PadOptions()),
         "padding must be 0 in front of height, width and depth",
     ),
-    "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "input 1 must be constant"),
+    "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "amounts must be 4 constant pairs"),
     "half pixel centres": (lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL), "half_pixel_centers must be false"),
     "aligned nearest": (lambda: single("RESIZE_NEAREST_NEIGHBOR", SAME, ([4, 4],), NEAREST_ALIGNED), "align_corners must be"),
     "resize by three": (
@@ -114,20 +114,61 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("MEAN", ((1, 300, 4, 3), (1, 1, 4, 3)), ([1],), at.ReducerOptions(True)),
         "must average over at most 256 rows",
     ),
-    "computed axes": (lambda: single("MEAN", SAME, (None,), at.ReducerOptions(True)), "input 1 must be constant"),
+    "computed axes": (lambda: single("MEAN", SAME, (None,), at.ReducerOptions(True)), "axes must be constants"),
     "strided slice": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1, 2, 1, 1]), PLAIN), "strides must be 1, got .1, 2"),
     "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
     "transposed stride": (lambda: transposed(3), "strides must be 1x1 or 2x2, got 3x3"),
-    "element type": (strange_dtype, "must be int8, uint8, int16 or int32, got int64"),
+    "element type": (strange_dtype, "tensor t0 must be int8, got int64"),
     "no scale": (no_scale, "must have a quantisation scale, got none"),
 }
-for _kind in (
-    "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "CONCATENATION", "PACK", "UNPACK", "SOFTMAX", "LEAKY_RELU", "TRANSPOSE_CONV",
-):  # fmt: skip
-    CASES[f"{_kind} without options"] = (
-        lambda kind=_kind: replace(convolution(), ops=(replace(convolution().ops[0], kind=kind, attributes=None),)),
-        "must have .*Options",
-    )
+
+
+def without_options(graph: Graph) -> Graph:
+    return replace(graph, ops=(replace(graph.ops[0], attributes=None),))
+
+
+for _kind in ("MAX_POOL_2D", "CONCATENATION", "PACK", "UNPACK", "SOFTMAX", "LEAKY_RELU"):
+    CASES[f"{_kind} without options"] = (lambda kind=_kind: single(kind, SAME), "must have .*Options")
+for _kind in ("CONV_2D", "DEPTHWISE_CONV_2D"):
+    CASES[f"{_kind} without options"] = (lambda kind=_kind: without_options(convolution(kind)), "must have .*Options")
+CASES["TRANSPOSE_CONV without options"] = (lambda: without_options(transposed(2)), "must have .*Options")
+
+
+def one(kind: str, shapes: tuple[tuple[int, ...], ...], options: Attributes | None = None, **fields: Any) -> Graph:
+    """An operator over inputs of all but the last shape; `fields` change the first input."""
+    s = sketch()
+    inputs = [s.input(shape, 0.1, 0) for shape in shapes[:-1]]
+    change(s, inputs[0], **fields)
+    return s.graph([s.op(kind, inputs, [s.tensor(shapes[-1], 0.1, 0)], options)])
+
+
+def scaled(kind: str, first: float, output: float) -> Graph:
+    s = sketch()
+    inputs = [s.input((4, 4), first, 0), s.input((4, 4), 1.0, 0)][: 2 if kind in ("ADD", "MUL") else 1]
+    return s.graph([s.op(kind, inputs, [s.tensor((4, 4), output, 0)])])
+
+
+POOL = at.Pool2DOptions(Padding.VALID, 2, 2, 2, 2)
+CASES |= {
+    "sum of other shape": (lambda: one("ADD", ((4, 3), (4, 1), (4, 4))), "output must have shape .4, 3., got .4, 4."),
+    "sum of unequal shapes": (lambda: one("ADD", ((4, 3), (4, 2), (4, 3))), "inputs must have equal extents or 1"),
+    "one operand": (lambda: one("MUL", ((4, 3), (4, 3))), "must have 2 to 2 inputs, got 1"),
+    "tall pool": (lambda: one("MAX_POOL_2D", ((1, 1, 4, 3), (1, 1, 2, 3)), POOL), "kernel of 2x2 must fit the input of 1x4"),
+    "flat pool": (lambda: one("MAX_POOL_2D", ((4, 4, 3), (2, 2, 3)), POOL), "must have 4 dimensions, got .4, 4, 3."),
+    "no elements": (lambda: one("RELU", ((4, 0), (4, 0))), "must have extents in .1, 65536., got .4, 0."),
+    "reshape to more": (lambda: one("RESHAPE", ((4, 4), (4, 5))), "output must have 16 elements, got 20"),
+    "concatenation of another rank": (
+        lambda: one("CONCATENATION", ((4, 4), (4,), (8, 4)), at.ConcatenationOptions(0)),
+        "inputs must have equal extents but along axis 0",
+    ),
+    "concatenation beyond": (
+        lambda: one("CONCATENATION", ((4, 4), (4, 4), (9, 4)), at.ConcatenationOptions(0)),
+        "output must have shape .8, 4., got .9, 4.",
+    ),
+    "huge factor": (lambda: scaled("RELU", 3e30, 1e-3), "operator 0 .RELU.: the factor .* must be in .0, 2..31., got"),
+    "huge product": (lambda: scaled("MUL", 3e30, 1e-3), "operator 0 .MUL.: the factor .* must be in .0, 2..31., got"),
+    "scale of zero": (lambda: scaled("RELU", 0.0, 1.0), "must have one scale above 0, got .0.0."),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
