@@ -94,9 +94,10 @@ def operand(node: OperatorNode, channel_axis: int) -> Operand | None:
         return Operand(weights.array, values, None, None, low, high, 0, 0)
     if bias is not None and bias.dtype is not DType.INT32:
         return None
-    require_quantized(node, ifm, output)
-    if weights.quantization is not None and np.any(weights.quantization.zero_points != 0):
+    scaling = weights.quantization
+    if scaling is None or scaling.scales.size not in (1, channels) or np.any(scaling.zero_points != 0):
         return None
+    require_quantized(node, ifm, weights, output)
     scales = products(ifm, filter_scales(node, weights, channels)) / output.scale
     factors = multipliers(scales.tolist())
     values = np.zeros(channels, np.int32) if bias is None else bias.array.reshape(-1).astype(np.int32)

@@ -1,0 +1,179 @@
+"""Results of the delegate against LiteRT's reference kernels: integers equal, floats within a bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+from ai_edge_litert.interpreter import OpResolverType
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constraints.xnnpack import FLOAT, QUANTISED
+from npu.graph import attributes as at
+from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.dtype import DType
+from npu.runtime.xnnpack.operation import CompiledOperation
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import random_inputs, repaired, run_reference
+from tests.support.operator_cases import CASES
+from tests.support.shared import shared_models
+from tests.support.xnnpack import delegated, mobile_network, run, steps_apart
+
+F32, INT8 = DType.FLOAT32, DType.INT8
+NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}
+ULP = {"CONV_2D": 16, "DEPTHWISE_CONV_2D": 16, "FULLY_CONNECTED": 16, "ELU": 4, "RESIZE_BILINEAR": 2}
+"""Largest error in float32 steps at the magnitude of the largest output; other operators are equal bit for bit."""
+
+
+def _names() -> list[Any]:
+    rows = []
+    for name in sorted(CASES):
+        kind, _, types = name.partition("-")
+        if types == "float32" and kind in FLOAT:
+            rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(f"X-F-{kind}")))
+        elif kind in QUANTISED and "hybrid" not in types and "int16" not in types and "int" in types:
+            rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(f"X-Q-{kind}")))
+    return rows
+
+
+def _expected(name: str, content: bytes, inputs: list[Any]) -> list[Any]:
+    resolver = OpResolverType.BUILTIN_REF
+    if name.partition("-")[0] in NOT_IN_REFERENCE_RESOLVER:
+        resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return run(LiteRt(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
+
+
+@pytest.mark.parametrize("name", _names())
+def test_an_operator_on_the_delegate_equals_the_reference_kernel(name: str) -> None:
+    for seed in range(3):
+        content = CASES[name](np.random.default_rng(seed))
+        inputs = random_inputs(content, seed)
+        interpreter, _ = delegated(content, qs8=True, qu8=True)
+        for ours, expected in zip(run(interpreter, inputs), _expected(name, content, inputs), strict=True):
+            assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+            if ours.dtype == np.float32 and name.partition("-")[0] in ULP:
+                assert steps_apart(ours, expected) <= ULP[name.partition("-")[0]]
+            else:
+                np.testing.assert_array_equal(ours, expected)
+
+
+def test_every_listed_operator_has_a_case() -> None:
+    names = {parameter.values[0] for parameter in _names()}
+    assert {name.partition("-")[0] for name in names if name.endswith("float32")} >= set(FLOAT)
+    assert {name.partition("-")[0] for name in names if "int" in name} >= set(QUANTISED)
+
+
+SIZES = st.integers(1, 12)
+CHANNELS = st.sampled_from([1, 2, 3, 4, 7, 8, 15, 16, 17, 20, 33])
+
+
+def _weighted(kind: str, dtype: DType, size: tuple[int, int, int], channels: tuple[int, int], window: tuple[int, int, int],
+              seed: int, *, magnitudes: bool = False) -> bytes:  # fmt: skip
+    """size (batch, height, width); window (kernel height, kernel width, stride or negative dilation).
+
+    `magnitudes`: the float constants without their signs, and no activation.
+    """
+    generator, b = np.random.default_rng(seed), ModelBuilder()
+    depth, out = channels if kind == "CONV_2D" else (channels[0], channels[0])
+    stride, dilation = max(window[2], 1), max(-window[2], 1)
+    shape = (out, *window[:2], depth) if kind == "CONV_2D" else (1, *window[:2], depth)
+    if dtype is INT8:
+        x = b.input((*size, depth), dtype, scale=0.04, zero_point=int(generator.integers(-128, 128)))
+        scales = np.exp(generator.uniform(-9, -3, out)).tolist()
+        weights = b.constant(generator.integers(-128, 128, shape).astype(np.int8), scale=scales, zero_point=[0] * out,
+                             axis=0 if kind == "CONV_2D" else 3)  # fmt: skip
+        bias = b.constant(generator.integers(-(1 << 14), 1 << 14, out).astype(np.int32), scale=0.001)
+        quantised: dict[str, Any] = {"scale": 0.1, "zero_point": int(generator.integers(-128, 128))}
+    else:
+        x, quantised = b.input((*size, depth), dtype), {}
+        change = np.abs if magnitudes else np.positive
+        weights = b.constant(change(generator.standard_normal(shape).astype(np.float32)))
+        bias = b.constant(change(generator.standard_normal(out).astype(np.float32)))
+    padding = (Padding.SAME, Padding.VALID)[seed % 2]
+    activation = (FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)[seed % 4]
+    activation = FusedActivation.NONE if magnitudes else activation
+    made: Any = at.Conv2DOptions(padding, stride, stride, activation, dilation, dilation)
+    if kind != "CONV_2D":
+        made = at.DepthwiseConv2DOptions(padding, stride, stride, 1, activation, dilation, dilation)
+    b.output(b.op(kind, [x, weights, bias], (1, 1, 1, out), dtype, attributes=made, **quantised))
+    return b.build()
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+@settings(max_examples=60)
+@given(
+    dtype=st.sampled_from([F32, INT8]), size=st.tuples(st.integers(1, 2), SIZES, SIZES), channels=st.tuples(CHANNELS, CHANNELS),
+    window=st.tuples(st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2, 3, -2, -3])), seed=st.integers(0, 999),
+)  # fmt: skip
+def test_convolutions_of_any_geometry_equal_the_reference(
+    kind: str, dtype: DType, size: tuple[int, int, int], channels: tuple[int, int], window: tuple[int, int, int], seed: int
+) -> None:
+    reach = tuple((k - 1) * max(-window[2], 1) + 1 for k in window[:2])
+    size = (size[0], max(size[1], reach[0]), max(size[2], reach[1]))
+    content = _weighted(kind, dtype, size, channels, window, seed)
+    inputs = random_inputs(content, seed)
+    interpreter, delegate = delegated(content, qs8=True)
+    ours, expected = run(interpreter, inputs)[0], run_reference(content, inputs)[0]
+    assert all(isinstance(op, CompiledOperation) and op.is_compiled for p in delegate.partitions for op in p.operations)
+    if dtype is INT8:
+        np.testing.assert_array_equal(ours, expected)
+    else:
+        sums = run_reference(_weighted(kind, dtype, size, channels, window, seed, magnitudes=True), [np.abs(inputs[0])])[0]
+        terms = window[0] * window[1] * (channels[0] if kind == "CONV_2D" else 1) + 1
+        assert (np.abs(ours - expected) <= terms * 2.0**-23 * sums).all()
+
+
+@pytest.mark.parametrize("dtype", [F32, INT8])
+def test_a_network_equals_the_reference_and_runs_again_with_new_inputs(dtype: DType) -> None:
+    content = mobile_network(dtype)
+    interpreter, _ = delegated(content, qs8=True)
+    for seed in range(2):
+        inputs = random_inputs(content, seed)
+        ours, expected = run(interpreter, inputs)[0], run_reference(content, inputs)[0]
+        if dtype is INT8:
+            np.testing.assert_array_equal(ours, expected)
+        else:
+            assert steps_apart(ours, expected) <= 64
+
+
+def test_resized_inputs_are_prepared_anew() -> None:
+    content = _weighted("CONV_2D", F32, (1, 8, 8), (3, 20), (3, 3, 1), 0)
+    interpreter, _ = delegated(content)
+    run(interpreter, random_inputs(content, 0))
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, (2, 11, 5, 3))
+    x = np.random.default_rng(5).standard_normal((2, 11, 5, 3)).astype(np.float32)
+    assert steps_apart(run(interpreter, [x])[0], run_reference(content, [x])[0]) <= ULP["CONV_2D"]
+
+
+def test_very_large_biases_of_dead_channels_saturate_as_in_the_reference() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 3, 3, 4), INT8, scale=0.05, zero_point=-3)
+    weights = b.constant(np.ones((2, 1, 1, 4), np.int8), scale=[1e-9, 0.01], zero_point=[0, 0])
+    bias = b.constant(np.array([1 << 30, -(1 << 30)], np.int32), scale=1e-9)
+    made = at.Conv2DOptions(Padding.SAME, 1, 1, FusedActivation.NONE, 1, 1)
+    b.output(b.op("CONV_2D", [x, weights, bias], (1, 3, 3, 2), INT8, scale=0.1, zero_point=1, attributes=made))
+    content = b.build()
+    inputs = random_inputs(content, 0)
+    interpreter, _ = delegated(content, qs8=True)
+    np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
+
+
+REAL = ("mlperf_vww_float", "mlperf_vww_int8", "mlperf_resnet8_int8", "mlperf_ad_int8", "mlperf_kws_int8", "kws_micronet_m_int8",
+        "kwt1_float", "person_detect_int8", "mobilenet_v1_025_128_uint8")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if name in shared_models()])
+def test_a_real_network_equals_the_reference(name: str) -> None:
+    content = repaired(shared_models()[name].read_bytes())
+    inputs = random_inputs(content, 0)
+    interpreter, _ = delegated(content, qs8=True, qu8=True)
+    for ours, expected in zip(run(interpreter, inputs), run_reference(content, inputs), strict=True):
+        if ours.dtype == np.float32:
+            assert steps_apart(ours, expected) <= 256
+        else:
+            np.testing.assert_array_equal(ours, expected)
