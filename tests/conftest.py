@@ -8,14 +8,30 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.coverage_table import Collector
+
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
 
+COLLECTOR = pytest.StashKey[Collector]()
 GOLDEN = Path(__file__).with_name("golden")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[COLLECTOR] = Collector()
+    config.pluginmanager.register(config.stash[COLLECTOR], "requirement markers")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
+
+
+@pytest.fixture
+def collected(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    """Every test of the project, deselected ones too; skips a run that was given only some files."""
+    if request.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        pytest.skip("only some tests were collected")
+    return request.config.stash[COLLECTOR].items
 
 
 @pytest.fixture
