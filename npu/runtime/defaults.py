@@ -5,23 +5,13 @@ The XNNPACK-like delegate is imported only when somebody wants it, because its k
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from importlib import import_module
 
 from npu.runtime.delegate import SimpleDelegate
 
-
-class OwnedDelegate(SimpleDelegate):
-    """A delegate that its interpreter closes."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release what the delegate holds; after the interpreter has freed its kernels."""
-
-
-Factory = Callable[[int], OwnedDelegate]
-"""Makes a delegate for an interpreter with this number of threads."""
+Factory = Callable[[int], SimpleDelegate]
+"""Makes a delegate for an interpreter with this number of threads; the interpreter closes it."""
 
 _factories: dict[str, Factory] = {}
 
@@ -34,7 +24,7 @@ def set_default(name: str, factory: Factory | None) -> None:
         _factories[name] = factory
 
 
-def default_delegates(num_threads: int, *, use_xnnpack: bool = False) -> list[OwnedDelegate]:
+def default_delegates(num_threads: int, *, use_xnnpack: bool = False) -> list[SimpleDelegate]:
     """New delegates for one interpreter; `use_xnnpack` adds that one if it is not among them."""
     factories = dict(_factories)
     if use_xnnpack:

@@ -12,7 +12,7 @@ import numpy as np
 
 from npu.errors import InterpreterError
 from npu.graph.graph import Model, Signature
-from npu.runtime.defaults import OwnedDelegate, default_delegates
+from npu.runtime.defaults import default_delegates
 from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
 from npu.runtime.details import tensor_details
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
@@ -122,7 +122,7 @@ class Interpreter:
         self._session = _Session(model, options or RuntimeOptions())
         self._delegates: list[Delegate] = []
         self._is_allocated = False
-        self._owned: list[OwnedDelegate] = []
+        self._owned: list[SimpleDelegate] = []
         self._finalizer = weakref.finalize(self, _free_kernels, self._session.subgraphs, self._delegates, self._owned)
         self._finalizer.atexit = False
         for delegate in experimental_delegates or ():
@@ -339,7 +339,7 @@ class Interpreter:
         return tensor.array
 
 
-def _free_kernels(subgraphs: Sequence[Subgraph], delegates: list[Delegate], owned: list[OwnedDelegate]) -> None:
+def _free_kernels(subgraphs: Sequence[Subgraph], delegates: list[Delegate], owned: list[SimpleDelegate]) -> None:
     """End the use of delegates: at `close`, or when the interpreter is gone. `delegates` keeps them alive until then."""
     for subgraph in subgraphs:
         subgraph.release()

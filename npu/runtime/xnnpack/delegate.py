@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from npu.errors import InterpreterError
 from npu.graph.placement import Violation
-from npu.runtime.defaults import OwnedDelegate
-from npu.runtime.delegate import Context, DelegateParams, Node, Registration, SimpleDelegateKernel, Status
+from npu.runtime.delegate import Context, DelegateParams, Node, Registration, SimpleDelegate, SimpleDelegateKernel, Status
 from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.xnnpack.acceptance import Acceptance
 from npu.runtime.xnnpack.memory import Workspace
@@ -22,7 +21,7 @@ from npu.runtime.xnnpack.threads import Threads
 from npu.runtime.xnnpack.variables import Values
 
 
-class XnnpackDelegate(OwnedDelegate):
+class XnnpackDelegate(SimpleDelegate):
     """A delegate with `options` (None: `default_options()`), for one interpreter at a time.
 
     `refusals` says why a node was not taken. Raises InterpreterStateError if the options' weights cache is finalised hard.

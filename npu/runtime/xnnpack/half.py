@@ -96,8 +96,8 @@ class HalfOperation(Operation):
             self._convolve(ifm.array, start, result)
         else:
             patches = self._patches(ifm.array, (weights.shape[1], weights.shape[2]))
-            rows = patches.reshape(result.shape[0], -1, ifm.shape[3])
-            depthwise_half(rows, np.ascontiguousarray(weights.array.reshape(-1, channels)), start, self._native, result)
+            taps = patches.reshape(result.shape[0], -1, ifm.shape[3])
+            depthwise_half(taps, np.ascontiguousarray(weights.array.reshape(-1, channels)), start, self._native, result)
         bounds = activation_bounds(self.node, self.node.attributes.fused_activation_function)
         output.array[...] = clamp_float(result, bounds).reshape(output.shape)
 
@@ -110,7 +110,8 @@ class HalfOperation(Operation):
             patches = self._patches(ifm[..., g * depth : (g + 1) * depth], (height, width))
             matrix = np.ascontiguousarray(weights[g * each : (g + 1) * each].reshape(each, -1).T)
             part = np.empty((result.shape[0], each), np.float32)
-            product_half(patches.reshape(result.shape[0], -1), matrix, np.ascontiguousarray(start[g * each : (g + 1) * each]), self._native, part)
+            begin = np.ascontiguousarray(start[g * each : (g + 1) * each])
+            product_half(patches.reshape(result.shape[0], -1), matrix, begin, self._native, part)
             result[:, g * each : (g + 1) * each] = part
 
     def _patches(self, ifm: Array, kernel: tuple[int, int]) -> Array:

@@ -1,0 +1,166 @@
+"""Switching the delegate on, its life beside interpreters, threads and profiling."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from npu.errors import InterpreterError
+from npu.graph.dtype import DType
+from npu.runtime.interpreter import Interpreter, OpResolverType
+from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
+from npu.runtime.operator import RuntimeOptions
+from npu.runtime.xnnpack.auto import disable_by_default, enable_by_default
+from npu.runtime.xnnpack.delegate import XnnpackDelegate
+from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
+
+from tests.support.litert import random_inputs, run_reference
+from tests.support.xnnpack import delegated, mobile_network, options, run, steps_apart
+
+F32, INT8 = DType.FLOAT32, DType.INT8
+CONTENT = mobile_network(blocks=2)
+
+
+@pytest.fixture
+def _by_default() -> Iterator[None]:
+    enable_by_default(options(qs8=True))
+    yield
+    disable_by_default()
+
+
+def delegates(interpreter: Interpreter) -> list[str | None]:
+    return [step["delegate"] for step in interpreter.execution_plan()]
+
+
+@pytest.mark.seed("X-E-1")
+def test_an_interpreter_option_applies_the_delegate_and_is_off_by_default() -> None:
+    assert set(delegates(Interpreter(model_content=CONTENT))) == {None}
+    assert delegates(Interpreter(model_content=CONTENT, options=RuntimeOptions(use_xnnpack=True))) == ["XnnpackDelegate"]
+
+
+@pytest.mark.seed("X-E-2")
+@pytest.mark.usefixtures("_by_default")
+def test_a_process_wide_default_gives_every_interpreter_the_delegate_except_where_kernels_are_named() -> None:
+    assert delegates(Interpreter(model_content=CONTENT)) == ["XnnpackDelegate"]
+    quantised = mobile_network(INT8, blocks=1)
+    assert delegates(Interpreter(model_content=quantised)) == ["XnnpackDelegate"]
+    for resolver in (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+        assert set(delegates(Interpreter(model_content=CONTENT, experimental_op_resolver_type=resolver))) == {None}
+
+
+@pytest.mark.seed("X-E-3")
+def test_importing_one_module_registers_the_delegate() -> None:
+    code = (
+        "import npu.runtime.xnnpack.registered, npu.runtime.defaults as d;"
+        "print([made.name() for made in d.default_delegates(1)])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['XnnpackDelegate']"
+
+
+@pytest.mark.seed("X-E-4", "X-E-7")
+def test_the_low_level_order_is_options_delegate_modify_allocate_close() -> None:
+    delegate = XnnpackDelegate(default_options())
+    interpreter = Interpreter(model_content=CONTENT)
+    interpreter.modify_graph_with_delegate(delegate)
+    inputs = random_inputs(CONTENT, 0)
+    assert steps_apart(run(interpreter, inputs)[0], run_reference(CONTENT, inputs)[0]) <= 64
+    interpreter.close()
+    delegate.close()
+    late = Interpreter(model_content=CONTENT)
+    late.allocate_tensors()
+    with pytest.raises(InterpreterStateError, match="before allocate_tensors"):
+        late.modify_graph_with_delegate(XnnpackDelegate())
+
+
+@pytest.mark.seed("X-E-5", "X-E-10")
+def test_options_come_from_the_defaults_function_with_one_thread() -> None:
+    made = default_options()
+    assert {field.name: getattr(made, field.name) for field in fields(made)} == {
+        "num_threads": 1, "qs8": False, "qu8": False, "force_fp16": False, "variable_operators": False,
+        "transient_indirection_buffer": False, "weights_cache": None, "half_precision": HalfPrecision.EMULATED,
+    }  # fmt: skip
+    with pytest.raises(TypeError, match="missing"):
+        XnnpackOptions()  # type: ignore[call-arg]
+    for count in (0, 65, True, 1.5):
+        with pytest.raises(InterpreterValueError, match=r"num_threads must be in \[1, 64\], got"):
+            replace(made, num_threads=count)
+
+
+@pytest.mark.seed("X-E-6")
+def test_an_interpreter_whose_delegate_failed_runs_on_default_kernels_or_another_delegate() -> None:
+    interpreter = Interpreter(model_content=CONTENT)
+    failing = XnnpackDelegate(options(force_fp16=True, half_precision=HalfPrecision.NONE))
+    with pytest.raises(InterpreterError, match="forced fp16 must have a CPU"):
+        interpreter.modify_graph_with_delegate(failing)
+    assert set(delegates(interpreter)) == {None}
+    interpreter.modify_graph_with_delegate(XnnpackDelegate())
+    inputs = random_inputs(CONTENT, 0)
+    assert steps_apart(run(interpreter, inputs)[0], run_reference(CONTENT, inputs)[0]) <= 64
+
+
+@pytest.mark.seed("X-E-8")
+def test_closing_the_delegate_before_its_interpreter_is_an_error() -> None:
+    interpreter, delegate = delegated(CONTENT)
+    with pytest.raises(InterpreterStateError, match="interpreter must be closed before the delegate"):
+        delegate.close()
+    interpreter.close()
+    delegate.close()
+    with pytest.raises(InterpreterError, match="must be open, it was closed"):
+        Interpreter(model_content=CONTENT, experimental_delegates=[delegate])
+
+
+@pytest.mark.seed("X-E-9")
+def test_interpreters_with_and_without_the_delegate_run_side_by_side() -> None:
+    inputs = random_inputs(CONTENT, 1)
+    plain, (fast, _) = Interpreter(model_content=CONTENT), delegated(CONTENT)
+    assert steps_apart(run(fast, inputs)[0], run(plain, inputs)[0]) <= 64
+
+
+@pytest.mark.seed("X-E-11")
+def test_the_number_of_threads_is_the_delegate_s_option_or_the_interpreter_s_argument_by_default() -> None:
+    delegate = XnnpackDelegate(options(num_threads=3))
+    Interpreter(model_content=CONTENT, num_threads=1, experimental_delegates=[delegate])
+    assert delegate.options.num_threads == 3
+    enable_by_default()
+    try:
+        interpreter = Interpreter(model_content=CONTENT, num_threads=2)
+        assert [made.options.num_threads for made in interpreter._owned] == [2]  # type: ignore[attr-defined]
+    finally:
+        disable_by_default()
+
+
+@pytest.mark.seed("X-E-12")
+@pytest.mark.parametrize("dtype", [F32, INT8])
+def test_results_are_the_same_bytes_at_any_number_of_threads(dtype: DType) -> None:
+    content = mobile_network(dtype, blocks=3)
+    inputs = random_inputs(content, 2)
+    expected = run(delegated(content, qs8=True)[0], inputs)[0].tobytes()
+    for threads in (2, 3, 5):
+        interpreter, delegate = delegated(content, qs8=True, num_threads=threads)
+        for _ in range(3):
+            assert run(interpreter, inputs)[0].tobytes() == expected
+        interpreter.close()
+        delegate.close()
+
+
+@pytest.mark.seed("X-P-1")
+@pytest.mark.parametrize("transient", [False, True])
+def test_operators_inside_the_delegate_appear_in_the_profile(transient: bool) -> None:
+    interpreter, _ = delegated(CONTENT, transient_indirection_buffer=transient)
+    run(interpreter, random_inputs(CONTENT, 0))
+    quiet = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    interpreter.start_profile()
+    interpreter.invoke()
+    records = interpreter.take_profile()
+    *inside, last = records
+    kinds = [op.kind for op in interpreter.model.graphs[0].ops]
+    assert [(node, name) for _, node, name, _ in inside] == [(i, f"XNNPACK/{kind}") for i, kind in enumerate(kinds)]
+    assert last[2] == "XnnpackDelegate"
+    assert 0 < sum(seconds for *_, seconds in inside) <= last[3]
+    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), quiet)
