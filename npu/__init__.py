@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npu.runtime.interpreter import Interpreter as Interpreter
     from npu.runtime.plugins import load_delegate as load_delegate
     from npu.toolchain.check import check as check
     from npu.toolchain.compile import compile as compile
+    from npu.toolchain.interpreter import Interpreter as Interpreter
     from npu.toolchain.run import run as run
     from npu.toolchain.sources import load as load
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Interpreter": "npu.runtime.interpreter",
+    "Interpreter": "npu.toolchain.interpreter",
     "check": "npu.toolchain.check",
     "compile": "npu.toolchain.compile",
     "load": "npu.toolchain.sources",

@@ -1,0 +1,49 @@
+"""The interpreter that users get: plain and compiled files alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from npu.graph.graph import Model
+from npu.runtime.delegate import Delegate, SimpleDelegate
+from npu.runtime.interpreter import Interpreter as CpuInterpreter
+from npu.runtime.operator import RuntimeOptions
+from sim.container import is_compiled
+from sim.delegate import EthosUDelegate
+
+
+class Interpreter(CpuInterpreter):
+    """Runs a TFLite model; `ethos-u` operators run in the simulated NPU, unless a delegate of the caller takes them.
+
+    The variant is the shipped one that the file's configuration word names. For hardware of your own give
+    `experimental_delegates=[sim.delegate.EthosUDelegate(variant)]`. Everything else is `npu.runtime.interpreter.Interpreter`.
+    """
+
+    def __init__(
+        self,
+        model_path: str | Path | None = None,
+        model_content: bytes | None = None,
+        num_threads: int | None = 1,
+        experimental_delegates: Sequence[Delegate | SimpleDelegate] | None = None,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_op_resolver_type: Any = None,
+        *,
+        options: RuntimeOptions | None = None,
+        model: Model | None = None,
+    ) -> None:
+        super().__init__(
+            model_path,
+            model_content,
+            num_threads,
+            experimental_delegates,
+            experimental_preserve_all_tensors,
+            experimental_op_resolver_type,
+            options=options,
+            model=model,
+        )
+        if is_compiled(self._model):
+            npu = EthosUDelegate()
+            self._owned.append(npu)
+            self.modify_graph_with_delegate(npu)
