@@ -25,6 +25,7 @@ from npu.isa.operations import (
     Pooling,
     PoolingMode,
     Stop,
+    Traversal,
     Upscale,
     WeightedOperation,
     WindowOperation,
@@ -196,9 +197,9 @@ def _span(fm: FeatureMap, box: Box) -> tuple[int, int]:
 
 
 def blockdep(history: Sequence[KernelOperation], current: KernelOperation, variant: Variant) -> int:
-    """How many blocks before it may be unfinished when `current` starts a block: 0 to the variant's maximum.
+    """How many blocks before it may be unfinished when `current` starts a fetch: 0 to the variant's maximum.
 
-    `history` are the kernels before it, newest last. The largest distance at which none of the first blocks of `current`
+    `history` are the kernels before it, newest last. The largest distance at which none of the first fetches of `current`
     reads what one of the last blocks of `history` writes; blocks of an operation before the previous one count when the
     previous one has fewer than the maximum.
     """
@@ -244,7 +245,7 @@ def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: 
     last = [pair if _conflict(whole, (_map_access(pair[0], is_write=True),)) else None for pair in islice(made, limit)]
     if not any(last):
         return limit
-    first = [_input_box(current, fm, box) for box in islice(_ofm_boxes(current, is_reversed=False), limit)]
+    first = list(islice(_fetches(current, fm), limit))
     for total in range(limit):
         for i, read in enumerate(first[: total + 1]):
             pair = last[total - i] if total - i < len(last) else None
@@ -288,12 +289,29 @@ def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box
         )
 
 
+def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
+    """The boxes of `fm` in the order in which they are fetched.
+
+    What combines channels has one fetch of 32 (8-bit, depth first) or 16 channels after another for each of its OFM blocks.
+    """
+    pieces = fm.depth
+    if _combines_channels(operation):
+        is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
+        pieces = 16 if is_part_kernel or fm.element.bits > 8 else 32
+    for made in _ofm_boxes(operation, is_reversed=False):
+        whole = _input_box(operation, fm, made)
+        for channel in range(whole.start[2], whole.end[2], pieces):
+            yield Box((*whole.start[:2], channel), (*whole.end[:2], min(channel + pieces, whole.end[2])))
+
+
+def _combines_channels(operation: KernelOperation) -> bool:
+    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+    return is_sum or isinstance(operation, Convolution)
+
+
 def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
     """Elements of `fm` that the OFM elements of `box` are computed from."""
-    shares_depth = not isinstance(operation, Convolution) and not (
-        isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
-    )
-    depth = (box.start[2], box.end[2]) if shares_depth else (0, fm.depth)
+    depth = (0, fm.depth) if _combines_channels(operation) else (box.start[2], box.end[2])
     if not isinstance(operation, WindowOperation):
         rows, columns = (box.start[0], box.end[0]), (box.start[1], box.end[1])
     else:

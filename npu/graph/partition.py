@@ -104,9 +104,11 @@ def _dependencies(
     waits = [0] * len(steps)
     followers: list[list[int]] = [[] for _ in steps]
     for position, (inputs, _) in enumerate(steps):
-        for source in {writer[tensor] for tensor in inputs if tensor in writer}:
-            followers[source].append(position)
-            waits[position] += 1
+        for source in {writer[tensor] for tensor in inputs if tensor in writer} - {position}:
+            # A variable may be read before it is written: that reader goes first.
+            before, after = (source, position) if source < position else (position, source)
+            followers[before].append(after)
+            waits[after] += 1
     for before, after in itertools.pairwise(ordered):
         followers[before].append(after)
         waits[after] += 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 
@@ -66,7 +67,8 @@ class RuntimeTensor:
     @property
     def array(self) -> Array:
         """The buffer of a tensor that is known to be allocated."""
-        assert self.data is not None, f"tensor {self.index} '{self.name}' has no buffer"
+        if self.data is None:
+            raise InterpreterError(f"tensor {self.index} '{self.name}': must be an input, a constant or written before it is read")
         return self.data
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import SimulationError
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
     AddressRange,
@@ -27,6 +28,9 @@ from npu.isa.operations import (
 
 SHRAM = -1
 """Region number of the look-up tables inside the accelerator."""
+
+MAX_BYTES = 1 << 28
+"""More than any real operation touches; a damaged stream may claim any number."""
 
 Span = tuple[int, int]
 Box = tuple[Span, Span, Span]
@@ -71,6 +75,7 @@ def whole(fm: FeatureMap) -> Box:
 def bytes_of_map(fm: FeatureMap, box: Box | None = None) -> ByteSet:
     """The bytes of the elements in `box` (default: all), tiles, layouts and negative strides included."""
     (top, bottom), (left, right), (first, last) = box or whole(fm)
+    _check((bottom - top) * (right - left) * (last - first) * fm.element.bytes)
     y, x = np.arange(top, bottom)[:, None], np.arange(left, right)[None, :]
     is_right = x >= fm.tile_width_0
     tile_height = np.where(is_right, fm.tile_height_1, fm.tile_height_0)
@@ -92,10 +97,17 @@ def _bytes_at(region: int, addresses: npt.NDArray[np.int64], size: int) -> ByteS
     if not addresses.size:
         return ByteSet(region, 0, np.zeros(0, np.bool_))
     start = int(addresses.min())
-    mask = np.zeros(int(addresses.max()) - start + size, np.bool_)
+    length = int(addresses.max()) - start + size
+    _check(length)
+    mask = np.zeros(length, np.bool_)
     for byte in range(size):
         mask[addresses - start + byte] = True
     return ByteSet(region, start, mask)
+
+
+def _check(count: int) -> None:
+    if count > MAX_BYTES:
+        raise SimulationError(f"one side of an operation must lie within {MAX_BYTES} bytes, got {count}")
 
 
 def footprint(operation: Operation, variant: Variant) -> Footprint:
@@ -115,13 +127,14 @@ def footprint(operation: Operation, variant: Variant) -> Footprint:
     shram = variant.shram
     if operation.activation.function.lut_index is not None:
         start = shram.lut_address + 256 * operation.activation.function.lut_index
-        reads.append(("look-up table", _filled(SHRAM, start, _table_bytes(operation))))
+        reads.append(("look-up table", _filled(SHRAM, start, table_bytes(operation))))
     elif not shram.reserved_lut_banks:
         writes.append(("SHRAM", _filled(SHRAM, 0, shram.total_bytes)))
     return Footprint(tuple(reads), tuple(writes))
 
 
-def _table_bytes(operation: KernelOperation) -> int:
+def table_bytes(operation: KernelOperation) -> int:
+    """Bytes of the table that an operation looks its values up in."""
     if operation.ifm.element.bits == 16:
         return 2048
     return 256 * operation.ofm.element.bytes
@@ -132,6 +145,7 @@ def _range(one: AddressRange) -> ByteSet:
 
 
 def _filled(region: int, start: int, length: int) -> ByteSet:
+    _check(length)
     return ByteSet(region, start, np.ones(length, np.bool_))
 
 
@@ -139,6 +153,7 @@ def _dma_side(dma: Dma, side: DmaSide) -> ByteSet:
     region = SHRAM if side.region is None else side.region
     if side.stride is DmaStride.CONTIGUOUS:
         return _filled(region, side.address, dma.length_bytes * dma.rows * dma.planes)
+    _check(dma.length_bytes * dma.rows * dma.planes)
     row = dma.length_bytes + dma.row_skip_bytes
     plane_skip = dma.plane_skip_bytes if side.stride is DmaStride.PLANES else 0
     starts = np.arange(dma.planes)[:, None] * (row * dma.rows + plane_skip) + np.arange(dma.rows)[None, :] * row

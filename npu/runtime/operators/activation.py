@@ -221,7 +221,9 @@ def build_softmax(node: OperatorNode) -> Run:
             output.array[...] = softmax_16bit(difference, *_softmax_tables()).reshape(output.shape)
 
         return run_wide
-    table = through(ew.exponential, np.float32(-np.float32(ifm.scale) * np.float32(beta)) * np.arange(256, dtype=np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        exponents = np.float32(-np.float32(ifm.scale) * np.float32(beta)) * np.arange(256, dtype=np.float32)
+    table = through(ew.exponential, exponents)
     limits = INTEGER_RANGE[output.dtype]
 
     def run() -> None:
