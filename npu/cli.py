@@ -9,8 +9,11 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from npu.tool_cli import TOOLS, add_tools
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -20,8 +23,9 @@ PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
+    options = parser.parse_args(given)
     if options.version:
         import npu
 
@@ -29,13 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.command is None:
         parser.error("a command is needed; npu --help lists them")
-    from npu import commands
     from npu.errors import UserError
 
     try:
-        return int(getattr(commands, options.command.replace("-", "_"))(options))
+        handlers = import_module(getattr(options, "handlers", "npu.commands"))
+        return int(getattr(handlers, options.command.replace("-", "_"))(options))
     except UserError as error:
         sys.stderr.write(f"npu: error: {error}\n")
+        return 1
+    except MemoryError:
+        sys.stderr.write("npu: error: the model must fit the memory of this process, got sizes beyond it\n")
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -45,8 +52,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def benchmark() -> int:
+    """The console script npu-benchmark."""
+    return main(["benchmark", *sys.argv[1:]])
+
+
+def inference_diff() -> int:
+    """The console script npu-inference-diff."""
+    return main(["inference-diff", *sys.argv[1:]])
+
+
+def eval_classification() -> int:
+    """The console script npu-eval-classification."""
+    return main(["eval-classification", *sys.argv[1:]])
+
+
+def eval_detection() -> int:
+    """The console script npu-eval-detection."""
+    return main(["eval-detection", *sys.argv[1:]])
+
+
+def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
+    """The whole command line; the flags of delegates only if wanted, since finding them takes time."""
     parser = argparse.ArgumentParser(
         prog="npu",
         description="Check, compile and simulate TFLite models for Arm Ethos-U NPUs.",
@@ -55,12 +82,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     _add_check(commands)
+    _add_fix(commands)
     _add_compile(commands)
     _add_run(commands)
+    _add_explain(commands)
     _add_disasm(commands)
     _add_asm(commands)
     _add_diff(commands)
     _add_verify(commands)
+    add_tools(commands, with_delegates=with_delegates)
     configs = commands.add_parser("configs", help="list the shipped hardware variants")
     configs.add_argument("--format", choices=("text", "json"), default="text")
     operators = commands.add_parser("supported-ops", help="write the document of supported operators")
@@ -88,6 +118,12 @@ def _add_check(commands: _Commands) -> None:
     check.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
 
 
+def _add_fix(commands: _Commands) -> None:
+    fix = commands.add_parser("fix", help="rewrite a model so that the NPU takes more of it, with the very same results")
+    _add_model(fix)
+    fix.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the fixed model")
+
+
 def _add_compile(commands: _Commands) -> None:
     compile_ = commands.add_parser("compile", help="compile the NPU part of a model")
     _add_model(compile_)
@@ -107,7 +143,18 @@ def _add_run(commands: _Commands) -> None:
     run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
     run.add_argument("--labels", type=Path, metavar="FILE", help="text file, one class a line: name the likeliest class")
     run.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
+    run.add_argument("--timing-only", action="store_true", help="time every operator without executing the model")
+    run.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline in the Chrome trace format (Perfetto)")
+    run.add_argument("--pmu", action="store_true", help="show the performance counters, and put them into the report")
     run.add_argument("--dump-tensors", type=Path, metavar="DIR", help="write every tensor and NPU feature map there as .npy")
+
+
+def _add_explain(commands: _Commands) -> None:
+    explain = commands.add_parser("explain", help="tell for every operator what bounds it and where its cycles go")
+    _add_model(explain)
+    _add_memory(explain)
+    explain.add_argument("--format", choices=("text", "json"), default="text")
+    explain.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
 
 
 def _add_disasm(commands: _Commands) -> None:

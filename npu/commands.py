@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ import numpy.typing as npt
 from npu import console
 from npu.errors import InterpreterError, UserError
 from npu.files import write_atomically
+
+if TYPE_CHECKING:
+    from npu.toolchain.timing import TimedModel
 
 
 def check(options: argparse.Namespace) -> int:
@@ -30,13 +33,23 @@ def check(options: argparse.Namespace) -> int:
     report = check_report(options.model, options.target, options.config, profile=options.profile, is_compiled=is_compiled)
     if options.format == "text":
         colour = options.output is None and console.is_coloured()
-        _emit(render_text(report, console.width_for(options.output), colour=colour), options.output)
+        emit(render_text(report, console.width_for(options.output), colour=colour), options.output)
     else:
-        _emit(FORMS[options.format](report), options.output)
+        emit(FORMS[options.format](report), options.output)
     failed = gate.failures(report, conditions, budget)
     for message in failed:
         sys.stderr.write(f"npu: check failed: {message}\n")
     return 1 if failed else 0
+
+
+def fix(options: argparse.Namespace) -> int:
+    """Write the model with safe fixes, and say what was changed and gained."""
+    from npu.toolchain.fix import fix as verb
+
+    fixed = verb(options.model, options.target, options.config, profile=options.profile)
+    fixed.save(options.output)
+    console.print_fixed(fixed, options.output)
+    return 0
 
 
 def compile(options: argparse.Namespace) -> int:
@@ -62,10 +75,12 @@ def compile(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Execute, write what was asked for, print the summary."""
+    if options.timing_only:
+        return _time(options)
     from npu.toolchain import run as verb
 
     labels = options.labels and _read_labels(options.labels)
-    inputs = [_read_array(path) for path in options.input] if options.input else None
+    inputs = [read_array(path) for path in options.input] if options.input else None
     with console.progress() as progress:
         result = verb.run(
             options.model,
@@ -78,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
             profile=options.profile,
             progress=progress,
             dump=options.dump_tensors is not None,
+            with_events=options.trace is not None,
         )
     if options.dump_tensors:
         _make_folder(options.dump_tensors)
@@ -87,11 +103,64 @@ def run(options: argparse.Namespace) -> int:
         _make_folder(options.output_dir)
         for position, output in enumerate(result.outputs):
             write_atomically(options.output_dir / f"output_{position}.npy", _npy(output))
-    if options.report:
-        write_atomically(options.report, result.report.to_json().encode())
-    console.print_run(result.report)
+    _write_times(options, result.timed)
     if labels:
         console.print_prediction(result.outputs[0], result.output_quantization[0], labels)
+    return 0
+
+
+def _time(options: argparse.Namespace) -> int:
+    """The part of `run` that needs no data: times, trace and counters."""
+    from npu.toolchain.timing import time_model
+
+    for name in ("input", "output_dir", "labels", "dump_tensors"):
+        if getattr(options, name):
+            raise UserError(f"--{name.replace('_', '-')}: needs an execution; leave it or --timing-only out")
+    with console.progress() as progress:
+        timed = time_model(
+            options.model,
+            options.target,
+            options.config,
+            memory_mode=options.memory_mode,
+            system=options.system,
+            profile=options.profile,
+            progress=progress,
+            with_events=options.trace is not None,
+        )
+    _write_times(options, timed)
+    return 0
+
+
+def _write_times(options: argparse.Namespace, timed: TimedModel) -> None:
+    """Print the report of a run; write it and the trace where asked for."""
+    report = timed.report_with_pmu() if options.pmu else timed.report
+    if options.report:
+        write_atomically(options.report, report.to_json().encode())
+    if options.trace:
+        write_atomically(options.trace, json.dumps(timed.trace(), separators=(",", ":")).encode())
+    console.print_run(report)
+    if report.pmu is not None:
+        console.print_pmu(report.pmu)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Tell what bounds every operator, where its cycles go, and which shapes would be free."""
+    from npu.toolchain.explain import explain_model
+
+    with console.progress() as progress:
+        explained = explain_model(
+            options.model,
+            options.target,
+            options.config,
+            memory_mode=options.memory_mode,
+            system=options.system,
+            profile=options.profile,
+            progress=progress,
+        )
+    if options.format == "json":
+        emit(explained.to_json(), options.output)
+    else:
+        emit(console.explain_text(explained, console.width_for(options.output)), options.output)
     return 0
 
 
@@ -99,7 +168,7 @@ def disasm(options: argparse.Namespace) -> int:
     """Print the listing of every command stream in the file."""
     from npu.toolchain.listing import disassemble
 
-    _emit(disassemble(options.model), options.output)
+    emit(disassemble(options.model), options.output)
     return 0
 
 
@@ -117,7 +186,7 @@ def diff(options: argparse.Namespace) -> int:
     """Name the first operator whose output differs from the reference; 1 if one does."""
     from npu.toolchain import diff as verb
 
-    inputs = [_read_array(path) for path in options.input] if options.input else None
+    inputs = [read_array(path) for path in options.input] if options.input else None
     result = verb.diff(options.reference, options.compiled, inputs, seed=options.seed)
     if options.format == "json":
         sys.stdout.write(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
@@ -156,7 +225,7 @@ def supported_ops(options: argparse.Namespace) -> int:
     """Write the document that is generated from the rules."""
     from constraints.document import supported_ops_document
 
-    _emit(supported_ops_document(options.profile), options.output)
+    emit(supported_ops_document(options.profile), options.output)
     return 0
 
 
@@ -164,11 +233,12 @@ def isa(options: argparse.Namespace) -> int:
     """Write the reference page that is generated from the command table."""
     from npu.isa.document import reference_page
 
-    _emit(reference_page(), options.output)
+    emit(reference_page(), options.output)
     return 0
 
 
-def _emit(text: str, output: Path | None) -> None:
+def emit(text: str, output: Path | None) -> None:
+    """Write to a file, or to standard output if it is None."""
     if output is None:
         sys.stdout.write(text)
     else:
@@ -182,7 +252,8 @@ def _make_folder(path: Path) -> None:
         raise UserError(f"{path}: must be a folder that can be made, got {error.strerror or error}") from error
 
 
-def _read_array(path: Path) -> npt.NDArray[Any]:
+def read_array(path: Path) -> npt.NDArray[Any]:
+    """The array of a .npy file; InterpreterError if it is none."""
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:

@@ -1,0 +1,121 @@
+"""Arguments of the tools that run models: benchmark, inference-diff, eval-classification, eval-detection, tf-compat.
+
+The flags of every registered delegate provider are part of each tool that runs models.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+HANDLERS = "npu.tool_commands"
+
+
+def add_tools(commands: _Commands, *, with_delegates: bool) -> None:
+    """Add the tools' commands. `with_delegates` loads the providers, which `npu --help` can do without."""
+    for name, (summary, add) in _RUNNERS.items():
+        parser = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        parser.set_defaults(handlers=HANDLERS)
+        add(parser)
+        if with_delegates:
+            _add_delegates(parser)
+    compat = commands.add_parser("tf-compat", help="explain how TensorFlow operations become TFLite operators")
+    compat.set_defaults(handlers=HANDLERS)
+    compat.add_argument("operation", nargs="*", metavar="OP", help="e.g. nn.conv2d (default: all)")
+    compat.add_argument("--model", type=Path, metavar="FILE", help="judge the operators of a .tflite file instead")
+    compat.add_argument("--format", choices=("text", "json", "md"), default="text")
+
+
+def _add_benchmark(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    _add_inputs(parser)
+    parser.add_argument("--num-runs", type=_positive, default=50, metavar="N", help="measured runs (default: %(default)s)")
+    parser.add_argument("--warmup-runs", type=_not_negative, default=1, metavar="N", help="runs before (default: %(default)s)")
+    parser.add_argument("--profile", action="store_true", help="time every operator")
+    parser.add_argument("--compare", action="store_true", help="measure without delegates too")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the numbers as CSV")
+
+
+def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    _add_inputs(parser)
+    parser.add_argument("--test-model", type=Path, metavar="FILE", help="another file to compare with (default: the same)")
+    parser.add_argument("--num-runs", type=_positive, default=10, metavar="N", help="random inputs (default: %(default)s)")
+    parser.add_argument("--bisect", action="store_true", help="find the first operator that differs")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.0, metavar="X", help="exit with 1 if an output differs by more (default: 0)"
+    )
+
+
+def _add_eval_classification(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    _add_images(parser)
+    parser.add_argument("--ground-truth", type=Path, metavar="FILE", help='lines "file class" (default: name of the subfolder)')
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="class names, one a line, in order of the model's outputs")
+    parser.add_argument("--top", type=_positive, default=5, metavar="K", help="top-1 to top-K (default: %(default)s)")
+    parser.add_argument("--crop", type=float, default=1.0, metavar="X", help="central share of the image (default: whole)")
+
+
+def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    _add_images(parser)
+    parser.add_argument("--annotations", type=Path, required=True, metavar="FILE", help="COCO annotations (JSON)")
+    parser.add_argument(
+        "--class-offset", type=int, default=1, metavar="N", help="class id of the model's class 0 (default: %(default)s)"
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    parser.add_argument("--num-threads", type=_positive, default=1, metavar="N", help="threads of the interpreter")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--input", type=Path, action="append", metavar="FILE.npy", help="one per input (default: random data)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: %(default)s)")
+
+
+def _add_images(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="folder of images")
+    parser.add_argument("--limit", type=_not_negative, default=0, metavar="N", help="only the first N images")
+    parser.add_argument("--mean", type=float, metavar="X", help="subtracted from every pixel")
+    parser.add_argument("--std", type=float, metavar="X", help="then divides it")
+
+
+def _add_delegates(parser: argparse.ArgumentParser) -> None:
+    from npu.tools.parameters import add_flags
+    from npu.tools.registrar import providers
+
+    for provider in providers():
+        parameters = provider.default_parameters()
+        add_flags(parser.add_argument_group(provider.name()), provider.create_flags(parameters), parameters)
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _not_negative(text: str) -> int:
+    if int(text) < 0:
+        raise ValueError(text)
+    return int(text)
+
+
+_positive.__name__ = "positive number"
+_not_negative.__name__ = "number"
+
+_RUNNERS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "benchmark": ("measure the latency of a model on this machine", _add_benchmark),
+    "inference-diff": ("compare two ways to run a model, output by output", _add_inference_diff),
+    "eval-classification": ("top-k accuracy of a classifier on a folder of images", _add_eval_classification),
+    "eval-detection": ("mean average precision of a detector on a folder of images", _add_eval_detection),
+}
+TOOLS = frozenset(_RUNNERS)

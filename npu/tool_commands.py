@@ -1,0 +1,130 @@
+"""What the tools of `npu` do on the command line: options in, text or JSON out, exit code back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from npu import console, tool_text
+from npu.commands import emit, read_array
+from npu.errors import UserError
+from npu.tools.images import Preprocessing
+from npu.tools.parameters import ToolParameters, take_flags
+from npu.tools.registrar import default_parameters
+
+
+def benchmark(options: argparse.Namespace) -> int:
+    """Measure, with --compare also without delegates."""
+    from npu.tools.benchmark import Measurement, measure
+
+    def once(parameters: ToolParameters) -> Measurement:
+        with console.progress() as progress:
+            return measure(
+                options.model,
+                parameters,
+                runs=options.num_runs,
+                warm_up_runs=options.warmup_runs,
+                num_threads=options.num_threads,
+                is_profiled=options.profile,
+                inputs=[read_array(path) for path in options.input] if options.input else None,
+                seed=options.seed,
+                progress=progress,
+            )
+
+    measurements = [once(_parameters(options))]
+    if options.compare:
+        measurements.append(once(default_parameters()))
+    if options.csv:
+        emit(measurements[0].to_csv(), options.csv)
+    if options.format == "json":
+        emit(_as_json([each.to_json() for each in measurements]), None)
+    else:
+        emit(tool_text.measurements_text(measurements, console.width_for(None)), None)
+    return 0
+
+
+def inference_diff(options: argparse.Namespace) -> int:
+    """Compare; 1 if an output differs by more than --tolerance."""
+    from npu.tools.inference_diff import compare
+
+    with console.progress() as progress:
+        result = compare(
+            options.model,
+            _parameters(options),
+            options.test_model,
+            runs=options.num_runs,
+            inputs=[read_array(path) for path in options.input] if options.input else None,
+            seed=options.seed,
+            num_threads=options.num_threads,
+            is_bisected=options.bisect,
+            progress=progress,
+        )
+    emit(result.to_json() if options.format == "json" else tool_text.comparison_text(result, console.width_for(None)), None)
+    return 1 if any(output.max > options.tolerance for output in result.outputs) else 0
+
+
+def eval_classification(options: argparse.Namespace) -> int:
+    """Top-k accuracy."""
+    from npu.tools.classification import evaluate
+
+    with console.progress() as progress:
+        result = evaluate(
+            options.model,
+            options.images,
+            _parameters(options),
+            labels=options.labels,
+            ground_truth=options.ground_truth,
+            top=options.top,
+            limit=options.limit,
+            preprocessing=Preprocessing(options.mean, options.std, options.crop),
+            num_threads=options.num_threads,
+            progress=progress,
+        )
+    emit(result.to_json() if options.format == "json" else tool_text.classification_text(result), None)
+    return 0
+
+
+def eval_detection(options: argparse.Namespace) -> int:
+    """Mean average precision."""
+    from npu.tools.detection import evaluate
+
+    with console.progress() as progress:
+        result = evaluate(
+            options.model,
+            options.images,
+            options.annotations,
+            _parameters(options),
+            class_offset=options.class_offset,
+            limit=options.limit,
+            preprocessing=Preprocessing(options.mean, options.std),
+            num_threads=options.num_threads,
+            progress=progress,
+        )
+    emit(result.to_json() if options.format == "json" else tool_text.detection_text(result), None)
+    return 0
+
+
+def tf_compat(options: argparse.Namespace) -> int:
+    """Explain the guide's rows, or judge a file; 1 if the file is not convertible."""
+    from npu.tflite.reader import read_model
+    from npu.tools.tf_compat import find_operations, judge
+
+    if options.model is not None:
+        if options.operation:
+            raise UserError("tf-compat: must get operations or --model, got both")
+        survivors = judge(read_model(options.model))
+        emit(tool_text.survivors_text(options.model.name, survivors, options.format), None)
+        return 0 if all(each.is_convertible for each in survivors) else 1
+    rows = find_operations(options.operation)
+    emit(tool_text.operations_text(rows, options.format, console.width_for(None)), None)
+    return 0
+
+
+def _parameters(options: argparse.Namespace) -> ToolParameters:
+    parameters = default_parameters()
+    take_flags(options, parameters)
+    return parameters
+
+
+def _as_json(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else json.dumps([json.loads(text) for text in texts], indent=2) + "\n"

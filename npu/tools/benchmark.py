@@ -1,0 +1,154 @@
+"""Latency of a model on this machine: warm-up, runs, per-operator profile, memory. Measures, prints nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npu.runtime.tensor import Array
+from npu.tools.parameters import ToolParameters
+from npu.tools.registrar import default_parameters
+from npu.tools.session import delegation, open_session, random_inputs, set_inputs
+from npu.tools.statistics import Statistics, summarize
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """Time of one step over all measured runs; `share` of the sum over steps."""
+
+    subgraph: int
+    node: int
+    kind: str
+    milliseconds: Statistics
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Times in milliseconds, memory in bytes. `delegates` says what each delegate took."""
+
+    model: str
+    log: tuple[str, ...]
+    delegates: tuple[str, ...]
+    threads: int
+    load_ms: float
+    first_ms: float
+    warm_up: Statistics | None
+    runs: Statistics
+    operators: tuple[OperatorTime, ...]
+    peak_bytes: int
+    peak_growth_bytes: int
+
+    def to_json(self) -> str:
+        """All numbers for programs."""
+        row = {
+            "model": self.model,
+            "delegates": list(self.log),
+            "delegation": list(self.delegates),
+            "threads": self.threads,
+            "load_ms": self.load_ms,
+            "first_ms": self.first_ms,
+            "warm_up_ms": self.warm_up.row() if self.warm_up else None,
+            "runs_ms": self.runs.row(),
+            "operators": [
+                {
+                    "subgraph": each.subgraph,
+                    "node": each.node,
+                    "kind": each.kind,
+                    "share": each.share,
+                    **each.milliseconds.row(),
+                }
+                for each in self.operators
+            ],
+            "peak_bytes": self.peak_bytes,
+            "peak_growth_bytes": self.peak_growth_bytes,
+        }
+        return json.dumps(row, indent=2) + "\n"
+
+    def to_csv(self) -> str:
+        """One line for the whole model, then one for every operator; times in milliseconds."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        names = list(self.runs.row())
+        writer.writerow(["subgraph", "node", "kind", "share", *names])
+        writer.writerow(["", "", "model", 1.0, *self.runs.row().values()])
+        for each in self.operators:
+            writer.writerow([each.subgraph, each.node, each.kind, each.share, *each.milliseconds.row().values()])
+        return buffer.getvalue()
+
+
+def measure(
+    path: Path,
+    parameters: ToolParameters | None = None,
+    *,
+    runs: int = 50,
+    warm_up_runs: int = 1,
+    num_threads: int = 1,
+    is_profiled: bool = False,
+    inputs: Sequence[Array] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Measurement:
+    """Load, warm up and run a model with random inputs (or `inputs`) and the delegates that `parameters` ask for."""
+    before = peak_bytes()
+    start = time.perf_counter()
+    session = open_session(path, parameters or default_parameters(), num_threads=num_threads)
+    load = time.perf_counter() - start
+    interpreter = session.interpreter
+    given = random_inputs(interpreter, np.random.default_rng(seed)) if inputs is None else inputs
+    set_inputs(interpreter, given)
+    warm = [_timed(interpreter.invoke) for _ in range(warm_up_runs)]
+    if is_profiled:
+        interpreter.start_profile()
+    times = []
+    for done in range(runs):
+        times.append(_timed(interpreter.invoke))
+        if progress is not None:
+            progress("runs", done + 1, runs)
+    profile = interpreter.take_profile() if is_profiled else []
+    measurement = Measurement(
+        model=path.name,
+        log=session.log,
+        delegates=tuple(delegation(interpreter)),
+        threads=num_threads,
+        load_ms=load * 1e3,
+        first_ms=(warm or times)[0],
+        warm_up=summarize(warm) if warm else None,
+        runs=summarize(times),
+        operators=_operators(profile),
+        peak_bytes=peak_bytes(),
+        peak_growth_bytes=peak_bytes() - before,
+    )
+    interpreter.close()
+    return measurement
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _timed(function: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    function()
+    return (time.perf_counter() - start) * 1e3
+
+
+def _operators(profile: Sequence[tuple[int, int, str, float]]) -> tuple[OperatorTime, ...]:
+    times: dict[tuple[int, int, str], list[float]] = {}
+    for subgraph, node, kind, seconds in profile:
+        times.setdefault((subgraph, node, kind), []).append(seconds * 1e3)
+    total = sum(sum(values) for values in times.values()) or 1.0
+    return tuple(OperatorTime(*place, summarize(values), sum(values) / total) for place, values in times.items())

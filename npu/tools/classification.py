@@ -1,0 +1,107 @@
+"""Accuracy of image classifiers on a folder of images: top-1 to top-k, as the ImageNet task defines them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npu.errors import UserError
+from npu.runtime.tensor import Array
+from npu.tools.images import Preprocessing, find_images, model_input, read_image
+from npu.tools.parameters import ToolParameters
+from npu.tools.session import open_session, real_values
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationResult:
+    """`accuracy[k - 1]` is the share of images whose class is among the k best scores."""
+
+    model: str
+    log: tuple[str, ...]
+    images: int
+    accuracy: tuple[float, ...]
+
+    def to_json(self) -> str:
+        """All numbers for programs."""
+        tops = {f"top{k}": value for k, value in enumerate(self.accuracy, 1)}
+        return json.dumps({"model": self.model, "delegates": list(self.log), "images": self.images, **tops}, indent=2) + "\n"
+
+
+def evaluate(
+    model: Path,
+    images: Path,
+    parameters: ToolParameters,
+    *,
+    labels: Path | None = None,
+    ground_truth: Path | None = None,
+    top: int = 5,
+    limit: int = 0,
+    preprocessing: Preprocessing | None = None,
+    num_threads: int = 1,
+    progress: Progress | None = None,
+) -> ClassificationResult:
+    """Classify the images of a folder.
+
+    The class of an image is a line of `ground_truth` ("file class", or only the class in the order of file names), else the
+    name of its subfolder. Classes are numbers of model outputs, or names that `labels` (one a line) turns into numbers.
+    """
+    truth = _truth(find_images(images), images, ground_truth, _read_lines(labels) if labels is not None else None)
+    truth = truth[:limit] if limit else truth
+    session = open_session(model, parameters, num_threads=num_threads)
+    (detail, *others) = session.interpreter.get_input_details()
+    if others:
+        raise UserError(f"{model.name}: must have one input to classify images, got {1 + len(others)}")
+    output = session.interpreter.get_output_details()[0]
+    ranks = []
+    for done, (path, label) in enumerate(truth):
+        scores = session.run([model_input(read_image(path), detail, preprocessing or Preprocessing())])[0]
+        ranks.append(rank(real_values(scores, output).reshape(-1), label, path))
+        if progress is not None:
+            progress("images", done + 1, len(truth))
+    session.interpreter.close()
+    return ClassificationResult(model.name, session.log, len(ranks), top_k(ranks, top))
+
+
+def rank(scores: Array, label: int, path: Path) -> int:
+    """How many classes come before `label`: those with a higher score, and those with an equal one and a lower number."""
+    if not 0 <= label < scores.size:
+        raise UserError(f"{path}: class must be in [0, {scores.size}), got {label}")
+    return int(np.count_nonzero(scores > scores[label]) + np.count_nonzero(scores[:label] == scores[label]))
+
+
+def top_k(ranks: list[int], top: int) -> tuple[float, ...]:
+    """Shares of ranks below 1, 2, ... `top`."""
+    return tuple(sum(each < k for each in ranks) / len(ranks) for k in range(1, top + 1))
+
+
+def _truth(paths: list[Path], folder: Path, ground_truth: Path | None, names: list[str] | None) -> list[tuple[Path, int]]:
+    if ground_truth is None:
+        return [(path, _number(path.parent.name, names, str(path))) for path in paths]
+    lines = [line for line in _read_lines(ground_truth) if line.strip()]
+    if all(len(line.split()) == 1 for line in lines) or not (folder / lines[0].split()[0]).exists():
+        if len(lines) != len(paths):
+            raise UserError(f"{ground_truth}: must have one line for each of {len(paths)} images, got {len(lines)}")
+        return [(path, _number(line.strip(), names, str(path))) for path, line in zip(paths, lines, strict=True)]
+    pairs = [line.strip().split(maxsplit=1) for line in lines]
+    return [(folder / pair[0], _number(pair[-1], names, f"{ground_truth}: {pair[0]}")) for pair in pairs]
+
+
+def _number(text: str, names: list[str] | None, where: str) -> int:
+    if names is not None and text in names:
+        return names.index(text)
+    if text.isdecimal():
+        return int(text)
+    raise UserError(f"{where}: class must be a number or a name from the labels, got '{text}'")
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: must be a text file, got: {error}") from error

@@ -1,0 +1,117 @@
+"""Accuracy of object detectors on a folder of images with COCO-style annotations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npu.errors import UserError
+from npu.runtime.tensor import Array
+from npu.tools.images import Preprocessing, model_input, read_image
+from npu.tools.mean_average_precision import Detection, GroundTruth, Precision, average_precision
+from npu.tools.parameters import ToolParameters
+from npu.tools.session import Session, open_session, real_values
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionResult:
+    """COCO metrics over `images` images; `names` of classes by id."""
+
+    model: str
+    log: tuple[str, ...]
+    images: int
+    precision: Precision
+    names: dict[int, str]
+
+    def to_json(self) -> str:
+        """All numbers for programs; null where there is no ground truth."""
+        by_class = {self.names.get(key, str(key)): value for key, value in self.precision.by_class.items()}
+        numbers = {"mAP": self.precision.mean, "AP50": self.precision.at_50, "AP75": self.precision.at_75}
+        row = {"model": self.model, "delegates": list(self.log), "images": self.images}
+        row |= {key: value if value == value else None for key, value in numbers.items()}
+        return json.dumps({**row, "by_class": by_class}, indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """A COCO file: (id, file name) of images, boxes, names of classes by id."""
+
+    images: tuple[tuple[int, str], ...]
+    truth: tuple[GroundTruth, ...]
+    names: dict[int, str]
+
+
+def evaluate(
+    model: Path,
+    images: Path,
+    annotations: Path,
+    parameters: ToolParameters,
+    *,
+    class_offset: int = 1,
+    limit: int = 0,
+    preprocessing: Preprocessing | None = None,
+    num_threads: int = 1,
+    progress: Progress | None = None,
+) -> DetectionResult:
+    """Detect on every annotated image. The model's outputs are those of TFLite_Detection_PostProcess: boxes (top, left, bottom,
+    right, from 0 to 1), classes, scores, number of detections. `class_offset` is the class id of the model's class 0.
+    """
+    known = read_annotations(annotations)
+    chosen = known.images[:limit] if limit else known.images
+    session = open_session(model, parameters, num_threads=num_threads)
+    found: list[Detection] = []
+    for done, (image, name) in enumerate(chosen):
+        found.extend(_detect(session, image, images / name, class_offset, preprocessing or Preprocessing()))
+        if progress is not None:
+            progress("images", done + 1, len(chosen))
+    session.interpreter.close()
+    present = {image for image, _ in chosen}
+    precision = average_precision([each for each in known.truth if each.image in present], found)
+    return DetectionResult(model.name, session.log, len(chosen), precision, known.names)
+
+
+def _detect(session: Session, image: int, path: Path, class_offset: int, how: Preprocessing) -> list[Detection]:
+    pixels = read_image(path)
+    outputs = session.run([model_input(pixels, session.interpreter.get_input_details()[0], how)])
+    details = session.interpreter.get_output_details()
+    if len(outputs) != 4:
+        raise UserError(f"detection model: must have 4 outputs (boxes, classes, scores, count), got {len(outputs)}")
+    boxes, classes, scores, count = (real_values(value, detail) for value, detail in zip(outputs, details, strict=True))
+    if boxes.ndim != 3 or boxes.shape[2] != 4 or classes.shape != boxes.shape[:2] or scores.shape != boxes.shape[:2]:
+        raise UserError(f"detection model: boxes must have shape (1, n, 4), got {list(boxes.shape)} and {list(classes.shape)}")
+    total = min(int(count.reshape(-1)[0]), boxes.shape[1])
+    return [
+        Detection(image, int(classes[0, i]) + class_offset, _box(boxes[0, i], pixels.shape), float(scores[0, i]))
+        for i in range(total)
+    ]
+
+
+def _box(corners: Array, shape: tuple[int, ...]) -> tuple[float, float, float, float]:
+    top, left, bottom, right = (float(value) for value in corners)
+    height, width = shape[:2]
+    return left * width, top * height, (right - left) * width, (bottom - top) * height
+
+
+def read_annotations(path: Path) -> Annotations:
+    """A COCO annotation file; UserError names what is missing or of the wrong kind."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        images = tuple((int(row["id"]), str(row["file_name"])) for row in data["images"])
+        truth = tuple(_ground_truth(row) for row in data["annotations"])
+        names = {int(row["id"]): str(row["name"]) for row in data.get("categories", ())}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: must be a COCO annotation file (images, annotations with bbox), got: {error!r}") from error
+    if not images:
+        raise UserError(f"{path}: must name at least one image")
+    return Annotations(images, truth, names)
+
+
+def _ground_truth(row: dict[str, Any]) -> GroundTruth:
+    x, y, width, height = (float(value) for value in row["bbox"])
+    crowd = bool(row.get("iscrowd", 0))
+    return GroundTruth(int(row["image_id"]), int(row["category_id"]), (x, y, width, height), crowd)

@@ -1,0 +1,115 @@
+"""Interpreters and inputs for tools: a model file with whatever delegates the parameters ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npu.errors import UserError
+from npu.graph.graph import Model
+from npu.runtime.delegate import Delegate, SimpleDelegate
+from npu.runtime.interpreter import Interpreter, OpResolverType
+from npu.runtime.tensor import Array
+from npu.tflite.reader import read_model
+from npu.tools.parameters import ToolParameters
+from npu.tools.registrar import choose
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An interpreter with tensors allocated, and lines that say which delegates were asked for."""
+
+    interpreter: Interpreter
+    log: tuple[str, ...]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Outputs of one inference."""
+        set_inputs(self.interpreter, inputs)
+        self.interpreter.invoke()
+        return outputs(self.interpreter)
+
+
+def open_session(path: Path, parameters: ToolParameters, *, num_threads: int = 1) -> Session:
+    """The model of a file with the delegates that the parameters ask for, tensors allocated."""
+    chosen = choose(read_model(path), path.name, parameters)
+    return Session(open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads), chosen.log)
+
+
+def open_interpreter(model: Model, delegates: Sequence[Delegate | SimpleDelegate], *, num_threads: int = 1) -> Interpreter:
+    """An interpreter with exactly these delegates, tensors allocated."""
+    interpreter = Interpreter(
+        model=model,
+        num_threads=num_threads,
+        experimental_delegates=delegates,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def random_inputs(interpreter: Interpreter, generator: np.random.Generator, *, is_gaussian: bool = False) -> list[Array]:
+    """Inputs of subgraph 0: floats uniform in [-1, 1) or standard normal; integers over their range, or normal around zero.
+
+    A Gaussian integer input is the quantised value of a standard normal number where the tensor has a scale.
+    """
+    return [_random(detail, generator, is_gaussian) for detail in interpreter.get_input_details()]
+
+
+def _random(detail: dict[str, Any], generator: np.random.Generator, is_gaussian: bool) -> Array:
+    shape, dtype = tuple(int(size) for size in detail["shape"]), np.dtype(detail["dtype"])
+    if dtype.kind == "f":
+        return (generator.standard_normal(shape) if is_gaussian else generator.uniform(-1, 1, shape)).astype(dtype)
+    if dtype.kind == "b":
+        return np.asarray(generator.integers(0, 2, shape), bool)
+    if dtype.kind not in "iu":
+        raise UserError(f"input '{detail['name']}': must be numbers to be made at random, got {dtype}; give it with --input")
+    limits = np.iinfo(dtype)
+    scale, zero_point = detail["quantization"]
+    if is_gaussian and scale:
+        values = np.round(generator.standard_normal(shape) / scale) + zero_point
+        return np.asarray(np.clip(values, limits.min, limits.max), dtype)
+    if dtype.itemsize > 2:
+        return np.asarray(generator.integers(0, 100, shape), dtype)  # indices and sizes: small and not negative
+    return np.asarray(generator.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+
+
+def set_inputs(interpreter: Interpreter, inputs: Sequence[Array]) -> None:
+    """Give subgraph 0 its inputs; UserError for a wrong number, InterpreterError for a wrong shape or type."""
+    details = interpreter.get_input_details()
+    if len(inputs) != len(details):
+        raise UserError(f"inputs: must be {len(details)}, one for each input of the model, got {len(inputs)}")
+    for detail, value in zip(details, inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+
+
+def outputs(interpreter: Interpreter) -> list[Array]:
+    """The outputs of subgraph 0."""
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def real_values(array: Array, detail: dict[str, Any]) -> Array:
+    """Float64 values of a tensor: dequantised if it has a scale."""
+    scale, zero_point = detail["quantization"]
+    values = array.astype(np.float64)
+    return (values - zero_point) * scale if scale else values
+
+
+def delegation(interpreter: Interpreter) -> list[str]:
+    """What each delegate took of subgraph 0, one line a delegate, and which operators stayed between its partitions."""
+    plan = interpreter.execution_plan()
+    total = sum(len(step["replaces"]) or 1 for step in plan)
+    names = list(dict.fromkeys(step["delegate"] for step in plan if step["delegate"] is not None))
+    lines = []
+    for name in names:
+        taken = [step for step in plan if step["delegate"] == name]
+        count = sum(len(step["replaces"]) for step in taken)
+        crossing = sum(len(step["inputs"]) + len(step["outputs"]) for step in taken)
+        first, last = (index for index in (plan.index(taken[0]), plan.index(taken[-1])))
+        between = sorted({step["op_name"] for step in plan[first:last] if step["delegate"] != name})
+        split = f", split by {', '.join(between)}" if between else ""
+        lines.append(f"{name}: {count} of {total} nodes in {len(taken)} partitions, {crossing} tensors cross its border{split}")
+    return lines
