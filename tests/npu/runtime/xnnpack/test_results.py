@@ -61,6 +61,49 @@ def test_an_operator_on_the_delegate_equals_the_reference_kernel(name: str) -> N
                 np.testing.assert_array_equal(ours, expected)
 
 
+def _resize(dtype: DType, shape: tuple[int, ...], size: tuple[int, int], *, corners: bool, half: bool) -> bytes:
+    b = ModelBuilder()
+    quantised: dict[str, Any] = {} if dtype is F32 else {"scale": 0.1, "zero_point": 3}
+    x, target = b.input(shape, dtype, **quantised), b.constant(np.array(size, np.int32))
+    made = at.ResizeBilinearOptions(corners, half)
+    b.output(b.op("RESIZE_BILINEAR", [x, target], (shape[0], *size, shape[3]), dtype, attributes=made, **quantised))
+    return b.build()
+
+
+@pytest.mark.seed("X-F-RESIZE_BILINEAR", "X-Q-RESIZE_BILINEAR")
+@pytest.mark.parametrize("dtype", [F32, INT8, DType.UINT8])
+@pytest.mark.parametrize(("corners", "half"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("size", [(9, 5), (3, 11), (1, 1), (12, 14)])
+def test_bilinear_resizes_equal_the_reference(dtype: DType, corners: bool, half: bool, size: tuple[int, int]) -> None:
+    content = _resize(dtype, (2, 6, 7, 5), size, corners=corners, half=half)
+    inputs = random_inputs(content, 1)
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    ours, expected = run(interpreter, inputs)[0], run_reference(content, inputs)[0]
+    assert delegate.refusal_table() == {}
+    if dtype is F32:
+        assert steps_apart(ours, expected) <= ULP["RESIZE_BILINEAR"]
+    else:
+        np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.seed("X-F-MEAN", "X-Q-MEAN")
+@pytest.mark.parametrize("dtype", [F32, INT8, DType.UINT8])
+@pytest.mark.parametrize("axes", [(1, 2), (2, 1), (2,)])
+@pytest.mark.parametrize("keep", [False, True])
+def test_means_equal_the_reference(dtype: DType, axes: tuple[int, ...], keep: bool) -> None:
+    b = ModelBuilder()
+    source: dict[str, Any] = {} if dtype is F32 else {"scale": 0.1, "zero_point": 7}
+    target: dict[str, Any] = {} if dtype is F32 else {"scale": 0.03, "zero_point": 1}
+    x, axis = b.input((2, 7, 6, 9), dtype, **source), b.constant(np.array(axes, np.int32))
+    shape = tuple(1 if k in axes else n for k, n in enumerate((2, 7, 6, 9)) if keep or k not in axes)
+    b.output(b.op("MEAN", [x, axis], shape, dtype, attributes=at.ReducerOptions(keep), **target))
+    content = b.build()
+    inputs = random_inputs(content, 1)
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    assert (delegate.refusal_table() == {}) is keep
+    np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
+
+
 def test_every_listed_operator_has_a_case() -> None:
     names = {parameter.values[0] for parameter in _names()}
     assert {name.partition("-")[0] for name in names if name.endswith("float32")} >= set(FLOAT)
@@ -163,8 +206,8 @@ def test_very_large_biases_of_dead_channels_saturate_as_in_the_reference() -> No
     np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
 
 
-REAL = ("mlperf_vww_float", "mlperf_vww_int8", "mlperf_resnet8_int8", "mlperf_ad_int8", "mlperf_kws_int8", "kws_micronet_m_int8",
-        "kwt1_float", "person_detect_int8", "mobilenet_v1_025_128_uint8")  # fmt: skip
+REAL = ("mlperf_vww_float", "mlperf_vww_int8", "mlperf_resnet8_int8", "mlperf_ad_int8", "mlperf_kws_int8",
+        "kws_micronet_m_int8", "kwt1_float", "person_detect_int8", "mobilenet_v1_025_128_uint8")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in REAL if name in shared_models()])
