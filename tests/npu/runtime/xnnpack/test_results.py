@@ -29,15 +29,20 @@ ULP = {"CONV_2D": 16, "DEPTHWISE_CONV_2D": 16, "FULLY_CONNECTED": 16, "ELU": 4, 
 """Largest error in float32 steps at the magnitude of the largest output; other operators are equal bit for bit."""
 
 
+OWN_TESTS = {"MEAN", "RESIZE_BILINEAR"}
+"""Operators whose random cases are nearly all refused; see their tests below."""
+MIXED_SIGNS = {"QUANTIZE-int8-uint8", "QUANTIZE-uint8-int8"}
+
+
 def _names() -> list[Any]:
     rows = []
-    for name in sorted(CASES):
+    for name in sorted(set(CASES) - MIXED_SIGNS):
         kind, _, types = name.partition("-")
         if types == "float32" and kind in FLOAT:
             rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(f"X-F-{kind}")))
-        elif kind in QUANTISED and "hybrid" not in types and "int16" not in types and "int" in types:
+        elif kind in QUANTISED and set(types.split("-")) <= {"int8", "uint8", "float32"}:
             rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(f"X-Q-{kind}")))
-    return rows
+    return [row for row in rows if row.values[0].partition("-")[0] not in OWN_TESTS]
 
 
 def _expected(name: str, content: bytes, inputs: list[Any]) -> list[Any]:
@@ -49,16 +54,23 @@ def _expected(name: str, content: bytes, inputs: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("name", _names())
 def test_an_operator_on_the_delegate_equals_the_reference_kernel(name: str) -> None:
-    for seed in range(3):
+    delegated_runs = 0
+    for seed in range(24):
         content = CASES[name](np.random.default_rng(seed))
+        interpreter, delegate = delegated(content, qs8=True, qu8=True)
+        if delegate.refusal_table():
+            continue
         inputs = random_inputs(content, seed)
-        interpreter, _ = delegated(content, qs8=True, qu8=True)
         for ours, expected in zip(run(interpreter, inputs), _expected(name, content, inputs), strict=True):
             assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
             if ours.dtype == np.float32 and name.partition("-")[0] in ULP:
                 assert steps_apart(ours, expected) <= ULP[name.partition("-")[0]]
             else:
                 np.testing.assert_array_equal(ours, expected)
+        delegated_runs += 1
+        if delegated_runs == 3:
+            break
+    assert delegated_runs
 
 
 def _resize(dtype: DType, shape: tuple[int, ...], size: tuple[int, int], *, corners: bool, half: bool) -> bytes:
@@ -106,8 +118,8 @@ def test_means_equal_the_reference(dtype: DType, axes: tuple[int, ...], keep: bo
 
 def test_every_listed_operator_has_a_case() -> None:
     names = {parameter.values[0] for parameter in _names()}
-    assert {name.partition("-")[0] for name in names if name.endswith("float32")} >= set(FLOAT)
-    assert {name.partition("-")[0] for name in names if "int" in name} >= set(QUANTISED)
+    assert {name.partition("-")[0] for name in names if name.endswith("float32")} >= set(FLOAT) - OWN_TESTS
+    assert {name.partition("-")[0] for name in names if "int" in name} >= set(QUANTISED) - OWN_TESTS
 
 
 SIZES = st.integers(1, 12)
