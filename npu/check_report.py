@@ -194,7 +194,8 @@ def build_check_report(
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
     all_macs = sum(sum(each.macs) for each in graphs)
-    start = round(variant.cpu.job_start_cycles * variant.system.clock_hz / variant.cpu.clock_hz)
+    around = variant.cpu.job_start_cycles + variant.cpu.interrupt_cycles
+    start = round(around * variant.system.clock_hz / variant.cpu.clock_hz)
     total = sum(each.total(each.on_npu, start) for each in graphs)
     answers = _what_if(graphs, total, start)
     first = 0

@@ -9,7 +9,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,10 +25,12 @@ from rich.text import Text
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.report import OperatorReport, Report, Totals
+from npu.toolchain.fix import Fixed
 from sim.verify.verifier import Finding
 
 if TYPE_CHECKING:
     from npu.toolchain.diff import DiffResult
+    from npu.toolchain.explain import ExplainedModel
 
 PIPE_WIDTH = 120
 
@@ -53,6 +55,25 @@ def print_compiled(report: Report, path: Path, size: int) -> None:
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
         f"{on_npu} of {len(report.operators)} operators on the NPU; "
         f"{_memory(totals)}\n"
+    )
+
+
+def print_fixed(fixed: Fixed, path: Path) -> None:
+    """What was changed in a model, and what it gained."""
+    for change in fixed.changes:
+        sys.stdout.write(f"{change.operator}: {change.what}\n")
+    if not fixed.changes:
+        sys.stdout.write(f"nothing to fix; {path} is {fixed.before.model} as it was\n")
+        return
+    rows = []
+    for report in (fixed.before, fixed.after):
+        rows.append((report.devices["npu"].operators, len(report.operators), report.totals.total_cycles or 0))
+    (npu, every, cycles), (npu_now, every_now, cycles_now) = rows
+    share = f" ({cycles_now / cycles - 1:+.1%})" if cycles else ""
+    count_of_changes = f"{len(fixed.changes)} change{'s' if len(fixed.changes) > 1 else ''}"
+    sys.stdout.write(
+        f"{path}: {count_of_changes}; on the NPU {npu} of {every} operators before, {npu_now} of {every_now} now; "
+        f"{cycles:,} cycles before, {cycles_now:,} now{share}\n"
     )
 
 
@@ -126,6 +147,48 @@ def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None
     sys.stdout.write(f"prediction: {label} (score {scores[best]:.3f})\n")
 
 
+def print_pmu(pmu: Mapping[str, Any]) -> None:
+    """The performance counters, in the driver's order, and how the units spent the NPU's time."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, justify in (("id", "right"), ("code", "right"), ("event", "left"), ("value", "right")):
+        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name, numbers in pmu["events"].items():
+        table.add_row(str(numbers["driver_id"]), f"{numbers['code']:#x}", name, f"{pmu['total'][name]:,}")
+    units = [
+        f"{unit['unit']:<15} {unit['active']:>12,} active + {unit['stalled']:>12,} stalled + {unit['idle']:>12,} idle "
+        f"= {unit['elapsed']:>12,}"
+        for unit in pmu["units"]
+    ]
+    sys.stdout.write(_render(width_for(None), "Performance counters of all NPU jobs", table, "\n".join(units)))
+
+
+def explain_text(explained: ExplainedModel, width: int) -> str:
+    """One row an operator with its bound and the parts of its cycles, largest first; below it what shapes would be free."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = (
+        ("#", "right"),
+        ("operator", "left"),
+        ("cycles", "right"),
+        ("ideal", "right"),
+        ("use", "right"),
+        ("bound by", "left"),
+    )
+    for title, justify in columns:
+        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("where the other cycles go", ratio=1)
+    for row in explained.operators:
+        if not row.cycles:
+            continue
+        use = f"{row.ideal_cycles / row.cycles:.0%}" if row.ideal_cycles else ""
+        lost = [f"{name} {cycles / row.cycles:.0%}" for name, cycles in row.largest_losses() if abs(cycles) * 200 >= row.cycles]
+        lines = [", ".join(lost), *(f"- {hint.text}" for hint in row.hints)]
+        cells = (str(row.index), row.type, f"{row.cycles:,}", f"{row.ideal_cycles:,}", use, row.bound_by or "")
+        table.add_row(*cells, Text("\n".join(line for line in lines if line)))
+    sums = ", ".join(f"{name} {cycles / explained.npu_cycles:.1%}" for name, cycles in explained.part_sums() if cycles)
+    summary = f"NPU     {explained.npu_cycles:,} cycles: {sums}" if explained.npu_cycles else "NPU     no work"
+    return _render(width, f"{explained.model} on {explained.target}", table, summary)
+
+
 def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
     """What is wrong with a compiled file, one row a finding."""
     if not findings:
@@ -136,9 +199,14 @@ def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
         table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("what", ratio=1)
     for index, each in findings:
-        where = "" if each.address is None else f"region {each.region} {each.address:#x}"
-        table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, each.message)
+        where = "" if each.address is None else f"{_region(each.region)} {each.address:#x}"
+        named = f" ({each.source})" if each.source else f" ({', '.join(map(short, each.tensors))})" if each.tensors else ""
+        table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, each.message + named)
     sys.stdout.write(_render(width_for(None), name, table, f"{len(findings)} findings"))
+
+
+def _region(region: int | None) -> str:
+    return "SHRAM" if region == -1 else f"region {region}"
 
 
 def print_assembled(path: Path, base: Path, content: bytes) -> None:
@@ -229,15 +297,37 @@ def short(name: str, limit: int = 28) -> str:
 def _totals(report: Report) -> str:
     totals = report.totals
     clock = report.clock_hz / 1e6
-    return "\n".join(
-        (
-            f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
-            f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
-            f"memory  {_memory(totals)}  ({report.system}, {report.memory_mode})",
-            f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
-            f"AXI1 {totals.axi1_read_beats:,} read",
-        )
+    lines = [
+        f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
+        f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
+        f"error   {_error_band(report)}",
+        f"memory  {_memory(totals)}  ({report.system}, {report.memory_mode})",
+        f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
+        f"AXI1 {totals.axi1_read_beats:,} read",
+    ]
+    if report.overheads:
+        lines.insert(2, f"around  {_overheads(report)}")
+    return "\n".join(lines)
+
+
+def _error_band(report: Report) -> str:
+    band = report.timing_error
+    if band is None:
+        return f"unknown: no measurements of {report.target} with {report.system}, {report.memory_mode}"
+    return (
+        f"NPU cycles within {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst "
+        f"of {band.measurements} measurements (docs/timing-accuracy.md)"
     )
+
+
+def _overheads(report: Report) -> str:
+    """Sums by kind: what the CPU does around operators."""
+    sums: dict[str, list[int]] = {}
+    for each in report.overheads or ():
+        sums.setdefault(each.what, []).append(each.cycles)
+    parts = (f"{what} {sum(cycles):,}" + (f" ({len(cycles)}x)" if len(cycles) > 1 else "") for what, cycles in sums.items())
+    error = max(each.relative_error for each in report.overheads or ())
+    return f"{', '.join(parts)}  (CPU cycles are estimates, ±{error:.0%})"
 
 
 def _memory(totals: Totals) -> str:

@@ -15,10 +15,10 @@ from typing import Any
 from npu.compiler.compiled import Usage
 from npu.graph.graph import Model
 from npu.graph.placement import Violation
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Accuracy, Variant
 from npu.operator_map import OperatorMap
 from sim.container import is_npu_job
-from sim.timeline import OperatorTime, Timeline
+from sim.timeline import OVERHEAD_NAMES, OperatorTime, Timeline
 from sim.trace import Trace
 
 SCHEMA_ID = "npulab-report-1"
@@ -77,9 +77,25 @@ class Totals:
     axi1_read_beats: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What the CPU does around operators: copies of the model's inputs and outputs (`job` is None), cache maintenance, start
+    and interrupt of NPU job number `job`. `relative_error` is the stated uncertainty of the CPU's figures.
+    """
+
+    what: str
+    job: int | None
+    cycles: int
+    relative_error: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that `--report` writes."""
+    """Everything that `--report` writes. Keys without a value are left out of the JSON form.
+
+    `timing_error` is how far predictions for this target were from measurements; None where nothing was measured. `pmu` are
+    the performance counters of all NPU jobs and of every operator (by its index).
+    """
 
     kind: str
     model: str
@@ -90,10 +106,17 @@ class Report:
     profile: str
     totals: Totals
     operators: tuple[OperatorReport, ...]
+    overheads: tuple[Overhead, ...] | None = None
+    timing_error: Accuracy | None = None
+    pmu: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the fields of this record under the schema's id."""
-        return {"schema": SCHEMA_ID, **dataclasses.asdict(self)}
+        content = dataclasses.asdict(self)
+        for name in ("overheads", "timing_error", "pmu"):
+            if content[name] is None:
+                del content[name]
+        return {"schema": SCHEMA_ID, **content}
 
     def to_json(self) -> str:
         """`to_dict` as indented text that ends with a newline."""
@@ -143,7 +166,17 @@ def run_report(
         axi0_write_beats=sum(trace.totals.axi0_write_beats for trace in traces),
         axi1_read_beats=sum(trace.totals.axi1_read_beats for trace in traces),
     )
-    return _report("run", operators.profile, model, variant, totals, rows)
+    report = _report("run", operators.profile, model, variant, totals, rows)
+    return dataclasses.replace(report, overheads=_overheads(timeline, variant), timing_error=variant.known_accuracy)
+
+
+def _overheads(timeline: Timeline, variant: Variant) -> tuple[Overhead, ...]:
+    error = variant.cpu.relative_error
+    return tuple(
+        Overhead(OVERHEAD_NAMES[each.operator], each.job if each.job >= 0 else None, each.cycles, error)
+        for each in timeline.segments
+        if each.operator < 0 and each.cycles
+    )
 
 
 def memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """NPU jobs and CPU operators on one timeline: who keeps the machine busy, and for how long.
 
 The NPU and the CPU take turns, as in the usual single-threaded runtime: a job starts when the operator before it has ended.
-Times are cycles of the NPU clock.
+Around a job the CPU cleans the cache lines of its inputs, starts it, takes its interrupt and invalidates the cache lines of
+its outputs. Times are cycles of the NPU clock.
 """
 
 from __future__ import annotations
@@ -9,22 +10,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import Cpu, Port, Variant
 from sim.trace import Column, Trace
 
-JOB_START = -1
-"""Operator number of the time that the CPU needs to start a job and to take its interrupt."""
+JOB_START, INTERRUPT, CACHE_CLEAN, CACHE_INVALIDATE, COPY_IN, COPY_OUT = range(-1, -7, -1)
+"""Operator numbers of the time that the CPU spends around operators."""
+
+OVERHEAD_NAMES: Mapping[int, str] = {
+    JOB_START: "job start",
+    INTERRUPT: "interrupt",
+    CACHE_CLEAN: "cache clean",
+    CACHE_INVALIDATE: "cache invalidate",
+    COPY_IN: "copy in",
+    COPY_OUT: "copy out",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One `ethos-u` operator: its trace, and for each operation of its stream the operator that it works for.
 
-    Operations of no operator (the end of the stream) are counted for the last operator before them.
+    Operations of no operator (the end of the stream) are counted for the last operator before them. `input_bytes` and
+    `output_bytes` are the maps that the job exchanges with the CPU.
     """
 
     trace: Trace
     operator_of: tuple[int, ...]
+    input_bytes: int = 0
+    output_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +49,26 @@ class CpuTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """The application's copy of the model's inputs or outputs; `direction` is COPY_IN or COPY_OUT."""
+
+    direction: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the timeline that belongs to one operator, [start, end)."""
+    """A stretch of the timeline that belongs to one operator, [start, end).
+
+    `operator` is negative for what the CPU does around operators (`OVERHEAD_NAMES`); `job` is the number of the NPU job that
+    the segment belongs to, -1 if none.
+    """
 
     device: str
     operator: int
     start: int
     end: int
+    job: int = -1
 
     @property
     def cycles(self) -> int:
@@ -72,6 +98,7 @@ class Timeline:
 
     segments: tuple[Segment, ...]
     operators: Mapping[int, OperatorTime]
+    clock_hz: int = 1
 
     @property
     def total_cycles(self) -> int:
@@ -81,29 +108,61 @@ class Timeline:
         """Cycles that `device` ("npu" or "cpu") was at work."""
         return sum(segment.cycles for segment in self.segments if segment.device == device)
 
+    def overheads(self) -> dict[str, int]:
+        """Cycles of each kind of work around operators, by the names of `OVERHEAD_NAMES`; kinds that took none are left out."""
+        sums: dict[str, int] = {}
+        for segment in self.segments:
+            if segment.operator < 0 and segment.cycles:
+                name = OVERHEAD_NAMES[segment.operator]
+                sums[name] = sums.get(name, 0) + segment.cycles
+        return sums
 
-def build_timeline(tasks: Sequence[Job | CpuTask], variant: Variant) -> Timeline:
+
+def build_timeline(tasks: Sequence[Job | CpuTask | Copy], variant: Variant) -> Timeline:
     """Lay `tasks` end to end. The time of overlapping operations of a job goes to the one that ends first."""
     ratio = variant.system.clock_hz / variant.cpu.clock_hz
-    segments: list[Segment] = []
+    row = _Row()
     operators: dict[int, OperatorTime] = {}
-    now = 0
+    jobs = 0
     for task in tasks:
-        if isinstance(task, CpuTask):
-            now = _append(segments, "cpu", task.operator, now, round(task.cycles * ratio))
-            operators.setdefault(task.operator, OperatorTime()).add(segments[-1].cycles, "CPU")
-            continue
-        now = _append(segments, "cpu", JOB_START, now, round(variant.cpu.job_start_cycles * ratio))
-        for operator, cycles, bound_by in _shares(task):
-            now = _append(segments, "npu", operator, now, cycles)
-            operators.setdefault(operator, OperatorTime()).add(cycles, bound_by)
-        _add_bytes(operators, task, variant)
-    return Timeline(tuple(segments), operators)
+        if isinstance(task, Copy):
+            row.append("cpu", task.direction, round(task.bytes * variant.cpu.copy_cycles_per_byte * ratio))
+        elif isinstance(task, CpuTask):
+            cycles = round(task.cycles * ratio)
+            row.append("cpu", task.operator, cycles)
+            operators.setdefault(task.operator, OperatorTime()).add(cycles, "CPU")
+        else:
+            _add_job(row, operators, task, variant, jobs)
+            _add_bytes(operators, task, variant)
+            jobs += 1
+    return Timeline(tuple(row.segments), operators, variant.system.clock_hz)
 
 
-def _append(segments: list[Segment], device: str, operator: int, start: int, cycles: int) -> int:
-    segments.append(Segment(device, operator, start, start + cycles))
-    return start + cycles
+@dataclass(slots=True)
+class _Row:
+    """Segments under construction, one behind the other."""
+
+    segments: list[Segment] = field(default_factory=list)
+
+    def append(self, device: str, operator: int, cycles: int, job: int = -1) -> None:
+        start = self.segments[-1].end if self.segments else 0
+        self.segments.append(Segment(device, operator, start, start + cycles, job))
+
+
+def _add_job(row: _Row, operators: dict[int, OperatorTime], job: Job, variant: Variant, number: int) -> None:
+    cpu, ratio = variant.cpu, variant.system.clock_hz / variant.cpu.clock_hz
+    row.append("cpu", CACHE_CLEAN, round(_cache_cycles(job.input_bytes, cpu) * ratio), number)
+    row.append("cpu", JOB_START, round(cpu.job_start_cycles * ratio), number)
+    for operator, cycles, bound_by in _shares(job):
+        row.append("npu", operator, cycles, number)
+        operators.setdefault(operator, OperatorTime()).add(cycles, bound_by)
+    row.append("cpu", INTERRUPT, round(cpu.interrupt_cycles * ratio), number)
+    row.append("cpu", CACHE_INVALIDATE, round(_cache_cycles(job.output_bytes, cpu) * ratio), number)
+
+
+def _cache_cycles(size: int, cpu: Cpu) -> float:
+    """CPU cycles of cleaning or invalidating `size` bytes; none on a core without a data cache."""
+    return -(-size // cpu.cache_line_bytes) * cpu.cache_cycles_per_line if cpu.cache_line_bytes else 0.0
 
 
 def _shares(job: Job) -> list[tuple[int, int, str]]:

@@ -88,6 +88,10 @@ class Column(IntEnum):
     WEIGHT_BYTES = 25
     DMA_BYTES = 26
     COMMAND_BYTES = 27
+    MAC_IDLE = 28
+    OUTPUT_IDLE = 29
+    DECODER_IDLE = 30
+    ELEMENT_BYTES = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class OperationTiming:
 
     `issued` is when the parser handed it over, `start` and `end` bound its work; a wait starts when the parser meets it
     and ends when it is satisfied. Byte counts by port are what crossed the port; those by purpose are the same bytes again.
+    The idle times of a unit are those between its last work and its first for this operation; `element_bytes` are of the IFM.
     """
 
     index: int
@@ -128,6 +133,10 @@ class OperationTiming:
     weight_bytes: int
     dma_bytes: int
     command_bytes: int
+    mac_idle: int
+    output_idle: int
+    decoder_idle: int
+    element_bytes: int
     bound_by: Bound
 
     @property
@@ -187,6 +196,8 @@ class Trace:
     events: Events | None
     pmu: Mapping[str, int]
     """Counters by the driver's event names, for the whole job."""
+    tails: tuple[int, int, int] = (0, 0, 0)
+    """Cycles that MAC array, output unit and weight decoder are idle after their last work."""
 
     @cached_property
     def operations(self) -> tuple[OperationTiming, ...]:

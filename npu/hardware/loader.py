@@ -90,6 +90,7 @@ def _resolve(path: Path, find: Find, chain: tuple[Path, ...]) -> _Merged:
     merged = _start(document.pop("extends", None), path, find, chain)
     if find is _find_variant:
         merged.values.pop("name", None)
+        merged.values.pop("accuracy", None)
         _resolve_sections(document, merged, path)
     merged.lay_over(document, path)
     return merged

@@ -61,6 +61,7 @@ RANGES: dict[tuple[type, str], Range] = {
     (MemoryMode, "arena_cache_bytes"): (1024, 2**40),
     (Cpu, "clock_hz"): (1_000_000, 10_000_000_000),
     (Cpu, "relative_error"): (0, 10),
+    (Cpu, "cache_line_bytes"): (0, 1024),
 }
 """Inclusive range of a numeric field; fields that are not here must be in [0, 2^48]."""
 

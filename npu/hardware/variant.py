@@ -217,14 +217,36 @@ class Cpu:
     cycles_per_mac: Mapping[str, float]
     cycles_per_element: Mapping[str, float]
     job_start_cycles: int
-    """CPU cycles to start one NPU job and to take its interrupt."""
+    """CPU cycles from the call of the driver to the first cycle of the NPU job."""
     relative_error: float
     """Stated uncertainty of these figures, 0.5 = 50 %."""
+    interrupt_cycles: int = 0
+    """CPU cycles from the end of the NPU job to the return of the driver."""
+    copy_cycles_per_byte: float = 0.0
+    """Cost of copying the model's inputs into the arena and its outputs out of it."""
+    cache_line_bytes: int = 0
+    """Line of the data cache; 0 = the core has none, so that nothing needs maintenance."""
+    cache_cycles_per_line: float = 0.0
+    """Cost of cleaning one line before a job (its inputs), or of invalidating one after it (its outputs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far predicted cycles were from measured ones, in percent; holds for `system` and `memory_mode` only."""
+
+    system: str
+    memory_mode: str
+    measurements: int
+    mean_error_percent: float
+    worst_error_percent: float
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Everything that the tools need to know of one target."""
+    """Everything that the tools need to know of one target.
+
+    `accuracy` belongs to the shipped description that holds it: what extends that description does not inherit it.
+    """
 
     name: str
     accelerator: Accelerator
@@ -233,3 +255,11 @@ class Variant:
     system: System
     memory_mode: MemoryMode
     cpu: Cpu
+    accuracy: Accuracy | None = None
+
+    @property
+    def known_accuracy(self) -> Accuracy | None:
+        """`accuracy` if it was measured with this system and memory mode."""
+        found = self.accuracy
+        fits = found is not None and (found.system, found.memory_mode) == (self.system.name, self.memory_mode.name)
+        return found if fits else None

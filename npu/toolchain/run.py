@@ -13,32 +13,37 @@ import numpy.typing as npt
 from npu.errors import InterpreterError
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.operator_map import map_of_file
-from npu.report import Report, run_report
+from npu.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.toolchain.check import map_of_cpu
 from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
 from npu.toolchain.tensors import Recorder, named_tensors
-from npu.toolchain.timing import tasks_of
+from npu.toolchain.timing import TimedModel, time_compiled
 from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
-from sim.timeline import Job, Timeline, build_timeline
+from sim.timeline import Timeline
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came out: `outputs` in model order with their `output_names`, the report, and the timeline it was made from."""
+    """What came out: `outputs` in model order with their `output_names`, the report, and the times it was made from."""
 
     outputs: list[Array]
     output_names: tuple[str, ...]
     output_quantization: tuple[Quantization | None, ...]
     report: Report
-    timeline: Timeline
+    timed: TimedModel
     tensors: Mapping[str, Array] = field(default_factory=dict)
     """Every feature map and tensor by a telling name, if asked for (see `npu.toolchain.tensors`)."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """NPU jobs and CPU operators in order of time."""
+        return self.timed.timeline
 
 
 def run(
@@ -53,11 +58,13 @@ def run(
     profile: str = DEFAULT_PROFILE,
     progress: Progress | None = None,
     dump: bool = False,
+    with_events: bool = False,
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
     `inputs` are in model order or by name; without them, seeded random data of each type's full range. A compiled file
-    picks its variant by the configuration word in it unless `target` or `config` is given. `dump` also returns every tensor.
+    picks its variant by the configuration word in it unless `target` or `config` is given. `dump` also returns every tensor,
+    `with_events` keeps what a trace of the times shows.
     """
     source, name = load(model), model_name(model)
     if is_compiled(source):
@@ -72,13 +79,10 @@ def run(
     interpreter = Interpreter(model=executed, experimental_delegates=[delegate])
     outputs, names = execute(interpreter, executed.graphs[0], inputs, seed)
     tensors = named_tensors(executed, interpreter, recorder.written) if recorder else {}
-    tasks = list(tasks_of(executed.graphs[0], operators.sources, variant))
-    timeline = build_timeline(tasks, variant)
-    traces = [task.trace for task in tasks if isinstance(task, Job)]
-    report = run_report(operators, name, executed, timeline, traces, variant)
+    timed = time_compiled(executed, name, operators, variant, with_events=with_events)
     graph = executed.graphs[0]
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
-    return RunResult(outputs, names, quantization, report, timeline, tensors)
+    return RunResult(outputs, names, quantization, timed.report, timed, tensors)
 
 
 def execute(

@@ -1,27 +1,127 @@
-"""What a compiled model takes: its NPU jobs and CPU operators as tasks of a timeline."""
+"""What a compiled model takes, without executing it: its NPU jobs and CPU operators as a timeline and a report."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from npu.graph.graph import Graph
+from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import decode
-from sim.container import is_npu_job, payload_of
+from npu.isa.decode import Decoded, decode
+from npu.operator_map import OperatorMap, map_of_file
+from npu.report import Report, run_report
+from npu.tflite.reader import read_model
+from npu.toolchain.check import map_of_cpu
+from npu.toolchain.compile import Progress, compile_source
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
+from sim.arena import arena_use
+from sim.container import is_compiled, is_npu_job, payload_of
 from sim.cpu import cpu_cycles
-from sim.timeline import CpuTask, Job
+from sim.reports.perfetto import inference_trace
+from sim.reports.pmu import pmu_report
+from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, Timeline, build_timeline
 from sim.timing import schedule
 
+Task = Job | CpuTask | Copy
 
-def tasks_of(graph: Graph, sources: Mapping[int, tuple[int, ...]], variant: Variant) -> Iterator[Job | CpuTask]:
-    """The operators of a compiled graph in order; `sources` names the source operators that each one works for."""
+_FIRST_MAP = 4
+"""Position of the first feature map among the inputs of an `ethos-u` operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedModel:
+    """A compiled model with its time: `decoded` holds the command stream of each of `jobs`."""
+
+    variant: Variant
+    operators: OperatorMap
+    jobs: tuple[Job, ...]
+    decoded: tuple[tuple[Decoded, ...], ...]
+    timeline: Timeline
+    report: Report
+
+    @property
+    def names(self) -> dict[int, str]:
+        """What to call the source operators: number, type and output."""
+        return {each.index: f"{each.index} {each.type} {each.name}" for each in self.operators.operators}
+
+    def report_with_pmu(self) -> Report:
+        """The report with the performance counters of all jobs and of every source operator that runs on the NPU."""
+        content = pmu_report(self.jobs, self.timeline, self.variant)
+        return dataclasses.replace(self.report, pmu=content)
+
+    def trace(self) -> dict[str, Any]:
+        """The whole inference in the Chrome trace-event format; needs a model that was timed with events."""
+        arena = [arena_use([each.operation for each in decoded]) for decoded in self.decoded]
+        return inference_trace(self.timeline, self.jobs, self.names, arena)
+
+
+def time_model(
+    model: Source,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    memory_mode: str | None = None,
+    system: str | None = None,
+    profile: str = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+    with_events: bool = False,
+) -> TimedModel:
+    """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows."""
+    source, name = load(model), model_name(model)
+    if is_compiled(source):
+        variant = variant_of_file(source, name, target, config, memory_mode, system)
+    else:
+        variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
+        source = read_model(compile_source(source, name, variant, profile=profile, progress=progress).content)
+    operators = map_of_file(source, name) if is_compiled(source) else map_of_cpu(source, variant, profile)
+    return time_compiled(source, name, operators, variant, with_events=with_events)
+
+
+def time_compiled(
+    compiled: Model, name: str, operators: OperatorMap, variant: Variant, *, with_events: bool = False
+) -> TimedModel:
+    """`time_model` for a model that is compiled already."""
+    streams: list[tuple[Decoded, ...]] = []
+    tasks = list(tasks_of(compiled.graphs[0], operators.sources, variant, with_events=with_events, streams=streams))
+    timeline = build_timeline(tasks, variant)
+    jobs = tuple(task for task in tasks if isinstance(task, Job))
+    report = run_report(operators, name, compiled, timeline, [job.trace for job in jobs], variant)
+    return TimedModel(variant, operators, jobs, tuple(streams), timeline, report)
+
+
+def tasks_of(
+    graph: Graph,
+    sources: Mapping[int, tuple[int, ...]],
+    variant: Variant,
+    *,
+    with_events: bool = False,
+    streams: list[tuple[Decoded, ...]] | None = None,
+) -> Iterator[Task]:
+    """The operators of a compiled graph in order, between the copies of the model's inputs and outputs.
+
+    `sources` names the source operators that each one works for; the decoded command streams are added to `streams`.
+    """
+    yield Copy(COPY_IN, _bytes_of(graph, graph.inputs))
     for index, op in enumerate(graph.ops):
         found = sources.get(index, ())
         if is_npu_job(op):
             words = payload_of(graph, index).words
             decoded = decode(words, variant)
+            if streams is not None:
+                streams.append(tuple(decoded))
             if len(found) != len(decoded):
                 found = (found[0] if found else -1,) * len(decoded)
-            yield Job(schedule(decoded, variant, stream_words=len(words)), found)
+            trace = schedule(decoded, variant, stream_words=len(words), with_events=with_events)
+            yield Job(trace, found, _bytes_of(graph, op.inputs[_FIRST_MAP:]), _bytes_of(graph, op.outputs))
         else:
             yield CpuTask(found[0] if found else index, cpu_cycles(graph, op, variant.cpu))
+    yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
+
+
+def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:
+    """Bytes of the tensors that are computed, not constant."""
+    tensors = (graph.tensors[index] for index in indices if index != ABSENT)
+    return sum(max(tensor.elements, 0) * tensor.dtype.bits // 8 for tensor in tensors if tensor.data is None)

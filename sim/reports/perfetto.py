@@ -1,20 +1,24 @@
-"""A trace in the Chrome trace-event format, which Perfetto opens: JSON object with `traceEvents`, times in microseconds.
+"""Traces in the Chrome trace-event format, which Perfetto opens: JSON object with `traceEvents`, times in microseconds.
 
 One track (thread) per unit and per memory port under one process; operations as complete events ("X"), bandwidth of each
-port as counter events ("C"). The trace must have been made with events.
+port as counter events ("C"). `chrome_trace` shows one NPU job, `inference_trace` a whole inference: jobs one after the
+other on the same tracks, the CPU on its own, operators under the names of the source model, and the arena in use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.timeline import OVERHEAD_NAMES, Job, Segment, Timeline
 from sim.trace import Cause, Column, Events, TimedUnit, Trace
 
 PROCESS = 1
 OPERATION_TRACK = 100
+CPU_TRACK = 101
 COUNTER_WINDOWS = 500
 """Number of intervals into which the bandwidth counters divide the job."""
 
@@ -46,15 +50,83 @@ def chrome_trace(trace: Trace) -> dict[str, Any]:
     }
 
 
+def inference_trace(
+    timeline: Timeline, jobs: Sequence[Job], names: Mapping[int, str], arena: Sequence[NDArray[np.int64]]
+) -> dict[str, Any]:
+    """A whole inference: `jobs` in the order of the timeline, made with events.
+
+    `names` gives what to call the source operators, `arena` for each job the bytes in use during each of its operations.
+    """
+    first = jobs[0].trace if jobs else None
+    microseconds = 1e6 / timeline.clock_hz
+    entries: list[dict[str, Any]] = []
+    if first is not None:
+        entries += _metadata(first)
+    entries += _track(CPU_TRACK, "CPU", -2)
+    entries += _segment_slices(timeline, names, microseconds)
+    for number, job in enumerate(jobs):
+        start = next(segment.start for segment in timeline.segments if segment.device == "npu" and segment.job == number)
+        named = tuple(names.get(operator, kind) for operator, kind in zip(job.operator_of, job.trace.kinds, strict=True))
+        entries += _job_entries(job.trace, named, arena[number], microseconds, start)
+    return {
+        "traceEvents": entries,
+        "displayTimeUnit": "ns",
+        "otherData": {"variant": first.variant if first else "", "clock_hz": str(timeline.clock_hz)},
+    }
+
+
+def _job_entries(
+    trace: Trace, names: tuple[str, ...], arena: NDArray[np.int64], scale: float, start: int
+) -> list[dict[str, Any]]:
+    """Everything of one job, `start` cycles after the beginning of the inference."""
+    entries = [entry for entry in _operation_slices(trace, scale) if entry["tid"] != OPERATION_TRACK]
+    entries += _port_slices(trace, scale, names)
+    if trace.events is not None:
+        entries += _unit_slices(trace, trace.events, scale, names)
+    entries += _bandwidth(trace, scale)
+    begins = np.maximum.accumulate(trace.column(Column.START))
+    for cycle, used in zip(begins.tolist(), arena.tolist(), strict=True):
+        entries.append({"ph": "C", "name": "arena in use", "pid": PROCESS, "ts": cycle * scale, "args": {"bytes": used}})
+    end = trace.totals.total_cycles * scale
+    entries.append({"ph": "C", "name": "arena in use", "pid": PROCESS, "ts": end, "args": {"bytes": 0}})
+    return [entry | {"ts": entry["ts"] + start * scale} for entry in entries]
+
+
+def _segment_slices(timeline: Timeline, names: Mapping[int, str], scale: float) -> list[dict[str, Any]]:
+    """Operators on the track of the CPU or of the NPU's operations; neighbours of one operator are one slice."""
+    merged: list[Segment] = []
+    for segment in timeline.segments:
+        last = merged[-1] if merged else None
+        if last is not None and (last.device, last.operator, last.job) == (segment.device, segment.operator, segment.job):
+            merged[-1] = Segment(last.device, last.operator, last.start, segment.end, last.job)
+        elif segment.cycles:
+            merged.append(segment)
+    entries = []
+    for segment in merged:
+        name = OVERHEAD_NAMES.get(segment.operator) or names.get(segment.operator, f"operator {segment.operator}")
+        track = OPERATION_TRACK if segment.device == "npu" else CPU_TRACK
+        arguments: dict[str, Any] = {"cycles": segment.cycles}
+        if segment.operator >= 0:
+            time = timeline.operators[segment.operator]
+            arguments |= {"operator": segment.operator, "bound_by": time.bound_by}
+        entries.append(_slice(name, track, segment.start * scale, segment.cycles * scale, arguments))
+    return entries
+
+
+def _track(number: int, name: str, order: int) -> list[dict[str, Any]]:
+    return [
+        {"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": number, "args": {"name": name}},
+        {"ph": "M", "name": "thread_sort_index", "pid": PROCESS, "tid": number, "args": {"sort_index": order}},
+    ]
+
+
 def _metadata(trace: Trace) -> list[dict[str, Any]]:
     names = {OPERATION_TRACK: "operations"} | {int(unit): name for unit, name in _UNIT_NAMES.items()}
     entries: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": PROCESS, "tid": 0, "args": {"name": f"NPU {trace.variant}"}}
     ]
     for track, name in names.items():
-        entries.append({"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": track, "args": {"name": name}})
-        order = -1 if track == OPERATION_TRACK else track
-        entries.append({"ph": "M", "name": "thread_sort_index", "pid": PROCESS, "tid": track, "args": {"sort_index": order}})
+        entries += _track(track, name, -1 if track == OPERATION_TRACK else track)
     return entries
 
 
@@ -85,7 +157,7 @@ def _operation_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
     return entries
 
 
-def _port_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
+def _port_slices(trace: Trace, scale: float, names: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """On each port's track the operations that used it, cut so that slices of one track do not overlap."""
     entries = []
     ports = (
@@ -102,12 +174,12 @@ def _port_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
                 continue
             reached = end
             arguments = {"read_bytes": read, "written_bytes": written}
-            name = f"{operation.kind} {operation.index}"
+            name = names[operation.index] if names else f"{operation.kind} {operation.index}"
             entries.append(_slice(name, int(unit), start * scale, (end - start) * scale, arguments))
     return entries
 
 
-def _unit_slices(trace: Trace, events: Events, scale: float) -> list[dict[str, Any]]:
+def _unit_slices(trace: Trace, events: Events, scale: float, names: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """Busy intervals of the units; an interval that starts before the last one of its unit has ended is cut."""
     order = np.lexsort((events.start, events.unit))
     columns = (events.operation, events.unit, events.start, events.end, events.bytes, events.cause)
@@ -121,7 +193,7 @@ def _unit_slices(trace: Trace, events: Events, scale: float) -> list[dict[str, A
         if end <= start:
             continue
         reached = end
-        name = f"{trace.kinds[operation]} {operation}"
+        name = names[operation] if names else f"{trace.kinds[operation]} {operation}"
         arguments = {"cause": Cause(cause).name.lower(), "bytes": moved}
         entries.append(_slice(name, unit, start * scale, (end - start) * scale, arguments))
     return entries

@@ -6,9 +6,17 @@ the event registers take (Ethos-U driver header).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from sim.trace import Trace
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.hardware.variant import Variant
+from sim.timeline import Job, Timeline
+from sim.timing.counters import count_events
+from sim.trace import Column, Trace
 
 _CODES: tuple[tuple[str, int], ...] = (
     ("NO_EVENT", 0x00),
@@ -114,6 +122,10 @@ def pmu_rows(trace: Trace) -> tuple[PmuRow, ...]:
     return tuple(PmuRow(event, trace.pmu[event.name]) for event in EVENTS if event.name in trace.pmu)
 
 
+_ROUNDING = 4
+"""Cycles by which the rounded parts of a unit's time may miss the total."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnitTime:
     """How a unit spent a job: active + stalled + idle = elapsed, cycles."""
@@ -128,16 +140,77 @@ class UnitTime:
         return self.active + self.stalled + self.idle
 
 
+_UNITS = {
+    "MAC array": (
+        Column.MAC_ACTIVE,
+        (Column.MAC_STALLED_BY_WEIGHTS, Column.MAC_STALLED_BY_ACCUMULATOR, Column.MAC_STALLED_BY_IFM),
+        Column.MAC_IDLE,
+    ),
+    "output unit": (
+        Column.OUTPUT_ACTIVE,
+        (Column.OUTPUT_STALLED_BY_MEMORY, Column.OUTPUT_STALLED_BY_INPUT),
+        Column.OUTPUT_IDLE,
+    ),
+    "weight decoder": (
+        Column.DECODER_ACTIVE,
+        (Column.DECODER_STALLED_BY_MEMORY, Column.DECODER_STALLED_BY_MAC),
+        Column.DECODER_IDLE,
+    ),
+}
+
+
 def unit_times(trace: Trace) -> tuple[UnitTime, ...]:
-    """MAC array, output unit and weight decoder; idle is what is neither work nor a stall (before, after, other work)."""
-    parts = {
-        "MAC": ("MAC_ACTIVE", ("MAC_STALLED_BY_WD", "MAC_STALLED_BY_ACC", "MAC_STALLED_BY_IB")),
-        "output": ("AO_ACTIVE", ("AO_STALLED_BY_OFMP", "AO_STALLED_BY_ACC", "AO_STALLED_BY_IB")),
-        "weight decoder": ("WD_ACTIVE", ("WD_STALLED",)),
-    }
-    total = trace.totals.npu_active_cycles
+    """MAC array, output unit and weight decoder over the whole job.
+
+    All three parts are measured by the engine; idle is what is neither work nor a stall (before, after, other work). They add
+    up to the job's cycles but for the rounding of each part, which idle takes.
+    """
+    sums = trace.table.sum(axis=0)
     times = []
-    for unit, (active_name, stall_names) in parts.items():
-        active, stalled = trace.pmu[active_name], sum(trace.pmu[name] for name in stall_names)
-        times.append(UnitTime(unit, active, stalled, total - active - stalled))
+    for (unit, (active_column, stall_columns, idle_column)), tail in zip(_UNITS.items(), trace.tails, strict=True):
+        active, stalled = int(sums[active_column]), sum(int(sums[column]) for column in stall_columns)
+        idle = int(sums[idle_column]) + tail
+        rounding = trace.totals.npu_active_cycles - active - stalled - idle
+        if abs(rounding) > _ROUNDING:
+            raise AssertionError(f"{unit}: active, stalled and idle must add up to the job, but {rounding} cycles are missing")
+        times.append(UnitTime(unit, active, stalled, idle + rounding))
     return tuple(times)
+
+
+def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dict[str, Any]:
+    """Counters of all jobs and of every operator of the timeline, by event name, and how the units spent the jobs.
+
+    `events` gives the numbers of the names. CYCLE and NPU_ACTIVE of an operator are its cycles on the timeline.
+    """
+    operators: dict[str, dict[str, int]] = {}
+    total: dict[str, int] = {}
+    units: dict[str, UnitTime] = {}
+    for job in jobs:
+        _add(total, job.trace.pmu)
+        for each in unit_times(job.trace):
+            before = units.get(each.unit, UnitTime(each.unit, 0, 0, 0))
+            parts = (before.active + each.active, before.stalled + each.stalled, before.idle + each.idle)
+            units[each.unit] = UnitTime(each.unit, *parts)
+        owners = _owners(job)
+        for operator in sorted(set(owners.tolist())):
+            rows = np.flatnonzero(owners == operator)
+            kinds = [job.trace.kinds[row] for row in rows]
+            cycles = timeline.operators[operator].cycles if operator in timeline.operators else 0
+            operators[str(operator)] = count_events(job.trace.table[rows], kinds, variant, cycles)
+    events = {event.name: {"driver_id": event.driver_id, "code": event.code} for event in EVENTS if event.name in total}
+    rows_of_units = [asdict(unit) | {"elapsed": unit.elapsed} for unit in units.values()]
+    return {"events": events, "total": total, "operators": operators, "units": rows_of_units}
+
+
+def _owners(job: Job) -> NDArray[np.int64]:
+    """The operator of each operation; operations of none are counted for the last operator before them."""
+    owners, operator = [], 0
+    for each in job.operator_of:
+        operator = each if each >= 0 else operator
+        owners.append(operator)
+    return np.array(owners, np.int64)
+
+
+def _add(total: dict[str, int], counters: Mapping[str, int]) -> None:
+    for name, value in counters.items():
+        total[name] = total.get(name, 0) + value

@@ -17,26 +17,23 @@ _CANDIDATES = (
 )
 
 
+_ORDER = (*(bound for bound, _ in _CANDIDATES), Bound.WEIGHT_DECODE, Bound.DMA, Bound.WAIT, Bound.ISSUE, Bound.NONE)
+_MAC, _OUTPUT, _WEIGHT_READ, _IFM_READ, _OFM_WRITE, _WEIGHT_DECODE, _DMA, _WAIT, _ISSUE, _NONE = range(len(_ORDER))
+"""Positions in `_ORDER`."""
+
+
 def find_bounds(operations: NDArray[np.int64], table: NDArray[np.int64]) -> tuple[Bound, ...]:
     """One bound per operation of the plan's table (n, OPERATION_COLUMNS), from the trace's table (n, len(Column))."""
-    return tuple(_bound(kind, row) for kind, row in zip(operations[:, k.KIND].tolist(), table.tolist(), strict=True))
-
-
-def _bound(kind: int, row: list[int]) -> Bound:
-    if kind == k.DMA:
-        return Bound.DMA
-    if kind in (k.DMA_WAIT, k.KERNEL_WAIT):
-        return Bound.WAIT
-    if kind > k.ELEMENTWISE:
-        return Bound.NONE
-    best, value = Bound.ISSUE, 0
-    for bound, column in _CANDIDATES:
-        if row[column] > value:
-            best, value = bound, row[column]
-    if kind == k.ELEMENTWISE and row[Column.IFM_FETCH_ACTIVE] > value:
-        return Bound.IFM_READ
-    if value * 2 < row[Column.END] - row[Column.START] and best in (Bound.MAC, Bound.OUTPUT):
-        return Bound.ISSUE
-    if best is Bound.WEIGHT_READ and row[Column.DECODER_ACTIVE] > row[Column.DECODER_STALLED_BY_MEMORY]:
-        return Bound.WEIGHT_DECODE
-    return best
+    kind = operations[:, k.KIND]
+    values = table[:, [column for _, column in _CANDIDATES]]
+    value = values.max(axis=1, initial=0)
+    found = np.where(value > 0, values.argmax(axis=1), _ISSUE)
+    is_reading = (found == _WEIGHT_READ) & (table[:, Column.DECODER_ACTIVE] > table[:, Column.DECODER_STALLED_BY_MEMORY])
+    found[is_reading] = _WEIGHT_DECODE
+    is_short = value * 2 < table[:, Column.END] - table[:, Column.START]
+    found[is_short & ((found == _MAC) | (found == _OUTPUT))] = _ISSUE
+    found[(kind == k.ELEMENTWISE) & (table[:, Column.IFM_FETCH_ACTIVE] > value)] = _IFM_READ
+    found[kind > k.ELEMENTWISE] = _NONE
+    found[kind == k.DMA] = _DMA
+    found[(kind == k.DMA_WAIT) | (kind == k.KERNEL_WAIT)] = _WAIT
+    return tuple(_ORDER[number] for number in found.tolist())

@@ -7,23 +7,23 @@ NPU_ACTIVE; the counters of a unit that the model does not separate are left out
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Port, Variant
-from sim.timing.kernels import expand as k
 from sim.timing.plan import burst_bytes
 from sim.trace import Column
 
 
-def count_events(operations: NDArray[np.int64], table: NDArray[np.int64], variant: Variant, cycles: int) -> dict[str, int]:
-    """Counter values of a job of `cycles` cycles by event name."""
+def count_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant, cycles: int) -> dict[str, int]:
+    """Counter values by event name of operations that take `cycles`: rows of a trace's table (n, len(Column)) and kinds."""
     sums = table.sum(axis=0)
-    kernel = operations[:, k.KIND] <= k.ELEMENTWISE
-    wide = operations[:, k.IFM_BYTES] > 1
+    wide = table[:, Column.ELEMENT_BYTES] > 1
+    kernel = table[:, Column.ELEMENT_BYTES] > 0
     mac, output = table[:, Column.MAC_ACTIVE], table[:, Column.OUTPUT_ACTIVE]
-    elementwise = operations[:, k.KIND] == k.ELEMENTWISE
+    elementwise = np.array([kind == "elementwise" for kind in kinds], np.bool_)
     waited = table[:, Column.OUTPUT_STALLED_BY_INPUT]
     counters = {
         "CYCLE": cycles,

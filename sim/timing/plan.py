@@ -72,6 +72,7 @@ class Plan:
     loads: NDArray[np.int64]
     mac_cycles: NDArray[np.float64]
     output_cycles: NDArray[np.float64]
+    beat_bytes: int = 8
 
 
 def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> Plan:
@@ -83,8 +84,28 @@ def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words
     rows = [_row(operation, variant, ports) for operation in operations]
     table = np.array(rows, dtype=np.int64).reshape(len(rows), k.OPERATION_COLUMNS)
     _share_words(table, stream_words)
-    rates = np.array([_output_rate(operation, variant) for operation in operations], dtype=np.float64)
+    rates = output_rates(operations, variant)
+    loads, mac_cycles, elements = expand_rows(table, variant)
+    output_cycles = elements * rates[loads[:, k.L_OPERATION]]
+    kinds = tuple(_KIND_NAMES[row[k.KIND]] for row in rows)
+    return Plan(kinds, table, loads, mac_cycles.astype(np.float64), output_cycles, variant.accelerator.axi_data_bytes)
+
+
+def output_rates(operations: Sequence[Operation], variant: Variant) -> NDArray[np.float64]:
+    """Output-unit cycles per element of the busiest core, one per operation."""
+    return np.array([_output_rate(operation, variant) for operation in operations], dtype=np.float64)
+
+
+def expand_rows(
+    table: NDArray[np.int64], variant: Variant, *, has_decoder: bool = True
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Loads (m, LOAD_COLUMNS), MAC cycles (m,) and OFM elements (m,) of rows of the operation table.
+
+    Without a decoder, weights never hold up the MAC array. Raises SimulationError beyond MAX_LOADS.
+    """
     machine = _machine_scalars(variant)
+    if not has_decoder:
+        machine[k.M_WEIGHT_BLOCK] = 0
     count = int(k.count_loads(table))
     if count > MAX_LOADS:
         raise SimulationError(f"timing: a stream must need at most {MAX_LOADS} input loads, got {count}")
@@ -92,9 +113,7 @@ def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words
     mac_cycles = np.zeros(count, np.int64)
     elements = np.zeros(count, np.int64)
     k.expand(table, machine, loads, mac_cycles, elements)
-    output_cycles = elements * rates[loads[:, k.L_OPERATION]]
-    kinds = tuple(_KIND_NAMES[row[k.KIND]] for row in rows)
-    return Plan(kinds, table, loads, mac_cycles.astype(np.float64), output_cycles)
+    return loads, mac_cycles, elements
 
 
 def region_ports(variant: Variant) -> tuple[int, ...]:

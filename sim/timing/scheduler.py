@@ -18,10 +18,9 @@ from sim.timing.plan import Plan, make_plan
 from sim.timing.ports import port_scalars
 from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
 
-_RESULT_COLUMNS = {
-    Column.ISSUED: e.R_ISSUED,
-    Column.START: e.R_START,
-    Column.END: e.R_END,
+_MOMENTS = {Column.ISSUED: e.R_ISSUED, Column.START: e.R_START, Column.END: e.R_END}
+
+_DURATIONS = {
     Column.MAC_ACTIVE: e.R_MAC_ACTIVE,
     Column.MAC_STALLED_BY_WEIGHTS: e.R_MAC_WEIGHTS,
     Column.MAC_STALLED_BY_IFM: e.R_MAC_IFM,
@@ -36,6 +35,9 @@ _RESULT_COLUMNS = {
     Column.DMA_ACTIVE: e.R_DMA_ACTIVE,
     Column.BLOCKDEP_STALL: e.R_BLOCKDEP,
     Column.PARSER_WAIT: e.R_WAIT,
+    Column.MAC_IDLE: e.R_MAC_IDLE,
+    Column.OUTPUT_IDLE: e.R_OUTPUT_IDLE,
+    Column.DECODER_IDLE: e.R_DECODER_IDLE,
 }
 
 
@@ -56,17 +58,19 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
     count, total = len(plan.operations), len(plan.loads)
     result = np.zeros((count, e.RESULT_COLUMNS), np.float64)
     moved = np.zeros((count, 4), np.int64)
-    times = np.zeros((total, e.TIME_COLUMNS), np.float64)
+    times = np.zeros((total if with_events else 0, e.TIME_COLUMNS), np.float64)
+    tails = np.zeros(3, np.float64)
     finish = e.run(
         plan.operations,
         plan.loads,
         plan.mac_cycles,
         plan.output_cycles,
         port_scalars(variant),
-        _engine_scalars(variant),
+        engine_scalars(variant),
         result,
         moved,
         times,
+        tails,
     )
     cycles = round(finish)
     table = _table(plan, variant, result, moved)
@@ -78,11 +82,20 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
         bounds=find_bounds(plan.operations, table),
         totals=_totals(table, variant, cycles),
         events=_events(plan, result, times) if with_events else None,
-        pmu=count_events(plan.operations, table, variant, cycles),
+        pmu=count_events(table, plan.kinds, variant, cycles),
+        tails=(round(tails[0]), round(tails[1]), round(tails[2])),
     )
 
 
-def _engine_scalars(variant: Variant) -> NDArray[np.float64]:
+def finish_time(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> float:
+    """When everything has finished, on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,) that need not be a variant's."""
+    count = len(plan.operations)
+    outputs = np.zeros((count, e.RESULT_COLUMNS)), np.zeros((count, 4), np.int64), np.zeros((0, e.TIME_COLUMNS)), np.zeros(3)
+    return float(e.run(plan.operations, plan.loads, plan.mac_cycles, plan.output_cycles, ports, scalars, *outputs))
+
+
+def engine_scalars(variant: Variant) -> NDArray[np.float64]:
+    """(ENGINE_SCALARS,) float64."""
     accelerator, timing = variant.accelerator, variant.timing
     scalars = np.zeros(e.ENGINE_SCALARS, np.float64)
     scalars[e.E_COMMAND_CYCLES] = timing.command_cycles_per_word
@@ -104,8 +117,12 @@ def _command_port(variant: Variant) -> int:
 
 def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
     table = np.zeros((len(plan.operations), len(Column)), np.int64)
-    for column, source in _RESULT_COLUMNS.items():
+    for column, source in _MOMENTS.items():
         table[:, column] = np.rint(result[:, source])
+    # Durations are rounded in their running sum, so that the sum of a column is off by half a cycle at most.
+    sums = np.rint(np.cumsum(result[:, list(_DURATIONS.values())], axis=0)).astype(np.int64)
+    table[:, list(_DURATIONS)] = np.diff(sums, axis=0, prepend=0)
+    table[:, Column.ELEMENT_BYTES] = plan.operations[:, k.IFM_BYTES]
     beat = variant.accelerator.axi_data_bytes
     command_column = Column.AXI0_READ_BYTES if _command_port(variant) == 0 else Column.AXI1_READ_BYTES
     ports = (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES)
@@ -122,17 +139,18 @@ def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDA
 
 
 def _add_purposes(plan: Plan, table: NDArray[np.int64], beat: int) -> None:
-    """Fills the columns that are sums over the loads of an operation."""
+    """Fills the columns that are sums over the loads of an operation; loads are in the order of operations."""
     loads = plan.loads
-    sums = {
-        Column.MACS: loads[:, k.L_MACS],
-        Column.BLOCKS: loads[:, k.L_LAST],
-        Column.IFM_BYTES: (loads[:, k.L_IFM_BEATS] + loads[:, k.L_IFM2_BEATS]) * beat,
-        Column.OFM_BYTES: loads[:, k.L_OFM_BEATS] * beat,
-        Column.WEIGHT_BYTES: loads[:, k.L_STREAM_BYTES],
-    }
-    for column, values in sums.items():
-        np.add.at(table[:, column], loads[:, k.L_OPERATION], values)
+    if not len(loads):
+        return
+    first = np.flatnonzero(np.diff(loads[:, k.L_OPERATION], prepend=-1))
+    sums = np.add.reduceat(loads, first, axis=0)
+    rows = loads[first, k.L_OPERATION]
+    table[rows, Column.MACS] = sums[:, k.L_MACS]
+    table[rows, Column.BLOCKS] = sums[:, k.L_LAST]
+    table[rows, Column.IFM_BYTES] = (sums[:, k.L_IFM_BEATS] + sums[:, k.L_IFM2_BEATS]) * beat
+    table[rows, Column.OFM_BYTES] = sums[:, k.L_OFM_BEATS] * beat
+    table[rows, Column.WEIGHT_BYTES] = sums[:, k.L_STREAM_BYTES]
 
 
 def _totals(table: NDArray[np.int64], variant: Variant, cycles: int) -> Totals:

@@ -56,8 +56,9 @@ from sim.timing.kernels.expand import (
 ) = range(9)
 PORT_SCALARS = 9
 
-# State of a port: when its read and write channels are free, the current window and the beats admitted in it.
-S_READ_FREE, S_WRITE_FREE, S_WINDOW, S_USED = range(4)
+# State of a port: when its read and write channels are free, the current window, the beats admitted in it, its start and end.
+S_READ_FREE, S_WRITE_FREE, S_WINDOW, S_USED, S_START, S_END = range(6)
+STATE_COLUMNS = 6
 
 # Scalars of the machine. E_DECODE_BYTES is per cycle and E_WEIGHT_WINDOW in bytes, all cores together.
 (
@@ -98,8 +99,11 @@ FAR = 1e18
     R_DMA_ACTIVE,
     R_BLOCKDEP,
     R_WAIT,
-) = range(17)
-RESULT_COLUMNS = 17
+    R_MAC_IDLE,
+    R_OUTPUT_IDLE,
+    R_DECODER_IDLE,
+) = range(20)
+RESULT_COLUMNS = 20
 
 # Columns of the times of a load.
 T_IFM_START, T_IFM_END, T_STREAM_START, T_STREAM_END, T_MAC_START, T_MAC_END, T_OUTPUT_START, T_OUTPUT_END = range(8)
@@ -110,13 +114,18 @@ NOBODY, PARSER, TRANSFER, FETCH, STREAM, ARRAY, OUTPUT = range(-1, 6)
 AGENTS = 6
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def]
     """End of a transfer of `beats` that takes `cycles` on an open port from `start`, under the port's window rule."""
     window = ports[p, P_WINDOW]
     if window <= 0.0 or beats <= 0.0:
         return start + cycles
     cap = ports[p, P_CAP]
+    # The usual case without a division: the transfer fits into what is left of the current window.
+    fits = state[p, S_START] <= start < state[p, S_END] and start + cycles <= state[p, S_START] + ports[p, P_OPEN]
+    if fits and (cap <= 0.0 or state[p, S_USED] + beats <= cap):
+        state[p, S_USED] += beats
+        return start + cycles
     left = 1.0
     time = start
     while True:
@@ -124,6 +133,8 @@ def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def
         if index > state[p, S_WINDOW]:
             state[p, S_WINDOW] = index
             state[p, S_USED] = 0.0
+            state[p, S_START] = index * window
+            state[p, S_END] = (index + 1.0) * window
         part = left
         if cycles > 0.0:
             part = min(part, (index * window + ports[p, P_OPEN] - time) / cycles)
@@ -146,7 +157,7 @@ def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def
             time += skip * window
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def read(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     """(start, end of the data) of a read of `beats` in `bursts` transactions asked for at `time`."""
     start = max(time, state[p, S_READ_FREE])
@@ -156,7 +167,7 @@ def read(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     return start, end + ports[p, P_READ_LATENCY]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def write(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     """End of the data of a write asked for at `time`; the response comes one write latency later."""
     start = max(time, state[p, S_WRITE_FREE])
@@ -166,7 +177,7 @@ def write(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     return end
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def index_blocks(ops, loads, block_of, first_load, first_block, block_count, previous, streamed):  # type: ignore[no-untyped-def]
     """Numbers the blocks of the stream and links each kernel operation to the one before it; returns the block count.
 
@@ -191,7 +202,7 @@ def index_blocks(ops, loads, block_of, first_load, first_block, block_count, pre
     return block + 1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def parser_ready(ops, p, free, queues, kernels, transfers, counts, finished):  # type: ignore[no-untyped-def]
     """When the parser can perform its next operation; counts = (kernels issued, transfers issued)."""
     kind = ops[p, KIND]
@@ -216,7 +227,7 @@ def parser_ready(ops, p, free, queues, kernels, transfers, counts, finished):  #
     return time
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def dependency(ops, n, block, previous, first_block, block_count, block_end, finished):  # type: ignore[no-untyped-def]
     """When a block may start for BLOCKDEP: block i of an operation leaves at most BLOCKDEP - i blocks of the one before."""
     q = previous[n]
@@ -231,7 +242,7 @@ def dependency(ops, n, block, previous, first_block, block_count, block_end, fin
     return 0.0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def transfer_chunk(ops, n, time, left, ports, state, scalars, moved):  # type: ignore[no-untyped-def]
     """Moves one chunk of a DMA transfer at `time`; (bytes, arrival, when the next chunk can be asked for)."""
     chunk = min(left, max(DMA_CHUNK_BYTES, ops[n, DMA_BYTES] >> 14))
@@ -254,17 +265,20 @@ def transfer_chunk(ops, n, time, left, ports, state, scalars, moved):  # type: i
     return chunk, arrived, following
 
 
-@numba.njit(cache=True)
-def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, times):  # type: ignore[no-untyped-def]
+@numba.njit(cache=True, error_model="numpy")
+def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, times, tails):  # type: ignore[no-untyped-def]
     """Runs the stream; returns the time at which everything has finished.
 
     `ops` (n, OPERATION_COLUMNS), `loads` (m, LOAD_COLUMNS), `mac_cycles` and `output_cycles` (m,), `ports` (2, PORT_SCALARS).
     Outputs: `result` (n, RESULT_COLUMNS) cycles, `moved` (n, 4) beats of port 0 read and write, port 1 read and write,
-    `times` (m, TIME_COLUMNS) cycles.
+    `times` (m, TIME_COLUMNS) cycles, not filled if it has no rows; `tails` (3,) cycles that MAC array, output unit and weight
+    decoder are idle at the end.
     """
     count = ops.shape[0]
     total = loads.shape[0]
-    state = np.zeros((2, 4))
+    state = np.zeros((2, STATE_COLUMNS))
+    state[:, S_END] = ports[:, P_WINDOW]
+    with_times = times.shape[0] == total
     block_of = np.zeros(total, np.int64)
     first_load = np.full(count, -1, np.int64)
     first_block = np.zeros(count, np.int64)
@@ -425,8 +439,9 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 end = max(end, other)
                 fetch_free = max(fetch_free, state[port, S_READ_FREE])
             fetched[fetch] = end
-            times[fetch, T_IFM_START] = begin
-            times[fetch, T_IFM_END] = end
+            if with_times:
+                times[fetch, T_IFM_START] = begin
+                times[fetch, T_IFM_END] = end
             result[n, R_IFM_ACTIVE] += max(0.0, fetch_free - begin)
             fetch += 1
         elif agent == STREAM:
@@ -435,8 +450,9 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             size = loads[stream, L_STREAM_BYTES]
             stream_start[stream] = best
             stream_end[stream] = best
-            times[stream, T_STREAM_START] = best
-            times[stream, T_STREAM_END] = best
+            if with_times:
+                times[stream, T_STREAM_START] = best
+                times[stream, T_STREAM_END] = best
             if size > 0:
                 port = ops[n, WEIGHT_PORT]
                 latency = ports[port, P_READ_LATENCY]
@@ -448,11 +464,14 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 stream_start[stream] = begin + latency
                 stream_end[stream] = max(arrived, stream_start[stream] + decoding)
                 result[n, R_DECODER_ACTIVE] += decoding
-                result[n, R_DECODER_MAC] += max(0.0, best - max(stream_free, issued[n]))
+                stalled = max(0.0, best - max(stream_free, issued[n]))
+                result[n, R_DECODER_MAC] += stalled
+                result[n, R_DECODER_IDLE] += best - stream_free - stalled
                 stream_free = max(state[port, S_READ_FREE], stream_end[stream] - latency)
                 result[n, R_DECODER_MEMORY] += max(0.0, stream_free - best - decoding)
-                times[stream, T_STREAM_START] = begin
-                times[stream, T_STREAM_END] = stream_end[stream]
+                if with_times:
+                    times[stream, T_STREAM_START] = begin
+                    times[stream, T_STREAM_END] = stream_end[stream]
             stream += 1
         elif agent == ARRAY:
             stale[FETCH] = True
@@ -462,11 +481,14 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             busy = mac_cycles[array]
             mac_start[array] = best
             mac_end[array] = max(best + busy, stream_end[array])
-            times[array, T_MAC_START] = best
-            times[array, T_MAC_END] = mac_end[array]
+            if with_times:
+                times[array, T_MAC_START] = best
+                times[array, T_MAC_END] = mac_end[array]
+            result[n, R_MAC_IDLE] += best - mac_free
             if busy > 0.0:
                 # Before the operation has started the array is idle, not stalled.
                 gap = best - max(mac_free, result[n, R_START])
+                result[n, R_MAC_IDLE] -= max(gap, 0.0)
                 if gap > 0.0:
                     if fetched[array] >= best:
                         result[n, R_MAC_IFM] += gap
@@ -490,17 +512,23 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
             moved[n, 2 * port + 1] += beats
             end = max(best + busy, written)
             result[n, R_OUTPUT_ACTIVE] += busy
-            result[n, R_OUTPUT_INPUT] += max(0.0, best - max(output_free, result[n, R_START]))
+            waited = max(0.0, best - max(output_free, result[n, R_START]))
+            result[n, R_OUTPUT_INPUT] += waited
+            result[n, R_OUTPUT_IDLE] += best - output_free - waited
             result[n, R_OUTPUT_MEMORY] += end - best - busy
             output_end[block] = end
             output_free = end
             block_end[block] = end + ports[port, P_WRITE_LATENCY]
-            times[output, T_OUTPUT_START] = best
-            times[output, T_OUTPUT_END] = end
+            if with_times:
+                times[output, T_OUTPUT_START] = best
+                times[output, T_OUTPUT_END] = end
             if block == first_block[n] + block_count[n] - 1:
                 stale[PARSER] = True
                 finished[n] = block_end[block]
                 result[n, R_END] = block_end[block]
                 finish = max(finish, block_end[block])
             output += 1
+    tails[0] = finish - mac_free
+    tails[1] = finish - output_free
+    tails[2] = finish - stream_free
     return finish

@@ -208,7 +208,7 @@ def _dump(value: object, depth: int = 0) -> str:
         if isinstance(item, dict):
             lines.append(f"{'  ' * depth}{name}:" + (" {}" if not item else "\n" + _dump(item, depth + 1).rstrip("\n")))
         else:
-            shown = getattr(item, "name", item)
+            shown = getattr(item, "name", "null" if item is None else item)
             lines.append(f"{'  ' * depth}{name}: {str(shown).lower() if isinstance(shown, bool) else shown}")
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,165 @@
+"""explain: for every operator what bounds it, where the lost cycles go, and which shapes would cost nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npu.hardware.variant import Variant
+from npu.operator_map import SourceOperator
+from npu.toolchain.compile import Progress
+from npu.toolchain.sources import DEFAULT_PROFILE, Source
+from npu.toolchain.timing import TimedModel, time_model
+from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation
+
+WAITING = "waiting"
+"""Part of an operator's cycles that it does not need alone: transfers of its weights, dependencies, the queue. Negative where
+it overlaps with its neighbours instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """An extent of an operator that could grow for nothing; cycles are those of the MAC array."""
+
+    axis: str
+    extent: int
+    free_up_to: int
+    cheaper: int
+    cycles: int
+    cheaper_cycles: int
+
+    @property
+    def text(self) -> str:
+        """The hint in words."""
+        said = f"{self.extent} {self.axis} cost as much as {self.free_up_to}"
+        if self.cheaper:
+            said += f"; {self.cheaper} would take {1 - self.cheaper_cycles / self.cycles:.0%} less of the MAC array"
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedOperator:
+    """One operator: `cycles` of the timeline = `ideal_cycles` + the sum of `parts` (on the CPU: no parts).
+
+    The ideal is one full MAC array (for operators without multiplications: the full output unit) and nothing else.
+    """
+
+    index: int
+    type: str
+    name: str
+    placement: str
+    bound_by: str | None
+    cycles: int
+    ideal_cycles: int
+    parts: Mapping[str, int]
+    hints: tuple[Hint, ...]
+
+    def largest_losses(self) -> list[tuple[str, int]]:
+        """Parts that are not zero, the largest first."""
+        return sorted(((name, cycles) for name, cycles in self.parts.items() if cycles), key=lambda part: -abs(part[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedModel:
+    """All operators of a model; cycles are ticks of the NPU clock."""
+
+    model: str
+    target: str
+    system: str
+    memory_mode: str
+    clock_hz: int
+    operators: tuple[ExplainedOperator, ...]
+
+    @property
+    def npu_cycles(self) -> int:
+        return sum(each.cycles for each in self.operators if each.placement == "npu")
+
+    def part_sums(self) -> list[tuple[str, int]]:
+        """The ideal and every part, summed over the operators on the NPU."""
+        rows = [each for each in self.operators if each.placement == "npu"]
+        sums = [("ideal", sum(row.ideal_cycles for row in rows))]
+        return sums + [(name, sum(row.parts.get(name, 0) for row in rows)) for name in (*PARTS, WAITING)]
+
+    def to_json(self) -> str:
+        """Indented text that ends with a newline."""
+        return json.dumps(dataclasses.asdict(self) | {"npu_cycles": self.npu_cycles}, indent=2) + "\n"
+
+
+def explain_model(
+    model: Source,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    memory_mode: str | None = None,
+    system: str | None = None,
+    profile: str = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+) -> ExplainedModel:
+    """Time a model, compiled first if need be, and take the cycles of every operator apart."""
+    timed = time_model(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
+    report = timed.report
+    operations = operations_of(timed)
+    rows = tuple(_explained(each, timed, operations.get(each.index, ())) for each in timed.operators.operators)
+    return ExplainedModel(report.model, report.target, report.system, report.memory_mode, report.clock_hz, rows)
+
+
+def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
+    """The kernel operations of each source operator, in order."""
+    found: dict[int, list[Kernel]] = {}
+    for job, decoded in zip(timed.jobs, timed.decoded, strict=True):
+        for operator, each in zip(job.operator_of, decoded, strict=True):
+            if isinstance(each.operation, Kernel):
+                found.setdefault(max(operator, 0), []).append(each.operation)
+    return found
+
+
+def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[Kernel]) -> ExplainedOperator:
+    time = timed.timeline.operators.get(source.index)
+    cycles = time.cycles if time is not None else 0
+    bound = time.bound_by if time is not None else None
+    plain = ExplainedOperator(source.index, source.type, source.name, source.placement, bound, cycles, 0, {}, ())
+    if source.placement != "npu":
+        return plain
+    found = [explain_operation(operation, timed.variant) for operation in operations]
+    ideal, parts = _sum(found, cycles)
+    return replace(plain, ideal_cycles=ideal, parts=parts, hints=_hints(found, operations, timed.variant))
+
+
+def _sum(found: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, int]]:
+    """(ideal, parts) as integers whose sum is `cycles`: each running sum is rounded."""
+    amounts = [("ideal", sum(each.ideal for each in found))]
+    amounts += [(name, sum(each.parts.get(name, 0.0) for each in found)) for name in PARTS]
+    rounded, running, before = {}, 0.0, 0
+    for name, amount in amounts:
+        running += amount
+        rounded[name] = round(running) - before
+        before = round(running)
+    rounded[WAITING] = cycles - before
+    ideal = rounded.pop("ideal")
+    return ideal, {name: amount for name, amount in rounded.items() if amount}
+
+
+def _hints(found: Sequence[Explanation], operations: Sequence[Kernel], variant: Variant) -> tuple[Hint, ...]:
+    """Free shapes of the whole operator, from its last operation.
+
+    Operations that cut the output channels of an operator into slices are added up; where rows or columns are cut, only
+    the extents that all operations have in common are meant.
+    """
+    if not found:
+        return ()
+    last = operations[-1]
+    planes = {(each.ofm.height, each.ofm.width, each.ofm.addresses[0] if each.ofm.depth == last.ofm.depth else 0)
+              for each in operations}  # fmt: skip
+    is_cut_in_plane = len({(height, width) for height, width, _ in planes}) > 1
+    if is_cut_in_plane and len(operations) > 1:
+        return tuple(_hint(each, 0) for each in found[-1].shapes if each.axis == "input channels")
+    slices = sum(each.ofm.depth for each in operations) - last.ofm.depth
+    return tuple(_hint(each, slices if each.axis == "output channels" else 0) for each in found[-1].shapes)
+
+
+def _hint(shape: FreeShape, before: int) -> Hint:
+    cheaper = shape.cheaper + before if shape.cheaper else 0
+    return Hint(shape.axis, shape.extent + before, shape.free_up_to + before, cheaper, shape.cycles, shape.cheaper_cycles)

@@ -1,0 +1,105 @@
+"""How much of the arena a command stream needs at each of its operations, from what later operations still read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.errors import SimulationError
+from npu.isa.operations import Dma, Elementwise, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
+from sim.container import ARENA
+
+GRANULE_BYTES = 16
+"""Resolution of the count; feature maps are aligned to it."""
+
+MAX_ARENA_BYTES = 1 << 28
+"""Largest arena that is followed."""
+
+Range = tuple[int, int]
+
+
+def arena_use(operations: Sequence[Operation]) -> NDArray[np.int64]:
+    """Bytes of the arena (region 1) in use during each operation, shape (operations,).
+
+    A byte is in use from the operation that writes it to the last one that reads it; what the stream leaves behind counts
+    as read at the end if nothing in the stream reads it. Maps count as ranges of addresses. Raises SimulationError for an
+    arena above MAX_ARENA_BYTES.
+    """
+    reads = [_reads(operation) for operation in operations]
+    writes = [_writes(operation) for operation in operations]
+    size = max((end for ranges in (*reads, *writes) for _, end in ranges), default=0)
+    if size > MAX_ARENA_BYTES:
+        raise SimulationError(f"timeline: the arena must be at most {MAX_ARENA_BYTES} bytes, got {size}")
+    live = _left_behind(reads, writes, size)
+    used = np.zeros(len(operations), np.int64)
+    count = int(live.sum())
+    for index in range(len(operations) - 1, -1, -1):
+        for start, end in (*reads[index], *writes[index]):
+            part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
+            count += part.size - int(np.count_nonzero(part))
+            part[:] = True
+        used[index] = count * GRANULE_BYTES
+        for start, end in writes[index]:
+            part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
+            count -= int(np.count_nonzero(part))
+            part[:] = False
+        for start, end in reads[index]:
+            part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
+            count += part.size - int(np.count_nonzero(part))
+            part[:] = True
+    return used
+
+
+def _left_behind(reads: list[list[Range]], writes: list[list[Range]], size: int) -> NDArray[np.bool_]:
+    """Granules that are written and not read afterwards: the outputs of the stream."""
+    left = np.zeros(-(-size // GRANULE_BYTES), np.bool_)
+    for read, written in zip(reads, writes, strict=True):
+        for start, end in read:
+            left[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)] = False
+        for start, end in written:
+            left[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)] = True
+    return left
+
+
+def _reads(operation: Operation) -> list[Range]:
+    if isinstance(operation, Dma):
+        size = operation.length_bytes * operation.rows * operation.planes
+        source = operation.source
+        return [(source.address, source.address + size)] if source.region == ARENA else []
+    if not isinstance(operation, KernelOperation):
+        return []
+    found = _ranges(operation.ifm)
+    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
+        found += _ranges(operation.ifm2)
+    if isinstance(operation, WeightedOperation):
+        parts = (*operation.weights, *operation.scales)
+        found += [(part.address, part.address + part.length_bytes) for part in parts if part.region == ARENA]
+    return [each for each in found if each[1] > each[0]]
+
+
+def _writes(operation: Operation) -> list[Range]:
+    if isinstance(operation, Dma):
+        size = operation.length_bytes * operation.rows * operation.planes
+        target = operation.destination
+        return [(target.address, target.address + size)] if target.region == ARENA else []
+    return _ranges(operation.ofm) if isinstance(operation, KernelOperation) else []
+
+
+def _ranges(fm: FeatureMap) -> list[Range]:
+    """Address ranges of the tiles of a map that is in the arena."""
+    if fm.region != ARENA:
+        return []
+    size = fm.element.bytes
+    if fm.layout is Layout.NHCWB16:
+        row = (-(-fm.depth // 16) - 1) * fm.stride_c + fm.width * 16 * size
+    else:
+        row = (fm.width - 1) * fm.stride_x + fm.depth * size
+    rows = (min(fm.height, fm.tile_height_0), fm.height - fm.tile_height_0)
+    found = []
+    for address, count in ((fm.addresses[0], rows[0]), (fm.addresses[2], rows[1])):
+        last = address + (count - 1) * fm.stride_y
+        if count > 0 and row > 0:
+            found.append((max(0, min(address, last)), max(0, address, last) + row))
+    return found
