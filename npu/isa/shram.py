@@ -51,6 +51,7 @@ class Work(Enum):
         return self not in (Work.CONVOLUTION, Work.REDUCE_SUM)
 
 
+_UNIT = Kernel()
 _POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
 
 
@@ -65,7 +66,7 @@ class BufferProblem:
     ofm: tuple[int, int, int]
     ifm_depth: int
     ifm_bits: int
-    kernel: Kernel = Kernel()
+    kernel: Kernel = _UNIT
     upscale: Upscale = Upscale.NONE
     has_lut: bool = False
     reads_ifm2: bool = False
@@ -87,7 +88,7 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
         ofm=(operation.ofm.height, operation.ofm.width, operation.ofm.depth),
         ifm_depth=operation.ifm.depth,
         ifm_bits=operation.ifm.element.bits,
-        kernel=window.kernel if window else Kernel(),
+        kernel=window.kernel if window else _UNIT,
         upscale=window.upscale if window else Upscale.NONE,
         has_lut=operation.activation.function.lut_index is not None,
         reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,

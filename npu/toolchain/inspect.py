@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from npu.isa.decode import decode
+from npu.toolchain.labels import known_map, label
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
 from sim.container import jobs_of
 from sim.verify.verifier import Finding
@@ -22,9 +24,14 @@ def verify(
     """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well."""
     source = load_compiled(model)
     variant = variant_of_file(source, model_name(model), target, config, memory_mode, system)
+    operators = known_map(source, model_name(model))
     findings = []
     for job in jobs_of(source):
         initialised = [(0, 0, job.region_bytes[0]), *job.inputs]
         decoded = decode(job.payload.words, variant)
-        findings += [(job.index, each) for each in verify_stream(decoded, variant, job.region_bytes, initialised)]
+        labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
+        for each in verify_stream(decoded, variant, job.region_bytes, initialised):
+            held = labels[each.command_index]
+            named = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
+            findings.append((job.index, named))
     return findings

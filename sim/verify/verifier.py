@@ -1,4 +1,4 @@
-"""Verify one command stream: bounds, hazards, reads of bytes that nothing has written.
+"""Verify one command stream: bounds, hazards, SHRAM, reads of bytes that nothing has written.
 
 What the decoder refuses (unknown commands, ranges, alignment) never gets here. A finding names rule, command and addresses; a
 clean stream has none.
@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
+from npu.isa.operations import Dma, Operation
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
+from sim.verify.shram import lut_findings, shram_findings
 
 RULES: Mapping[str, str] = {
     "BOUNDS": "every access lies in its region",
@@ -25,6 +27,8 @@ RULES: Mapping[str, str] = {
     "HAZARD-BLOCKDEP": "a kernel's first blocks wait for the blocks of the kernel before it that they read",
     "UNINITIALISED": "every byte that is read has been written, or is a constant or an input",
     "NO-EFFECT": "every wait has something to wait for",
+    "SHRAM": "the buffers of a kernel's block fit between the boundaries that it sets",
+    "LUT": "a look-up table lies whole in its area, in a slot of its own size, and transfers into SHRAM stay in that area",
 }
 
 
@@ -38,6 +42,10 @@ class Finding:
     message: str
     region: int | None = None
     address: int | None = None
+    source: str = ""
+    """The operator of the source model that the operation works for, where it is known."""
+    tensors: tuple[str, ...] = ()
+    """Names of the tensors that the operation reads and writes, where they are known."""
 
 
 def verify(
@@ -60,10 +68,14 @@ def verify(
         findings += [_finding("BOUNDS", each, *where) for where in outside]
         if not hazards.has_effect(each.operation):
             findings.append(_finding("NO-EFFECT", each, "nothing that it waits for is unfinished", None, None))
+        findings += [_finding("SHRAM", each, text, None, None) for text in shram_findings(each.operation, variant)]
+        findings += [_finding("LUT", each, text, SHRAM, address) for text, address in lut_findings(each.operation, variant)]
         for conflict in hazards.step(each, touched):
             message = f"{conflict.what} of {_kind(conflict.earlier)} at command {conflict.earlier.command_index}"
             findings.append(_finding(conflict.rule, each, message, conflict.region, conflict.address))
         if not outside:
+            if memory.copies(each.operation, touched):
+                continue
             findings += [_finding("UNINITIALISED", each, *where) for where in memory.unwritten(touched)]
             memory.write(touched)
     return findings
@@ -100,6 +112,20 @@ class _Memory:
     def _size(self, part: ByteSet) -> int:
         held = self._written.get(part.region)
         return 0 if held is None else held.size
+
+    def copies(self, operation: Operation, touched: Footprint) -> bool:
+        """Whether the operation is a plain copy whose source is written in part; its destination then is in part, too.
+
+        Transfers are whole multiples of 16 bytes, so one of a smaller tensor takes what lies behind it along.
+        """
+        if not isinstance(operation, Dma):
+            return False
+        ((_, source),), ((_, target),) = touched.reads, touched.writes
+        held = self._written[source.region][source.start : source.end]
+        if not (source.mask.all() and target.mask.all() and source.mask.size == target.mask.size and held.any()):
+            return False
+        self._written[target.region][target.start : target.end] = held.copy()
+        return True
 
     def unwritten(self, touched: Footprint) -> list[tuple[str, int, int]]:
         found = []

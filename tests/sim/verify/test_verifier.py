@@ -14,25 +14,44 @@ import npu
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import (
+    ActivationFunction,
     Convolution,
     DepthwiseConvolution,
     Dma,
     DmaSide,
     DmaWait,
+    Elementwise,
     KernelOperation,
     KernelWait,
     Operation,
+    ShramLayout,
 )
 from npu.tflite.writer import write_model
+from npu.toolchain.inspect import verify as verify_file
+from npu.toolchain.listing import assemble, disassemble
 from sim.container import NpuJob, jobs_of
 from sim.verify.verifier import RULES, Finding, verify
 
+from tests.support.litert import repaired
 from tests.support.random_graphs import chains
+from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 TARGET = "ethos-u55-128"
 TARGETS = list_variants()
+SMALL_MODELS = [
+    name
+    for name in (
+        "mlperf_kws_int8",
+        "mlperf_resnet8_int8",
+        "mlperf_ad_int8",
+        "mlperf_vww_int8",
+        "rnnoise_int8",
+        "mcunet_vww_int8",
+    )
+    if name in shared_models()
+]
 
 
 @cache
@@ -155,3 +174,93 @@ def test_a_wait_with_nothing_to_wait_for_is_found() -> None:
 
 def test_every_rule_is_described() -> None:
     assert all(text for text in RULES.values())
+
+
+def test_a_copy_of_bytes_that_nothing_wrote_is_found_and_one_of_a_padded_tensor_is_not() -> None:
+    variant = load_variant(TARGET)
+    copy = Decoded(Dma(source=DmaSide(1, 0), destination=DmaSide(1, 64), length_bytes=48), 0, 0)
+    assert [each.rule for each in verify([copy], variant, {1: 128}, [])] == ["UNINITIALISED"]
+    assert verify([copy], variant, {1: 128}, [(1, 0, 42)]) == []
+
+
+def first_kernel(accept: Callable[[Operation], bool]) -> tuple[list[Decoded], int, KernelOperation]:
+    decoded = stream()
+    index = index_of(decoded, accept)
+    operation = decoded[index].operation
+    assert isinstance(operation, KernelOperation)
+    return decoded, index, operation
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda shram: replace(shram, ifm_end=shram.ifm_end - 2), "IFM buffer"),
+        (lambda shram: replace(shram, accumulator_start=shram.accumulator_start + 2), "accumulators"),
+    ],
+    ids=["input", "accumulators"],
+)
+def test_buffers_that_do_not_fit_their_banks_are_found(change: Callable[[ShramLayout], ShramLayout], what: str) -> None:
+    decoded, index, operation = first_kernel(lambda operation: isinstance(operation, Convolution))
+    findings = judge(job_of(TARGET), TARGET, changed(decoded, index, replace(operation, shram=change(operation.shram))))
+    assert {finding.rule for finding in findings} == {"SHRAM"}
+    assert what in findings[0].message
+
+
+def test_second_inputs_that_do_not_fit_their_banks_are_found() -> None:
+    decoded, index, operation = first_kernel(
+        lambda operation: isinstance(operation, Elementwise) and operation.ifm2 is not None
+    )
+    low = replace(operation.shram, ifm2_start=operation.shram.ifm2_start - 2)
+    late = replace(operation.shram, ifm_end=operation.shram.ifm2_start + 1)
+    for shram in (low, late):
+        assert rules_of(changed(decoded, index, replace(operation, shram=shram))) == {"SHRAM"}
+
+
+def test_buffers_over_a_table_are_found() -> None:
+    decoded, index, operation = first_kernel(lambda operation: operation_uses_table(operation))
+    banks = load_variant(TARGET).shram.banks
+    over = replace(operation.shram, accumulator_start=banks, ifm_end=banks)
+    assert "SHRAM" in rules_of(changed(decoded, index, replace(operation, shram=over)))
+
+
+def operation_uses_table(operation: Operation) -> bool:
+    return isinstance(operation, KernelOperation) and operation.activation.function.lut_index is not None
+
+
+def test_a_table_in_a_slot_of_another_size_is_found() -> None:
+    decoded, index, operation = first_kernel(operation_uses_table)
+    moved = replace(operation.activation, function=ActivationFunction.LUT_7)
+    assert "LUT" in rules_of(changed(decoded, index, replace(operation, activation=moved)))
+
+
+def test_a_transfer_over_the_buffers_in_shram_is_found() -> None:
+    decoded = stream()
+    transfer = replace(decoded[0], operation=Dma(source=DmaSide(0, 0), destination=DmaSide(None, 0), length_bytes=16))
+    assert "LUT" in rules_of([transfer, *decoded])
+
+
+@pytest.mark.parametrize("name", sorted(name for name in shared_models() if "vela" in name))
+def test_published_compiled_files_have_no_findings(name: str) -> None:
+    assert verify_file(shared_models()[name]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", SMALL_MODELS)
+def test_vela_and_our_compiler_give_files_without_findings(name: str, target: str) -> None:
+    content = repaired(shared_models()[name].read_bytes())
+    assert verify_file(compile_with_vela(content, target)) == []
+    assert verify_file(npu.compile(content, target=target).content) == []
+
+
+def test_findings_name_the_operator_and_the_tensors() -> None:
+    content = npu.compile(DIGITS, target=TARGET).content
+    text = disassemble(content)
+    start = text.index("NPU_SET_IFM_REGION value=1")
+    broken = assemble(
+        text[:start] + text[start:].replace("NPU_SET_IFM_REGION value=1", "NPU_SET_IFM_REGION value=6", 1), content
+    )
+    (_, finding), *_ = verify_file(broken)
+    assert finding.rule == "BOUNDS"
+    assert finding.source.startswith("0 CONV_2D")
+    assert any("conv2d_1/Relu" in name for name in finding.tensors)

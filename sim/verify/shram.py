@@ -1,0 +1,58 @@
+"""Whether a kernel's buffers and look-up tables fit where the stream puts them in SHRAM.
+
+The sizes of the buffers are those of `npu.isa.shram`; the boundaries are the registers of the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npu.hardware.variant import Variant
+from npu.isa.operations import Dma, Elementwise, KernelOperation, Operation
+from npu.isa.shram import buffer_banks, buffers_of, lut_start
+from sim.verify.footprint import table_bytes
+
+_SLOT_BYTES = 256
+
+
+def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
+    """What is too small among the buffers of an operation; nothing for transfers and waits."""
+    if not isinstance(operation, KernelOperation):
+        return
+    problem, block, layout = buffers_of(operation), operation.block, operation.shram
+    height, width, depth = (np.asarray(extent, np.int64) for extent in (block.height, block.width, block.depth))
+    ifm, accumulator = (int(banks) for banks in buffer_banks(problem, height, width, depth, variant))
+    first, end = variant.shram.reserved_output_banks, lut_start(problem, variant)
+    if isinstance(operation, Elementwise):
+        start = layout.ifm2_start if problem.reads_ifm2 else layout.ifm_end
+        yield from _too_small("IFM buffer", first, start, ifm)
+        if problem.reads_ifm2:
+            yield from _too_small("IFM2 buffer", layout.ifm2_start, layout.ifm_end, ifm)
+        if layout.ifm_end > end:
+            yield f"its input buffers must end at bank {end}, before tables and reserved banks, got {layout.ifm_end}"
+        return
+    yield from _too_small("IFM buffer", first, min(layout.ifm_end, layout.accumulator_start), ifm)
+    yield from _too_small("accumulators", layout.accumulator_start, end, accumulator)
+
+
+def _too_small(what: str, start: int, end: int, needed: int) -> Iterator[str]:
+    if end - start < needed:
+        yield f"its {what} must have {needed} banks, got banks [{start}, {end})"
+
+
+def lut_findings(operation: Operation, variant: Variant) -> Iterator[tuple[str, int]]:
+    """Broken rules of look-up tables, each with a SHRAM address."""
+    area, end = variant.shram.lut_address, variant.shram.lut_address + variant.shram.lut_bytes
+    if isinstance(operation, Dma):
+        target = operation.destination
+        length = operation.length_bytes * operation.rows * operation.planes
+        if target.region is None and not (area <= target.address and target.address + length <= end):
+            where = f"[{target.address:#x}, {target.address + length:#x})"
+            yield f"a transfer into SHRAM must stay in the tables' area [{area:#x}, {end:#x}), got {where}", target.address
+    elif isinstance(operation, KernelOperation) and operation.activation.function.lut_index is not None:
+        index, size = operation.activation.function.lut_index, table_bytes(operation)
+        start = area + _SLOT_BYTES * index
+        if start + size > end or _SLOT_BYTES * index % size:
+            yield f"table {index} of {size} bytes must begin at a multiple of its size and end in {end - area} bytes", start
