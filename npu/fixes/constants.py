@@ -1,0 +1,89 @@
+"""Constants that the file computes: SHAPE of a fixed shape, and integer arithmetic and data movement on constants alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import UserError
+from npu.fixes.edit import Editor, is_static
+from npu.graph.dtype import DType
+from npu.graph.graph import ABSENT, Graph, Model, Op
+from npu.runtime.interpreter import Interpreter
+from npu.tflite.writer import write_model
+
+_INTEGER = ("ADD", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "REDUCE_PROD", "SUB")
+_MOVED = (
+    "CAST", "CONCATENATION", "EXPAND_DIMS", "FILL", "GATHER", "PACK", "RANGE", "RESHAPE", "SLICE", "SPLIT", "SQUEEZE",
+    "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK",
+)  # fmt: skip
+_PLAIN = (DType.INT32, DType.INT64)
+_LARGEST_ELEMENTS = 1 << 16
+_PADS = ("MIRROR_PAD", "PAD", "PADV2")
+
+
+def fold_constants(graph: Graph) -> Editor:
+    """Operators that compute constants of type int32 or int64 become constants. Outputs of the graph stay computed."""
+    editor = Editor(graph)
+    for position, op in enumerate(graph.ops):
+        if any(index in graph.outputs or index == ABSENT for index in op.outputs):
+            continue
+        values = _shape(graph, op) if op.kind == "SHAPE" else _computed(editor, op)
+        if values is not None:
+            for index, value in zip(op.outputs, values, strict=True):
+                tensor = replace(editor.tensors[index], shape=value.shape, data=value, shape_signature=None)
+                editor.tensors[index] = tensor
+            editor.put(position, [], "computed once, its result is a constant now")
+    return editor
+
+
+def _shape(graph: Graph, op: Op) -> list[npt.NDArray[Any]] | None:
+    source, target = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
+    if not is_static(source) or target.dtype not in _PLAIN:
+        return None
+    return [np.array(source.shape, target.dtype.numpy)]
+
+
+def _computed(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
+    """The outputs of an operator on constants, by the interpreter; None if it is not one to fold."""
+    if op.kind not in _INTEGER + _MOVED:
+        return None
+    used = [editor.tensors[index] for index in op.inputs if index != ABSENT]
+    made = [editor.tensors[index] for index in op.outputs]
+    if not used or any(each.data is None or each.is_variable for each in used):
+        return None
+    if any(each.dtype not in _PLAIN or each.elements > _LARGEST_ELEMENTS for each in (*used, *made)):
+        return None
+    alone = Graph("constant", tuple(editor.tensors[index] for index in (*_present(op.inputs), *op.outputs)), (), (), ())
+    numbers = {index: position for position, index in enumerate((*_present(op.inputs), *op.outputs))}
+    inputs = tuple(numbers.get(index, ABSENT) for index in op.inputs)
+    outputs = tuple(numbers[index] for index in op.outputs)
+    model = Model((replace(alone, ops=(replace(op, inputs=inputs, outputs=outputs),), outputs=outputs),))
+    try:
+        interpreter = Interpreter(model_content=write_model(model))
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+    except UserError:
+        return None  # an operator that fails at run time keeps doing so
+    return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
+
+
+def _present(indices: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(index for index in indices if index != ABSENT))
+
+
+def narrow_paddings(graph: Graph) -> Editor:
+    """Constant padding tables of type int64 become int32."""
+    editor = Editor(graph)
+    for position, op in enumerate(graph.ops):
+        if op.kind not in _PADS or len(op.inputs) < 2 or op.inputs[1] == ABSENT:
+            continue
+        table = graph.tensors[op.inputs[1]]
+        if table.dtype is DType.INT64 and table.data is not None and np.all(np.abs(table.data) < 1 << 31):
+            made = replace(table, name=f"{table.name}_int32", dtype=DType.INT32, data=table.data.astype(np.int32))
+            changed = replace(op, inputs=(op.inputs[0], editor.add(made), *op.inputs[2:]))
+            editor.put(position, [changed], "padding table as int32")
+    return editor

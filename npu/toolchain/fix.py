@@ -1,0 +1,46 @@
+"""fix: the same model in a form of which the NPU takes more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from constraints.profiles import profile_named
+from constraints.view import OpView
+from npu.check_report import CheckReport
+from npu.errors import ModelError
+from npu.files import write_atomically
+from npu.fixes.edit import Change
+from npu.fixes.pipeline import fix_model
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+from npu.toolchain.check import measured_report
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
+from sim.container import is_compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The fixed file's bytes, what was changed, and the timed reports of before and after."""
+
+    content: bytes
+    changes: tuple[Change, ...]
+    before: CheckReport
+    after: CheckReport
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; an existing one is replaced only when the new one is complete."""
+        write_atomically(Path(path), self.content)
+
+
+def fix(model: Source, target: str | None = None, config: str | Path | None = None, *, profile: str = DEFAULT_PROFILE) -> Fixed:
+    """Apply the fixes that keep every result bit for bit. ModelError for a file that is compiled already."""
+    variant = choose_variant(target, config)
+    source, name = read_model(model), model_name(model)
+    if is_compiled(source):
+        raise ModelError(f"{name}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
+    rules = profile_named(profile)
+    fixed, changes = fix_model(source, lambda graph, op: not rules.violations(OpView(graph, op, variant)))
+    before = measured_report(source, name, variant, profile)
+    after = measured_report(fixed, name, variant, profile) if changes else before
+    return Fixed(write_model(fixed), tuple(changes), before, after)

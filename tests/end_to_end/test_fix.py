@@ -1,0 +1,34 @@
+"""`npu fix` as people call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npu.cli import main
+from npu.tflite.reader import read_model
+
+from tests.npu.fixes.test_fixes import FIXES, KEPT, assert_same_results
+
+
+def test_fix_writes_the_model_and_says_what_it_gained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = FIXES["batch of a convolution"][0]
+    source, target = tmp_path / "in.tflite", tmp_path / "out.tflite"
+    source.write_bytes(content)
+    assert main(["fix", str(source), "-o", str(target)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "CONV_2D 't3': one image of the batch of 2 at a time"
+    assert "1 change; on the NPU 0 of 1 operators before, 4 of 4 now;" in lines[1]
+    assert_same_results(content, read_model(target))
+
+
+def test_a_model_without_anything_to_fix_is_written_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "in.tflite", tmp_path / "out.tflite"
+    assert main(["fix", str(_fixed(source)), "-o", str(target)]) == 0
+    assert capsys.readouterr().out == f"nothing to fix; {target} is in.tflite as it was\n"
+
+
+def _fixed(path: Path) -> Path:
+    path.write_bytes(KEPT["pool that the NPU takes"])
+    return path
