@@ -125,4 +125,5 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
 def _as_words(words: NDArray[np.uint32]) -> list[int]:
     if words.ndim != 1 or words.dtype != np.uint32:
         raise StreamError(f"command stream: must be a one-dimensional uint32 array, got {words.dtype} of shape {words.shape}")
-    return words.tolist()
+    stream: list[int] = words.tolist()
+    return stream

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True, inline="never")
+
+@kernel(nb.int64(nb.int64, nb.int64))
 def saturating_rounding_doubling_high_mul(a, b):  # type: ignore[no-untyped-def]
     """round(a * b / 2**31) for int32 a, b, ties away from zero; gemmlowp's SaturatingRoundingDoublingHighMul."""
     if a == -(1 << 31) and b == -(1 << 31):
@@ -21,7 +23,7 @@ def saturating_rounding_doubling_high_mul(a, b):  # type: ignore[no-untyped-def]
     return -((-(product + np.int64(1) - np.int64(1 << 30))) >> np.int64(31))
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True, inline="never")
+@kernel(nb.int64(nb.int64, nb.int64))
 def rounding_divide_by_power_of_two(x, exponent):  # type: ignore[no-untyped-def]
     """round(x / 2**exponent), ties away from zero; gemmlowp's RoundingDivideByPOT."""
     mask = (np.int64(1) << exponent) - np.int64(1)
@@ -29,7 +31,7 @@ def rounding_divide_by_power_of_two(x, exponent):  # type: ignore[no-untyped-def
     return (x >> exponent) + (np.int64(1) if (x & mask) > threshold else np.int64(0))
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64), cache=True, inline="never")
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
 def multiply_by_quantised_multiplier(x, multiplier, exponent):  # type: ignore[no-untyped-def]
     """x * multiplier / 2**31 * 2**exponent, rounded twice: TFLite's MultiplyByQuantizedMultiplier (rule A)."""
     left = exponent if exponent > 0 else np.int64(0)

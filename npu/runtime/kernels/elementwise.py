@@ -7,61 +7,63 @@ import math
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
+
 _INPUT = nb.types.Array(nb.float32, 1, "C", readonly=True)
 _UNARY = nb.void(_INPUT, nb.float32[::1])
 _BINARY = nb.void(_INPUT, _INPUT, nb.float32[::1])
 
 
-@nb.njit(_UNARY, cache=True)
+@kernel(_UNARY)
 def exponential(x, out):  # type: ignore[no-untyped-def]
     """e**x."""
     for i in range(x.size):
         out[i] = math.exp(x[i])
 
 
-@nb.njit(_UNARY, cache=True)
+@kernel(_UNARY)
 def logarithm(x, out):  # type: ignore[no-untyped-def]
     """ln x."""
     for i in range(x.size):
         out[i] = np.log(x[i])
 
 
-@nb.njit(_UNARY, cache=True)
+@kernel(_UNARY)
 def hyperbolic_tangent(x, out):  # type: ignore[no-untyped-def]
     """tanh x."""
     for i in range(x.size):
         out[i] = math.tanh(x[i])
 
 
-@nb.njit(_UNARY, cache=True)
+@kernel(_UNARY)
 def sine(x, out):  # type: ignore[no-untyped-def]
     """sin x."""
     for i in range(x.size):
         out[i] = math.sin(x[i])
 
 
-@nb.njit(_UNARY, cache=True)
+@kernel(_UNARY)
 def cosine(x, out):  # type: ignore[no-untyped-def]
     """cos x."""
     for i in range(x.size):
         out[i] = math.cos(x[i])
 
 
-@nb.njit(_UNARY, cache=True)
+@kernel(_UNARY)
 def exponential_minus_one(x, out):  # type: ignore[no-untyped-def]
     """e**x - 1 for negative x, x otherwise (ELU)."""
     for i in range(x.size):
         out[i] = math.expm1(x[i]) if x[i] < np.float32(0) else x[i]
 
 
-@nb.njit(nb.void(nb.float64[::1], nb.float64[::1]), cache=True)
+@kernel(nb.void(nb.float64[::1], nb.float64[::1]))
 def error_function(x, out):  # type: ignore[no-untyped-def]
     """erf x."""
     for i in range(x.size):
         out[i] = math.erf(x[i])
 
 
-@nb.njit(_BINARY, cache=True)
+@kernel(_BINARY)
 def power_float(x, y, out):  # type: ignore[no-untyped-def]
     """x**y."""
     for i in range(x.size):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 from npu.numerics.rounding import multiply_by_quantised_multiplier
 
 
-@nb.njit(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]), cache=True)
+@kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
 def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
     """ofm[i, c] = clamp(acc[i, c] * multiplier[c] * 2**(exponent[c] - 31), rounded twice, + zero_point)."""
     for i in range(acc.shape[0]):
@@ -17,7 +18,7 @@ def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: i
             ofm[i, c] = min(max(value, low), high)
 
 
-@nb.njit(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]), cache=True)
+@kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
 def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
     """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up (TFLite's int64
     overload)."""

@@ -9,6 +9,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from npu.numerics.kernel import kernel
+
 Array = npt.NDArray[Any]
 _ROWS = nb.types.Array(nb.float32, 2, "C", readonly=True)
 
@@ -65,7 +67,7 @@ _SIGMOID = np.array(
 )
 
 
-@nb.njit(nb.void(_ROWS, nb.float32, nb.float32[:, ::1]), cache=True)
+@kernel(nb.void(_ROWS, nb.float32, nb.float32[:, ::1]))
 def _softmax_rows(rows, beta, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         largest = np.float32(-np.inf)
@@ -86,7 +88,7 @@ def softmax_float(rows: Array, beta: np.float32) -> Array:
     return out
 
 
-@nb.njit(nb.void(nb.int64[:, ::1], nb.float32[::1], nb.float32, nb.int64[:, ::1]), cache=True)
+@kernel(nb.void(nb.int64[:, ::1], nb.float32[::1], nb.float32, nb.int64[:, ::1]))
 def _softmax_8bit(rows, table, scale, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         largest = rows[i, 0]

@@ -8,10 +8,12 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
+
 CUBE = nb.int64[:, :, ::1]
 
 
-@nb.njit(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE), cache=True)
+@kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))
 def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
     """out[y, x, o] = bias[o] + sum of ifm * weights; geometry: stride y, x, dilation y, x."""
     rows = np.empty((ifm.shape[0], ifm.shape[1], ifm.shape[2]), np.int32)
@@ -32,7 +34,7 @@ def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-de
                 out[y, x, o] = total
 
 
-@nb.njit(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE), cache=True)
+@kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))
 def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = bias[c] + sum of ifm[..., c] * weights[c, ky, kx, 0]; geometry as `convolve`."""
     taps = np.empty((weights.shape[1], weights.shape[2], weights.shape[0]), np.int64)
@@ -52,7 +54,7 @@ def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-
                         out[y, x, c] += ifm[iy, ix, c] * taps[ky, kx, c]
 
 
-@nb.njit(nb.void(CUBE, nb.int64[::1], CUBE, nb.int64[:, ::1]), cache=True)
+@kernel(nb.void(CUBE, nb.int64[::1], CUBE, nb.int64[:, ::1]))
 def pool_maximum(ifm, geometry, out, unused):  # type: ignore[no-untyped-def]
     """Maximum over the valid positions of each window.
 
@@ -72,7 +74,7 @@ def pool_maximum(ifm, geometry, out, unused):  # type: ignore[no-untyped-def]
                         out[y, x, c] = max(out[y, x, c], ifm[iy, ix, c])
 
 
-@nb.njit(nb.void(CUBE, nb.int64[::1], CUBE, nb.int64[:, ::1]), cache=True)
+@kernel(nb.void(CUBE, nb.int64[::1], CUBE, nb.int64[:, ::1]))
 def pool_sum(ifm, geometry, out, counts):  # type: ignore[no-untyped-def]
     """Sum over each window (padding holds 0), and the number of valid positions; geometry as `pool_maximum`."""
     for y in range(out.shape[0]):
@@ -90,7 +92,7 @@ def pool_sum(ifm, geometry, out, counts):  # type: ignore[no-untyped-def]
                         out[y, x, c] += ifm[iy, ix, c]
 
 
-@nb.njit(nb.void(CUBE, CUBE), cache=True)
+@kernel(nb.void(CUBE, CUBE))
 def reduce_depth(values, out):  # type: ignore[no-untyped-def]
     """out[y, x, 0] = sum over the depth of values."""
     for y in range(out.shape[0]):

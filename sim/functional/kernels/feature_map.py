@@ -10,6 +10,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 from sim.functional.kernels.raw import (
     load_i8_at,
     load_i16_at,
@@ -24,7 +25,7 @@ from sim.functional.kernels.raw import (
 DESCRIPTION_LENGTH = 16
 
 
-@nb.njit(nb.int64(nb.int64[::1], nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64[::1], nb.int64, nb.int64))
 def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     """Byte offset of channel 0 at row y, column x."""
     tile = np.int64(0)
@@ -40,7 +41,7 @@ def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     return fm[tile] + y * fm[7] + x * fm[8]
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]))
 def gather(fm, base, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = element - zero point; `base` is the machine address of the region, `out` int64 (height, width, depth)."""
     kind, depth, zero_point = 2 * fm[10] + fm[11], fm[14], fm[15]
@@ -70,7 +71,7 @@ def gather(fm, base, out):  # type: ignore[no-untyped-def]
                         out[y, x, first + k] = (load_i32_at(address, k) & np.int64(0xFFFFFFFF)) - zero_point
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]))
 def scatter(fm, base, values):  # type: ignore[no-untyped-def]
     """Store the low bits of values int64 (height, width, depth)."""
     size, depth = fm[10], fm[14]
@@ -91,7 +92,7 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
                         store_32_at(address, k, values[y, x, first + k])
 
 
-@nb.njit(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1], nb.int64), cache=True)
+@kernel(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1], nb.int64))
 def place(source, out, padding, upscale):  # type: ignore[no-untyped-def]
     """Write an upscaled input (0 none, 1 nearest, 2 zeros) into the zeroed array `out`, inside its padding (top, left, ...)."""
     factor = np.int64(1) if upscale == 0 else np.int64(2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8
 
 CUBE = nb.int64[:, :, ::1]
@@ -33,13 +34,13 @@ SIGMOID_TABLE = np.array([
 # fmt: on
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64))
 def shift_natural(p, s):  # type: ignore[no-untyped-def]
     """floor(p / 2**s + 1/2) without overflow."""
     return p if s == 0 else ((p >> (s - 1)) + 1) >> np.int64(1)
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64))
 def divide_away(t, e):  # type: ignore[no-untyped-def]
     """round(t / 2**e), ties away from zero."""
     if e == 0:
@@ -49,7 +50,7 @@ def divide_away(t, e):  # type: ignore[no-untyped-def]
     return (t >> e) + (1 if (t & mask) > threshold else 0)
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
 def rounding_shift(p, s, rounding, first):  # type: ignore[no-untyped-def]
     """p / 2**s; DOUBLE rounds first at bit `first` (31 in the output stage), then the rest with ties away from zero."""
     if s == 0:
@@ -61,7 +62,7 @@ def rounding_shift(p, s, rounding, first):  # type: ignore[no-untyped-def]
     return divide_away(shift_natural(p, first), s - first)
 
 
-@nb.njit(nb.int64(nb.int64), cache=True)
+@kernel(nb.int64(nb.int64))
 def sigmoid(v):  # type: ignore[no-untyped-def]
     """The output unit's sigmoid of v / (3 * 4096), in units of 2**-15."""
     a = abs(v)
@@ -74,7 +75,7 @@ def sigmoid(v):  # type: ignore[no-untyped-def]
     return r >> np.int64(10)
 
 
-@nb.njit(nb.int64(nb.int64), cache=True)
+@kernel(nb.int64(nb.int64))
 def tanh(v):  # type: ignore[no-untyped-def]
     """The output unit's tanh of v / (3 * 4096), in units of 2**-15."""
     a = abs(v)
@@ -87,7 +88,7 @@ def tanh(v):  # type: ignore[no-untyped-def]
     return r >> np.int64(8)
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
 def look_up(v, table, kind):  # type: ignore[no-untyped-def]
     """Entry of the table at machine address `table`.
 
@@ -107,7 +108,7 @@ def look_up(v, table, kind):  # type: ignore[no-untyped-def]
     return load_i16(table + index * 2)
 
 
-@nb.njit(nb.void(CUBE, nb.int64[::1], nb.int64), cache=True)
+@kernel(nb.void(CUBE, nb.int64[::1], nb.int64))
 def finish(values, stage, tables):  # type: ignore[no-untyped-def]
     """The output stage after scaling, in place.
 
@@ -130,7 +131,7 @@ def finish(values, stage, tables):  # type: ignore[no-untyped-def]
                 values[y, x, c] = v
 
 
-@nb.njit(nb.void(CUBE, nb.int64[::1], nb.int64[::1], nb.int64), cache=True)
+@kernel(nb.void(CUBE, nb.int64[::1], nb.int64[::1], nb.int64))
 def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped-def]
     """values * scales[c] >> shifts[c], rounded, in place."""
     for y in range(values.shape[0]):
@@ -139,7 +140,7 @@ def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped
                 values[y, x, c] = rounding_shift(values[y, x, c] * scales[c], shifts[c], rounding, 31)
 
 
-@nb.njit(nb.void(CUBE, nb.int64[:, ::1], nb.int64), cache=True)
+@kernel(nb.void(CUBE, nb.int64[:, ::1], nb.int64))
 def divide_by_counts(values, counts, rounding):  # type: ignore[no-untyped-def]
     """values / counts[y, x] as the pooling unit divides: a reciprocal that rounds exact ties away from zero, in place."""
     for y in range(values.shape[0]):
@@ -153,7 +154,7 @@ def divide_by_counts(values, counts, rounding):  # type: ignore[no-untyped-def]
                 values[y, x, c] = rounding_shift(values[y, x, c] * scale, 31 + k, rounding, 31)
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64[::1]), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64[::1]))
 def add_or_subtract(a, b, config):  # type: ignore[no-untyped-def]
     """The sum before the OFM scale; see `combine` for `config`."""
     if config[4] == 0:
@@ -167,7 +168,7 @@ def add_or_subtract(a, b, config):  # type: ignore[no-untyped-def]
     return left + right if config[0] == 1 else left - right
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64))
 def shift_left_32(a, b):  # type: ignore[no-untyped-def]
     """a << b in 32 bits, wrapping; amounts outside 0..31 give 0."""
     if b < 0 or b > 31:
@@ -175,7 +176,7 @@ def shift_left_32(a, b):  # type: ignore[no-untyped-def]
     return np.int64(np.int32((a << b) & np.int64(0xFFFFFFFF)))
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64[::1]), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64[::1]))
 def combine_pair(a, b, config):  # type: ignore[no-untyped-def]
     """One element of an elementwise operation, before the output stage."""
     mode, scale, shift, rounding = config[0], config[1], config[2], config[3]
@@ -206,7 +207,7 @@ def combine_pair(a, b, config):  # type: ignore[no-untyped-def]
     return shift_left_32(a, b)
 
 
-@nb.njit(nb.void(CUBE, CUBE, CUBE, nb.int64[::1]), cache=True)
+@kernel(nb.void(CUBE, CUBE, CUBE, nb.int64[::1]))
 def combine(first, second, out, config):  # type: ignore[no-untyped-def]
     """Elementwise operation with broadcasting where an extent of `second` is 1.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 
-@nb.njit(nb.int64(nb.int16[:, ::1], nb.int64[:, ::1]), cache=True)
+
+@kernel(nb.int64(nb.int16[:, ::1], nb.int64[:, ::1]))
 def summarise(weights, sums):  # type: ignore[no-untyped-def]
     """sums[:, o] = sum and sum of magnitudes of weights[o]. Returns the largest magnitude, 128 for -128 counted as 127."""
     largest = np.int64(0)
@@ -22,7 +24,7 @@ def summarise(weights, sums):  # type: ignore[no-untyped-def]
     return largest
 
 
-@nb.njit(nb.void(nb.int16[:, ::1], nb.int64[::1], nb.int8[::1], nb.int64, nb.int64), cache=True)
+@kernel(nb.void(nb.int16[:, ::1], nb.int64[::1], nb.int8[::1], nb.int64, nb.int64))
 def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
     """packed[o // group][k // lanes][o % group][k % lanes] = weights[o, order[k]], 0 where the order is -1."""
     length = order.shape[0]

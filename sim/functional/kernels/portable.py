@@ -5,31 +5,32 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.raw import load_i8, load_i8_at, load_i32, load_i64, load_u8, load_u8_at, store_8, store_32
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
 def divide_away(t, term, mask, shift):  # type: ignore[no-untyped-def]
     """t / 2**shift, ties away from zero."""
     return (t + term + ((t >> np.int64(31)) & mask)) >> shift
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64))
 def requantise(total, stage):  # type: ignore[no-untyped-def]
     """A sum scaled with the constants of one channel at `stage`."""
     product = (total << load_i32(stage + 64)) * load_i32(stage + 128) + (np.int64(1) << np.int64(31))
     return divide_away(product >> np.int64(32), load_i32(stage + 192), load_i32(stage + 256), load_i32(stage + 320))
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1], nb.int32[::1], nb.int64, nb.int64, nb.int64), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int32[::1], nb.int64, nb.int64, nb.int64))
 def _finish(row, bases, totals, stage, out, count):  # type: ignore[no-untyped-def]
     for c in range(count):
         value = requantise(np.int64(totals[c]), stage + 4 * c) + row[r.ZERO_POINT]
         store_8(out + c, min(max(value, row[r.LOW]), row[r.HIGH]))
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
 def _dot(inputs, weights, count):  # type: ignore[no-untyped-def]
     """Sum of uint8 times int8; only reads, so that the compiler vectorises it."""
     total = np.int32(0)
@@ -38,7 +39,7 @@ def _dot(inputs, weights, count):  # type: ignore[no-untyped-def]
     return np.int64(total)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64))
 def _collect(row, pixel, buffer):  # type: ignore[no-untyped-def]
     """The inputs of a pixel one after the other in `buffer`, as unsigned numbers."""
     size = 4 * row[r.DWORDS]
@@ -48,7 +49,7 @@ def _collect(row, pixel, buffer):  # type: ignore[no-untyped-def]
             store_32(buffer + s * size + k, load_i32(at + k) ^ row[r.XOR])
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as one dot product per output; weights [channel][SEGMENTS * DWORDS * 4]."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
@@ -68,13 +69,13 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
             _finish(row, bases, totals, stage, out + b * row[r.OUT_BRICK], tail)
 
 
-@nb.njit(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1], nb.int64), cache=True)
+@kernel(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1], nb.int64))
 def _add_tap(pixel, weights, flip, totals, count):  # type: ignore[no-untyped-def]
     for c in range(count):
         totals[c] += (load_u8_at(pixel, c) ^ flip) * load_i8_at(weights, c)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
     """A depthwise convolution of at most 3 rows and 4 columns; weights [block][3 rows][4 columns][16 channels]."""
     base = bases[row[r.IN_REGION]]
@@ -103,14 +104,14 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                 _finish(row, bases, totals, stage, out + b * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL], tail)
 
 
-@nb.njit(nb.int64(nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64, nb.int64))
 def _operand(value, numbers):  # type: ignore[no-untyped-def]
     product = value * load_i64(numbers + 8) + load_i64(numbers + 16)
     t = product >> load_i64(numbers + 24)
     return divide_away(t, load_i64(numbers + 32), load_i64(numbers + 40), load_i64(numbers + 48))
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def combine(row, bases):  # type: ignore[no-untyped-def]
     """ADD, SUB or MUL of 8-bit maps."""
     mode = load_i64(row[r.OPERANDS] + 128)
@@ -140,7 +141,7 @@ def combine(row, bases):  # type: ignore[no-untyped-def]
                 o += row[r.OUT_PIXEL]
 
 
-@nb.njit(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64), cache=True)
+@kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
 def run(rows, bases, first):  # type: ignore[no-untyped-def]
     """Execute rows from `first`; the index of the first row that these kernels cannot run (now), or the number of rows."""
     for index in range(first, rows.shape[0]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 from sim.functional.kernels.raw import compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
 
 KIND = 0
@@ -88,7 +89,7 @@ STAGE_VECTORS = 9
 STAGE_BYTES = 64 * STAGE_VECTORS
 
 
-@nb.njit(nb.boolean(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.boolean(nb.int64[::1], nb.int64[::1]))
 def is_current(row, bases):  # type: ignore[no-untyped-def]
     """Whether the bytes from which the row's constants were made are still in memory."""
     if row[CHECKS] == 0:
@@ -101,7 +102,7 @@ def is_current(row, bases):  # type: ignore[no-untyped-def]
     return True
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def fill_padded(row, bases):  # type: ignore[no-untyped-def]
     """Copy the input into the middle of its padded buffer as dense height, width, depth."""
     depth = row[PAD_DEPTH]
@@ -124,14 +125,14 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
                         store_8(to + k, load_u8(at + k))
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def copy_row(row, bases):  # type: ignore[no-untyped-def]
     """A contiguous transfer."""
     source = bases[row[IN_REGION]] + row[IN_TABLE]
     copy_bytes(bases[row[OUT_REGION]] + row[OUT_TABLE], source, row[PIXELS])
 
 
-@nb.njit(nb.int64(nb.int64[::1], nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(nb.int64[::1], nb.int64, nb.int64))
 def base_of(bases, region, absolute):  # type: ignore[no-untyped-def]
     """Base address of a region; `absolute` for region -1."""
     return absolute if region < 0 else bases[region]

@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from npu.numerics.kernel import kernel
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.raw import load_i64
 
@@ -327,7 +328,7 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
 add_row, subtract_row, multiply_row = _elementwise("add"), _elementwise("sub"), _elementwise("mul")
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
@@ -377,7 +378,7 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
         done += width
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
     """A depthwise convolution of at most 3 rows, 4 columns and stride 2."""
     base, padding = bases[row[r.IN_REGION]], row[r.PADDING_PIXEL]
@@ -405,7 +406,7 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                 )  # fmt: skip
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def combine(row, bases):  # type: ignore[no-untyped-def]
     """ADD, SUB or MUL of 8-bit maps."""
     mode = load_i64(row[r.OPERANDS] + 128)
@@ -431,7 +432,7 @@ def combine(row, bases):  # type: ignore[no-untyped-def]
                 multiply_row(a, b, o, ap, bp, op, n, c, s, tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
 
 
-@nb.njit(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64), cache=True)
+@kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
 def run(rows, bases, first):  # type: ignore[no-untyped-def]
     """Execute rows from `first`; the index of the first row that these kernels cannot run (now), or the number of rows."""
     for index in range(first, rows.shape[0]):

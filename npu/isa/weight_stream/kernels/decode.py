@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
+
 OK = 0
 TRUNCATED = 1
 BAD_ZDIV = 2
@@ -32,19 +34,19 @@ GROUPS = nb.uint64[::1]
 GROUP_TABLES = nb.uint64[:, ::1]
 
 
-@nb.njit(nb.uint64(WORDS, nb.uint64), cache=True)
+@kernel(nb.uint64(WORDS, nb.uint64))
 def _peek(words, position):  # type: ignore[no-untyped-def]
     """The next 64 bits; `words` has spare zero words."""
     at, shift = position >> np.uint64(6), position & np.uint64(63)
     return words[at] >> shift | words[at + np.uint64(1)] << np.uint64(1) << (np.uint64(63) - shift)
 
 
-@nb.njit(nb.int64(WORDS, nb.int64, nb.int64), cache=True)
+@kernel(nb.int64(WORDS, nb.int64, nb.int64))
 def _take(words, position, count):  # type: ignore[no-untyped-def]
     return np.int64(_peek(words, np.uint64(position)) & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
 
 
-@nb.njit(nb.uint64(nb.uint64), cache=True)
+@kernel(nb.uint64(nb.uint64))
 def _count_ones(bits):  # type: ignore[no-untyped-def]
     """Number of ones in a 64-bit number, in the form that compilers know as one instruction."""
     bits -= bits >> np.uint64(1) & np.uint64(0x5555555555555555)
@@ -53,7 +55,7 @@ def _count_ones(bits):  # type: ignore[no-untyped-def]
     return bits * np.uint64(0x0101010101010101) >> np.uint64(56)
 
 
-@nb.njit(nb.void(nb.uint64[:, ::1]), cache=True)
+@kernel(nb.void(nb.uint64[:, ::1]))
 def make_groups(groups):  # type: ignore[no-untyped-def]
     """What four positions of unary weight code mean, per truncation and per 4 first bits + 16 * the next 4 second bits.
 
@@ -81,7 +83,7 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
 PAIR = nb.types.UniTuple(nb.int64, 2)
 
 
-@nb.njit(PAIR(WORDS, nb.int64, nb.int64, nb.int64[::1], GROUPS, nb.uint16[::1], nb.int64[::1]), cache=True)
+@kernel(PAIR(WORDS, nb.int64, nb.int64, nb.int64[::1], GROUPS, nb.uint16[::1], nb.int64[::1]))
 def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: ignore[no-untyped-def]
     """Chunks of one slice into `symbols` and `runs`. Returns status and position.
 
@@ -165,7 +167,7 @@ def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: 
             return OK, np.int64(position)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int16[::1]), cache=True)
+@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int16[::1]))
 def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-untyped-def]
     """table[symbol] is the symbol's weight; out of int9 range (512) if the symbol means none."""
     for symbol in range(table.shape[0]):
@@ -174,11 +176,10 @@ def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-unty
         table[symbol] = (-(value >> 1) if value & 1 else value >> 1) if is_weight else SYMBOLS
 
 
-@nb.njit(
+@kernel(
     nb.types.UniTuple(nb.int64, 2)(
         nb.uint16[::1], nb.int64, nb.int64[::1], nb.boolean, nb.boolean, nb.int16[::1], nb.int16[::1], nb.int64
-    ),
-    cache=True,
+    )
 )
 def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type: ignore[no-untyped-def]
     """Weights and zeros of one slice into `output` from `count` on. Returns status and the new count."""
@@ -211,7 +212,7 @@ def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type:
     return SYMBOL_RANGE if worst == SYMBOLS else OK, count
 
 
-@nb.njit(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.int16[::1]), cache=True)
+@kernel(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.int16[::1]))
 def decode_stream(words, total, groups, output):  # type: ignore[no-untyped-def]
     """Decode `total` bits of `words` (uint64, `SPARE_WORDS` zero words at the end) into `output` (int16).
 
@@ -255,10 +256,10 @@ def decode_stream(words, total, groups, output):  # type: ignore[no-untyped-def]
             if position + 13 > total:
                 return TRUNCATED, position, count
             offset = _take(words, position, 5)
-            palette_size = _take(words, position + 5, 5)
+            palette_size = np.int64(_take(words, position + 5, 5))
             value_bits = _take(words, position + 10, 3) + 2
             position += 13
-            palette_size = palette_size + 1 if palette_size > 0 else 0
+            palette_size += np.int64(1) if palette_size > 0 else np.int64(0)
             if position + palette_size * value_bits > total:
                 return TRUNCATED, position, count
             for k in range(palette_size):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
+
 UNCOMPRESSED = 7
 NO_ZERO_RUNS = 6
 END_OF_STREAM = 7
@@ -12,9 +14,13 @@ MAX_SLICE = 32767
 CONFIGURATIONS = 13
 """Weight configurations: 0..5 divisor, 6..11 divisor with truncated quotients, 12 uncompressed."""
 RAW = 12
+BUFFER = nb.uint32[::1]
+STATE = nb.uint64[::1]
+SYMBOLS = nb.int16[::1]
+RUNS = nb.int32[::1]
 
 
-@nb.njit(cache=True, inline="always")
+@kernel(nb.void(BUFFER, STATE, nb.uint64, nb.uint64))
 def put(buffer, state, value, count):  # type: ignore[no-untyped-def]
     """Append the low `count` <= 32 bits of `value`. `state` (uint64) is accumulator, bits in it, 32-bit words written."""
     state[0] |= np.uint64(value) << state[1]
@@ -26,7 +32,7 @@ def put(buffer, state, value, count):  # type: ignore[no-untyped-def]
         state[2] += np.uint64(1)
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(BUFFER, STATE, nb.int64, nb.int64[::1], nb.int64, nb.int64))
 def put_palette(buffer, state, offset, palette, size, value_bits):  # type: ignore[no-untyped-def]
     """Palette block; `size` 0 is no palette."""
     put(buffer, state, offset, 5)
@@ -36,7 +42,7 @@ def put_palette(buffer, state, offset, palette, size, value_bits):  # type: igno
         put(buffer, state, palette[k], value_bits)
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(BUFFER, STATE, nb.int64, nb.int64, nb.int64, nb.int64))
 def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: ignore[no-untyped-def]
     """Slice header; zdiv < 0 is no zero runs."""
     put(buffer, state, zdiv if zdiv >= 0 else NO_ZERO_RUNS, 3)
@@ -46,7 +52,7 @@ def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: igno
     put(buffer, state, is_new, 1)
 
 
-@nb.njit(cache=True, inline="always")
+@kernel(nb.void(BUFFER, STATE, nb.uint64, nb.int64))
 def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
     """Append `count` <= 64 bits of a uint64."""
     if count > 32:
@@ -56,7 +62,7 @@ def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
         put(buffer, state, value, count)
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(BUFFER, STATE, SYMBOLS, nb.int64, nb.int64, RUNS, nb.int64, nb.int64, nb.int64, nb.int64, nb.int64))
 def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits):  # type: ignore[no-untyped-def]
     """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz].
 
@@ -146,7 +152,7 @@ def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configura
             return
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(BUFFER, STATE))
 def put_end(buffer, state):  # type: ignore[no-untyped-def]
     """End marker, then ones to a multiple of 16 bytes. Returns the number of 32-bit words."""
     put(buffer, state, END_OF_STREAM, 3)

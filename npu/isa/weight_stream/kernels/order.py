@@ -5,12 +5,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
+
 DEPTH_FIRST = 0
 PART_KERNEL_FIRST = 1
 DEPTHWISE = 2
 
 
-@nb.njit(nb.int64(nb.int16[::1], nb.int16[::1], nb.int64[::1], nb.boolean), cache=True)
+@kernel(nb.int64(nb.int16[::1], nb.int16[::1], nb.int64[::1], nb.boolean))
 def move(symbols, weights, numbers, to_symbols):  # type: ignore[no-untyped-def]
     """Symbols in stream order from the flat weights (O, KH, KW, I) or, unless `to_symbols`, the weights from the symbols.
 

@@ -11,14 +11,19 @@ import numba as nb
 import numpy as np
 
 from npu.isa.weight_stream.kernels.emit import (
+    BUFFER,
     CONFIGURATIONS,
     MAX_SLICE,
     RAW,
+    RUNS,
+    STATE,
+    SYMBOLS,
     put_chunks,
     put_end,
     put_header,
     put_palette,
 )
+from npu.numerics.kernel import kernel
 
 CODES = 512
 MAX_PALETTE = 32
@@ -29,9 +34,12 @@ GROUP = 16
 """Symbols over which a slice keeps its configuration at least."""
 INFINITE = np.int64(1) << 40
 PLAN_COLUMNS = 6
+LIST = nb.int64[::1]
+TABLE = nb.int64[:, ::1]
+CODE_LIST = nb.uint16[::1]
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(nb.int16[::1], CODE_LIST))
 def make_codes(weights, codes):  # type: ignore[no-untyped-def]
     """codes[k] (uint16) of weights[k] (int16, -255..255)."""
     for k in range(weights.shape[0]):
@@ -39,7 +47,7 @@ def make_codes(weights, codes):  # type: ignore[no-untyped-def]
         codes[k] = np.uint16((-value << 1) | 1) if value < 0 else np.uint16(value << 1)
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(CODE_LIST, nb.int64, TABLE, TABLE))
 def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-untyped-def]
     """Per segment of `size` codes: counts per code, and the bits of the zero runs behind its non-zero codes for ZDIV 0..3."""
     run, owner = np.int64(0), np.int64(0)
@@ -56,7 +64,7 @@ def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-unty
         run_costs[owner, d] += (run >> d) + 1 + d
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(LIST, nb.int64, LIST))
 def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
     """Fill `top` with the up to 32 most frequent codes >= first, most frequent first. Returns how many."""
     kept = 0
@@ -76,7 +84,7 @@ def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
     return kept
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(LIST, LIST, nb.int64, nb.int64))
 def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-def]
     """Bits of the best single configuration for `counts[k]` symbols `values[k]`; raw_bits 0 forbids uncompressed."""
     total, largest = np.int64(0), np.int64(0)
@@ -98,7 +106,7 @@ def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-
     return best
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(nb.int64))
 def _bit_length(value):  # type: ignore[no-untyped-def]
     bits = 0
     while value >> bits:
@@ -106,7 +114,7 @@ def _bit_length(value):  # type: ignore[no-untyped-def]
     return bits
 
 
-@nb.njit(cache=True)
+@kernel(nb.types.UniTuple(nb.int64, 3)(LIST, nb.int64, LIST, nb.int64, LIST, LIST))
 def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ignore[no-untyped-def]
     """Cost, direct offset and value bits if the `size` most frequent codes >= first are the palette (0: none)."""
     in_palette = np.zeros(CODES, np.uint8)
@@ -144,7 +152,7 @@ def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ign
     return _symbols_cost(values, counts, number, raw_bits) + stored * value_bits + PALETTE_BITS, offset, value_bits
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(LIST, LIST, nb.boolean, TABLE, LIST, LIST))
 def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type: ignore[no-untyped-def]
     """Cost of the best section for a histogram; writes the section's choice into `plan[2:]` and `palette`.
 
@@ -180,14 +188,14 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
     return best
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(LIST))
 def naive_cost(histogram):  # type: ignore[no-untyped-def]
     """Cost of one section without palette and zero runs."""
     scratch, top = np.empty((2, CODES + MAX_PALETTE), np.int64), np.zeros(MAX_PALETTE, np.int64)
     return _evaluate_palette(histogram, 0, top, 0, scratch[0], scratch[1])[0] + SLICE_BITS
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(TABLE, TABLE, LIST, LIST))
 def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyped-def]
     """Merge neighbouring segments while that saves bits. Returns the number left; rows are compacted to the front."""
     scratch = np.empty((2, CODES + MAX_PALETTE), np.int64)
@@ -200,7 +208,10 @@ def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyp
         kept, k = 0, 0
         while k < count:
             if kept != k:
-                histograms[kept], run_costs[kept] = histograms[k], run_costs[k]
+                for code in range(CODES):
+                    histograms[kept, code] = histograms[k, code]
+                for d in range(4):
+                    run_costs[kept, d] = run_costs[k, d]
                 ends[kept], costs[kept] = ends[k], costs[k]
             if k + 1 < count:
                 for code in range(CODES):
@@ -223,7 +234,7 @@ def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyp
     return count
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(CODE_LIST, LIST, LIST, SYMBOLS, RUNS))
 def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyped-def]
     """Symbols, and runs if on, of one section. Returns the number of symbols; there is one run more."""
     table = np.empty(CODES, np.int64)
@@ -252,19 +263,19 @@ def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyp
     return number
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(nb.int64, TABLE))
 def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
-    """costs[configuration, symbol] in bits; INFINITE >> 20 where the symbol cannot be coded."""
+    """costs[symbol, configuration] in bits; INFINITE >> 20 where the symbol cannot be coded."""
     never = INFINITE >> 20
     for symbol in range(CODES):
         for d in range(6):
             quotient = symbol >> d
-            costs[d, symbol] = quotient + 1 + d if quotient <= 31 else never
-            costs[6 + d, symbol] = min(quotient, 1) + 1 + d if quotient <= 2 else never
-        costs[RAW, symbol] = raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else never
+            costs[symbol, d] = quotient + 1 + d if quotient <= 31 else never
+            costs[symbol, 6 + d] = min(quotient, 1) + 1 + d if quotient <= 2 else never
+        costs[symbol, RAW] = raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else never
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(SYMBOLS, nb.int64, TABLE, nb.uint8[::1]))
 def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-untyped-def]
     """Viterbi search over groups of symbols: choices[group] is the configuration. Returns the number of groups."""
     groups = (number + GROUP - 1) // GROUP
@@ -272,7 +283,8 @@ def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-
     total = np.zeros(CONFIGURATIONS, np.int64)
     group_cost = np.empty(CONFIGURATIONS, np.int64)
     for group in range(groups):
-        group_cost[:] = 0
+        for c in range(CONFIGURATIONS):
+            group_cost[c] = 0
         for k in range(group * GROUP, min(number, (group + 1) * GROUP)):
             symbol = symbols[k]
             for c in range(CONFIGURATIONS):
@@ -299,7 +311,7 @@ def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-
     return groups
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(RUNS, nb.int64, nb.int64))
 def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
     best, best_cost = 0, INFINITE
     for d in range(4):
@@ -311,7 +323,7 @@ def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
     return best
 
 
-@nb.njit(cache=True)
+@kernel(nb.void(BUFFER, STATE, SYMBOLS, nb.int64, RUNS, LIST, LIST, nb.uint8[::1]))
 def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):  # type: ignore[no-untyped-def]
     """Slices of one section: a new one where the configuration changes or the length field is full."""
     raw_bits = _bit_length(plan[3] - 1) if plan[3] > 0 else plan[5]
@@ -332,7 +344,7 @@ def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):
         first = last
 
 
-@nb.njit(cache=True)
+@kernel(nb.int64(CODE_LIST, TABLE, TABLE, nb.int64, BUFFER))
 def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-untyped-def]
     """Stream of `count` planned sections into `buffer` (uint32). Returns the number of words."""
     state = np.zeros(3, np.uint64)
@@ -341,7 +353,7 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
         longest = max(longest, plans[section, 1] - plans[section, 0])
     symbols, runs = np.empty(longest, np.int16), np.empty(longest + 1, np.int32)
     choices = np.empty(longest // GROUP + 1, np.uint8)
-    costs = np.empty((CONFIGURATIONS, CODES), np.int64)
+    costs = np.empty((CODES, CONFIGURATIONS), np.int64)
     for section in range(count):
         plan, palette = plans[section], palettes[section]
         number = _make_symbols(codes, plan, palette, symbols, runs)
@@ -350,6 +362,6 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
             largest = max(largest, symbols[k])
         raw_bits = _bit_length(plan[3] - 1) if plan[3] > 0 else plan[5]
         _make_costs(raw_bits if plan[3] == 0 or largest < plan[3] else 0, costs)
-        _choose_configurations(symbols, number, costs.T.copy(), choices)
+        _choose_configurations(symbols, number, costs, choices)
         _emit_section(buffer, state, symbols, number, runs, plan, palette, choices)
     return put_end(buffer, state)

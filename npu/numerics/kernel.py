@@ -1,0 +1,40 @@
+"""The decorator of compiled functions: one signature each, compiled or loaded from the cache at the first call.
+
+Without a signature numba compiles a function once for every combination of argument types and literal arguments; with one it
+compiles or loads at import, also what a run never calls. This gives one version, when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba as nb
+
+
+def kernel(signature: object) -> Callable[[Callable[..., Any]], Any]:
+    """Compile the decorated function for `signature` only, when it is first called or compiled into another one.
+
+    The machine code is cached on disk. Arguments of other types are cast as numba casts them, or a TypeError.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = nb.njit(cache=True)(function)
+
+        def compile_now() -> None:
+            del dispatcher._compile_for_args, dispatcher.get_call_template
+            dispatcher.compile(signature)
+            dispatcher.disable_compile()
+
+        def first_call(*_arguments: Any, **_named: Any) -> Any:
+            compile_now()
+            return dispatcher  # numba calls what this returns
+
+        def first_use(arguments: Any, named: Any) -> Any:
+            compile_now()
+            return dispatcher.get_call_template(arguments, named)
+
+        dispatcher._compile_for_args, dispatcher.get_call_template = first_call, first_use
+        return dispatcher
+
+    return decorate
