@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -23,9 +24,11 @@ from npu.runtime.delegate import (
     SimpleDelegateKernel,
     SimpleDelegateOptions,
     Status,
+    as_delegate,
 )
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import RuntimeTensor
+from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
 
@@ -188,13 +191,81 @@ def test_a_delegate_error_while_running_names_the_kernel() -> None:
 
 
 @pytest.mark.seed("D-S-2", "D-R-16", "X-E-6")
-def test_a_failing_delegate_leaves_the_graph_as_it_was() -> None:
+def test_a_failing_delegate_leaves_an_interpreter_that_can_be_used() -> None:
     interpreter = Interpreter(model_content=_chain(["ADD", "SUB"]))
     with pytest.raises(InterpreterError, match=r"delegate 'AddSub.*must accept the graph, got ERROR"):
         interpreter.modify_graph_with_delegate(AddSubDelegate(fail=True))
     assert [step["op_name"] for step in interpreter.execution_plan()] == ["ADD", "SUB"]
-    interpreter.modify_graph_with_delegate(AddSubDelegate())
+    assert interpreter.modify_graph_with_delegate(AddSubDelegate()) is Status.OK
     np.testing.assert_array_equal(_run(interpreter, X), X)
+
+
+@pytest.mark.seed("D-R-16")
+def test_a_failing_delegate_undoes_those_before_it_too() -> None:
+    first = RawDelegateWithFree()
+    interpreter = Interpreter(model_content=_chain(["ADD", "MUL", "SUB"]), experimental_delegates=[first])
+    assert [step["op_name"] for step in interpreter.execution_plan()] == ["Raw", "MUL", "SUB"]
+    with pytest.raises(InterpreterError, match="must accept the graph"):
+        interpreter.modify_graph_with_delegate(AddSubDelegate(fail=True))
+    assert [step["op_name"] for step in interpreter.execution_plan()] == ["ADD", "MUL", "SUB"]
+    assert first.events == ["init [0]", "free kernel"]
+    first.delete()
+    np.testing.assert_array_equal(_run(interpreter, X), (X + C) * C - C)
+
+
+@pytest.mark.seed("D-R-16")
+def test_a_delegate_that_fails_in_a_later_subgraph_is_undone_in_all() -> None:
+    class OnlyMain(AddSubDelegate):
+        def initialize(self, context: Context) -> Status:
+            return Status.OK if context.subgraph_index == 0 else Status.DELEGATE_ERROR
+
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    b.output(b.op("ADD", [x, x], (1, 4), DType.FLOAT32, attributes=at.AddOptions()))
+    other = ModelBuilder("other")
+    y = other.input((1, 4), DType.FLOAT32)
+    other.output(other.op("ADD", [y, y], (1, 4), DType.FLOAT32, attributes=at.AddOptions()))
+    model = read_model(b.build())
+    model = replace(model, graphs=(*model.graphs, *read_model(other.build()).graphs))
+    interpreter = Interpreter(model=model)
+    with pytest.raises(InterpreterError, match="on subgraph 1: must accept the graph, got DELEGATE_ERROR"):
+        interpreter.modify_graph_with_delegate(OnlyMain())
+    assert [step["op_name"] for step in interpreter.execution_plan(0)] == ["ADD"]
+
+
+@pytest.mark.seed("X-E-8", "D-R-14", "D-X-8")
+def test_a_delegate_must_outlive_its_interpreters() -> None:
+    delegate = RawDelegate()
+    first = Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[delegate])
+    second = Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[delegate])
+    with pytest.raises(InterpreterError, match="'RawDelegate': must outlive its interpreters, got delete while 2 use it"):
+        delegate.delete()
+    first.close()
+    with pytest.raises(InterpreterError, match="got delete while 1 use it"):
+        delegate.delete()
+    del second
+    gc.collect()
+    delegate.delete()
+    assert delegate.is_deleted
+    with pytest.raises(InterpreterError, match="must be deleted once"):
+        delegate.delete()
+    with pytest.raises(InterpreterError, match="must be used before it is deleted"):
+        Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[delegate])
+
+
+@pytest.mark.seed("D-S-13")
+def test_the_raw_object_owns_the_simple_delegate() -> None:
+    class Closing(AddSubDelegate):
+        def close(self) -> None:
+            self.log.append("close")
+
+    simple = Closing()
+    raw = as_delegate(simple)
+    assert as_delegate(raw) is raw
+    interpreter = Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[raw])
+    interpreter.close()
+    raw.delete()
+    assert simple.log == ["initialize", "init", "close"]
 
 
 @pytest.mark.seed("X-E-7")
@@ -282,6 +353,83 @@ def test_cpu_operators_see_the_data_of_a_delegate_before_them() -> None:
     interpreter = Interpreter(model_content=_chain(["ADD", "MUL"]), experimental_delegates=[delegate])
     np.testing.assert_array_equal(_run(interpreter, X), (X + C) * C)
     assert delegate.events == ["init [0]", "copy from 7"]
+
+
+class Store(RawDelegateWithFree):
+    """Keeps every tensor in its own memory and notes each copy."""
+
+    def _invoke(self, context: Context, node: Node) -> Status:
+        (index,) = node.user_data["nodes"]
+        step, _ = context.get_node_and_registration(index)
+        source, output = context.tensors[step.inputs[0]], context.tensors[step.outputs[0]]
+        left = self.buffers[source.buffer_handle] if source.delegate is self else source.array
+        self.buffers[7] = left + context.tensors[step.inputs[1]].array
+        output.delegate, output.buffer_handle, output.data_is_stale = self, 7, True
+        return Status.OK
+
+    def copy_to_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:  # type: ignore[override]
+        self.events.append(f"copy to {buffer_handle}")
+        self.buffers[buffer_handle] = tensor.array.copy()
+        return Status.OK
+
+
+@pytest.mark.seed("D-R-1", "D-R-11", "D-C-7")
+def test_data_are_copied_into_a_buffer_only_when_the_delegate_reads_newer_ones() -> None:
+    delegate = Store()
+    interpreter = Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.set_buffer_handle(0, 3, delegate)
+    interpreter.set_tensor(0, X)
+    interpreter.set_tensor(0, 2 * X)
+    assert delegate.events == ["init [0]"]
+    interpreter.invoke()
+    assert delegate.events == ["init [0]", "copy to 3"]
+    interpreter.invoke()
+    assert delegate.events == ["init [0]", "copy to 3"]
+    np.testing.assert_array_equal(interpreter.get_tensor(2), 2 * X + C)
+    interpreter.tensor(0)()[...] = X
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(2), X + C)
+    assert delegate.events == ["init [0]", "copy to 3", "copy from 7", "copy to 3", "copy from 7"]
+
+
+@pytest.mark.seed("D-R-11")
+def test_what_a_cpu_operator_writes_is_newer_than_the_buffer() -> None:
+    delegate = Store()
+    interpreter = Interpreter(model_content=_chain(["MUL", "ADD"]), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.set_buffer_handle(2, 4, delegate)
+    for values in (X, 3 * X):
+        interpreter.set_tensor(0, values)
+        interpreter.invoke()
+        np.testing.assert_array_equal(interpreter.get_tensor(3), values * C + C)
+    assert delegate.events == ["init [1]", "copy to 4", "copy from 7", "copy to 4", "copy from 7"]
+
+
+@pytest.mark.seed("D-R-11")
+@pytest.mark.parametrize("direction", ["to", "from"])
+def test_a_copy_that_fails_is_an_error(direction: str) -> None:
+    class Broken(Store):
+        def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:
+            context.report_error("no link")
+            return Status.ERROR
+
+        def copy_to_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:  # type: ignore[override]
+            return Status.DELEGATE_ERROR if direction == "to" else super().copy_to_buffer_handle(context, buffer_handle, tensor)
+
+    delegate = Broken()
+    interpreter = Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.set_buffer_handle(0, 3, delegate)
+    interpreter.set_tensor(0, X)
+    message = "copy to buffer handle 3 of tensor 0" if direction == "to" else "copy from buffer handle 7 of tensor 2.*no link"
+
+    def read() -> None:
+        interpreter.invoke()
+        interpreter.get_tensor(2)
+
+    with pytest.raises(InterpreterError, match=message):
+        read()
 
 
 @pytest.mark.seed("D-R-5", "D-R-12")
