@@ -1,20 +1,24 @@
 """Compares the timing model with measured cycles: `python benchmarks/timing_accuracy.py RECORDS.yaml [--models DIR]`.
 
 RECORDS.yaml holds a list `records`; a record is used when it names a model that is in the models folder (and has the stated
-sha256), a target that this project ships, a released Vela version and a measured cycle count. Each model is compiled with
-exactly that version of `ethos-u-vela`, from a virtual environment that is made on demand, and with `campaign.ini` beside
-the records file when there is one; the hash of the output is compared with the record's. Prints the error per target and
-writes docs/timing-accuracy.md. No state is kept outside --work.
+sha256), a target that this project ships, a released Vela version and a measured cycle count; the others are counted by
+what they lack. Each model is compiled with the version of `ethos-u-vela` that its record names (a version with a remark,
+"3.2.0 (inferred from release)", counts as that version), from a virtual environment that is made on demand, and with
+`campaign.ini` beside the records file when it holds the system; the hash of the output is compared with the record's.
+Old releases need an old Python (--old-python, or python3.8 or python3.9 of the path). Prints the error per target, writes
+docs/timing-accuracy.md, and with --bands the error band of each target into its configs/*.yaml. No other state is kept
+outside --work.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 import sys
-import venv
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,6 +39,19 @@ from sim.trace import Totals
 
 RESOLUTION_CYCLES = 1000
 """Total cycles of the measurements move in steps of this size; a smaller difference is no error."""
+
+OLD_RELEASE = (3, 4, 0)
+"""Releases before this one need numpy below 1.20, which needs a Python below 3.10."""
+
+REASONS = {
+    "target": "another target than the shipped ones (Ethos-U85)",
+    "compiler": "no released compiler version named",
+    "cycles": "no cycle count of a simulated platform",
+    "model": "model not in the folder",
+    "hash": "another file of that name in the folder",
+    "install": "compiler could not be installed or run here",
+}
+"""Why records are left out."""
 
 TARGETS = {"U55-32, -64, -128": (2.0, 6.0), "U55-256": (4.0, 10.0), "U65": (6.0, 12.0), "no memory delays": (3.0, 8.0)}
 """Goals in percent: mean and worst error of a group."""
@@ -69,6 +86,11 @@ class Comparison:
         return 0.0 if abs(difference) <= RESOLUTION_CYCLES else 100.0 * difference / self.measured
 
     @property
+    def is_inferred(self) -> bool:
+        """Whether the compiler's version, and so the binary, is a guess: shown, but not part of any mean."""
+        return version_of(self.record) != str(self.record["vela_version"])
+
+    @property
     def vela_error(self) -> float | None:
         estimate = self.record.get("vela_estimate")
         return 100.0 * (estimate["total"] - self.measured) / self.measured if estimate else None
@@ -89,31 +111,50 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--models", type=Path, help="folder of the models (default: models beside the records file)")
     parser.add_argument("--work", type=Path, default=Path("build/timing-accuracy"), help="compilers and compiled models")
     parser.add_argument("--output", type=Path, default=Path("docs/timing-accuracy.md"))
+    parser.add_argument("--old-python", type=Path, help="Python 3.8 or 3.9 for releases before 3.4")
+    parser.add_argument("--bands", action="store_true", help="write the error band of each target into its configs/*.yaml")
     options = parser.parse_args(arguments)
     records = yaml.safe_load(options.records.read_text())["records"]
     models = options.models or options.records.parent / "models"
     settings = options.records.parent / "campaign.ini"
-    compared, skipped = [], 0
+    compared: list[Comparison] = []
+    skipped: dict[str, int] = defaultdict(int)
     for record in records:
         reason = reason_to_skip(record, models)
+        if not reason:
+            try:
+                found = compare(record, models, settings.resolve() if settings.exists() else None, options)
+                compared.append(found)
+            except (OSError, subprocess.CalledProcessError) as error:
+                detail = getattr(error, "stderr", None) or str(error).encode()
+                sys.stderr.write(f"{record['id']}: {detail.decode(errors='replace').strip().splitlines()[-1]}\n")
+                reason = "install"
         if reason:
-            skipped += 1
-            continue
-        compared.append(compare(record, models, settings.resolve() if settings.exists() else None, options.work))
+            skipped[reason] += 1
     text = document(compared, skipped)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(text)
-    sys.stdout.write("\n".join(group_table(compared)) + f"\n{len(compared)} records, {skipped} skipped\n")
+    if options.bands:
+        write_bands(compared)
+    lines = [*group_table(compared), "", *target_table(compared), "", f"{len(compared)} records compared; left out:"]
+    lines += [f"  {count} with {REASONS[reason]}" for reason, count in skipped.items()]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def version_of(record: dict[str, Any]) -> str:
+    """The release of Vela that a record names, without remarks; empty if there is none."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?(?=$|[\s?(])", str(record.get("vela_version")))
+    return f"{found[1]}.{found[2]}.{found[3] or 0}" if found else ""
 
 
 def reason_to_skip(record: dict[str, Any], models: Path) -> str:
     """Why a record cannot be used, empty if it can."""
     if not re.fullmatch(r"ethos-u(55-(32|64|128|256)|65-(256|512))", str(record.get("accelerator"))):
         return "target"
-    if not re.fullmatch(r"\d+\.\d+\.\d+", str(record.get("vela_version"))):
+    if not version_of(record):
         return "compiler"
-    if not record.get("total_cycles") or record.get("platform") != "fvp":
+    if not (record.get("active_cycles") or record.get("total_cycles")) or record.get("platform") != "fvp":
         return "cycles"
     path = models / record["model"]
     if not path.is_file():
@@ -122,41 +163,64 @@ def reason_to_skip(record: dict[str, Any], models: Path) -> str:
     return "hash" if stated and stated != hashlib.sha256(path.read_bytes()).hexdigest() else ""
 
 
-def compare(record: dict[str, Any], models: Path, settings: Path | None, work: Path) -> Comparison:
+def compare(record: dict[str, Any], models: Path, settings: Path | None, options: argparse.Namespace) -> Comparison:
     """Compiles the model as the record says and times its streams."""
-    compiled = compile_model(record, models / record["model"], settings, work)
+    compiled = compile_model(record, models / record["model"], settings, options)
     data = compiled.read_bytes()
     stated = record.get("vela_output_sha256")
     same = None if not stated else stated == hashlib.sha256(data).hexdigest()
     return Comparison(record, totals_of(data, variant_of(record)), same)
 
 
-def compile_model(record: dict[str, Any], model: Path, settings: Path | None, work: Path) -> Path:
-    """The compiled file, from the cache in `work` if it is there."""
-    version, target = record["vela_version"], record["accelerator"]
-    folder = work / version / target / record["system_config"] / record["memory_mode"]
+def compile_model(record: dict[str, Any], model: Path, settings: Path | None, options: argparse.Namespace) -> Path:
+    """The compiled file, from the cache in the work folder if it is there."""
+    version, target = version_of(record), record["accelerator"]
+    arguments = (record.get("vela_args") or "--optimise Performance").split()
+    plain = arguments == ["--optimise", "Performance"]
+    folder = options.work / version / target / record["system_config"] / record["memory_mode"]
+    if not plain:
+        folder /= re.sub(r"\W+", "_", " ".join(arguments))
     output = folder / f"{model.stem}_vela.tflite"
     if output.exists():
         return output
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(compiler(version, work)), "--accelerator-config", target, "--system-config", record["system_config"]]
+    command = [str(compiler(version, options)), "--accelerator-config", target, "--system-config", record["system_config"]]
     command += ["--memory-mode", record["memory_mode"], "--output-dir", str(folder.resolve())]
     if settings is not None and f"[System_Config.{record['system_config']}]" in settings.read_text():
         command += ["--config", str(settings)]
-    command += (record.get("vela_args") or "--optimise Performance").split()
-    subprocess.run([*command, str(model.resolve())], check=True, capture_output=True)
+    if plain and release(version) < (3, 0, 0):
+        arguments = []  # Before 3.0 there was no choice.
+    subprocess.run([*command, *arguments, str(model.resolve())], check=True, capture_output=True)
     return output
 
 
-def compiler(version: str, work: Path) -> Path:
+def release(version: str) -> tuple[int, ...]:
+    """A version as numbers, to compare."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def compiler(version: str, options: argparse.Namespace) -> Path:
     """The `vela` program of a version, installed into an environment of its own on first use."""
-    home = work / f"vela-{version}"
-    program = home.resolve() / "bin" / "vela"
+    home = (options.work / f"vela-{version}").resolve()
+    program = home / "bin" / "vela"
     if not program.exists():
-        venv.create(home, with_pip=True)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", f"ethos-u-vela=={version}"]
+        requirements = [f"ethos-u-vela=={version}"]
+        python = sys.executable
+        if release(version) < OLD_RELEASE:
+            python = old_python(options.old_python)
+            requirements.append("numpy<1.24")
+        subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True, capture_output=True)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *requirements]
         subprocess.run(pip, check=True, capture_output=True)
     return program
+
+
+def old_python(given: Path | None) -> str:
+    """An interpreter that old releases install into. OSError if there is none."""
+    found = given or shutil.which("python3.8") or shutil.which("python3.9")
+    if not found or not os.access(found, os.X_OK):
+        raise FileNotFoundError("releases of Vela before 3.4 need Python 3.8 or 3.9: give one with --old-python")
+    return str(found)
 
 
 def variant_of(record: dict[str, Any]) -> Variant:
@@ -184,7 +248,7 @@ def group_table(compared: Iterable[Comparison]) -> list[str]:
     """Rows of mean and worst error per group, the goal and Vela's error beside them."""
     groups: dict[str, list[Comparison]] = defaultdict(list)
     for item in compared:
-        if not item.record.get("timing_adapter_change"):
+        if not item.record.get("timing_adapter_change") and not item.is_inferred:
             groups[item.group].append(item)
     rows = [
         "| group | records | mean error | worst | goal mean | goal worst | Vela's mean | Vela's worst |",
@@ -200,17 +264,75 @@ def group_table(compared: Iterable[Comparison]) -> list[str]:
     return rows
 
 
-def document(compared: list[Comparison], skipped: int) -> str:
+def bands(compared: Iterable[Comparison]) -> dict[str, tuple[str, str, list[Comparison]]]:
+    """Per target: the system and memory mode of most records with the usual timing adapter, and those records."""
+    found: dict[str, dict[tuple[str, str], list[Comparison]]] = defaultdict(lambda: defaultdict(list))
+    for item in compared:
+        is_usual = item.record.get("timing_adapter") != "off" and not item.record.get("timing_adapter_change")
+        if is_usual and not item.is_inferred:
+            variant = variant_of(item.record)
+            found[variant.name][variant.system.name, variant.memory_mode.name].append(item)
+    most = {name: max(kinds.items(), key=lambda kind: len(kind[1])) for name, kinds in found.items()}
+    return {name: (*kind, items) for name, (kind, items) in most.items()}
+
+
+def mean_and_worst(items: list[Comparison]) -> tuple[float, float]:
+    """Absolute errors in percent, to one digit."""
+    errors = [abs(item.error) for item in items]
+    return round(sum(errors) / len(errors), 1), round(max(errors), 1)
+
+
+def target_table(compared: list[Comparison]) -> list[str]:
+    """Rows of mean and worst error per target with its memories, Vela's estimate beside it, and without memory delays."""
+    errors = ("records", "mean error", "worst")
+    titles = ("target", *errors, "Vela's mean", "Vela's worst", *(f"no delays: {error}" for error in errors))
+    rows = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    ideal: dict[str, list[Comparison]] = defaultdict(list)
+    for item in compared:
+        if item.record.get("timing_adapter") == "off":
+            ideal[item.record["accelerator"]].append(item)
+    for name, (_, _, items) in bands(compared).items():
+        mean, worst = mean_and_worst(items)
+        vela = [abs(item.vela_error) for item in items if item.vela_error is not None]
+        theirs = f"{sum(vela) / len(vela):.1f} % | {max(vela):.1f} %" if vela else " | "
+        without = mean_and_worst(ideal[name]) if ideal[name] else None
+        last = f"{len(ideal[name])} | {without[0]:.1f} % | {without[1]:.1f} %" if without else "0 | | "
+        rows.append(f"| {name} | {len(items)} | {mean:.1f} % | {worst:.1f} % | {theirs} | {last} |")
+    return rows
+
+
+def write_bands(compared: list[Comparison]) -> None:
+    """Replaces the section `accuracy` at the end of each target's description."""
+    folder = Path(__file__).parents[1] / "configs"
+    for name, (system, mode, items) in bands(compared).items():
+        path = folder / f"{name}.yaml"
+        text = path.read_text().partition("accuracy:")[0].rstrip()
+        mean, worst = mean_and_worst(items)
+        fields = {"source": "docs/timing-accuracy.md", "system": system, "memory_mode": mode, "measurements": len(items)}
+        fields |= {"mean_error_percent": mean, "worst_error_percent": worst}
+        path.write_text(f"{text}\naccuracy:\n" + "".join(f"  {key}: {value}\n" for key, value in fields.items()))
+
+
+def document(compared: list[Comparison], skipped: dict[str, int]) -> str:
     """The whole of docs/timing-accuracy.md."""
     worst = sorted((item for item in compared if item.error), key=lambda item: -abs(item.error))[:8]
     same = sum(item.is_same_binary is True for item in compared)
     parts = [
         "# Accuracy of the timing model",
         "Generated by `benchmarks/timing_accuracy.py`; do not edit. Predicted cycles against measured NPU-active cycles (total "
-        f"cycles where a record has no others) of {len(compared)} records; {skipped} records were left out because the model, "
-        f"the target or the compiler's version is not available. {same} of the compiled files are byte for byte the files that "
-        f"were measured. A difference of at most {RESOLUTION_CYCLES} cycles counts as none: the measured totals move in steps "
-        "of that size.",
+        f"cycles where a record has no others) of {len(compared)} of {len(compared) + sum(skipped.values())} records. {same} "
+        f"of the compiled files are byte for byte the files that were measured. A difference of at most {RESOLUTION_CYCLES} "
+        "cycles counts as none: the measured totals move in steps of that size.",
+        "Most of these records were also used to calibrate the constants whose `source` in `configs/base/*.yaml` says so: the "
+        "figures say how well eight physical constants fit all of them at once, not how far a new model will be off. Records "
+        "of other compiler versions than 5.0.0 took no part in the calibration.",
+        "Left out: "
+        + "; ".join(f"{count} with {REASONS[reason]}" for reason, count in sorted(skipped.items(), key=lambda each: -each[1]))
+        + ".",
+        "## Error per target",
+        "With the timing adapters of the measurement campaign, and without memory delays. The first three figures are the "
+        "error band that reports print beside the total.",
+        "\n".join(target_table(compared)),
         "## Error per group",
         "\n".join(group_table(compared)),
         "## Traffic",
@@ -219,6 +341,9 @@ def document(compared: list[Comparison], skipped: int) -> str:
         "## Memory sensitivity",
         "Change of the cycles when only the timing adapter changes, against the same model and target with the usual one.",
         "\n".join(sweep_table(compared)),
+        "## Records of guessed compiler versions",
+        "The records state the release that was most likely used; the measured binaries are not known. They count in no mean.",
+        "\n".join(record_table(item for item in compared if item.is_inferred)),
         "## Largest errors",
         "\n".join(record_table(worst)),
         "## All records",
