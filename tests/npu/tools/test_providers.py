@@ -1,0 +1,177 @@
+"""Parameters, flags and the registrar of delegate providers."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu.cli import build_parser, main
+from npu.errors import InterpreterError, UserError
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.runtime.dummy import DummyOptions, create_dummy_delegate, default_options, delete_dummy_delegate
+from npu.tools.parameters import ToolParameters, add_flags, create_flag, take_flags
+from npu.tools.providers.dummy import DummyDelegateProvider
+from npu.tools.providers.external import parse_pairs
+from npu.tools.registrar import default_parameters, providers, register_delegate_provider, unregister_delegate_provider
+from npu.tools.session import open_session
+
+from tests.support.builder import ModelBuilder
+
+TOOLS = ("benchmark", "inference-diff", "eval-classification", "eval-detection")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    c = b.constant(np.array([[1, 2, 3, 4]], np.float32))
+    y = b.op("ADD", [x, c], (1, 4), DType.FLOAT32, attributes=at.AddOptions())
+    b.output(b.op("MUL", [y, c], (1, 4), DType.FLOAT32, attributes=at.MulOptions()))
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b.build())
+    return path
+
+
+@pytest.mark.seed("D-O-3")
+def test_parameters_keep_their_type() -> None:
+    parameters = ToolParameters()
+    parameters.add("use_dummy_delegate", False)
+    assert parameters.get("use_dummy_delegate", bool) is False
+    parameters.set("use_dummy_delegate", True)
+    assert parameters.get("use_dummy_delegate", bool) is True
+    with pytest.raises(UserError, match="must be of type bool, got 1"):
+        parameters.set("use_dummy_delegate", 1)
+    with pytest.raises(UserError, match="must be read as bool, got int"):
+        parameters.get("use_dummy_delegate", int)
+    with pytest.raises(UserError, match="parameter 'other': must be one of use_dummy_delegate"):
+        parameters.get("other", bool)
+    with pytest.raises(UserError, match="must be added once"):
+        parameters.add("use_dummy_delegate", False)
+    assert "use_dummy_delegate" in parameters
+
+
+@pytest.mark.seed("D-O-2", "D-O-3")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [([], False), (["--on"], True), (["--on=true"], True), (["--on=false"], False), (["--on", "--on=false"], False)],
+)
+def test_a_flag_of_a_bool_needs_no_value(given: list[str], expected: bool) -> None:
+    parameters = ToolParameters()
+    parameters.add("on", False)
+    parameters.add("level", 2)
+    parser = argparse.ArgumentParser()
+    flags = [create_flag("on", parameters, "switch on"), create_flag("level", parameters, "how much")]
+    add_flags(parser.add_argument_group("x"), flags, parameters)
+    take_flags(parser.parse_args([*given, "--level", "7"]), parameters)
+    assert parameters.get("on", bool) is expected
+    assert parameters.get("level", int) == 7
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--level", "many"])
+
+
+@pytest.mark.seed("D-O-1", "D-O-7")
+def test_the_registrar_finds_all_providers_in_a_fresh_process() -> None:
+    code = "from npu.tools.registrar import providers; print(*(p.name() for p in providers()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["DummyDelegate", "ExternalDelegate", "EthosUDelegate", "XnnpackDelegate"]
+
+
+@pytest.mark.seed("D-O-4")
+def test_a_provider_registers_by_one_line_and_only_once() -> None:
+    class Mine(DummyDelegateProvider):
+        def name(self) -> str:
+            return "Mine"
+
+    register_delegate_provider(Mine)
+    assert "Mine" in [provider.name() for provider in providers()]
+    with pytest.raises(UserError, match="'Mine': must be registered once"):
+        register_delegate_provider(Mine)
+    unregister_delegate_provider("Mine")
+    with pytest.raises(UserError, match="must be registered before it is removed"):
+        unregister_delegate_provider("Mine")
+
+
+@pytest.mark.seed("D-O-2", "D-O-5")
+def test_a_provider_makes_no_delegate_unless_asked() -> None:
+    parameters = default_parameters()
+    assert [provider.create_delegate(parameters) for provider in providers()] == [None, None, None, None]
+    provider = DummyDelegateProvider()
+    parameters.set("use_dummy_delegate", True)
+    made = provider.create_delegate(parameters)
+    assert made is not None
+    assert made.name() == provider.name() == "DummyDelegate"
+    assert provider.log_parameters(parameters) == ["use dummy delegate: True"]
+
+
+@pytest.mark.seed("D-O-6")
+def test_the_dummy_delegate_has_default_options_create_and_delete() -> None:
+    assert default_options() == DummyOptions()
+    delegate = create_dummy_delegate()
+    delete_dummy_delegate(delegate)
+    with pytest.raises(InterpreterError, match="must be deleted once"):
+        delete_dummy_delegate(delegate)
+
+
+@pytest.mark.seed("D-O-8", "D-X-6")
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_lists_the_flags_of_every_provider(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([tool, "--help"])
+    text = capsys.readouterr().out
+    for provider in providers():
+        for flag in provider.create_flags(provider.default_parameters()):
+            assert f"--{flag.name}" in text
+
+
+def test_a_command_line_without_tools_loads_no_provider() -> None:
+    code = "import sys; from npu.cli import main; main(['--version']); print('npu.tools.registrar' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.seed("D-O-9")
+@pytest.mark.parametrize("callback", ["init", "prepare", "invoke"])
+def test_the_dummy_delegate_fails_where_it_is_told_to(model: Path, callback: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["benchmark", str(model), "--num-runs", "1", "--use_dummy_delegate", f"--dummy_error_during_{callback}"]
+    assert main(arguments) == 1
+    assert f"dummy delegate: error during {callback}, as its options ask for" in capsys.readouterr().err
+
+
+@pytest.mark.seed("D-O-9")
+def test_the_dummy_delegate_takes_only_what_it_is_allowed_to(model: Path) -> None:
+    parameters = default_parameters()
+    parameters.set("use_dummy_delegate", True)
+    parameters.set("dummy_allowed_builtins", "MUL, SUB")
+    session = open_session(model, parameters)
+    assert [step["replaces"] for step in session.interpreter.execution_plan()] == [[], [1]]
+
+
+@pytest.mark.seed("D-X-6")
+def test_the_external_provider_loads_a_plugin_with_options(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["benchmark", str(model), "--num-runs", "1", "--external_delegate_path", "dummy"]
+    assert main([*arguments, "--external_delegate_options", "allowed_builtins:ADD;min_nodes_per_partition:1"]) == 0
+    assert "DummyDelegate: 1 of 2 nodes in 1 partitions" in capsys.readouterr().out
+    assert main([*arguments, "--external_delegate_options", "speed:9"]) == 1
+    assert "got 'speed'" in capsys.readouterr().err
+
+
+@pytest.mark.seed("D-X-6")
+def test_pairs_are_separated_by_semicolons() -> None:
+    assert parse_pairs("") == {}
+    assert parse_pairs("a:1; b:x:y;") == {"a": "1", "b": "x:y"}
+    with pytest.raises(UserError, match=r'must be "key:value;key:value", got \'b\''):
+        parse_pairs("a:1;b")
+
+
+@pytest.mark.seed("D-P-1")
+def test_the_four_tools_are_commands_and_console_scripts() -> None:
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    for tool in TOOLS:
+        assert f'npu-{tool} = "npu.cli:{tool.replace("-", "_")}"' in text
+        assert tool in build_parser(with_delegates=False).format_help()
