@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 
 
@@ -16,6 +17,7 @@ class Change:
     what: str
 
 
+_QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 Accepts = Callable[[Graph, Op], bool]
 """Whether the target takes an operator of a graph."""
 
@@ -50,3 +52,13 @@ class Editor:
 def is_static(tensor: Tensor) -> bool:
     """Whether the shape in the file is the only one that the tensor can have."""
     return all(extent > 0 for extent in tensor.shape) and -1 not in (tensor.shape_signature or ())
+
+
+def same_quantization(first: Tensor, second: Tensor) -> bool:
+    """Whether both are quantised alike: equal 8- or 16-bit type, one positive scale, one zero point."""
+    one, other = first.quantization, second.quantization
+    if first.dtype is not second.dtype or first.dtype not in _QUANTIZED or one is None or other is None:
+        return False
+    if one.scales.size != 1 or other.scales.size != 1:
+        return False
+    return bool(one.scales[0] == other.scales[0] and one.scales[0] > 0 and one.zero_point == other.zero_point)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from npu.fixes.constants import fold_constants, narrow_paddings
 from npu.fixes.edit import Accepts, Change
+from npu.fixes.movement import rewrite_movement
 from npu.fixes.removal import remove_dead, remove_identities
 from npu.fixes.windows import rewrite_windows
 from npu.graph.graph import Graph, Model
@@ -30,6 +31,7 @@ def _fix_graph(graph: Graph, accepts: Accepts) -> tuple[Graph, list[Change]]:
         fold_constants,
         narrow_paddings,
         lambda each: rewrite_windows(each, accepts),
+        lambda each: rewrite_movement(each, accepts),
         remove_identities,
         remove_dead,
     )

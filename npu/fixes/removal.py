@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.fixes.edit import Editor
-from npu.graph.dtype import DType
+from npu.fixes.edit import Editor, same_quantization
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.partition import ORDERED_KINDS
-
-_QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 def remove_dead(graph: Graph) -> Editor:
@@ -56,10 +53,4 @@ def remove_identities(graph: Graph) -> Editor:
 
 
 def _same(first: Tensor, second: Tensor) -> bool:
-    """Equal type, shape and per-tensor quantisation."""
-    one, other = first.quantization, second.quantization
-    if first.dtype is not second.dtype or first.dtype not in _QUANTIZED or first.shape != second.shape:
-        return False
-    if one is None or other is None or one.scales.size != 1 or other.scales.size != 1:
-        return False
-    return bool(one.scales[0] == other.scales[0] and one.scales[0] > 0 and one.zero_point == other.zero_point)
+    return first.shape == second.shape and same_quantization(first, second)
