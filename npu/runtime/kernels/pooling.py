@@ -8,26 +8,13 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from npu.numerics.kernel import kernel
+
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
 
 
-def _map(kind: Any) -> Any:
-    return nb.types.Array(kind, 4, "C", readonly=True)
-
-
-_SIZES = (nb.int64,) * 6
-_SUMS = nb.types.Array(nb.int64, 4, "C")
-_COUNTS = nb.types.Array(nb.int64, 2, "C")
-
-
-@nb.njit(
-    [
-        *(nb.void(_map(kind), *_SIZES, _SUMS, _COUNTS) for kind in (nb.int8, nb.uint8, nb.int16)),
-        nb.void(_map(nb.float32), *_SIZES, nb.types.Array(nb.float32, 4, "C"), _COUNTS),
-    ],
-    cache=True,
-)
+@nb.njit(cache=True)  # one version per type of elements, when it is used
 def _add_windows(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, total, count):  # type: ignore[no-untyped-def]
     """Adds every window to `total`, in row order, and counts the elements inside the map."""
     for b in range(total.shape[0]):
@@ -44,13 +31,7 @@ def _add_windows(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, total, 
                 count[oy, ox] = inside
 
 
-@nb.njit(
-    [
-        nb.void(_map(kind), *_SIZES, nb.types.Array(kind, 4, "C"))
-        for kind in (nb.int8, nb.uint8, nb.int16, nb.float32)
-    ],
-    cache=True,
-)
+@nb.njit(cache=True)  # one version per type of elements, when it is used
 def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  # type: ignore[no-untyped-def]
     """The maximum of `out` and every window."""
     for b in range(out.shape[0]):
@@ -65,7 +46,7 @@ def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  
                                 out[b, oy, ox, c] = ifm[b, y, x, c]
 
 
-@nb.njit(nb.void(_SUMS, nb.types.Array(nb.int64, 2, "A")), cache=True)
+@kernel(nb.void(nb.int64[:, :, :, ::1], nb.int64[:, :]))
 def _divide(total, count):  # type: ignore[no-untyped-def]
     """Means in place of sums, rounded, ties away from zero."""
     for b in range(total.shape[0]):
