@@ -211,13 +211,13 @@ def verify(options: argparse.Namespace) -> int:
 
 def configs(options: argparse.Namespace) -> int:
     """List the shipped variants."""
-    from npu.hardware.catalogue import list_variants, load_variant
+    from npu.hardware.catalogue import list_examples, list_variants, load_variant
 
     variants = [load_variant(name) for name in list_variants()]
     if options.format == "json":
         sys.stdout.write(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n")
     else:
-        console.print_variants(variants)
+        console.print_variants(variants, [f"examples/{name}" for name in list_examples()])
     return 0
 
 

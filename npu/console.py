@@ -9,7 +9,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -233,8 +233,8 @@ def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def print_variants(variants: list[Variant]) -> None:
-    """The shipped variants as a table."""
+def print_variants(variants: list[Variant], examples: Sequence[str]) -> None:
+    """The shipped variants as a table, and the names of the what-if examples."""
     records = [variant_row(variant) for variant in variants]
     names = [name.replace("_", " ") for name in records[0]]
     right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
@@ -242,6 +242,8 @@ def print_variants(variants: list[Variant]) -> None:
     width = width_for(None)
     names, rows = _fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
     hint = "Describe your own with --config FILE.yaml (extends: NAME)."
+    if examples:
+        hint = f"What-if examples (--target works too): {', '.join(examples)}.\n{hint}"
     table = _table(names, rows, width, flexible="system", right=right)
     sys.stdout.write(_render(width, "Shipped targets", table, hint))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npu.hardware.loader import load_variant
-from npu.hardware.shipped import list_section, list_variants
+from npu.hardware.shipped import list_examples, list_section, list_variants
 from npu.hardware.variant import Variant
 
-__all__ = ["VariantSummary", "describe", "list_section", "list_variants", "load_variant"]
+__all__ = ["VariantSummary", "describe", "list_examples", "list_section", "list_variants", "load_variant"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from npu.errors import ConfigError
 SECTION_FOLDERS = {"system": "systems", "memory_mode": "memory-modes", "cpu": "cpus"}
 """Section of a variant that may be given by name, and the folder of its descriptions."""
 
+EXAMPLES_FOLDER = "examples"
+"""Folder of the what-if variants; `examples/NAME` is a target like any other."""
+
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -30,13 +33,24 @@ def list_variants() -> tuple[str, ...]:
     return tuple(sorted((path.stem for path in configs_folder().glob("*.yaml")), key=_natural))
 
 
+def list_examples() -> tuple[str, ...]:
+    """Names of the shipped what-if variants: documented examples of changed hardware, not products."""
+    return tuple(sorted(path.stem for path in (configs_folder() / EXAMPLES_FOLDER).glob("*.yaml")))
+
+
 def list_section(section: str) -> tuple[str, ...]:
     """Names of the shipped systems, memory modes or CPUs; `section` is a key of `SECTION_FOLDERS`."""
     return tuple(sorted(path.stem for path in (configs_folder() / SECTION_FOLDERS[section]).glob("*.yaml")))
 
 
 def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
-    """The file of a variant given by shipped name or by path; relative paths start at the file `asked_by`."""
+    """The file of a variant given by shipped name, by `examples/NAME`, or by path.
+
+    Relative paths start at the file `asked_by`.
+    """
+    folder, _, example = str(name).partition("/")
+    if folder == EXAMPLES_FOLDER and example in list_examples() and not isinstance(name, Path):
+        return configs_folder() / EXAMPLES_FOLDER / f"{example}.yaml"
     if _is_path(name):
         return _existing(Path(name), asked_by)
     names = list_variants()
