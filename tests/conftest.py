@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.coverage_table import Collector
+from tests.support.plugged import DELEGATES
 
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
@@ -24,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
+    parser.addoption("--delegate", choices=sorted(DELEGATES), help="run the operator tests with this delegate plugged in")
 
 
 @pytest.fixture

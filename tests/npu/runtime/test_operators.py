@@ -13,8 +13,10 @@ from ai_edge_litert.interpreter import OpResolverType
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.registry import OPERATORS
 
+from tests.support.coverage_table import requirements
 from tests.support.litert import random_inputs
 from tests.support.operator_cases import CASES
+from tests.support.plugged import DELEGATES, Plugged, plugged_interpreter
 
 Array = npt.NDArray[Any]
 
@@ -36,23 +38,17 @@ ULP: dict[str, int] = {
 """Largest error in float32 steps at the magnitude of the largest output; operators that are not here are equal bit for bit."""
 
 _SEED_NAMES = {"TRANSPOSE_CONV": "CONV_2D_TRANSPOSE", "TOPK_V2": "TOP_K"}
-_NOT_IN_GUIDE = {
-    "SUB", "DIV", "MAXIMUM", "MINIMUM", "SQUARE", "SQUARED_DIFFERENCE", "CEIL", "ROUND", "ELU", "HARD_SWISH", "PRELU",
-    "DEPTH_TO_SPACE",
-    "QUANTIZE", "DEQUANTIZE",
-}  # fmt: skip
-
-
-_RECURRENT = {"LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"}
+_ROWS = {row.id for row in requirements()}
+_NOT_READY = {"RESIZE_BILINEAR": "T-N-1", "TANH": "T-N-1", "SVDF": "T-N-2", "LSTM": "T-N-2", "RNN": "T-N-2"}
 
 
 def _parameters() -> list[Any]:
     rows = []
     for name in sorted(CASES):
         kind, _, types = name.partition("-")
-        guide = ["T-N-2"] if kind in _RECURRENT else [] if kind in _NOT_IN_GUIDE else [f"T-{_SEED_NAMES.get(kind, kind)}"]
+        guide = [_NOT_READY.get(kind, f"T-{_SEED_NAMES.get(kind, kind)}")]
         delegate = [f"X-F-{kind}"] if types == "float32" else [f"X-Q-{kind}"] if "int8" in types else []
-        rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(*guide, *delegate)))
+        rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(*_ROWS.intersection(guide), *delegate)))
     return rows
 
 
@@ -70,34 +66,50 @@ def _steps_apart(left: Array, right: Array) -> float:
     return float(np.abs(left.astype(np.float64) - right).max(initial=0) / np.spacing(largest))
 
 
-def _compare(name: str, seed: int) -> None:
+def _compare(name: str, seed: int, plugged: str | None) -> None:
     content = CASES[name](np.random.default_rng(seed))
     inputs = random_inputs(content, seed)
     resolver = OpResolverType.BUILTIN_REF
     if name.partition("-")[0] in NOT_IN_REFERENCE_RESOLVER:
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     expected = _run(LiteRt(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
-    got = _run(Interpreter(model_content=content), inputs)
-    for reference, ours in zip(expected, got, strict=True):
+    interpreter = Interpreter(model_content=content) if plugged is None else plugged_interpreter(content, plugged)
+    allowed = DELEGATES[plugged] if plugged is not None else Plugged(())
+    steps = max(ULP.get(name, 0), allowed.float_steps)
+    for reference, ours in zip(expected, _run(interpreter, inputs), strict=True):
         assert ours.dtype == reference.dtype
         assert ours.shape == reference.shape
-        if name in ULP:
-            assert _steps_apart(ours, reference) <= ULP[name]
+        if steps and reference.dtype == np.float32:
+            assert _steps_apart(ours, reference) <= steps
+        elif allowed.integer_steps and reference.dtype.kind in "iu":
+            assert np.abs(ours.astype(np.int64) - reference).max(initial=0) <= allowed.integer_steps
         else:
             np.testing.assert_array_equal(ours, reference)
 
 
 @pytest.mark.parametrize("name", _parameters())
-def test_kernel_equals_the_reference_kernel(name: str) -> None:
+def test_kernel_equals_the_reference_kernel(name: str, request: pytest.FixtureRequest) -> None:
     for seed in range(3):
-        _compare(name, seed)
+        _compare(name, seed, request.config.getoption("--delegate"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _parameters())
-def test_kernel_equals_the_reference_kernel_on_many_cases(name: str) -> None:
+def test_kernel_equals_the_reference_kernel_on_many_cases(name: str, request: pytest.FixtureRequest) -> None:
     for seed in range(3, 60):
-        _compare(name, seed)
+        _compare(name, seed, request.config.getoption("--delegate"))
+
+
+@pytest.mark.seed("D-K-1", "D-K-2")
+@pytest.mark.parametrize("name", ["ADD-int8", "CONV_2D-float32", "RANGE-int32", "RESHAPE-int8", "SPLIT-float32", "WHERE-bool"])
+def test_operator_tests_run_with_a_delegate_plugged_in(name: str) -> None:
+    _compare(name, 0, "dummy")
+
+
+@pytest.mark.seed("D-K-2")
+def test_the_flag_of_the_tests_names_delegates(pytestconfig: pytest.Config) -> None:
+    assert set(DELEGATES) == {"dummy", "npu", "xnnpack"}
+    assert pytestconfig.getoption("--delegate") in (None, *DELEGATES)
 
 
 def test_every_bound_belongs_to_a_case() -> None:
