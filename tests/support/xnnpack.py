@@ -64,15 +64,17 @@ class Layers:
             values = self.generator.standard_normal(shape) / np.sqrt(np.prod(shape) / shape[axis])
             values[self.generator.random(shape) < share_of_zeros] = 0
             return self.builder.constant(values.astype(np.float32))
-        scales = self.generator.uniform(0.002, 0.01, shape[axis]).tolist()
-        return self.builder.constant(
-            self.generator.integers(-127, 128, shape).astype(np.int8), scale=scales, zero_point=[0] * shape[axis], axis=axis
-        )
+        self._scales = self.generator.uniform(0.002, 0.01, shape[axis]).tolist()
+        integers = self.generator.integers(-127, 128, shape).astype(np.int8)
+        return self.builder.constant(integers, scale=self._scales, zero_point=[0] * shape[axis], axis=axis)
 
     def _bias(self, channels: int) -> int:
         if self.dtype is F32:
             return self.builder.constant(self.generator.standard_normal(channels).astype(np.float32))
-        return self.builder.constant(self.generator.integers(-500, 500, channels).astype(np.int32), scale=0.0003)
+        scales = [0.05 * scale for scale in self._scales]
+        return self.builder.constant(
+            self.generator.integers(-500, 500, channels).astype(np.int32), scale=scales, zero_point=[0] * channels
+        )
 
     def _add(self, kind: str, inputs: list[int | None], shape: tuple[int, ...], attributes: at.Attributes | None) -> int:
         options = self._quantized()

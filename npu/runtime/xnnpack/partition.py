@@ -19,6 +19,7 @@ from npu.runtime.operator import OperatorNode, RuntimeOptions
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
 from npu.runtime.xnnpack.convolution import Site, compile_weighted, operand
+from npu.runtime.xnnpack.elementwise import make_elementwise
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
 from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Words
@@ -227,7 +228,8 @@ class Partition(SimpleDelegateKernel):
             return compile_weighted(index, node, site)
         if node.kind == "RESIZE_BILINEAR" and node.input(0).dtype is DType.FLOAT32:
             return Resize(index, node, site)
-        return compile_pairs(index, node, site) if node.kind in KINDS else None
+        pairs = compile_pairs(index, node, site) if node.kind in KINDS else None
+        return pairs or make_elementwise(index, node)
 
     def _store(self, packed: Array) -> Array:
         self._packed_bytes += packed.nbytes
@@ -257,7 +259,8 @@ class Partition(SimpleDelegateKernel):
             else:
                 moved = operation.refresh() or moved
         if moved or position not in self._rows:
-            self._rows[position] = np.concatenate([op.rows for op in group if isinstance(op, CompiledOperation)])
+            rows = np.concatenate([op.rows for op in group if isinstance(op, CompiledOperation)])
+            self._rows[position] = self._setting.threads.plan(rows)
         self._setting.threads.run(self._rows[position])
 
     def _run_timed(self, context: Context) -> None:
@@ -268,7 +271,7 @@ class Partition(SimpleDelegateKernel):
                     operation.bind()
                 else:
                     operation.refresh()
-                self._setting.threads.run(operation.rows)
+                self._setting.threads.run(self._setting.threads.plan(operation.rows))
             else:
                 operation.run()
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""Runs job rows on several threads that meet at a barrier after every job; each thread has a fixed, disjoint part of it."""
+"""Runs job rows on several threads, which take chunks of a job in turn; who computes a chunk changes no result."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from npu.runtime.xnnpack.kernels.run import run_jobs
-from npu.runtime.xnnpack.memory import address
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.run import run_alone, run_shared
 from npu.runtime.xnnpack.operation import Words
+
+_SMALLEST_CHUNK = 20_000
+_SMALLEST_SHARED = 400_000
+_CHUNKS_PER_THREAD = 3
+"""Work is counted in vector operations of 16 lanes, roughly 0.3 ns each: chunks below 6 us, and lists of jobs below 120 us, do
+not pay for a hand-over."""
 
 
 class Threads:
@@ -18,22 +24,40 @@ class Threads:
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
+    def plan(self, rows: Words) -> Words:
+        """The rows with their chunk sizes for this number of threads."""
+        planned = rows.copy()
+        work, total = _work_per_row(rows), rows[:, r.ROWS]
+        chunk = np.maximum(-(-total // (self.count * _CHUNKS_PER_THREAD)), -(-_SMALLEST_CHUNK // work))
+        planned[:, r.CHUNK] = np.maximum(chunk, 1)
+        return planned
+
     def run(self, rows: Words) -> None:
-        """All jobs in order."""
-        if self.count == 1:
-            run_jobs(rows, 0, 1, 0)
+        """All jobs of planned rows in order."""
+        if self.count == 1 or int((_work_per_row(rows) * rows[:, r.ROWS]).sum()) < _SMALLEST_SHARED:
+            run_alone(rows)
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count - 1, "xnnpack")
-        counter = np.zeros(1, np.int64)
-        at = address(counter)
-        others = [self._pool.submit(run_jobs, rows, thread, self.count, at) for thread in range(1, self.count)]
-        run_jobs(rows, 0, self.count, at)
+        counters = np.zeros((len(rows), 2), np.int64)
+        others = [self._pool.submit(run_shared, rows, counters) for _ in range(1, self.count)]
+        run_shared(rows, counters)
+        # Everything is done; a thread that has not started yet need not.
         for other in others:
-            other.result()
+            other.cancel()
 
     def close(self) -> None:
         """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def _work_per_row(rows: Words) -> Words:
+    """Vector operations per row of each job, at least 1."""
+    kinds, blocks = rows[:, r.KIND], rows[:, r.SEGMENTS] * rows[:, r.GROUPS]
+    product = np.isin(kinds, (r.GEMM_FLOAT, r.GEMM_BYTE, r.GEMM_SUM))
+    depthwise = np.isin(kinds, (r.DEPTHWISE_FLOAT, r.DEPTHWISE_BYTE))
+    other = np.maximum(rows[:, r.LENGTH] // 2, rows[:, r.ROW_BYTES] // 32)
+    work: Words = np.where(product, blocks * rows[:, r.LENGTH], np.where(depthwise, 2 * blocks * rows[:, r.WIDTH], other))
+    return np.maximum(work, 1)

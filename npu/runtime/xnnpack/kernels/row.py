@@ -22,6 +22,7 @@ IN_STEP = 18  # bytes
 ROWS = 19
 ROW_BYTES = 20
 WIDTH = 21  # output pixels of a row
+CHUNK = 22  # rows that a thread takes at once
 FIELDS = 24
 
 GEMM_FLOAT, GEMM_BYTE, DEPTHWISE_FLOAT, DEPTHWISE_BYTE, COPY_ROWS, LOOK_UP_PAIRS, RESIZE, GEMM_SUM, ROUND_SUMS = range(9)

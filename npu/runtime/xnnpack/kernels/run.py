@@ -70,14 +70,8 @@ def round_sums(row, first, last):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def run_share(row, thread, threads):  # type: ignore[no-untyped-def]
-    """One thread's part of one job; parts do not overlap."""
-    total = row[r.ROWS]
-    share = (total + threads - 1) // threads
-    first = min(thread * share, total)
-    last = min(first + share, total)
-    if first >= last:
-        return
+def run_part(row, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of one job; parts of a job write different bytes."""
     kind = row[r.KIND]
     if kind == r.GEMM_FLOAT:
         gemm_float(row, first, last)
@@ -99,21 +93,32 @@ def run_share(row, thread, threads):  # type: ignore[no-untyped-def]
         round_sums(row, first, last)
 
 
-@nb.njit(nb.void(nb.int64, nb.int64), cache=True, nogil=True)
-def wait_for_all(counter, target):  # type: ignore[no-untyped-def]
-    """A barrier: count this thread, then wait until `target` arrivals were counted."""
-    add_atomic(counter, np.int64(1))
-    spins = np.int64(0)
-    while add_atomic(counter, np.int64(0)) < target:
-        spins += 1
-        if spins > _SPINS:
-            yield_processor()
-
-
-@nb.njit(nb.void(nb.int64[:, ::1], nb.int64, nb.int64, nb.int64), cache=True, nogil=True)
-def run_jobs(rows, thread, threads, counter):  # type: ignore[no-untyped-def]
-    """Every job in order; `counter` is the address of an int64 that is zero before the first thread starts."""
+@nb.njit(nb.void(nb.int64[:, ::1]), cache=True, nogil=True)
+def run_alone(rows):  # type: ignore[no-untyped-def]
+    """Every job in order."""
     for k in range(rows.shape[0]):
-        run_share(rows[k], thread, threads)
-        if threads > 1:
-            wait_for_all(counter, (k + 1) * threads)
+        run_part(rows[k], np.int64(0), rows[k, r.ROWS])
+
+
+@nb.njit(nb.void(nb.int64[:, ::1], nb.int64[:, ::1]), cache=True, nogil=True)
+def run_shared(rows, counters):  # type: ignore[no-untyped-def]
+    """Every job in order, beside other threads that call this with the same arguments.
+
+    `counters` (jobs, 2), zero at first: chunks taken, chunks done. A job begins when all chunks of the one before are done; a
+    thread that comes late finds nothing left to do and touches no data.
+    """
+    one, start = np.int64(1), np.int64(counters.ctypes.data)
+    for k in range(rows.shape[0]):
+        taken, done = start + 16 * k, start + 16 * k + 8
+        total, chunk = rows[k, r.ROWS], rows[k, r.CHUNK]
+        chunks = (total + chunk - 1) // chunk
+        c = add_atomic(taken, one)
+        while c < chunks:
+            run_part(rows[k], c * chunk, min(total, (c + 1) * chunk))
+            add_atomic(done, one)
+            c = add_atomic(taken, one)
+        spins = np.int64(0)
+        while add_atomic(done, np.int64(0)) < chunks:
+            spins += 1
+            if spins > _SPINS:
+                yield_processor()

@@ -15,6 +15,7 @@ from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter, OpResolverType
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
+from npu.runtime.xnnpack import threads as threads_module
 from npu.runtime.xnnpack.auto import disable_by_default, enable_by_default
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
@@ -136,8 +137,14 @@ def test_the_number_of_threads_is_the_delegate_s_option_or_the_interpreter_s_arg
 
 
 @pytest.mark.seed("X-E-12")
+@pytest.mark.parametrize("smallest", [0, None])
 @pytest.mark.parametrize("dtype", [F32, INT8])
-def test_results_are_the_same_bytes_at_any_number_of_threads(dtype: DType) -> None:
+def test_results_are_the_same_bytes_at_any_number_of_threads(
+    dtype: DType, smallest: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if smallest is not None:
+        monkeypatch.setattr(threads_module, "_SMALLEST_SHARED", smallest)
+        monkeypatch.setattr(threads_module, "_SMALLEST_CHUNK", smallest)
     content = mobile_network(dtype, blocks=3)
     inputs = random_inputs(content, 2)
     expected = run(delegated(content, qs8=True)[0], inputs)[0].tobytes()

@@ -1,0 +1,145 @@
+"""How fast the XNNPACK-like CPU delegate is, beside LiteRT with XNNPACK, in one process.
+
+    python benchmarks/cpu_delegate.py [MODEL.tflite ...] [--threads 1 2] [--rounds 40] [--profile]
+
+Without models: a MobileNetV2 with random weights in float32 and int8, and what of the usual test networks lies beside the
+project. Constant half-precision weights that a model unpacks with DEQUANTIZE are made float32 constants first, for both.
+Printed per model and number of threads: medians in milliseconds and their ratio. Rounds alternate between the two, so that
+a busy machine hurts both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
+from npu.graph.graph import ABSENT
+from npu.runtime.interpreter import Interpreter
+from npu.runtime.xnnpack.delegate import XnnpackDelegate
+from npu.runtime.xnnpack.options import default_options
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+
+from tests.support.litert import random_inputs
+from tests.support.shared import shared_models
+from tests.support.xnnpack import Layers
+
+USUAL = (
+    "mlperf_vww_float", "blazeface_fp16w", "kwt1_float", "mobilenet_v2_1.0_224_INT8", "mlperf_vww_int8", "mlperf_resnet8_int8",
+    "mlperf_kws_int8", "mlperf_ad_int8", "kws_micronet_m_int8",
+)  # fmt: skip
+BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+"""Expansion, channels, repeats and first stride of MobileNetV2's stages."""
+
+
+def mobilenet(dtype: DType) -> bytes:
+    """MobileNetV2 for 224x224 images and 1000 classes, with random weights."""
+    net = Layers(dtype, (1, 224, 224, 3))
+    net.conv(32, 3, 2)
+    for expansion, channels, repeats, first in BLOCKS:
+        for repeat in range(repeats):
+            start, before, stride = net.at, net.shape[3], first if repeat == 0 else 1
+            if expansion > 1:
+                net.conv(before * expansion)
+            net.depthwise(3, stride)
+            net.conv(channels, activation=FusedActivation.NONE)
+            if stride == 1 and before == channels:
+                net.add(start)
+    net.conv(1280)
+    net.mean()
+    net.dense(1000)
+    return net.build()
+
+
+def with_float_weights(content: bytes) -> bytes:
+    """The model with constants in place of DEQUANTIZE operators on half-precision constants."""
+    model = read_model(content)
+    graph = model.graphs[0]
+    tensors, ops = list(graph.tensors), []
+    for op in graph.ops:
+        source = tensors[op.inputs[0]] if op.kind == "DEQUANTIZE" and op.inputs[0] != ABSENT else None
+        if source is not None and source.dtype is DType.FLOAT16 and source.data is not None:
+            target = op.outputs[0]
+            tensors[target] = replace(tensors[target], data=source.data.astype(np.float32))
+        else:
+            ops.append(op)
+    return write_model(replace(model, graphs=(replace(graph, tensors=tuple(tensors), ops=tuple(ops)), *model.graphs[1:])))
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    """Time of one call."""
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e3
+
+
+def ready(interpreter: Any, content: bytes) -> Any:
+    """The interpreter, allocated, with random inputs, run once."""
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), random_inputs(content, 0), strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return interpreter
+
+
+def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bool) -> str:
+    """One line of results, and lines of the profile."""
+    delegate = XnnpackDelegate(replace(default_options(), num_threads=threads, qs8=True, qu8=True))
+    ours = ready(Interpreter(model_content=content, experimental_delegates=[delegate]), content)
+    theirs = ready(LiteRt(model_content=content, num_threads=threads), content)
+    times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(rounds):
+        times["ours"].append(milliseconds(ours.invoke))
+        times["theirs"].append(milliseconds(theirs.invoke))
+    mine, other = (float(np.median(times[key])) for key in ("ours", "theirs"))
+    line = f"{name:28} {threads} thread{'s' if threads > 1 else ' '} {mine:9.3f} ms {other:9.3f} ms {mine / other:6.2f}x\n"
+    lines = [line, *(_profile(ours) if profile else ())]
+    ours.close()
+    delegate.close()
+    return "".join(lines)
+
+
+def _profile(interpreter: Interpreter) -> list[str]:
+    interpreter.start_profile()
+    interpreter.invoke()
+    sums: dict[str, list[float]] = defaultdict(list)
+    for _, _, kind, seconds in interpreter.take_profile():
+        sums[kind].append(seconds * 1e3)
+    rows = sorted(sums.items(), key=lambda row: -sum(row[1]))
+    return [f"    {kind:36} {len(values):3} {sum(values):9.3f} ms\n" for kind, values in rows[:8]]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--profile", action="store_true", help="also print the operators that take the most time")
+    options = parser.parse_args()
+    contents = {path.name: path.read_bytes() for path in options.models}
+    if not contents:
+        contents = {f"MobileNetV2 {dtype} (random)": mobilenet(dtype) for dtype in (DType.FLOAT32, DType.INT8)}
+        contents |= {name: shared_models()[name].read_bytes() for name in USUAL if name in shared_models()}
+    sys.stdout.write(f"{'model':38} {'delegate':>12} {'XNNPACK':>12}  ratio\n")
+    for name, content in contents.items():
+        for threads in options.threads:
+            sys.stdout.write(measure(name, with_float_weights(content), threads, options.rounds, profile=options.profile))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
