@@ -53,7 +53,11 @@ def is_raw(model: str | Path | bytes) -> bool:
 
 def read_raw(path: str | Path) -> Model:
     """Read Vela's raw output. ModelError names the file, the entry and what it must be."""
-    return _Archive(Path(path)).model()
+    archive = _Archive(Path(path))
+    try:
+        return archive.model()
+    finally:
+        archive.close()
 
 
 class _Archive:
@@ -67,6 +71,10 @@ class _Archive:
             self._content = np.load(path, allow_pickle=False)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._content.close()
 
     def model(self) -> Model:
         payload, read_only = self._bytes("cmd_data"), self._bytes("weight_data")
