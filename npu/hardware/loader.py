@@ -124,6 +124,8 @@ def _resolve_sections(document: Document, merged: _Merged, path: Path) -> None:
             if not isinstance(base, str):
                 raise ConfigError(f"{path}: {section}.extends: must be a name or path, got {base!r}")
             merged.insert(section, _resolve_section(section, base, path))
+            if not value:
+                del document[section]
 
 
 def _resolve_section(section: str, name: str, asked_by: Path | None) -> _Merged:

@@ -1,0 +1,124 @@
+"""Any field of a description changes compiler and timing alike: results stay bit-exact, cycles move the right way."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu.hardware.catalogue import list_examples, load_variant
+from npu.hardware.variant import Variant
+from npu.toolchain.run import RunResult, run
+from npu.toolchain.timing import time_model
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "examples" / "digits.tflite"
+SEVEN = ROOT / "examples" / "digit_7.npy"
+
+IDEAL = "system: {extends: High_End_Embedded_Ideal}\n"
+
+# name -> (base, fields laid over it, fields laid over it for the comparison, sign of the change of NPU cycles)
+CHANGES = {
+    "wider_ublock": (
+        "ethos-u55-128",
+        IDEAL,
+        IDEAL + "accelerator: {macs_per_cycle: 256, ofm_ublock: {height: 2}, ifm_ublock: {height: 2}}\n",
+        -1,
+    ),
+    "deeper_ublock": (
+        "ethos-u55-128",
+        IDEAL,
+        IDEAL + "accelerator: {macs_per_cycle: 256, ofm_ublock: {depth: 16}}\ntiming: {weights_per_cycle: 16}\n",
+        -1,
+    ),
+    "narrower_ublock": ("ethos-u55-64", IDEAL, IDEAL + "accelerator: {macs_per_cycle: 32, ofm_ublock: {depth: 4}}\n", 1),
+    "fewer_banks": ("ethos-u55-256", IDEAL, IDEAL + "shram: {banks: 40}\n", 0),
+    "more_banks": ("ethos-u55-128", IDEAL, IDEAL + "shram: {banks: 64}\n", 0),
+    "wider_port": ("ethos-u55-256", IDEAL, IDEAL + "accelerator: {axi_data_bytes: 16}\n", -1),
+    "narrower_port": ("ethos-u55-256", IDEAL, IDEAL + "accelerator: {axi_data_bytes: 4}\n", 1),
+    "read_latency": ("ethos-u55-128", "", "system: {adapters: {axi0: {read_latency_cycles: 100}}}\n", 1),
+    "flash_latency": ("ethos-u55-128", "", "system: {adapters: {axi1: {read_latency_cycles: 16}}}\n", -1),
+    "flash_bandwidth": (
+        "ethos-u55-128",
+        "system: {adapters: {}}\n",
+        "system: {adapters: {}, memories: {axi1: {clock_scale: 0.02}}}\n",
+        1,
+    ),
+    "bandwidth_cap": ("ethos-u55-128", "", "system: {adapters: {axi1: {beats_per_window: 10}}}\n", 1),
+    "no_adapters": ("ethos-u55-128", "", "system: {extends: High_End_Embedded_Ideal}\n", -1),
+    "outstanding": ("ethos-u55-128", "", "system: {adapters: {axi0: {max_outstanding_reads: 1}}}\n", 1),
+    "slow_decoder": ("ethos-u55-128", IDEAL, IDEAL + "timing: {weight_decode_bits_per_cycle: 4}\n", 1),
+    "slow_output": ("ethos-u55-128", IDEAL, IDEAL + "timing: {output_cycles: {other: 2.0, activation_clamp: 2.0}}\n", 1),
+    "overhead": ("ethos-u55-128", IDEAL, IDEAL + "timing: {operation_overhead_cycles: 500}\n", 1),
+    "command_cost": ("ethos-u55-128", IDEAL, IDEAL + "timing: {command_cycles_per_word: 20.0}\n", 1),
+    "dma_setup": ("ethos-u55-128", IDEAL, IDEAL + "timing: {dma_setup_cycles: 2000}\n", 1),
+    "one_core_less": (
+        "ethos-u65-512",
+        "system: {extends: Ethos_U65_High_End_Ideal}\n",
+        "system: {extends: Ethos_U65_High_End_Ideal}\naccelerator: {cores: 1, macs_per_cycle: 256}\n"
+        "timing: {output_cycles: {other: 0.25, activation_clamp: 0.25}}\n",
+        1,
+    ),
+    "everything_in_sram": ("ethos-u55-128", "", "memory_mode: Sram_Only\n", -1),
+    "no_blockdep": ("ethos-u55-128", IDEAL, IDEAL + "accelerator: {max_blockdep: 0}\n", 0),
+    "small_blocks": ("ethos-u55-128", IDEAL, IDEAL + "accelerator: {max_block: {height: 4, width: 4}}\n", 0),
+}
+
+
+def described(folder: Path, name: str, base: str, fields: str) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(f"extends: {base}\n{fields}")
+    return path
+
+
+@cache
+def expected() -> np.ndarray:  # type: ignore[type-arg]
+    return run(DIGITS, [np.load(SEVEN)], "ethos-u55-128").outputs[0]
+
+
+def run_on(config: Path) -> RunResult:
+    return run(DIGITS, [np.load(SEVEN)], config=config)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_field_changes_the_time_and_never_the_result(name: str, tmp_path: Path) -> None:
+    base, before, after, sign = CHANGES[name]
+    usual = time_model(DIGITS, config=described(tmp_path, "before", base, before)).report.totals.npu_cycles
+    changed = run_on(described(tmp_path, "after", base, after))
+    np.testing.assert_array_equal(changed.outputs[0], expected())
+    assert usual is not None
+    cycles = changed.report.totals.npu_cycles
+    assert cycles is not None
+    if sign:
+        assert (cycles - usual) * sign > 0, (usual, cycles)
+
+
+def test_a_slower_clock_takes_longer_in_time_but_not_in_cycles(tmp_path: Path) -> None:
+    fast = time_model(DIGITS, config=described(tmp_path, "fast", "ethos-u55-128", "")).report
+    slow = time_model(DIGITS, config=described(tmp_path, "slow", "ethos-u55-128", "system: {clock_hz: 250_000_000}\n")).report
+    assert slow.totals.npu_cycles == fast.totals.npu_cycles
+    # A slow NPU clock counts fewer ticks while the CPU works.
+    assert slow.totals.cpu_cycles is not None
+    assert fast.totals.cpu_cycles is not None
+    assert slow.totals.cpu_cycles == pytest.approx(fast.totals.cpu_cycles / 2, abs=6)
+
+
+def test_a_slower_cpu_makes_the_work_around_a_job_longer(tmp_path: Path) -> None:
+    usual = time_model(DIGITS).timeline.overheads()
+    slow = time_model(DIGITS, config=described(tmp_path, "slow", "ethos-u55-128", "cpu: {clock_hz: 100_000_000}\n"))
+    assert slow.timeline.overheads()["job start"] == 4 * usual["job start"]
+
+
+@pytest.mark.parametrize("name", list_examples())
+def test_what_if_variants_are_exact_and_differ_from_their_base(name: str) -> None:
+    variant: Variant = load_variant(f"examples/{name}")
+    result = run(DIGITS, [np.load(SEVEN)], f"examples/{name}")
+    np.testing.assert_array_equal(result.outputs[0], expected())
+    assert result.report.target == variant.name == f"example-{name}"
+    assert result.report.timing_error is None
+
+
+def test_there_are_three_what_if_variants() -> None:
+    assert list_examples() == ("fast-flash", "small-sram", "wide-array")
