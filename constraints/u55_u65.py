@@ -34,6 +34,11 @@ REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3")
 """Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
 SAME_ELEMENTS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+NOT_RESCALED = (
+    "AVERAGE_POOL_2D", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "PAD", "RESHAPE", "RESIZE_BILINEAR",
+    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TANH",
+)  # fmt: skip
+"""Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
 WITH_ATTRIBUTES = (
     "CONCATENATION", "LEAKY_RELU", "PACK", "SOFTMAX", "STRIDED_SLICE", "UNPACK",
 )  # fmt: skip
@@ -139,7 +144,12 @@ def _largest_scale(tensor: Tensor | None) -> float:
 
 
 def _rescale_factor(view: OpView) -> Iterator[Observed]:
-    """The factor from the product of the input scales to the output scale; an upper bound for sums."""
+    """The factor from the product of the input scales to the output scale; an upper bound for sums.
+
+    Not observed of operators that copy or compare values, or that look their results up.
+    """
+    if view.op.kind in NOT_RESCALED:
+        return
     product = math.prod(_largest_scale(tensor) for _, tensor in view.inputs) if view.op.kind == "MUL" else None
     if product is None:
         largest = max((_largest_scale(tensor) for _, tensor in view.inputs), default=1.0)
@@ -296,8 +306,8 @@ HARDWARE = (
          observe.each(_zero_point, lambda view: view.feature_maps)),
     Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}", _ranks,
          fix="merge neighbouring dimensions with a RESHAPE", details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any.",)),
-    Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}",
-         _rescale_factor),
+    Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", _rescale_factor,
+         details=("Operators that copy, compare or look values up may have any.",)),
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
          "the fused activation, if there is one, must be {limit}", observe.fused_activation,
          fix="write the activation as an operator of its own", details=("Reference int8 kernels ignore a fused TANH.",)),
@@ -387,4 +397,3 @@ PROFILE = Profile(
         "Limits with an id `V-...` are those of profile `v0.1`; stride and dilation follow the target's description.",
     ),
 )
-

@@ -42,6 +42,18 @@ def test_a_model_at_the_edge_of_a_limit_is_exact(rule: Rule, value: Any, target:
     model = model_at(rule, value)
     if model is None:
         pytest.skip("another limit refuses the model, or it is too large")
+    assert_exact(model, target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", test_u55_u65.NOT_RESCALED)
+def test_operators_that_rescale_nothing_are_exact_at_any_factor(kind: str) -> None:
+    for factor in (2.0**14, 2.0**20, 2.0**28):
+        assert_exact(test_u55_u65.with_factor(test_u55_u65.FREE_FACTORS[kind], factor), "ethos-u55-128")
+
+
+def assert_exact(model: Model, target: str) -> None:
+    """The compiled and simulated model equals the reference kernels on random data of the full range."""
     content = write_model(model)
     inputs = random_inputs(content, 1)
     found = npu.run(npu.compile(content, target=target).content, inputs).outputs

@@ -12,7 +12,7 @@ import pytest
 from constraints import v0_1
 from constraints.checker import check
 from constraints.rule import Rule
-from constraints.u55_u65 import HARDWARE, MORE_OPERATORS, PROFILE
+from constraints.u55_u65 import HARDWARE, MORE_OPERATORS, NOT_RESCALED, PROFILE
 from npu.compiler.lower import LOWERED
 from npu.graph import attributes as options
 from npu.graph.dtype import DType
@@ -342,6 +342,38 @@ def test_exactly_the_broken_limits_are_named(case: str) -> None:
 def test_a_tensor_without_zero_point_counts_as_zero() -> None:
     quantized = Quantization(np.array([0.5], np.float32), np.zeros(0, np.int64))
     assert violated(with_tensor(ops.unary("RELU"), 0, quantization=quantized)) == set()
+
+
+def with_factor(model: Model, factor: float) -> Model:
+    """The model with input scales that are `factor` times the output's."""
+    op, graph = model.graphs[0].ops[0], model.graphs[0]
+    scale = graph.tensors[op.outputs[0]].quantization.scale * factor  # type: ignore[union-attr]
+    for index in op.inputs:
+        if index >= 0 and graph.tensors[index].data is None:
+            model = with_tensor(model, index, quantization=ops.quantization(scale))
+    return model
+
+
+FREE_FACTORS = {
+    **{kind: MINIMAL[kind] for kind in NOT_RESCALED if kind in MINIMAL},
+    "AVERAGE_POOL_2D": ops.pool(),
+    "MAX_POOL_2D": ops.pool(kind="MAX_POOL_2D"),
+    "LOGISTIC": with_tensor(ops.unary("LOGISTIC"), 1, quantization=ops.quantization(1 / 256, zero_point=-128)),
+    "TANH": ops.unary("TANH"),
+    "PAD": ops.pad(),
+    "RESHAPE": ops.op_model("RESHAPE", [ops.tensor(MAP), ops.constant((8, 32))], [ops.tensor((8, 32))]),
+    "RESIZE_BILINEAR": ops.resize(),
+    "SOFTMAX": softmax(),
+}
+
+
+def test_every_operator_without_a_factor_has_a_model_here() -> None:
+    assert set(FREE_FACTORS) == set(NOT_RESCALED)
+
+
+@pytest.mark.parametrize("kind", NOT_RESCALED)
+def test_operators_that_rescale_nothing_may_have_any_factor(kind: str) -> None:
+    assert violated(with_factor(FREE_FACTORS[kind], 2.0**28)) == set()
 
 
 def test_a_scalar_is_no_obstacle() -> None:
