@@ -66,14 +66,10 @@ def _emit_byte(taps):  # type: ignore[no-untyped-def]
         step = e.b.mul(count, e.word(8))
 
         def four(pointers, at, many):  # type: ignore[no-untyped-def]
-            joined = None
-            for k in range(many):
-                address = e.b.add(e.load(WORD, e.b.add(pointers, at), 8 * k), channel)
-                lanes = e.b.zext(e.load(BYTES, address), LANES)
-                if k:
-                    lanes = e.b.shl(lanes, e.constant(8 * k))
-                joined = lanes if joined is None else e.b.or_(joined, lanes)
-            return e.b.xor(joined, sign)
+            addresses = [e.b.add(e.load(WORD, e.b.add(pointers, at), 8 * k), channel) for k in range(many)]
+            if many == 1:
+                return e.b.xor(e.b.zext(e.load(BYTES, addresses[0]), LANES), sign)
+            return e.b.xor(e.interleave([e.load(BYTES, address) for address in addresses]), sign)
 
         def over_pixels(index, carried):  # type: ignore[no-untyped-def]
             pointers, target = carried

@@ -102,6 +102,15 @@ class Emitter:
         value = self.b.shuffle_vector(*parts, ir.Constant(LANES, order))
         return self.divide(value, factors[2])
 
+    def interleave(self, parts):  # type: ignore[no-untyped-def]
+        """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""
+        parts = [*parts, *[ir.Constant(BYTES, ir.Undefined)] * (4 - len(parts))]
+        order = ir.Constant(ir.VectorType(INT, 32), list(range(32)))
+        halves = [self.b.shuffle_vector(parts[k], parts[k + 1], order) for k in (0, 2)]
+        places = [16 * part + lane for lane in range(16) for part in range(4)]
+        whole = self.b.shuffle_vector(*halves, ir.Constant(ir.VectorType(INT, 64), places))
+        return self.b.bitcast(whole, LANES)
+
     def divide(self, value, shift):  # type: ignore[no-untyped-def]
         """value / 2**shift, ties away from zero, without overflow."""
         mask = self.b.sub(self.b.shl(self.constant(1), shift), self.constant(1))
