@@ -1,4 +1,4 @@
-"""Delegates that `pytest --delegate NAME` plugs into the operator tests, and how far their results may be from the reference."""
+"""Delegates that `pytest --delegate NAME` plugs into the operator tests, and how far results may be from the reference."""
 
 from __future__ import annotations
 
