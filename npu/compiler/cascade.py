@@ -164,11 +164,12 @@ def _is_linked(producer: Step, consumer: Step, uses: Mapping[Storage, int]) -> b
 
 
 def _is_divisible(step: Step) -> bool:
-    """Whether rows of the step's result depend on a window of rows of its inputs, and no number depends on all of them."""
+    """Whether rows of the step's result depend on a window of rows of its inputs.
+
+    An average without a scale divides by the elements that are no padding, whichever rows are made with it.
+    """
     if isinstance(step, PoolingStep):
-        if step.mode is PoolingMode.REDUCE_SUM or (step.mode is PoolingMode.AVERAGE and step.scale is None):
-            return False
-        return step.upscale is Upscale.NONE
+        return step.mode is not PoolingMode.REDUCE_SUM and step.upscale is Upscale.NONE
     if isinstance(step, ConvolutionStep):
         return step.upscale is Upscale.NONE
     return isinstance(step, ElementwiseStep)

@@ -271,7 +271,7 @@ class Subgraph:
             label=label,
             inputs=tuple(None if i == ABSENT else self._tensors[i] for i in op.inputs),
             outputs=tuple(self._tensors[i] for i in op.outputs),
-            attributes=_attributes(op),
+            attributes=_attributes(op, label),
             services=self._session,
             options=self._session.options,
             allocate=self._allocate,
@@ -387,10 +387,14 @@ def _node(index: int, op: Op) -> Node:
     )
 
 
-def _attributes(op: Op) -> Any:
+def _attributes(op: Op, label: str) -> Any:
     """The options of an operator, the schema's defaults where the file has none."""
     row = BY_NAME.get(op.kind)
-    return row.attributes() if op.attributes is None and row is not None and row.attributes is not None else op.attributes
+    if row is None or row.attributes is None:
+        return op.attributes
+    if op.attributes is not None and not isinstance(op.attributes, row.attributes):
+        raise InterpreterError(f"{label}: must have {row.attributes.__name__}, got {type(op.attributes).__name__}")
+    return row.attributes() if op.attributes is None else op.attributes
 
 
 def _within_limits(subsets: Sequence[NodeSubset], options: SimpleDelegateOptions) -> list[NodeSubset]:

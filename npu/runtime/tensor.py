@@ -68,7 +68,7 @@ class RuntimeTensor:
     def array(self) -> Array:
         """The buffer of a tensor that is known to be allocated."""
         if self.data is None:
-            raise InterpreterError(f"tensor {self.index} '{self.name}': must be an input, a constant or written before it is read")
+            raise InterpreterError(f"tensor {self.index} '{self.name}': must be written before it is read")
         return self.data
 
     @property

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from npu.errors import InterpreterError
 from npu.graph.graph import Graph, Quantization, Tensor
-from npu.operator_map import map_of_file
+from npu.operator_map import map_of_file, map_of_placement
 from npu.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
-from npu.toolchain.check import map_of_cpu
 from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
 from npu.toolchain.tensors import Recorder, named_tensors
@@ -70,10 +69,12 @@ def run(
     if is_compiled(source):
         executed = source
         variant = variant_of_file(source, name, target, config, memory_mode, system)
+        operators = map_of_file(executed, name)
     else:
         variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-        executed = read_model(compile_source(source, name, variant, profile=profile, progress=progress).content)
-    operators = map_of_file(executed, name) if is_compiled(executed) else map_of_cpu(executed, variant, profile)
+        compiled = compile_source(source, name, variant, profile=profile, progress=progress)
+        executed, placement = read_model(compiled.content), compiled.result.placement
+        operators = map_of_file(executed, name) if is_compiled(executed) else map_of_placement(executed, placement)
     recorder = Recorder(executed, variant, name) if dump else None
     delegate = EthosUDelegate(variant, hook=recorder.hook if recorder else None)
     interpreter = Interpreter(model=executed, experimental_delegates=[delegate])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import npu
-from npu.toolchain.run import RunResult
 from npu.graph.attributes import (
     AddOptions,
     ConcatenationOptions,
@@ -26,6 +25,7 @@ from npu.graph.attributes import (
 )
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_variants
+from npu.toolchain.run import RunResult
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference

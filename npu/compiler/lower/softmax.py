@@ -7,6 +7,7 @@ fixed point; Qn below is a 32-bit number with n integer bits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
-from npu.compiler.lower.quantise import divide_away
+from npu.compiler.lower.quantise import FactorError, divide_away
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT8, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
@@ -86,6 +87,8 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
 
     Source: TFLite's PreprocessSoftmaxScaling and CalculateInputRadius.
     """
+    if not 0 <= beta < math.inf:
+        raise FactorError(f"beta must be finite and not negative, got {beta}")
     real = min(beta * scale * (1 << (31 - _DIFFERENCE_BITS)), float((1 << 31) - 1))
     multiplier, exponent = quantise_multiplier(real)
     radius = ((1 << _DIFFERENCE_BITS) - 1) * (1 << (31 - _DIFFERENCE_BITS)) / (1 << exponent if exponent >= 0 else 1)

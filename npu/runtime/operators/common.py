@@ -47,6 +47,8 @@ def quantized_range(node: OperatorNode, activation: FusedActivation, output: Run
     low, high = INTEGER_RANGE[output.dtype]
     lower, upper = activation_bounds(node, activation)
     scale = np.float32(output.scale)
+    if not scale > 0 and (lower, upper) != (None, None):
+        raise node.fail(f"output must have a scale above 0 for its fused activation, got {output.scale}")
     if lower is not None:
         low = max(low, output.zero_point + round_half_away(float(np.float32(lower) / scale)))
     if upper is not None:

@@ -99,6 +99,8 @@ def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, outp
     require_quantized(node, ifm, output)
     scales = filter_scales(node, weights, weights.shape[0])
     factors = products(ifm, scales) / output.scale
+    if not np.all(factors < 2.0**31):
+        raise node.fail(f"scales must give factors below 2**31, got {float(np.max(factors)):g}")
     limits = quantized_range(node, activation, output)
     bias = node.optional(2)
     if node.options.fully_connected_rounding == "double":

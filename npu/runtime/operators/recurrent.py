@@ -194,6 +194,8 @@ def build_svdf(node: OperatorNode) -> Run:
     batches, units, memory = ifm.shape[0], filters // rank, time.shape[1]
     if state.shape != (batches, filters * memory) or feature.shape[1] != ifm.shape[1] or time.shape[0] != filters:
         raise node.fail(f"state must have shape {[batches, filters * memory]}, got {list(state.shape)}")
+    if bias is not None and bias.shape != (units,):
+        raise node.fail(f"bias must have shape {[units]}, got {list(bias.shape)}")
     node.set_shape((batches, units))
     if ifm.dtype is not DType.FLOAT32:
         return _integer_svdf(node, units, memory)

@@ -1,0 +1,102 @@
+"""Memory settings that do not suit a model: results stay exact, budgets are kept, and what does not fit says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npu
+from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding, Pool2DOptions
+from npu.graph.dtype import DType
+from npu.hardware.catalogue import list_variants
+from npu.report import Report
+from npu.tflite.writer import write_model
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import random_inputs, run_reference
+from tests.support.random_graphs import chains
+
+INT8 = DType.INT8
+MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
+
+
+def config(folder: Path, arena_bytes: int, target: str = "ethos-u55-128", mode: str = "Shared_Sram") -> Path:
+    """A YAML file that extends `target` with a memory mode of `arena_bytes`."""
+    path = folder / "small.yaml"
+    memory = f"memory_mode:\n  extends: {mode}\n  name: Small\n  arena_cache_bytes: {arena_bytes}\n"
+    path.write_text(f"extends: {target}\nname: small-{target}\n{memory}")
+    return path
+
+
+def network(side: int = 24) -> bytes:
+    """Convolutions, a depthwise one, and an average pool whose borders divide by fewer elements."""
+    rng = np.random.default_rng(5)
+    b = ModelBuilder()
+    y = b.input((1, side, side, 4), INT8, scale=0.1, zero_point=2)
+    depth = 4
+    for count in (24, 24):
+        weights = b.constant(rng.integers(-127, 128, (count, 3, 3, depth), np.int8), scale=0.01)
+        bias = b.constant(rng.integers(-999, 999, count, np.int32), scale=0.001)
+        options = Conv2DOptions(Padding.SAME, 1, 1, FusedActivation.RELU)
+        y = b.op("CONV_2D", [y, weights, bias], (1, side, side, count), INT8, 0.1, -128, attributes=options)
+        depth = count
+    y = b.op(
+        "AVERAGE_POOL_2D", [y], (1, side, side, depth), INT8, 0.1, -128, attributes=Pool2DOptions(Padding.SAME, 1, 1, 3, 3)
+    )
+    kernel = b.constant(rng.integers(-99, 99, (1, 3, 3, depth), np.int8), scale=[0.02] * depth, axis=3)
+    zero = b.constant(np.zeros(depth, np.int32), scale=[0.002] * depth)
+    stride_2 = DepthwiseConv2DOptions(Padding.SAME, 2, 2, 1)
+    y = b.op("DEPTHWISE_CONV_2D", [y, kernel, zero], (1, side // 2, side // 2, depth), INT8, 0.6, 4, attributes=stride_2)
+    weights = b.constant(rng.integers(-127, 128, (3, 1, 1, depth), np.int8), scale=0.01)
+    zero = b.constant(np.zeros(3, np.int32), scale=0.006)
+    last = Conv2DOptions(Padding.SAME, 1, 1)
+    b.output(b.op("CONV_2D", [y, weights, zero], (1, side // 2, side // 2, 3), INT8, 0.2, 1, attributes=last))
+    return b.build()
+
+
+def run_exactly(model: bytes, **hardware: Any) -> Report:
+    inputs = random_inputs(model, 3)
+    expected = run_reference(model, inputs, fully_connected="npu")
+    found = npu.run(model, inputs, **hardware)
+    for ours, theirs in zip(found.outputs, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    return found.report
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "target", [each if each == "ethos-u55-256" else pytest.param(each, marks=pytest.mark.slow) for each in list_variants()]
+)
+def test_every_memory_mode_of_every_target_is_exact(target: str, mode: str) -> None:
+    for model in (network(), write_model(chains(1, 21)[0].model)):
+        run_exactly(model, target=target, memory_mode=mode)
+
+
+@pytest.mark.parametrize("arena", [64_000, 24_000, 16_000, 9_000, 5_000, 1_024])
+def test_a_small_arena_is_kept_and_the_result_is_exact(arena: int, tmp_path: Path) -> None:
+    report = run_exactly(network(), config=config(tmp_path, arena))
+    moved = [operator for operator in report.operators if operator.placement == "cpu"]
+    assert all(any("which Small gives the arena" in reason for reason in operator.reasons) for operator in moved)
+    assert bool(moved) == (arena <= 5_000)
+    if not moved:
+        assert report.totals.sram_bytes <= arena
+
+
+@pytest.mark.parametrize("cache", [64_000, 16_000, 4_000, 1_024])
+def test_a_small_cache_of_its_own_is_kept_and_the_result_is_exact(cache: int, tmp_path: Path) -> None:
+    path = config(tmp_path, cache, "ethos-u65-256", "Dedicated_Sram")
+    report = run_exactly(network(), config=path)
+    assert all(operator.placement == "npu" for operator in report.operators)
+    assert report.totals.sram_bytes <= cache
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_chains_in_small_arenas_are_exact(seed: int, tmp_path: Path) -> None:
+    model = write_model(chains(1, 100 + seed)[0].model)
+    whole = npu.compile(model).report.totals.sram_bytes
+    for share in (0.8, 0.5, 0.25):
+        run_exactly(model, config=config(tmp_path, max(int(whole * share), 1024)))
