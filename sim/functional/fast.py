@@ -28,7 +28,7 @@ from npu.isa.operations import (
 )
 from sim.functional.execute import elementwise_numbers, output_limits
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.pack import pack, summarise
+from sim.functional.kernels.pack import make_stage, pack, summarise
 from sim.functional.weights import Constants, source_ranges
 from sim.memory import Memory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -38,7 +38,6 @@ _LIMIT = 1 << 30
 _GUARD_BYTES = 64
 _MAX_INPUTS = 1 << 22
 """Bound of the weights per output channel, so that their sum fits 32 bits."""
-_MAX_SHIFT = 61
 
 
 @dataclass(slots=True, eq=False)
@@ -250,9 +249,12 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution) -> None:
     row.kind = r.DEPTHWISE
 
 
-def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, constants: Constants, memory: Memory) -> None:
-    """Pack decoded constants; the row stays GENERAL if the fast kernels would not be exact with them.
+def pack_constants(
+    row: Row, operation: Convolution | DepthwiseConvolution, constants: Constants, source: list[npt.NDArray[np.uint8]]
+) -> None:
+    """Pack constants decoded from `source`, copies of the bytes of its ranges.
 
+    The row stays GENERAL if the fast kernels would not be exact with them.
     The vector kernels read weights as [block of 16 channels][4 inputs][channel][input], 4 inputs being 4 columns of a depthwise
     kernel's row; the portable ones as [channel][input], and [block][kernel row][column][channel] if depthwise.
     """
@@ -276,42 +278,16 @@ def pack_constants(row: Row, operation: Convolution | DepthwiseConvolution, cons
     n[r.IS_FLOOR] = n[r.LOW] >= operation.ofm.zero_point and _may_floor(shifts)
     packed = _packed_depthwise(row, operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
     n[r.WEIGHTS] = row.table("weights", packed)
-    checks = np.empty((len(source_ranges(operation)), 4), np.int64)
-    for k, part in enumerate(source_ranges(operation)):
-        kept = memory.view(part.region, part.address, part.length_bytes).copy()
+    checks = np.empty((len(source), 4), np.int64)
+    for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
         checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
     n[[r.CHECKS, r.CHECK_COUNT, r.KIND]] = row.table("checks", checks), len(checks), row.kind
 
 
 def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, zero_point: int) -> npt.NDArray[np.int32] | None:
-    """The output stage of every block int32 (blocks, STAGE_VECTORS, 16), None if the sums may leave what the kernels can do.
-
-    The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
-    becomes a left shift of the sum and one above 31 a second, rounded division.
-    """
-    left = np.maximum(0, 31 - shifts)
-    if (shifts > _MAX_SHIFT).any() or (left > 30).any() or (scales >= 1 << 31).any():
-        return None
-    if (bound >= _LIMIT >> left).any():
-        return None
-    right = np.maximum(0, shifts - 31)
-    wrapped = (biases + (1 << 31)) % (1 << 32) - (1 << 31)
-    term = np.where(right > 0, 1 << np.maximum(right - 1, 0), 0)
-    values = np.stack([wrapped, left + 1, scales, term, np.where(right > 0, -1, 0), right])
-    blocks = -(-values.shape[1] // 16)
-    padded = np.zeros((6, blocks * 16), np.int32)
-    padded[:, : values.shape[1]] = values
-    stage = np.zeros((blocks, r.STAGE_VECTORS, 16), np.int32)
-    stage[:, :6] = padded.reshape(6, blocks, 16).transpose(1, 0, 2)
-    if _may_floor(shifts):
-        addends = np.zeros(blocks * 16, np.int64)
-        addends[: shifts.size] = (1 << 30) + (term << 31) + (zero_point << shifts)
-        stage[:, 6] = addends[0::2].copy().view(np.int32).reshape(blocks, 16)
-        stage[:, 7] = addends[1::2].copy().view(np.int32).reshape(blocks, 16)
-        shift = np.zeros(blocks * 16, np.int32)
-        shift[: shifts.size] = shifts - 32
-        stage[:, 8] = shift.reshape(blocks, 16)
-    return stage
+    """The output stage of every block int32 (blocks, STAGE_VECTORS, 16), None if the sums may leave what the kernels can do."""
+    stage = np.zeros((-(-biases.size // 16), r.STAGE_VECTORS, 16), np.int32)
+    return stage if make_stage(biases, scales, shifts, bound, zero_point, _LIMIT, _may_floor(shifts), stage) else None
 
 
 def _may_floor(shifts: Numbers) -> bool:

@@ -116,7 +116,7 @@ def _run_step(step: Step, memory: Memory) -> int:
         return 1
     constants = _constants(step, memory)
     if step.row.kind != r.GENERAL and step.row.numbers[r.CHECKS] == 0:
-        pack_constants(step.row, operation, constants, memory)
+        pack_constants(step.row, operation, constants, step.source)
         if step.row.numbers[r.KIND] != r.GENERAL:
             return 0
     assert step.numbers is not None

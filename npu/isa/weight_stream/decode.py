@@ -25,10 +25,11 @@ _RULES = {
 
 
 @functools.cache
-def _groups() -> NDArray[np.uint64]:
+def _tables() -> tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.int64]]:
+    """What the kernel looks up, and its room for the symbols and runs of a slice, which is used by one call at a time."""
     groups = np.empty((2, 256), np.uint64)
     kernels.make_groups(groups)
-    return groups
+    return groups, np.empty(kernels.MAX_SLICE + 16, np.uint16), np.empty(kernels.MAX_SLICE + 1, np.int64)
 
 
 def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
@@ -36,7 +37,7 @@ def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
     words = np.zeros(-(-len(data) // _WORD_BYTES) + kernels.SPARE_WORDS, dtype=np.uint64)
     words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
     output = np.empty(count, dtype=np.int16)
-    status, position, decoded = kernels.decode_stream(words, len(data) * 8, _groups(), output)
+    status, position, decoded = kernels.decode_stream(words, len(data) * 8, *_tables(), output)
     if status in (kernels.TOO_MANY, kernels.TOO_FEW):
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
         raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")

@@ -1,4 +1,4 @@
-"""Weights in the order in which the fast kernels read them; the only place that converts them."""
+"""Weights and output stages as the fast kernels read them; the only place that converts them."""
 
 from __future__ import annotations
 
@@ -34,3 +34,33 @@ def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
             for j in range(lanes):
                 at = order[k + j]
                 packed[start + k * group + j] = np.int8(weights[o, at]) if at >= 0 else np.int8(0)
+
+
+@kernel(
+    nb.boolean(nb.int64[::1], nb.int64[::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.boolean, nb.int32[:, :, ::1])
+)
+def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, stage):  # type: ignore[no-untyped-def]
+    """Fill `stage` (zeroed, see `rows.STAGE`). False if a sum, at most `bounds`, may leave what the kernels can do.
+
+    The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
+    becomes a left shift of the sum and one above 31 a second, rounded division.
+    """
+    one = np.int64(1)
+    for c in range(shifts.shape[0]):
+        shift, block, lane = shifts[c], c // 16, c % 16
+        left, right = max(np.int64(0), 31 - shift), max(np.int64(0), shift - 31)
+        if shift > 61 or left > 30 or scales[c] >= one << 31 or bounds[c] >= limit >> left:
+            return False
+        term = one << (right - 1) if right > 0 else np.int64(0)
+        stage[block, 0, lane] = np.int32(biases[c])
+        stage[block, 1, lane] = np.int32(left + 1)
+        stage[block, 2, lane] = np.int32(scales[c])
+        stage[block, 3, lane] = np.int32(term)
+        stage[block, 4, lane] = np.int32(-1 if right > 0 else 0)
+        stage[block, 5, lane] = np.int32(right)
+        if may_floor:
+            addend = (one << 30) + (term << 31) + (zero_point << shift)
+            stage[block, 6 + (lane & 1), lane & ~1] = np.int32(addend & np.int64(0xFFFFFFFF))
+            stage[block, 6 + (lane & 1), lane | 1] = np.int32(addend >> 32)
+            stage[block, 8, lane] = np.int32(shift - 32)
+    return True

@@ -169,11 +169,10 @@ def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: 
 
 @kernel(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int16[::1]))
 def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-untyped-def]
-    """table[symbol] is the symbol's weight; out of int9 range (512) if the symbol means none."""
-    for symbol in range(table.shape[0]):
+    """table[symbol] is the symbol's weight; out of int9 range (512) if the symbol means none. Those from 512 on are there."""
+    for symbol in range(SYMBOLS):
         value = palette[symbol] if symbol < palette_size else symbol - palette_size + offset
-        is_weight = symbol < SYMBOLS and value < SYMBOLS
-        table[symbol] = (-(value >> 1) if value & 1 else value >> 1) if is_weight else SYMBOLS
+        table[symbol] = (-(value >> 1) if value & 1 else value >> 1) if value < SYMBOLS else SYMBOLS
 
 
 @kernel(
@@ -212,17 +211,16 @@ def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type:
     return SYMBOL_RANGE if worst == SYMBOLS else OK, count
 
 
-@kernel(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.int16[::1]))
-def decode_stream(words, total, groups, output):  # type: ignore[no-untyped-def]
+@kernel(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.uint16[::1], nb.int64[::1], nb.int16[::1]))
+def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[no-untyped-def]
     """Decode `total` bits of `words` (uint64, `SPARE_WORDS` zero words at the end) into `output` (int16).
 
-    Returns status, bit position and the number of weights. Weights must be exactly as many as `output` holds.
+    `symbols` (MAX_SLICE + 16) and `runs` (MAX_SLICE + 1) are room for a slice. Returns status, bit position and the number of
+    weights. Weights must be exactly as many as `output` holds.
     """
     palette = np.zeros(32, np.int64)
-    table = np.empty(_TABLE, np.int16)
+    table = np.full(_TABLE, SYMBOLS, np.int16)
     header = np.empty(6, np.int64)
-    symbols = np.empty(MAX_SLICE + 16, np.uint16)
-    runs = np.empty(MAX_SLICE + 1, np.int64)
     palette_size = offset = value_bits = np.int64(0)
     has_palette = is_ended = has_runs = False
     position, count, limit = np.int64(0), np.int64(0), output.shape[0]
