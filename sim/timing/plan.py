@@ -23,6 +23,7 @@ from npu.isa.operations import (
     KernelOperation,
     KernelWait,
     Layout,
+    OperandScaling,
     Operation,
     Pooling,
     PoolingMode,
@@ -289,5 +290,5 @@ def _elementwise_rate(operation: Elementwise, variant: Variant) -> float:
     if operation.mode is ElementwiseMode.MUL:
         return cycles.mul_32_bit_ofm if operation.ofm.element.bits == 32 else cycles.mul_or_40_bit_accumulator
     if operation.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
-        return cycles.add_sub
+        return cycles.add_sub_simple if operation.operand_scaling is OperandScaling.BOTH_16 else cycles.add_sub
     return cycles.other
