@@ -34,7 +34,8 @@ class Binary(_Direct):
 
     def run(self) -> None:
         output = self.node.output().array
-        _BINARY[self.node.kind](self.node.input(0).array, self.node.input(1).array, out=output)
+        with np.errstate(all="ignore"):
+            _BINARY[self.node.kind](self.node.input(0).array, self.node.input(1).array, out=output)
         low, high = activation_bounds(self.node, self.node.attributes.fused_activation_function)
         if low is not None:
             np.maximum(output, np.float32(low), out=output)

@@ -1,10 +1,12 @@
-"""ADD, SUB and MUL of two 8-bit maps of one shape: every pair of bytes has one result.
+"""ADD, SUB and MUL of two 8-bit maps of one shape.
 
-The reference kernel computes the table once: 65536 bytes, indexed by 256 * first + second as unsigned bytes.
+ADD and SUB are vector code with the reference kernel's factors. For MUL, and scales that do not fit, every pair of bytes has
+one result in a table, which the reference kernel computes once: 65536 bytes, indexed by 256 * first + second, unsigned.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +14,60 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.dtype import DType
+from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.operator import OperatorNode
+from npu.runtime.operators.common import quantized_range, require_quantized
 from npu.runtime.registry import find_operator
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.sums import LEFT_SHIFT
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import CompiledOperation
 
 KINDS = ("ADD", "SUB", "MUL")
 _BYTES = (DType.INT8, DType.UINT8)
+_LARGEST_LEFT_SHIFT = 2
+"""Sums of two operands are below 2**28."""
+
+
+class Sums(CompiledOperation):
+    """ADD or SUB of two computed maps of equal shape and at least 16 elements."""
+
+    def __init__(self, index: int, node: OperatorNode, site: Site, factors: Sequence[tuple[int, int]]) -> None:
+        super().__init__(index, node, site.workspace, transient=site.transient)
+        bias = 128 if node.output().dtype is DType.INT8 else 0
+        offsets = [node.input(0).zero_point + bias, node.input(1).zero_point + bias, node.output().zero_point]
+        scaling = [value for m, e in factors for value in (max(e, 0), m, max(-e, 0))]
+        values = np.array([*offsets, *scaling], np.int32)
+        self._stage = site.store(np.repeat(values, 16).view(np.uint8))
+        self._sign = bias
+        self._limits = quantized_range(node, node.attributes.fused_activation_function, node.output())
+
+    def shape(self) -> bool:
+        first, second = self.node.input(0), self.node.input(1)
+        if first.shape != second.shape or first.elements < 16:
+            return False
+        self.node.set_shape(first.shape)
+        return True
+
+    def bind(self) -> None:
+        row, count = np.zeros(r.FIELDS, np.int64), self.node.output().elements
+        row[r.KIND] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
+        row[r.ROWS], row[r.WIDTH], row[r.STAGE], row[r.SIGN] = -(-count // 16), count, address(self._stage), self._sign
+        row[r.IN], row[r.IN2] = (address(self.node.input(k).array) for k in range(2))
+        row[r.OUT], row[r.LOW], row[r.HIGH] = address(self.node.output().array), *self._limits
+        self.rows = row[None]
+
+
+def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
+    """Multiplier and exponent of both operands and the result, as the reference kernel has them; None if sums might not fit."""
+    left, right, output = node.input(0), node.input(1), node.output()
+    require_quantized(node, left, right, output)
+    twice = 2.0 * max(left.scale, right.scale)
+    real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
+    found = [quantise_multiplier(factor) for factor in real]
+    return found if found[2][1] <= _LARGEST_LEFT_SHIFT else None
 
 
 class Pairs(CompiledOperation):
@@ -76,4 +122,5 @@ def compile_pairs(index: int, node: OperatorNode, site: Site) -> CompiledOperati
     first, second = node.input(0), node.input(1)
     if first.is_constant or second.is_constant or first.dtype is not second.dtype or node.output().dtype is not first.dtype:
         return None
-    return Pairs(index, node, site)
+    factors = _sum_factors(node) if node.kind != "MUL" else None
+    return Pairs(index, node, site) if factors is None else Sums(index, node, site, factors)

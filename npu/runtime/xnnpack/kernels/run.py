@@ -20,6 +20,7 @@ from npu.runtime.xnnpack.kernels.emit import (
     yield_processor,
 )
 from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
+from npu.runtime.xnnpack.kernels.sums import sum_bytes
 
 _SPINS = 2000
 
@@ -91,6 +92,8 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
         gemm_sum(row, first, last)
     elif kind == r.ROUND_SUMS:
         round_sums(row, first, last)
+    elif kind == r.ADD_BYTES or kind == r.SUBTRACT_BYTES:
+        sum_bytes(row, first, last)
 
 
 @nb.njit(nb.void(nb.int64[:, ::1]), cache=True, nogil=True)

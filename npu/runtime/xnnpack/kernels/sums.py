@@ -1,0 +1,65 @@
+"""ADD and SUB of 8-bit maps, 16 elements at a time. The last block overlaps the one before, so there must be 16 elements."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import numba as nb
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, LANES, has_dot_product, internal
+
+_ARGUMENTS = 10
+LEFT_SHIFT = 20
+
+
+def _emit(*, subtract):  # type: ignore[no-untyped-def]
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        a, b, out, count, first, last, stage, sign, low, high = args
+        offsets = [e.load(LANES, stage, 64 * k) for k in range(3)]
+        factors = [[e.load(LANES, stage, 64 * k) for k in range(start, start + 3)] for start in (3, 6, 9)]
+        low, high = e.splat_word(low), e.splat_word(high)
+        flip = e.splat(e.b.trunc(sign, BYTE))
+
+        def operand(address, k):  # type: ignore[no-untyped-def]
+            value = e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES)
+            return e.rescale(e.b.shl(e.b.sub(value, offsets[k]), e.constant(LEFT_SHIFT)), factors[k])
+
+        def over_blocks(index, carried):  # type: ignore[no-untyped-def]
+            start, end = e.b.mul(e.b.add(first, index), e.word(16)), e.b.sub(count, e.word(16))
+            at = e.b.select(e.b.icmp_signed("<", start, end), start, end)
+            left, right = operand(e.b.add(a, at), 0), operand(e.b.add(b, at), 1)
+            total = e.b.sub(left, right) if subtract else e.b.add(left, right)
+            value = e.clamp(e.b.add(e.rescale(total, factors[2]), offsets[2]), low, high)
+            e.store(e.b.trunc(value, BYTES), e.b.add(out, at), ir.Constant(count.type, 16))
+            return []
+
+        e.loop(e.b.sub(last, first), [], over_blocks)
+
+    return emit
+
+
+def _kernel(*, subtract):  # type: ignore[no-untyped-def]
+    name = "subtract_bytes" if subtract else "add_bytes"
+    codegen = internal(name, _ARGUMENTS, _emit(subtract=subtract), dot=has_dot_product())
+
+    @intrinsic
+    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j):  # type: ignore[no-untyped-def]
+        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
+
+    return kernel
+
+
+_add, _subtract = _kernel(subtract=False), _kernel(subtract=True)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
+    """The blocks `first` to `last` of a job; WIDTH is the number of elements."""
+    a, b, out, count, stage = row[r.IN], row[r.IN2], row[r.OUT], row[r.WIDTH], row[r.STAGE]
+    if row[r.KIND] == r.ADD_BYTES:
+        _add(a, b, out, count, first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
+    else:
+        _subtract(a, b, out, count, first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
