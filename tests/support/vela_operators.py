@@ -79,6 +79,14 @@ def _mirror_pad(rng: Rng, dtype: Any) -> bytes:
     )
 
 
+def _reduce(rng: Rng, kind: str, dtype: Any) -> bytes:
+    """With `keep_dims`: without it, Vela 5.2 reads one row where several were meant."""
+    shape = shape_of(rng)
+    ifm = tensor(rng, shape, dtype)
+    axes = rng.choice(len(shape), rng.integers(1, len(shape) + 1), replace=False)
+    return model(kind, [ifm, ints(axes)], [out(rng, dtype, ifm)], at.ReducerOptions(True))
+
+
 def _arg_max(rng: Rng, dtype: Any) -> bytes:
     ifm = tensor(rng, (1, *shape_of(rng, 3)), dtype)
     return model("ARG_MAX", [ifm, ints(3)], [In((1,), I32)], at.ArgMaxOptions(I32))
@@ -87,6 +95,9 @@ def _arg_max(rng: Rng, dtype: Any) -> bytes:
 for _dtype in (I8, U8, I16):
     VELA_CASES[f"MIRROR_PAD-{_dtype}"] = lambda rng, d=_dtype: _mirror_pad(rng, d)
 del VELA_CASES["MIRROR_PAD-int32"]
+for _dtype in (I8, U8, I16):
+    for _kind in ("REDUCE_MAX", "REDUCE_MIN"):
+        VELA_CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _reduce(rng, k, d)
 for _dtype in (I8, U8):
     VELA_CASES[f"ARG_MAX-{_dtype}"] = lambda rng, d=_dtype: _arg_max(rng, d)
 
