@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npu.errors import InterpreterError
+from npu.runtime.custom import CustomOperator, find_custom_operator
 from npu.runtime.implementation import Implementation
 from npu.runtime.operators import (
     activation,
@@ -10,6 +11,7 @@ from npu.runtime.operators import (
     comparison,
     control,
     convolution,
+    detection,
     elementwise,
     fully_connected,
     gather,
@@ -38,3 +40,8 @@ def find_operator(kind: str, label: str) -> Implementation:
     if kind not in OPERATORS:
         raise InterpreterError(f"{label}: must be an operator that has a CPU kernel, got {kind}")
     return OPERATORS[kind]
+
+
+def find_custom(name: str) -> CustomOperator | None:
+    """The kernel of a custom operator: one that was registered, else one of this project, None if there is neither."""
+    return find_custom_operator(name) or detection.CUSTOM_OPERATORS.get(name)

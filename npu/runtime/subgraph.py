@@ -14,7 +14,6 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.ops import BY_NAME
 from npu.graph.partition import ORDERED_KINDS, NodeSubset, partition_nodes
-from npu.runtime.custom import find_custom_operator
 from npu.runtime.delegate import (
     Context,
     Delegate,
@@ -27,7 +26,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions, SubgraphServices
-from npu.runtime.registry import find_operator
+from npu.runtime.registry import find_custom, find_operator
 from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
 
 _WITHOUT_NUMPY = {DType.STRING, DType.RESOURCE, DType.VARIANT}
@@ -282,7 +281,7 @@ class Subgraph:
 
     def _prepare_custom(self, node: Node, registration: Registration) -> Run:
         name = registration.custom_name or ""
-        operator = find_custom_operator(name)
+        operator = find_custom(name)
         if operator is None:
             raise InterpreterError(
                 f"custom operator '{name}' (op {node.index} of subgraph {self._index}): must have a registered kernel"

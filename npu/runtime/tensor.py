@@ -10,6 +10,7 @@ import numpy.typing as npt
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
+from npu.tflite.sparsity import densify, is_sparse
 
 if TYPE_CHECKING:
     from npu.runtime.delegate import Delegate
@@ -43,7 +44,7 @@ class RuntimeTensor:
         self.is_constant = source.is_constant
         self.is_variable = source.is_variable
         self.is_dynamic = False
-        self.data: Array | None = source.data
+        self.data: Array | None = _values(source)
         self.delegate: Delegate | None = None
         self.buffer_handle = NO_BUFFER_HANDLE
         self.data_is_stale = False
@@ -84,3 +85,12 @@ class RuntimeTensor:
     @property
     def is_quantized(self) -> bool:
         return self.quantization is not None and self.quantization.scales.size > 0
+
+
+def _values(source: Tensor) -> Array | None:
+    """The values of a constant; those of a sparse one are unpacked."""
+    if source.data is None or not is_sparse(source):
+        return source.data
+    dense = densify(source)
+    dense.flags.writeable = False
+    return dense

@@ -12,8 +12,7 @@ from enum import Enum
 
 from npu.errors import UserError
 from npu.graph.graph import Model
-from npu.runtime.custom import find_custom_operator
-from npu.runtime.registry import OPERATORS
+from npu.runtime.registry import OPERATORS, find_custom
 
 FLEX_PREFIX = "Flex"
 NOT_READY = frozenset(
@@ -169,7 +168,7 @@ def judge(model: Model) -> list[Survivor]:
                 name = custom.removeprefix(FLEX_PREFIX)
                 reason = f"not convertible: TensorFlow operation {name} survived and has no TFLite equivalent"
                 found.append(Survivor(subgraph, index, custom, False, reason))
-            elif op.kind == "CUSTOM" and custom != "ethos-u" and find_custom_operator(custom) is None:
+            elif op.kind == "CUSTOM" and custom != "ethos-u" and find_custom(custom) is None:
                 found.append(Survivor(subgraph, index, custom, True, "custom operator: needs a registered kernel"))
             elif op.kind != "CUSTOM" and op.kind not in OPERATORS:
                 found.append(Survivor(subgraph, index, op.kind, True, "no CPU kernel here"))

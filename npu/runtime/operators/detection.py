@@ -1,0 +1,132 @@
+"""TFLite_Detection_PostProcess: boxes, class scores and anchors to the best boxes (TFLite's custom operator, fast NMS)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flatbuffers import flexbuffers
+
+from npu.errors import InterpreterError
+from npu.graph.dtype import DType
+from npu.runtime.custom import CustomOperator
+from npu.runtime.delegate import Context, Node, Status
+from npu.runtime.tensor import Array, RuntimeTensor
+
+NAME = "TFLite_Detection_PostProcess"
+_DAMAGED = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    max_detections: int
+    num_classes: int
+    score_threshold: float
+    overlap_threshold: float
+    scales: tuple[float, float, float, float]
+    """Of y, x, height, width."""
+
+
+def _init(context: Context, custom_options: bytes) -> _Options:
+    try:
+        table = flexbuffers.Loads(custom_options)
+        options = _Options(
+            max_detections=int(table["max_detections"]),
+            num_classes=int(table["num_classes"]),
+            score_threshold=float(table["nms_score_threshold"]),
+            overlap_threshold=float(table["nms_iou_threshold"]),
+            scales=tuple(float(table[f"{name}_scale"]) for name in "yxhw"),  # type: ignore[arg-type]
+        )
+        classes, is_regular = int(table["max_classes_per_detection"]), bool(table.get("use_regular_nms", False))
+    except _DAMAGED as error:
+        raise InterpreterError(f"{NAME}: custom options must be a complete flexbuffer map, got: {error!r}") from error
+    if classes != 1 or is_regular:
+        raise InterpreterError(f"{NAME}: must use fast NMS with one class a detection, got {classes}, regular NMS {is_regular}")
+    if options.max_detections < 1 or options.num_classes < 1 or 0.0 in options.scales:
+        raise InterpreterError(f"{NAME}: sizes must be positive and scales not zero, got {options}")
+    return options
+
+
+def _prepare(context: Context, node: Node) -> Status:
+    options: _Options = node.user_data
+    if len(node.inputs) != 3 or len(node.outputs) != 4 or any(index < 0 for index in node.inputs):
+        raise InterpreterError(f"{NAME}: must have 3 inputs and 4 outputs, got {len(node.inputs)} and {len(node.outputs)}")
+    boxes, scores, anchors = (context.tensors[index] for index in node.inputs)
+    count = boxes.shape[1] if len(boxes.shape) == 3 else -1
+    fits = boxes.shape == (1, count, 4) and anchors.shape == (count, 4) and len(scores.shape) == 3
+    if not fits or scores.shape[:2] != (1, count) or scores.shape[2] not in (options.num_classes, options.num_classes + 1):
+        shapes = [list(tensor.shape) for tensor in (boxes, scores, anchors)]
+        raise InterpreterError(f"{NAME}: inputs must be [1, n, 4], [1, n, classes] and [n, 4], got {shapes}")
+    for tensor in (boxes, scores, anchors):
+        if tensor.dtype is not DType.FLOAT32 and not (tensor.dtype in (DType.UINT8, DType.INT8) and tensor.is_quantized):
+            raise InterpreterError(f"{NAME}: inputs must be float32 or quantised 8 bits, got {tensor.dtype}")
+    for index, shape in zip(node.outputs, _shapes(options), strict=True):
+        if context.tensors[index].dtype is not DType.FLOAT32:
+            raise InterpreterError(f"{NAME}: outputs must be float32, got {context.tensors[index].dtype}")
+        context.resize_tensor(index, shape)
+    return Status.OK
+
+
+def _shapes(options: _Options) -> tuple[tuple[int, ...], ...]:
+    most = options.max_detections
+    return (1, most, 4), (1, most), (1, most), (1,)
+
+
+def _invoke(context: Context, node: Node) -> Status:
+    options: _Options = node.user_data
+    encoded, scores, anchors = (_real(context.tensors[index]) for index in node.inputs)
+    boxes = _decode(encoded[0], anchors, options)
+    by_class = scores[0][:, scores.shape[2] - options.num_classes :]
+    classes = by_class.argmax(axis=1)
+    best = by_class[np.arange(len(by_class)), classes]
+    chosen = _suppress(boxes, best, options)
+    results: tuple[Any, ...] = (boxes[chosen], classes[chosen], best[chosen])
+    for index, values in zip(node.outputs[:3], results, strict=True):
+        output = context.tensors[index].array
+        output.fill(0)
+        output[0, : len(chosen)] = values
+    context.tensors[node.outputs[3]].array[0] = len(chosen)
+    return Status.OK
+
+
+def _real(tensor: RuntimeTensor) -> Array:
+    if tensor.dtype is DType.FLOAT32:
+        return tensor.array
+    return (tensor.array.astype(np.int32) - tensor.zero_point).astype(np.float32) * np.float32(tensor.scale)
+
+
+def _decode(encoded: Array, anchors: Array, options: _Options) -> Array:
+    """Corners (top, left, bottom, right), float32; centre and size are computed in double precision as TFLite does."""
+    parts, anchor = encoded.astype(np.float64), anchors.astype(np.float64)
+    scale = np.array(options.scales, np.float32).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = (parts[:, :2] / scale[:2] * anchor[:, 2:] + anchor[:, :2]).astype(np.float32)
+        half = (0.5 * np.exp(parts[:, 2:] / scale[2:]) * anchor[:, 2:]).astype(np.float32)
+        return np.concatenate([centre - half, centre + half], axis=1)
+
+
+def _suppress(boxes: Array, scores: Array, options: _Options) -> list[int]:
+    """Rows of `boxes` to keep, the best score first; later ones that overlap a kept one too much are dropped."""
+    candidates = np.flatnonzero(scores >= np.float32(options.score_threshold))
+    order = candidates[np.argsort(-scores[candidates], kind="stable")]
+    kept: list[int] = []
+    while order.size and len(kept) < options.max_detections:
+        first, order = int(order[0]), order[1:]
+        kept.append(first)
+        order = order[_overlaps(boxes[first], boxes[order]) <= np.float32(options.overlap_threshold)]
+    return kept
+
+
+def _overlaps(box: Array, others: Array) -> Array:
+    """Intersection over union of one box with others, float32; 0 where either has no area."""
+    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    sides = np.maximum(np.minimum(others[:, 2:], box[2:]) - np.maximum(others[:, :2], box[:2]), np.float32(0))
+    shared = sides[:, 0] * sides[:, 1]
+    is_box = (areas > 0) & (area > 0)
+    return np.where(is_box, shared / np.where(is_box, area + areas - shared, np.float32(1)), np.float32(0))
+
+
+CUSTOM_OPERATORS = {NAME: CustomOperator(_invoke, _prepare, _init)}
