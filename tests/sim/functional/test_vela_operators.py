@@ -24,12 +24,12 @@ QUICK = (
 )
 UNLIKE_LITERT = {
     "DEPTHWISE_CONV_2D-uint8": "Vela clamps uint8 results in int8 copies when the multiplier is above 1",
-    "NEG-int8": "the scaling of Vela's decomposition",
+    "NEG-int8": "not localised",
     "PRELU-int16": "LiteRT's reference result is not slope times input",
-    "SUM-int8": "the scaling of Vela's decomposition",
-    "SUM-uint8": "the scaling of Vela's decomposition",
-    "SUM-int16": "the scaling of Vela's decomposition",
-    "SUM-int32": "the scaling of Vela's decomposition",
+    "SUM-int8": "not localised",
+    "SUM-uint8": "not localised",
+    "SUM-int16": "not localised",
+    "SUM-int32": "not localised",
     "TRANSPOSE-uint8": "not localised further than Vela's int8 copies",
 }
 """Cases of which some may differ, with the cause as far as it is known; docs/exactness.md lists them."""
@@ -64,7 +64,9 @@ def test_every_operator_alone_equals_the_reference(name: str) -> None:
 
 def test_the_operators_are_those_of_velas_report(tmp_path: Path) -> None:
     vela = Path(sys.executable).with_name("vela")
-    subprocess.run([str(vela), "--supported-ops-report", "--output-dir", str(tmp_path)], capture_output=True, check=True)
+    subprocess.run(
+        [str(vela), "--supported-ops-report", "--output-dir", str(tmp_path)], capture_output=True, check=True, cwd=tmp_path
+    )
     text = (tmp_path / "SUPPORTED_OPS.md").read_text()
     section = text[: text.index("## Ethos-U85")] if "## Ethos-U85" in text else text
     listed = dict.fromkeys(re.findall(r"^\| ([A-Z0-9_]+) \|", section, re.MULTILINE))
