@@ -60,8 +60,10 @@ def _prepare(context: Context, node: Node) -> Status:
         shapes = [list(tensor.shape) for tensor in (boxes, scores, anchors)]
         raise InterpreterError(f"{NAME}: inputs must be [1, n, 4], [1, n, classes] and [n, 4], got {shapes}")
     for tensor in (boxes, scores, anchors):
-        if tensor.dtype is not DType.FLOAT32 and not (tensor.dtype in (DType.UINT8, DType.INT8) and tensor.is_quantized):
-            raise InterpreterError(f"{NAME}: inputs must be float32 or quantised 8 bits, got {tensor.dtype}")
+        if tensor.dtype is not DType.FLOAT32 and not (tensor.dtype is DType.UINT8 and tensor.is_quantized):
+            raise InterpreterError(f"{NAME}: inputs must be float32 or quantised uint8, got {tensor.dtype}")
+    if boxes.dtype is not anchors.dtype:
+        raise InterpreterError(f"{NAME}: anchors must have the type of the boxes, got {anchors.dtype} and {boxes.dtype}")
     for index, shape in zip(node.outputs, _shapes(options), strict=True):
         if context.tensors[index].dtype is not DType.FLOAT32:
             raise InterpreterError(f"{NAME}: outputs must be float32, got {context.tensors[index].dtype}")

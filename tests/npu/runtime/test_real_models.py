@@ -22,7 +22,6 @@ NOT_RUN_BY_LITERT = {
 }
 NOT_RUN_HERE = {
     "einsum_a16w8": "BATCH_MATMUL of int16 by int8 with a scale per channel is not supported",
-    "ssd_mobilenet_v1_uint8": "custom operator TFLite_Detection_PostProcess",
 }
 FLOAT_STEPS = 64
 """Allowed error of float outputs, in steps at the magnitude of the largest one; nearly all models are equal."""
