@@ -22,12 +22,12 @@ from npu.runtime.xnnpack.convolution import Site, compile_weighted, operand
 from npu.runtime.xnnpack.elementwise import make_elementwise
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
-from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Words
+from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation
 from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.resize import Resize
 from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
-from npu.runtime.xnnpack.threads import Threads
+from npu.runtime.xnnpack.threads import Plan, Threads
 from npu.runtime.xnnpack.variables import Values, VariableOperation
 from npu.runtime.xnnpack.weights_cache import WeightsCache
 
@@ -84,7 +84,7 @@ class Partition(SimpleDelegateKernel):
         self._own: dict[int, RuntimeTensor] = {}
         self._packed_bytes = 0
         self._groups: list[list[Operation]] = []
-        self._rows: dict[int, Words] = {}
+        self._plans: dict[int, Plan] = {}
 
     def init(self, context: Context, params: DelegateParams) -> Status:
         try:
@@ -102,7 +102,7 @@ class Partition(SimpleDelegateKernel):
             context.report_error(str(error))
             return Status.ERROR
         self._groups = _grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)
-        self._rows = {}
+        self._plans = {}
         return Status.OK
 
     def eval(self, context: Context, node: Node) -> Status:
@@ -247,9 +247,13 @@ class Partition(SimpleDelegateKernel):
     def _run_group(self, position: int) -> None:
         group = self._groups[position]
         first = group[0]
-        if not isinstance(first, CompiledOperation) or not first.is_compiled:
+        if isinstance(first, CompiledOperation) and first.is_compiled:
+            self._run_compiled(position, group)
+        else:
             first.run()
-            return
+
+    def _run_compiled(self, key: int, group: list[Operation]) -> None:
+        """Run consecutive compiled operations as one list of rows; the plan is kept under `key` until a buffer moves."""
         moved = False
         for operation in group:
             assert isinstance(operation, CompiledOperation)
@@ -258,20 +262,18 @@ class Partition(SimpleDelegateKernel):
                 moved = True
             else:
                 moved = operation.refresh() or moved
-        if moved or position not in self._rows:
+        if moved or key not in self._plans:
+            # A change is found only once, so plans of other groupings are out of date too.
+            self._plans = {} if moved else self._plans
             rows = np.concatenate([op.rows for op in group if isinstance(op, CompiledOperation)])
-            self._rows[position] = self._setting.threads.plan(rows)
-        self._setting.threads.run(self._rows[position])
+            self._plans[key] = self._setting.threads.plan(rows)
+        self._setting.threads.run(self._plans[key])
 
     def _run_timed(self, context: Context) -> None:
-        for operation in self.operations:
+        for position, operation in enumerate(self.operations):
             start = time.perf_counter()
             if isinstance(operation, CompiledOperation) and operation.is_compiled:
-                if operation.is_transient:
-                    operation.bind()
-                else:
-                    operation.refresh()
-                self._setting.threads.run(self._setting.threads.plan(operation.rows))
+                self._run_compiled(-1 - position, [operation])
             else:
                 operation.run()
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,14 @@ _CHUNKS_PER_THREAD = 3
 not pay for a hand-over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Job rows, ready to run."""
+
+    rows: Words
+    is_shared: bool
+
+
 class Threads:
     """The caller's thread and `count - 1` others, started on first use."""
 
@@ -24,17 +33,20 @@ class Threads:
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
-    def plan(self, rows: Words) -> Words:
-        """The rows with their chunk sizes for this number of threads."""
-        planned = rows.copy()
+    def plan(self, rows: Words) -> Plan:
+        """Chunk sizes for this number of threads, and whether sharing pays at all."""
         work, total = _work_per_row(rows), rows[:, r.ROWS]
+        if self.count == 1 or int((work * total).sum()) < _SMALLEST_SHARED:
+            return Plan(rows, is_shared=False)
+        planned = rows.copy()
         chunk = np.maximum(-(-total // (self.count * _CHUNKS_PER_THREAD)), -(-_SMALLEST_CHUNK // work))
         planned[:, r.CHUNK] = np.maximum(chunk, 1)
-        return planned
+        return Plan(planned, is_shared=True)
 
-    def run(self, rows: Words) -> None:
-        """All jobs of planned rows in order."""
-        if self.count == 1 or int((_work_per_row(rows) * rows[:, r.ROWS]).sum()) < _SMALLEST_SHARED:
+    def run(self, plan: Plan) -> None:
+        """All jobs of a plan in order."""
+        rows = plan.rows
+        if not plan.is_shared:
             run_alone(rows)
             return
         if self._pool is None:
