@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from npu.hardware.variant import Cpu, Port, Variant
 from sim.trace import Column, Trace
 
@@ -126,7 +129,7 @@ def build_timeline(tasks: Sequence[Job | CpuTask | Copy], variant: Variant) -> T
     jobs = 0
     for task in tasks:
         if isinstance(task, Copy):
-            row.append("cpu", task.direction, round(task.bytes * variant.cpu.copy_cycles_per_byte * ratio))
+            row.append("cpu", task.direction, copy_overhead(task.bytes, variant))
         elif isinstance(task, CpuTask):
             cycles = round(task.cycles * ratio)
             row.append("cpu", task.operator, cycles)
@@ -154,10 +157,23 @@ def _add_job(row: _Row, operators: dict[int, OperatorTime], job: Job, variant: V
     row.append("cpu", CACHE_CLEAN, round(_cache_cycles(job.input_bytes, cpu) * ratio), number)
     row.append("cpu", JOB_START, round(cpu.job_start_cycles * ratio), number)
     for operator, cycles, bound_by in _shares(job):
-        row.append("npu", operator, cycles, number)
+        if cycles:
+            row.append("npu", operator, cycles, number)
         operators.setdefault(operator, OperatorTime()).add(cycles, bound_by)
     row.append("cpu", INTERRUPT, round(cpu.interrupt_cycles * ratio), number)
     row.append("cpu", CACHE_INVALIDATE, round(_cache_cycles(job.output_bytes, cpu) * ratio), number)
+
+
+def job_overhead(input_bytes: int, output_bytes: int, variant: Variant) -> int:
+    """Cycles that the CPU spends around one job with such feature maps: caches, start and interrupt."""
+    cpu, ratio = variant.cpu, variant.system.clock_hz / variant.cpu.clock_hz
+    parts = (_cache_cycles(input_bytes, cpu), cpu.job_start_cycles, cpu.interrupt_cycles, _cache_cycles(output_bytes, cpu))
+    return sum(round(part * ratio) for part in parts)
+
+
+def copy_overhead(size: int, variant: Variant) -> int:
+    """Cycles of the application's copy of `size` bytes of inputs or outputs."""
+    return round(size * variant.cpu.copy_cycles_per_byte * (variant.system.clock_hz / variant.cpu.clock_hz))
 
 
 def _cache_cycles(size: int, cpu: Cpu) -> float:
@@ -186,14 +202,22 @@ def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -
         (Port.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
         (Port.AXI1, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
     )
-    for port, read_column, write_column in columns:
+    owners = owners_of(job)
+    for port, *both in columns:
         memory = variant.system.memories[port].name
-        reads = job.trace.column(read_column).tolist()
-        writes = job.trace.column(write_column).tolist()
-        operator = 0
-        for index, (read, write) in enumerate(zip(reads, writes, strict=True)):
-            operator = job.operator_of[index] if job.operator_of[index] >= 0 else operator
-            if read or write:
-                time = operators.setdefault(operator, OperatorTime())
-                time.read_bytes[memory] = time.read_bytes.get(memory, 0) + read
-                time.write_bytes[memory] = time.write_bytes.get(memory, 0) + write
+        sums = np.zeros((max(owners.max(initial=0) + 1, 1), 2), np.int64)
+        np.add.at(sums, owners, job.trace.table[:, both])
+        for operator in np.flatnonzero(sums.any(axis=1)).tolist():
+            time = operators.setdefault(operator, OperatorTime())
+            read, written = sums[operator].tolist()
+            time.read_bytes[memory] = time.read_bytes.get(memory, 0) + read
+            time.write_bytes[memory] = time.write_bytes.get(memory, 0) + written
+
+
+def owners_of(job: Job) -> NDArray[np.int64]:
+    """The operator of each operation, shape (operations,); operations of none count for the last operator before them."""
+    owners, operator = [], 0
+    for each in job.operator_of:
+        operator = each if each >= 0 else operator
+        owners.append(operator)
+    return np.array(owners, np.int64)

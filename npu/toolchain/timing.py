@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
@@ -23,12 +26,17 @@ from sim.cpu import cpu_cycles
 from sim.reports.perfetto import inference_trace
 from sim.reports.pmu import pmu_report
 from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, Timeline, build_timeline
-from sim.timing import schedule
+from sim.timing import run_plan
+from sim.timing.plan import Plan, make_plan
 
 Task = Job | CpuTask | Copy
 
 _FIRST_MAP = 4
 """Position of the first feature map among the inputs of an `ethos-u` operator."""
+
+
+_REMEMBERED = 8
+_PLANS: dict[bytes, tuple[Variant, tuple[Decoded, ...], Plan]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +116,34 @@ def tasks_of(
     for index, op in enumerate(graph.ops):
         found = sources.get(index, ())
         if is_npu_job(op):
-            words = payload_of(graph, index).words
-            decoded = decode(words, variant)
+            decoded, plan = _planned(payload_of(graph, index).words, variant)
             if streams is not None:
-                streams.append(tuple(decoded))
+                streams.append(decoded)
             if len(found) != len(decoded):
                 found = (found[0] if found else -1,) * len(decoded)
-            trace = schedule(decoded, variant, stream_words=len(words), with_events=with_events)
-            yield Job(trace, found, _bytes_of(graph, op.inputs[_FIRST_MAP:]), _bytes_of(graph, op.outputs))
+            yield Job(
+                run_plan(plan, variant, with_events=with_events),
+                found,
+                _bytes_of(graph, op.inputs[_FIRST_MAP:]),
+                _bytes_of(graph, op.outputs),
+            )
         else:
             yield CpuTask(found[0] if found else index, cpu_cycles(graph, op, variant.cpu))
     yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
+
+
+def _planned(words: NDArray[np.uint32], variant: Variant) -> tuple[tuple[Decoded, ...], Plan]:
+    """A command stream decoded and planned; the last few are remembered, because both depend on nothing else."""
+    key = words.tobytes()
+    known = _PLANS.get(key)
+    if known is not None and known[0] == variant:
+        return known[1], known[2]
+    decoded = tuple(decode(words, variant))
+    plan = make_plan([each.operation for each in decoded], variant, stream_words=len(words))
+    while len(_PLANS) >= _REMEMBERED:
+        del _PLANS[next(iter(_PLANS))]
+    _PLANS[key] = (variant, decoded, plan)
+    return decoded, plan
 
 
 def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:

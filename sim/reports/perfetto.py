@@ -65,7 +65,7 @@ def inference_trace(
     entries += _track(CPU_TRACK, "CPU", -2)
     entries += _segment_slices(timeline, names, microseconds)
     for number, job in enumerate(jobs):
-        start = next(segment.start for segment in timeline.segments if segment.device == "npu" and segment.job == number)
+        start = next((each.start for each in timeline.segments if each.device == "npu" and each.job == number), 0)
         named = tuple(names.get(operator, kind) for operator, kind in zip(job.operator_of, job.trace.kinds, strict=True))
         entries += _job_entries(job.trace, named, arena[number], microseconds, start)
     return {

@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from sim.timeline import Job, Timeline
+from sim.timeline import Job, Timeline, owners_of
 from sim.timing.counters import count_events
 from sim.trace import Column, Trace
 
@@ -191,7 +190,7 @@ def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dic
             before = units.get(each.unit, UnitTime(each.unit, 0, 0, 0))
             parts = (before.active + each.active, before.stalled + each.stalled, before.idle + each.idle)
             units[each.unit] = UnitTime(each.unit, *parts)
-        owners = _owners(job)
+        owners = owners_of(job)
         for operator in sorted(set(owners.tolist())):
             rows = np.flatnonzero(owners == operator)
             kinds = [job.trace.kinds[row] for row in rows]
@@ -200,15 +199,6 @@ def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dic
     events = {event.name: {"driver_id": event.driver_id, "code": event.code} for event in EVENTS if event.name in total}
     rows_of_units = [asdict(unit) | {"elapsed": unit.elapsed} for unit in units.values()]
     return {"events": events, "total": total, "operators": operators, "units": rows_of_units}
-
-
-def _owners(job: Job) -> NDArray[np.int64]:
-    """The operator of each operation; operations of none are counted for the last operator before them."""
-    owners, operator = [], 0
-    for each in job.operator_of:
-        operator = each if each >= 0 else operator
-        owners.append(operator)
-    return np.array(owners, np.int64)
 
 
 def _add(total: dict[str, int], counters: Mapping[str, int]) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.timing_accuracy import Comparison, group_table, reason_to_skip, sweep_table, variant_of
+from benchmarks.timing_accuracy import (
+    Comparison,
+    group_table,
+    reason_to_skip,
+    sweep_table,
+    target_table,
+    variant_of,
+    version_of,
+)
 from npu.hardware.variant import Port
 from sim.trace import Totals
 
@@ -64,8 +72,8 @@ def test_adapter_changes_reach_the_variant() -> None:
 
 SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
     "another_family": ({"accelerator": "ethos-u85-256"}, "target"),
-    "version_not_certain": ({"vela_version": "3.2.0 (inferred)"}, "compiler"),
-    "no_cycles": ({"total_cycles": None}, "cycles"),
+    "no_version": ({"vela_version": "?"}, "compiler"),
+    "no_cycles": ({"total_cycles": None, "active_cycles": None}, "cycles"),
     "silicon": ({"platform": "silicon"}, "cycles"),
     "no_such_model": ({"model": "other.tflite"}, "model"),
     "another_model": ({"model_sha256": "00"}, "hash"),
@@ -83,3 +91,22 @@ def test_a_complete_record_is_used(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(b"model")
     record = RECORD | {"model_sha256": hashlib.sha256(b"model").hexdigest()}
     assert reason_to_skip(record, tmp_path) == ""
+
+
+def test_a_version_may_carry_a_remark() -> None:
+    stated = {
+        "3.2.0": "3.2.0",
+        "3.2.0 (inferred from release)": "3.2.0",
+        "2.1.1?": "2.1.1",
+        "5.1": "5.1.0",
+        "?": "",
+        "None": "",
+    }
+    assert {text: version_of(RECORD | {"vela_version": text}) for text in stated} == stated
+
+
+def test_a_guessed_version_counts_in_no_mean() -> None:
+    guessed = comparison(50_000, vela_version="5.0.0 (inferred)")
+    assert guessed.is_inferred
+    assert group_table([comparison(96_000), guessed])[2].startswith("| U55-32, -64, -128 | 1 | 4.0 % | 4.0 % |")
+    assert target_table([comparison(96_000), guessed])[2].startswith("| ethos-u55-128 | 1 | 4.0 % | 4.0 % |")

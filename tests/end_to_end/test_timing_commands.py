@@ -1,0 +1,101 @@
+"""The commands that tell about time: run --timing-only, --trace and --pmu, and explain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from npu.cli import main
+from npu.report import SCHEMA_PATH
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "examples" / "digits.tflite"
+
+
+def report_of(capsys: pytest.CaptureFixture[str], path: Path, *arguments: object) -> dict[str, Any]:
+    assert main(["run", str(DIGITS), "--report", str(path), *(str(each) for each in arguments)]) == 0
+    assert capsys.readouterr().err == ""
+    content: dict[str, Any] = json.loads(path.read_text())
+    jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
+    return content
+
+
+def test_timing_alone_reports_what_a_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    executed = report_of(capsys, tmp_path / "run.json")
+    timed = report_of(capsys, tmp_path / "timed.json", "--timing-only")
+    assert executed == timed
+
+
+def test_a_report_says_what_lies_around_the_jobs_and_how_far_off_it_may_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = report_of(capsys, tmp_path / "run.json", "--timing-only")
+    whats = [each["what"] for each in content["overheads"]]
+    assert whats == ["copy in", "cache clean", "job start", "interrupt", "cache invalidate", "copy out"]
+    assert sum(each["cycles"] for each in content["overheads"]) == content["totals"]["cpu_cycles"]
+    assert content["timing_error"]["system"] == content["system"]
+    assert main(["run", str(DIGITS), "--timing-only"]) == 0
+    text = capsys.readouterr().out
+    assert "measurements (docs/timing-accuracy.md)" in text
+    assert "job start 1,875, interrupt 625" in text
+    assert main(["run", str(DIGITS), "--timing-only", "--system", "Deep_Embedded"]) == 0
+    assert "unknown: no measurements" in capsys.readouterr().out
+
+
+def test_counters_come_with_their_numbers_and_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = report_of(capsys, tmp_path / "run.json", "--timing-only", "--pmu")
+    pmu, cycles = content["pmu"], content["totals"]["npu_cycles"]
+    assert pmu["events"]["MAC_STALLED_BY_WD"] == {"driver_id": 11, "code": 0x35}
+    for unit in pmu["units"]:
+        assert unit["active"] + unit["stalled"] + unit["idle"] == unit["elapsed"] == cycles
+    assert sum(each["NPU_ACTIVE"] for each in pmu["operators"].values()) == pmu["total"]["NPU_ACTIVE"] == cycles
+    for name in ("MAC_ACTIVE", "WD_ACTIVE", "AO_STALLED_BY_OFMP"):
+        assert sum(each[name] for each in pmu["operators"].values()) == pmu["total"][name]
+
+
+def test_a_trace_shows_operators_units_and_counters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trace.json"
+    content = report_of(capsys, tmp_path / "run.json", "--trace", path)
+    events = json.loads(path.read_text())["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    units = {"command parser", "DMA", "weight decoder", "IFM fetch", "MAC array", "output unit", "AXI0", "AXI1"}
+    assert tracks == {"CPU", "operations", *units}
+    slices = [event for event in events if event["ph"] == "X"]
+    for operator in content["operators"]:
+        if operator["cycles"]:
+            assert any(event["name"] == f"{operator['index']} {operator['type']} {operator['name']}" for event in slices)
+    end = max(event["ts"] + event["dur"] for event in slices)
+    assert end == pytest.approx(content["totals"]["total_cycles"] / content["clock_hz"] * 1e6, abs=0.01)
+    counters = {event["name"] for event in events if event["ph"] == "C"}
+    assert counters == {"AXI0 bytes per cycle", "AXI1 bytes per cycle", "arena in use"}
+    most = max(event["args"]["bytes"] for event in events if event["name"] == "arena in use")
+    assert 0 < most <= content["totals"]["sram_bytes"]
+
+
+@pytest.mark.parametrize("option", ["--input", "--output-dir", "--labels", "--dump-tensors"])
+def test_timing_alone_refuses_what_needs_data(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(DIGITS), "--timing-only", option, str(tmp_path)]) == 1
+    assert f"{option}: needs an execution" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-256", "ethos-u65-512"])
+def test_the_parts_of_every_operator_add_up_to_its_cycles(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(DIGITS), "--target", target, "--format", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert main(["run", str(DIGITS), "--target", target, "--timing-only"]) == 0
+    assert f"(NPU {content['npu_cycles']:,}," in capsys.readouterr().out
+    for operator in content["operators"]:
+        assert operator["ideal_cycles"] + sum(operator["parts"].values()) == operator["cycles"]
+        assert all(cycles > 0 for part, cycles in operator["parts"].items() if part != "waiting"), operator
+
+
+def test_explain_names_bounds_losses_and_free_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(DIGITS)]) == 0
+    text = capsys.readouterr().out
+    assert "10 output channels cost as much as 16; 8 would take" in text
+    assert "channel padding" in text
+    assert "weight read" in text
