@@ -9,9 +9,12 @@ import numpy as np
 
 from constraints.checker import check
 from constraints.profiles import profile_names
+from npu.check_report import build_check_report
 from npu.graph.attributes import Conv2DOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Quantization, Tensor
+from npu.hardware.catalogue import load_variant
+from npu.rendering.text import render_text
 
 OPERATORS = 3000
 LIMIT_SECONDS = 1.0
@@ -41,6 +44,11 @@ def main() -> int:
         seconds = time.process_time() - start
         slow = slow or seconds >= LIMIT_SECONDS
         sys.stdout.write(f"{profile:10} {OPERATORS} operators {seconds:.3f} s (limit {LIMIT_SECONDS} s)\n")
+    variant = load_variant("ethos-u55-128")
+    placement = check(model, variant=variant)
+    start = time.process_time()
+    render_text(build_check_report(model, placement, "chain", variant), 120)
+    sys.stdout.write(f"the report with estimated costs, as text: {time.process_time() - start:.3f} s\n")
     return int(slow)
 
 

@@ -26,6 +26,7 @@ from npu.report import SCHEMA_ID, OperatorReport, Totals
 from sim.container import is_npu_job
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
+from sim.timeline import copy_overhead, job_overhead
 
 NPU, XNNPACK, REFERENCE = "npu", "xnnpack", "reference"
 DEVICES = (NPU, XNNPACK, REFERENCE)
@@ -143,7 +144,7 @@ class CheckReport:
     totals: Totals
     devices: Mapping[str, DeviceSum]
     job_starts: int
-    job_start_cycles: int
+    overhead_cycles: int
     operators: tuple[OperatorCheck, ...]
     partitions: tuple[PartitionCheck, ...]
     ranking: tuple[Remedy, ...]
@@ -165,7 +166,7 @@ class CheckReport:
             "profile",
             "cycles_from",
             "job_starts",
-            "job_start_cycles",
+            "overhead_cycles",
         )
         content.update({name: getattr(self, name) for name in plain})
         content["totals"] = dataclasses.asdict(self.totals)
@@ -194,10 +195,8 @@ def build_check_report(
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
     all_macs = sum(sum(each.macs) for each in graphs)
-    around = variant.cpu.job_start_cycles + variant.cpu.interrupt_cycles
-    start = round(around * variant.system.clock_hz / variant.cpu.clock_hz)
-    total = sum(each.total(each.on_npu, start) for each in graphs)
-    answers = _what_if(graphs, total, start)
+    total = sum(each.total(each.on_npu) for each in graphs)
+    answers = _what_if(graphs, total)
     first = 0
     operators: list[OperatorCheck] = []
     partitions: list[PartitionCheck] = []
@@ -225,10 +224,10 @@ def build_check_report(
         totals=totals,
         devices=_device_sums(operators),
         job_starts=len(partitions),
-        job_start_cycles=start,
+        overhead_cycles=total - sum(row.base.cycles or 0 for row in operators),
         operators=tuple(operators),
         partitions=tuple(partitions),
-        ranking=_ranking(graphs, operators, total, start),
+        ranking=_ranking(graphs, operators, total),
     )
 
 
@@ -237,6 +236,7 @@ class _GraphCheck:
 
     def __init__(self, number: int, graph: Graph, placement: Placement, variant: Variant, measured: Measured | None) -> None:
         self.number, self.graph, self.profile = number, graph, placement.profile
+        self.variant = variant
         placed = placement.by_index(number)
         self.placed = [_as_found(graph, placed[index]) for index in range(len(graph.ops))]
         ratio = variant.system.clock_hz / variant.cpu.clock_hz
@@ -253,12 +253,17 @@ class _GraphCheck:
         self.splitting = self._splitting()
         self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
 
-    def total(self, on_npu: Collection[int], job_start: int) -> int:
-        """Cycles of the subgraph if exactly `on_npu` run on the NPU."""
+    def total(self, on_npu: Collection[int]) -> int:
+        """Cycles of the subgraph if exactly `on_npu` run on the NPU, with what the CPU does around jobs."""
         chosen = frozenset(on_npu)
-        jobs = len(self.partitions) if chosen == self.on_npu else len(partition(self.graph, chosen))
+        parts = self.partitions if chosen == self.on_npu else partition(self.graph, chosen)
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
-        return work + jobs * job_start
+        around = sum(job_overhead(self._bytes(part.inputs), self._bytes(part.outputs), self.variant) for part in parts)
+        ends = (self.graph.inputs, self.graph.outputs) if self.number == 0 else ()
+        return work + around + sum(copy_overhead(self._bytes(each), self.variant) for each in ends)
+
+    def _bytes(self, indices: tuple[int, ...]) -> int:
+        return sum(_info(self.graph.tensors[index]).bytes for index in indices if self.graph.tensors[index].data is None)
 
     def operator_checks(
         self, first_partition: int, all_macs: int, answers: Mapping[tuple[int, int], int]
@@ -361,24 +366,24 @@ def _device_sums(operators: list[OperatorCheck]) -> dict[str, DeviceSum]:
     return sums
 
 
-def _what_if(graphs: list[_GraphCheck], total: int, start: int) -> dict[tuple[int, int], int]:
+def _what_if(graphs: list[_GraphCheck], total: int) -> dict[tuple[int, int], int]:
     """Total of the model if one more operator were supported, for the operators that are worth the question."""
     if all(each.profile == XNNPACK for each in graphs):
         return {}
     candidates = [(each, index) for each in graphs for index in range(len(each.placed)) if index not in each.on_npu]
     candidates.sort(key=lambda item: item[0].npu_cycles[item[1]] - item[0].cpu_cycles[item[1]])
-    now = {each.number: each.total(each.on_npu, start) for each in graphs}
+    now = {each.number: each.total(each.on_npu) for each in graphs}
     answers: dict[tuple[int, int], int] = {}
     steps = 0
     for each, index in candidates:
         steps += len(each.placed)
         if answers and steps > _WHAT_IF_STEPS:
             break
-        answers[each.number, index] = total - now[each.number] + each.total(each.on_npu | {index}, start)
+        answers[each.number, index] = total - now[each.number] + each.total(each.on_npu | {index})
     return answers
 
 
-def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: int, start: int) -> tuple[Remedy, ...]:
+def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: int) -> tuple[Remedy, ...]:
     """What to support or change first: single operators, and kinds of which several are on the CPU."""
     remedies = [
         Remedy(
@@ -394,8 +399,7 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
     for kind, rows in kinds.items():
         if len(rows) > 1 and remedies:
             found = sum(
-                graph.total(graph.on_npu | {row.base.index for row in rows if row.graph == graph.number}, start)
-                for graph in graphs
+                graph.total(graph.on_npu | {row.base.index for row in rows if row.graph == graph.number}) for graph in graphs
             )
             remedies.append(Remedy(f"every {kind} ({len(rows)})", tuple(row.number for row in rows), found, total - found))
     return tuple(sorted(remedies, key=lambda each: (-each.saved_cycles, each.what)))

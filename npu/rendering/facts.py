@@ -29,6 +29,11 @@ def cycles_note(report: CheckReport) -> str:
     return MEASURED if report.cycles_from == "compilation" else ESTIMATED
 
 
+def overhead_name(report: CheckReport) -> str:
+    """What the CPU does beside operators."""
+    return f"CPU, around {report.job_starts} NPU job{'' if report.job_starts == 1 else 's'} (copies, caches, starts)"
+
+
 def total_line(report: CheckReport) -> str:
     """Cycles and time of one inference."""
     clock = report.clock_hz / 1e6

@@ -39,9 +39,9 @@ def render_html(report: CheckReport) -> str:
 def _bar(report: CheckReport) -> str:
     """Share of the cycles per device, as a stacked bar."""
     total = report.totals.total_cycles or 1
-    starts = report.job_starts * report.job_start_cycles
+    starts = report.overhead_cycles
     parts = [(name, facts.DEVICE_NAMES[name], each.cycles) for name, each in report.devices.items()]
-    parts.append(("starts", "CPU, job starts", starts))
+    parts.append(("starts", facts.overhead_name(report), starts))
     return "".join(
         f'<span class="{kind}" style="flex-grow:{cycles}" '
         f'title="{_escape(name)}: {cycles:,} cycles, {cycles / total:.1%}"></span>'
@@ -58,9 +58,9 @@ def _devices(report: CheckReport) -> str:
         f'<td class="n">{each.macs:,}</td><td class="n">{each.cycles:,}</td><td class="n">{each.cycles / total:.1%}</td></tr>'
         for kind, name, each in rows
     ]
-    starts = report.job_starts * report.job_start_cycles
+    starts = report.overhead_cycles
     lines.append(
-        f'<tr><td><span class="dot starts"></span>CPU, job starts</td><td class="n">{report.job_starts}</td><td></td>'
+        f'<tr><td><span class="dot starts"></span>{_escape(facts.overhead_name(report))}</td><td></td><td></td>'
         f'<td class="n">{starts:,}</td><td class="n">{starts / total:.1%}</td></tr>'
     )
     return "\n".join(lines)

@@ -14,8 +14,7 @@ def render_markdown(report: CheckReport) -> str:
     lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
     lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {name} | {each.operators:,} | {each.macs:,} | {each.cycles:,} |" for name, each in facts.used_devices(report)]
-    starts = report.job_starts * report.job_start_cycles
-    lines += [f"| CPU, job starts | {report.job_starts} | | {starts:,} |", "", facts.cycles_note(report), ""]
+    lines += [f"| {facts.overhead_name(report)} | | | {report.overhead_cycles:,} |", "", facts.cycles_note(report), ""]
     lines += _refused(report) + _remedies(report) + _partitions(report) + _operators(report)
     return "\n".join(lines) + "\n"
 

@@ -181,8 +181,6 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
         word = "operator " if each.operators == 1 else "operators"
         macs = f"{each.macs / report.totals.macs:>6.1%} of MACs" if report.totals.macs else "no MACs"
         yield Text(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles")
-    if report.job_starts:
-        starts = report.job_starts * report.job_start_cycles
-        yield Text(f"  {report.job_starts} job start{'s' if report.job_starts > 1 else ''} by the CPU: {starts:,} cycles")
+    yield Text(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles")
     yield Text(f"  total {facts.total_line(report)}")
     yield from _wrapped(facts.cycles_note(report), width, 2)
