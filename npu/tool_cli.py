@@ -89,10 +89,15 @@ def _add_images(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_delegates(parser: argparse.ArgumentParser) -> None:
+    from npu.errors import UserError
     from npu.tools.parameters import add_flags
     from npu.tools.registrar import providers
 
-    for provider in providers():
+    try:
+        found = providers()
+    except UserError as error:
+        parser.error(str(error))
+    for provider in found:
         parameters = provider.default_parameters()
         add_flags(parser.add_argument_group(provider.name()), provider.create_flags(parameters), parameters)
 

@@ -126,7 +126,7 @@ def _numbers(row: dict[str, float]) -> list[str]:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for position, name in enumerate(names):
         is_number = bool(rows) and all(row[position][:1].isdigit() for row in rows)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")

@@ -191,8 +191,10 @@ class Interpreter:
 
         The same happens when nothing refers to the interpreter any more.
         """
-        self._release_delegates()
+        used = tuple(self._delegates)  # a delegate that nobody else refers to must outlive its kernels
         self._finalizer()
+        for delegate in used:
+            delegate.detach(self)
         self._is_allocated = False
 
     # --- tensors -------------------------------------------------------------------------------------------------------------

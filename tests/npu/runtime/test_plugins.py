@@ -218,3 +218,12 @@ def test_a_forgotten_interpreter_frees_its_kernels_before_the_plugin_is_destroye
     gc.collect()
     delegate.delete()
     assert delegate._finalizer.peek() is None
+
+
+@pytest.mark.seed("D-X-5", "D-X-8")
+def test_a_delegate_that_only_its_interpreter_refers_to_outlives_the_kernels() -> None:
+    interpreter = Interpreter(model_content=_chain(), experimental_delegates=[load_delegate("xnnpack", {"num_threads": 1})])
+    np.testing.assert_array_equal(_run(interpreter), (X + C) * C)
+    assert {step["delegate"] for step in interpreter.execution_plan()} == {"XnnpackDelegate"}
+    interpreter.close()  # the delegate is closed when its last reference goes, and refuses while it has kernels
+    gc.collect()
