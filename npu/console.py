@@ -25,12 +25,12 @@ from rich.text import Text
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.report import OperatorReport, Report, Totals
-from npu.toolchain.fix import Fixed
-from sim.verify.verifier import Finding
 
 if TYPE_CHECKING:
     from npu.toolchain.diff import DiffResult
     from npu.toolchain.explain import ExplainedModel
+    from npu.toolchain.fix import Fixed
+    from sim.verify.verifier import Finding
 
 PIPE_WIDTH = 120
 

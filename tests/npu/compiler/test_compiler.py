@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -293,3 +297,15 @@ def test_mobilenet_needs_no_more_memory_than_with_vela() -> None:
     job = only_job(compile_with_vela(content, "ethos-u55-128"))
     assert usage.arena_bytes <= 1.05 * job.scratch_bytes
     assert usage.read_only_bytes + usage.command_stream_bytes <= 1.05 * (job.read_only.size + len(job.payload))
+
+
+def test_compiling_loads_neither_interpreter_nor_simulator(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    code = (
+        "import sys; from npu.cli import main; "
+        f"main(['compile', {str(root / 'examples' / 'digits.tflite')!r}, '-o', {str(tmp_path / 'out.tflite')!r}]); "
+        "print([name for name in sys.modules if name.startswith(('npu.runtime.kernels', 'sim.functional', 'sim.timing'))])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
