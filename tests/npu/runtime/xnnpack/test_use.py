@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
 
 from tests.support.litert import random_inputs, run_reference
+from tests.support.shared import ROOT
 from tests.support.xnnpack import delegated, mobile_network, options, run, steps_apart
 
 F32, INT8 = DType.FLOAT32, DType.INT8
@@ -60,7 +63,7 @@ def test_importing_one_module_registers_the_delegate() -> None:
         "import npu.runtime.xnnpack.registered, npu.runtime.defaults as d;"
         "print([made.name() for made in d.default_delegates(1)])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "['XnnpackDelegate']"
 
 
@@ -171,3 +174,21 @@ def test_operators_inside_the_delegate_appear_in_the_profile(transient: bool) ->
     assert last[2] == "XnnpackDelegate"
     assert 0 < sum(seconds for *_, seconds in inside) <= last[3]
     np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), quiet)
+
+
+@pytest.mark.slow
+@pytest.mark.seed("X-E-12")
+def test_results_are_the_same_without_dot_product_instructions(tmp_path: Path) -> None:
+    content = mobile_network(INT8, blocks=2)
+    inputs = random_inputs(content, 4)
+    (tmp_path / "model.tflite").write_bytes(content)
+    np.save(tmp_path / "input.npy", inputs[0])
+    code = (
+        "import sys, numpy as np; from tests.support.xnnpack import delegated, run;"
+        "from npu.runtime.xnnpack.kernels.emit import has_dot_product; assert not has_dot_product();"
+        "folder = sys.argv[1]; content = open(folder + '/model.tflite', 'rb').read();"
+        "np.save(folder + '/output.npy', run(delegated(content, qs8=True)[0], [np.load(folder + '/input.npy')])[0])"
+    )
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env={**os.environ, **plain}, cwd=ROOT)
+    np.testing.assert_array_equal(np.load(tmp_path / "output.npy"), run_reference(content, inputs)[0])
