@@ -71,7 +71,7 @@ def read_image(path: Path) -> Array:
             pixels = _png(data)
         else:
             pixels = _with_pillow(path)
-    except (ValueError, EOFError, struct.error, zlib.error) as error:
+    except (ValueError, EOFError, OSError, struct.error, zlib.error) as error:
         raise UserError(f"{path}: must be a complete image, got: {error}") from error
     return _as_rgb(path, pixels)
 
@@ -173,7 +173,7 @@ def _with_pillow(path: Path) -> Array:
     try:
         reader = import_module("PIL.Image")
     except ImportError as error:
-        raise UserError(f"{path}: must be .npy, PPM, PGM or PNG unless the package pillow is installed") from error
+        raise UserError(f"{path}: must be .npy, PPM, PGM or PNG unless pillow is installed (npulab[images])") from error
     with reader.open(path) as image:
         return np.asarray(image.convert("RGB"))
 
