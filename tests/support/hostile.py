@@ -41,7 +41,7 @@ ADDRESS_SPACE_BYTES = 6 << 30
 """Virtual memory of the process: JIT and thread pools reserve a few hundred megabytes before any model is read."""
 
 EXTENTS = (0, 0, 1, 2, 3, 5, 17, 64, 255, 256, 257)
-HUGE_EXTENTS = (65535, 65536, 65537, 1 << 20, (1 << 31) - 1, -1, -7)
+HUGE_EXTENTS = (65535, 65536, 65537, 1 << 28, (1 << 31) - 1, -1, -7)
 SCALES = (np.nan, np.inf, -np.inf, 0.0, -1.0, 1e38, 3e38, 1e-38, 1e-45, 1e10, 1e-10, 2.0**31, 2.0**-63, 1.0)
 ZERO_POINTS = (-129, 128, 255, 1000, -(1 << 31), (1 << 31) - 1, 1 << 40, -128, 127, 0)
 INTEGERS = (0, -1, 1, 2, 3, 4, 64, 65, 127, 255, 256, 65535, 65536, (1 << 31) - 1, -(1 << 31))
