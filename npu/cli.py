@@ -37,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         handlers = import_module(getattr(options, "handlers", "npu.commands"))
-        return int(getattr(handlers, options.command.replace("-", "_"))(options))
+        if not getattr(options, "set", None):
+            return int(getattr(handlers, options.command.replace("-", "_"))(options))
+        with import_module("npu.commands").changed_hardware(options):
+            return int(getattr(handlers, options.command.replace("-", "_"))(options))
     except UserError as error:
         sys.stderr.write(f"npu: error: {error}\n")
         return 1
@@ -203,6 +206,9 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
     hardware = parser.add_mutually_exclusive_group()
     hardware.add_argument("--target", metavar="NAME", help="shipped variant, see npu configs (default: ethos-u55-128)")
     hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="hardware description of your own")
+    parser.add_argument(
+        "--set", action="append", metavar="KEY=VALUE", help="change a field: system.adapters.axi1.read_latency_cycles=16"
+    )
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,9 @@ import argparse
 import dataclasses
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,39 @@ from npu.files import write_atomically
 
 if TYPE_CHECKING:
     from npu.toolchain.timing import TimedModel
+
+
+@contextmanager
+def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
+    """Put the fields of `--set` over the target or description that was asked for, as a description of its own."""
+    from npu.hardware.loader import load_variant
+    from npu.toolchain.sources import DEFAULT_TARGET
+
+    base = options.config.resolve() if options.config else options.target or DEFAULT_TARGET
+    content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
+    for change in options.set:
+        key, separator, value = change.partition("=")
+        if not separator or not all(key.split(".")):
+            raise UserError(f"--set: must be KEY=VALUE with a dotted key, got {change!r}")
+        *path, last = key.split(".")
+        place = content
+        for name in path:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise UserError(f"--set {change}: must not go below a value that another --set gives")
+        place[last] = _value(value)
+    with tempfile.TemporaryDirectory() as folder:
+        options.config, options.target = Path(folder) / "command-line.yaml", None
+        options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        yield
+
+
+def _value(text: str) -> Any:
+    """A number, boolean or mapping as JSON writes it; anything else is text."""
+    try:
+        return json.loads(text.replace("_", "") if text[:1].isdigit() else text)
+    except ValueError:
+        return text
 
 
 def check(options: argparse.Namespace) -> int:

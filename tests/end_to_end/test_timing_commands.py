@@ -99,3 +99,29 @@ def test_explain_names_bounds_losses_and_free_shapes(capsys: pytest.CaptureFixtu
     assert "10 output channels cost as much as 16; 8 would take" in text
     assert "channel padding" in text
     assert "weight read" in text
+
+
+def test_a_field_may_be_changed_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    usual = report_of(capsys, tmp_path / "usual.json", "--timing-only")
+    faster = report_of(
+        capsys, tmp_path / "faster.json", "--timing-only", "--set", "system.adapters.axi1.read_latency_cycles=16"
+    )
+    assert faster["target"] == "ethos-u55-128 (changed)"
+    assert faster["totals"]["npu_cycles"] < usual["totals"]["npu_cycles"]
+    assert "timing_error" not in faster
+    off = report_of(capsys, tmp_path / "off.json", "--timing-only", "--set", "system.adapters={}", "--set", "cpu=cortex-m4")
+    assert off["totals"]["npu_cycles"] != usual["totals"]["npu_cycles"]
+    assert off["overheads"][0]["cycles"] > usual["overheads"][0]["cycles"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    {
+        "no_value": ("shram.banks", "must be KEY=VALUE"),
+        "unknown_key": ("shram.bank=3", "did you mean 'banks'"),
+        "not_a_number": ("shram.banks=many", "shram.banks: must be an integer in [8, 255], got 'many'"),
+    }.values(),
+)
+def test_a_wrong_change_is_told(change: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(DIGITS), "--timing-only", "--set", change]) == 1
+    assert message in capsys.readouterr().err
