@@ -6,7 +6,7 @@ cycles. In the order in which the causes are removed:
 - latency: memory latencies and limits of outstanding transactions become nothing;
 - re-fetch: every input element and every weight crosses its port once;
 - memory: nothing crosses a port;
-- output unit: the output unit takes no time (for operations of the output unit: the MAC array);
+- output unit: the output unit takes no time (for operations that the output unit bounds: the MAC array);
 - start-up: hand-over, and what is left of filling and draining the pipeline;
 - weight decode: the decoder hands over weights at any rate;
 - channel padding: as many channels as fill the micro-blocks, cycles scaled back to the channels that are there;
@@ -89,7 +89,7 @@ def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
     row, rate = plan.operations[0], output_rates([operation], variant)[0]
     base = _Base(row, rate, variant)
     zeros = np.zeros_like(plan.mac_cycles)
-    if base.is_mac:
+    if base.uses_macs:
         steps.append(("output unit", finish_time(replace(silent, output_cycles=zeros), ideal_ports, scalars)))
     else:
         steps.append(("MAC array", finish_time(replace(silent, mac_cycles=zeros), ideal_ports, scalars)))
@@ -116,11 +116,11 @@ class _Base:
         self._variant, self._rate = variant, rate
         macs, outputs = self._both(row, has_decoder=True)
         self.is_mac = row[k.KIND] in (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.DEPTHWISE)
-        self._use_macs = self.is_mac or macs > outputs
+        self.uses_macs = self.is_mac or macs > outputs
 
     def cycles(self, row: NDArray[np.int64], *, has_decoder: bool = True) -> float:
         macs, outputs = self._both(row, has_decoder=has_decoder)
-        return macs if self._use_macs else outputs
+        return macs if self.uses_macs else outputs
 
     def _both(self, row: NDArray[np.int64], *, has_decoder: bool) -> tuple[float, float]:
         _, macs, elements = expand_rows(row[None, :], self._variant, has_decoder=has_decoder)

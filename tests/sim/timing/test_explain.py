@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from npu.hardware.variant import Port
-from npu.isa.operations import Block
+from npu.isa.operations import Block, Kernel
 from sim.timing.explain import PARTS, explain_operation
 
 from tests.support.timing import addition, convolution, copy_operation, feature_map, round_variant, with_adapter
@@ -19,6 +19,7 @@ OPERATIONS = {
     "convolution": convolution(8, 8, 16, 32, BLOCK, stream_bytes=640),
     "odd_convolution": convolution(7, 5, 19, 17, Block(4, 4, 24), stream_bytes=700),
     "pooling": copy_operation(9, 9, 16, Block(4, 4, 16)),
+    "large_pooling": copy_operation(9, 9, 16, Block(4, 4, 16), kernel=Kernel(7, 7)),
     "addition": addition(7, 7, 19, Block(4, 4, 32)),
 }
 
