@@ -20,6 +20,7 @@ from constraints.view import OpView
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
+from npu.graph.idle import VIEWS
 
 MORE_OPERATORS = (
     "ABS", "EXPAND_DIMS", "HARD_SWISH", "LEAKY_RELU", "MAXIMUM", "MEAN", "MINIMUM", "PADV2", "QUANTIZE",
@@ -33,7 +34,7 @@ PADS = ("PAD", "PADV2")
 REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3")
 """Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
-SAME_ELEMENTS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
     "AVERAGE_POOL_2D", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "PAD", "RESHAPE", "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TANH",

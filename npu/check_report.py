@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from constraints.rule import Profile
+from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
 from constraints.xnnpack import XnnpackOptions, xnnpack_profile
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
+from npu.graph.idle import RULE as IDLE
+from npu.graph.idle import without_idle_jobs, working_partitions
 from npu.graph.partition import partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
@@ -193,9 +196,11 @@ def build_check_report(
     model: Model, placement: Placement, name: str, variant: Variant, measured: Measured | None = None
 ) -> CheckReport:
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
+    if not _is_read_alone(placement, measured):
+        placement = without_idle_jobs(model, placement)
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
     all_macs = sum(sum(each.macs) for each in graphs)
-    total = sum(each.total(each.on_npu) for each in graphs)
+    total = sum(each.total() for each in graphs)
     answers = _what_if(graphs, total)
     first = 0
     operators: list[OperatorCheck] = []
@@ -245,18 +250,20 @@ class _GraphCheck:
         self.npu_cycles = [npu_cycles(graph, op, variant) for op in graph.ops]
         takes_part = placement.profile != XNNPACK
         self.on_npu = frozenset(index for index, each in enumerate(self.placed) if takes_part and each.device is Device.NPU)
+        self.accepted = self.on_npu.union(index for index, each in enumerate(self.placed) if _is_idle(each))
         if measured is not None and any((number, index) in measured.npu_cycles for index in self.on_npu):
             for index in self.on_npu:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
-        self.partitions = partition(graph, self.on_npu)
+        self._split = partition if _is_read_alone(placement, measured) else working_partitions
+        self.partitions = self._split(graph, self.accepted)
         self.partition_of = {op: position for position, each in enumerate(self.partitions) for op in each.ops}
         self.splitting = self._splitting()
         self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
 
-    def total(self, on_npu: Collection[int]) -> int:
-        """Cycles of the subgraph if exactly `on_npu` run on the NPU, with what the CPU does around jobs."""
-        chosen = frozenset(on_npu)
-        parts = self.partitions if chosen == self.on_npu else partition(self.graph, chosen)
+    def total(self, more: Collection[int] = ()) -> int:
+        """Cycles of the subgraph if the NPU took `more` operators than it does, with what the CPU does around jobs."""
+        parts = self._split(self.graph, self.accepted.union(more)) if more else self.partitions
+        chosen = {index for part in parts for index in part.ops}
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
         around = sum(job_overhead(self._bytes(part.inputs), self._bytes(part.outputs), self.variant) for part in parts)
         ends = (self.graph.inputs, self.graph.outputs) if self.number == 0 else ()
@@ -344,6 +351,15 @@ class _GraphCheck:
         return frozenset(i for i in range(len(sources)) if i not in self.on_npu and after[i] and before[i])
 
 
+def _is_read_alone(placement: Placement, measured: Measured | None) -> bool:
+    """Whether the report is a reading of a profile that says nothing of this compiler, which then adds no reasons."""
+    return measured is None and placement.profile in (DOCUMENT.name, XNNPACK)
+
+
+def _is_idle(placed: OpPlacement) -> bool:
+    return any(violation.rule == IDLE for violation in placed.violations)
+
+
 def _as_found(graph: Graph, placed: OpPlacement) -> OpPlacement:
     """A job of an already compiled file runs on the NPU, whatever a profile says of custom operators."""
     return dataclasses.replace(placed, violations=()) if is_npu_job(graph.ops[placed.index]) else placed
@@ -370,16 +386,16 @@ def _what_if(graphs: list[_GraphCheck], total: int) -> dict[tuple[int, int], int
     """Total of the model if one more operator were supported, for the operators that are worth the question."""
     if all(each.profile == XNNPACK for each in graphs):
         return {}
-    candidates = [(each, index) for each in graphs for index in range(len(each.placed)) if index not in each.on_npu]
+    candidates = [(each, index) for each in graphs for index in range(len(each.placed)) if index not in each.accepted]
     candidates.sort(key=lambda item: item[0].npu_cycles[item[1]] - item[0].cpu_cycles[item[1]])
-    now = {each.number: each.total(each.on_npu) for each in graphs}
+    now = {each.number: each.total() for each in graphs}
     answers: dict[tuple[int, int], int] = {}
     steps = 0
     for each, index in candidates:
         steps += len(each.placed)
         if answers and steps > _WHAT_IF_STEPS:
             break
-        answers[each.number, index] = total - now[each.number] + each.total(each.on_npu | {index})
+        answers[each.number, index] = total - now[each.number] + each.total({index})
     return answers
 
 
@@ -394,12 +410,10 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
     ]
     kinds: dict[str, list[OperatorCheck]] = defaultdict(list)
     for each in operators:
-        if each.base.placement == "cpu":
+        if each.base.placement == "cpu" and all(violation.rule != IDLE for violation in each.base.violations):
             kinds[each.base.type].append(each)
     for kind, rows in kinds.items():
         if len(rows) > 1 and remedies:
-            found = sum(
-                graph.total(graph.on_npu | {row.base.index for row in rows if row.graph == graph.number}) for graph in graphs
-            )
+            found = sum(graph.total({row.base.index for row in rows if row.graph == graph.number}) for graph in graphs)
             remedies.append(Remedy(f"every {kind} ({len(rows)})", tuple(row.number for row in rows), found, total - found))
     return tuple(sorted(remedies, key=lambda each: (-each.saved_cycles, each.what)))

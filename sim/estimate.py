@@ -13,11 +13,10 @@ Everything is spread over the cores. Blocks, halos, pipeline bubbles and overlap
 from __future__ import annotations
 
 from npu.graph.graph import ABSENT, Graph, Op
+from npu.graph.idle import VIEWS
 from npu.graph.work import output_elements
 from npu.hardware.variant import OutputCycles, Port, Variant
 
-VIEWS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE"})
-"""Operators that are another view of the same bytes and cost nothing."""
 _TABLES = frozenset({"ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
 _SOFTMAX_PASSES = 8
 """Times that a SOFTMAX goes over its data."""

@@ -19,6 +19,7 @@ from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.weights import Constants
 from npu.errors import CompileError
 from npu.graph.graph import Graph, Model
+from npu.graph.idle import without_idle_jobs
 from npu.graph.partition import ORDERED_KINDS, partition_nodes
 from npu.graph.placement import OpPlacement, Placement, Violation
 from npu.hardware.variant import Port, Variant
@@ -56,8 +57,9 @@ def _unchanged(model: Model, placement: Placement) -> Compiled:
 def _honour(
     model: Model, placement: Placement, chooser: BlockChooser, report: Progress
 ) -> tuple[Placement, Constants, list[_Draft]]:
-    """Drafts of all graphs, and the placement after operators that do not fit the memory were given to the CPU."""
+    """Drafts of all graphs, and the placement after the CPU got what does not fit the memory or computes nothing."""
     while True:
+        placement = without_idle_jobs(model, placement)
         constants = Constants(chooser.variant)
         drafts: list[_Draft] = []
         if not any(placement.npu_indices(number) for number in range(len(model.graphs))):

@@ -17,7 +17,7 @@ from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model
 def check(
     model: Source, target: str | None = None, config: str | Path | None = None, *, profile: str = DEFAULT_PROFILE
 ) -> Placement:
-    """Decide NPU or CPU for every operator, with every violated limit."""
+    """NPU or CPU for every operator by the limits of the profile, with every one that it violates."""
     return check_model(read_model(model), profile=profile, variant=choose_variant(target, config))
 
 

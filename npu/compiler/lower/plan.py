@@ -11,14 +11,14 @@ from npu.compiler.ir import Shape
 from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.graph import Graph, Op, Tensor
+from npu.graph.idle import VIEWS
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _CLAMPING = _CONVOLUTIONS | {"ADD", "SUB", "MUL", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "TRANSPOSE_CONV"}
 """Kinds whose last step clamps its result and has no look-up table: an activation can ride on it."""
 _RECTIFIERS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _TABLES = frozenset({"LOGISTIC", "TANH"})
-_RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
-_VIEWS = _RESHAPES | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
+_PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _nest_tensors(uses: _Uses, carrier: Mapping[int, int]) -> dict[int, Nest]:
         options = op.attributes
         if isinstance(options, ConcatenationOptions) and options.fused_activation_function is FusedActivation.NONE:
             _nest_join(uses, op, options.axis, nest)
-        elif op.kind in _RESHAPES and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
+        elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
 
@@ -163,4 +163,4 @@ def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
     producer = uses.producer.get(tensor)
     if producer is None or tensor in uses.outputs or tensor in nest:
         return False
-    return uses.graph.ops[producer].kind not in _VIEWS | {"PACK"}
+    return uses.graph.ops[producer].kind not in _PARTS | {"PACK"}
