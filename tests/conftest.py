@@ -28,6 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--delegate", choices=sorted(DELEGATES), help="run the operator tests with this delegate plugged in")
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text is laid out for 120 plain columns, whatever terminal the tests run in."""
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def collected(request: pytest.FixtureRequest) -> list[pytest.Item]:
     """Every test of the project, deselected ones too; skips a run that was given only some files."""
