@@ -51,7 +51,7 @@ def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
     folder, _, example = str(name).partition("/")
     if folder == EXAMPLES_FOLDER and example in list_examples() and not isinstance(name, Path):
         return configs_folder() / EXAMPLES_FOLDER / f"{example}.yaml"
-    if _is_path(name):
+    if is_path(name):
         return _existing(Path(name), asked_by)
     names = list_variants()
     stem = _match(str(name), names, f"{_prefix(asked_by)}target")
@@ -60,7 +60,7 @@ def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
 
 def find_section(section: str, name: str | Path, *, asked_by: Path | None = None) -> Path:
     """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path."""
-    if _is_path(name):
+    if is_path(name):
         return _existing(Path(name), asked_by)
     names = list_section(section)
     stem = _match(str(name), names, f"{_prefix(asked_by)}{section}")
@@ -73,7 +73,8 @@ def closest(word: str, words: Iterable[str]) -> str:
     return f" (did you mean '{near[0]}'?)" if near else ""
 
 
-def _is_path(name: str | Path) -> bool:
+def is_path(name: str | Path) -> bool:
+    """Whether a description is asked for by path, not by name; `examples/NAME` counts as a path."""
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES) or "/" in name or "\\" in name
 
 
