@@ -104,14 +104,15 @@ def _partitions(report: CheckReport) -> str:
 
 
 def _row(report: CheckReport, row: OperatorCheck) -> str:
-    inputs, outputs = facts.shapes(row)
+    inputs, outputs = ("<br>".join(_escape(str(each)) for each in tensors) for tensors in (row.inputs, row.outputs))
     rules = "".join(_rule(violation) for violation in row.base.violations)
     fixes = "<br>".join(dict.fromkeys(_escape(violation.fix) for violation in row.base.violations if violation.fix))
+    name = _escape(row.base.name)
     supported = "" if row.total_if_supported is None else f"{row.total_if_supported:,}"
     return (
         f'<tr id="op-{row.number}" data-on="{row.device}" data-kind="{_escape(row.base.type)}">'
-        f'<td class="n">{row.number}</td><td>{_escape(row.base.type)}<div class="name">{_escape(row.base.name)}</div></td>'
-        f'<td class="shape">{_escape(inputs)}<br>&rarr; {_escape(outputs)}</td>'
+        f'<td class="n">{row.number}</td><td>{_escape(row.base.type)}<div class="name" title="{name}">{name}</div></td>'
+        f'<td class="shape">{inputs}<br>&rarr; {outputs}</td>'
         f'<td><span class="dot {row.device}"></span>{row.device}</td><td class="n">{row.mac_share:.1%}</td>'
         f'<td class="n">{row.cpu_cycles:,}</td><td class="n">{row.npu_cycles:,}</td><td class="n">{supported}</td>'
         f"<td>{rules}</td><td>{fixes}</td></tr>"
