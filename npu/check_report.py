@@ -78,10 +78,8 @@ class OperatorCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields of the run report first, then those of the check."""
-        added = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "base"}
-        for name in ("inputs", "outputs"):
-            added[name] = [dataclasses.asdict(each) for each in added[name]]
-        return {**dataclasses.asdict(self.base), **added}
+        added = dataclasses.asdict(self)
+        return {**added.pop("base"), **added}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +102,6 @@ class PartitionCheck:
     npu_cycles: int
     reads: tuple[Crossing, ...]
     writes: tuple[Crossing, ...]
-
-    @property
-    def read_bytes(self) -> int:
-        return sum(each.bytes for each in self.reads)
-
-    @property
-    def written_bytes(self) -> int:
-        return sum(each.bytes for each in self.writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,25 +149,9 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the report of the shipped schema, of kind `check`."""
-        content: dict[str, Any] = {"schema": SCHEMA_ID, "kind": "check"}
-        plain = (
-            "model",
-            "target",
-            "system",
-            "memory_mode",
-            "clock_hz",
-            "profile",
-            "cycles_from",
-            "job_starts",
-            "overhead_cycles",
-        )
-        content.update({name: getattr(self, name) for name in plain})
-        content["totals"] = dataclasses.asdict(self.totals)
-        content["devices"] = {name: dataclasses.asdict(each) for name, each in self.devices.items()}
-        content["partitions"] = [dataclasses.asdict(each) for each in self.partitions]
-        content["ranking"] = [dataclasses.asdict(each) for each in self.ranking]
+        content = dataclasses.asdict(dataclasses.replace(self, operators=()))
         content["operators"] = [each.to_dict() for each in self.operators]
-        return content
+        return {"schema": SCHEMA_ID, "kind": "check", **content}
 
     def to_json(self) -> str:
         """`to_dict` as indented text that ends with a newline."""

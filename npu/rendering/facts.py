@@ -61,6 +61,12 @@ def broken_rules(report: CheckReport) -> dict[str, tuple[str, str | None]]:
     return found
 
 
+def worthwhile(report: CheckReport, most: int) -> list[tuple[str, int, float]]:
+    """What to support first, at most `most` of it: (what, total cycles then, share of the total that this saves)."""
+    saving = [each for each in report.ranking if each.saved_cycles > 0][:most]
+    return [(each.what, each.total_cycles, each.saved_cycles / (each.total_cycles + each.saved_cycles)) for each in saving]
+
+
 def shapes(row: OperatorCheck) -> tuple[str, str]:
     """Types and shapes of what is read and written."""
     return ", ".join(map(str, row.inputs)), ", ".join(map(str, row.outputs))

@@ -15,6 +15,7 @@ from npu.rendering import facts
 
 _OPEN_PARTITIONS = 8
 """More partitions than this are folded away."""
+_MOST_REMEDIES = 10
 _PAGE = Path(__file__).with_name("page.html")
 
 
@@ -67,14 +68,13 @@ def _devices(report: CheckReport) -> str:
 
 
 def _remedies(report: CheckReport) -> str:
-    worthwhile = [each for each in report.ranking if each.saved_cycles > 0]
-    if not worthwhile:
+    remedies = facts.worthwhile(report, _MOST_REMEDIES)
+    if not remedies:
         return '<p class="quiet">No operator on the CPU would be faster on the NPU.</p>'
     lines = []
-    for each in worthwhile[:10]:
-        share = each.saved_cycles / (each.total_cycles + each.saved_cycles)
+    for what, total, share in remedies:
         lines.append(
-            f'<tr><td>{_escape(each.what)}</td><td class="n">{each.total_cycles:,}</td><td class="n">&minus;{share:.1%}</td>'
+            f'<tr><td>{_escape(what)}</td><td class="n">{total:,}</td><td class="n">&minus;{share:.1%}</td>'
             f'<td class="meter"><span style="width:{share:.1%}"></span></td></tr>'
         )
     head = '<tr><th>If the NPU took</th><th class="n">total cycles</th><th class="n">saved</th><th></th></tr>'

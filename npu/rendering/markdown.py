@@ -7,6 +7,8 @@ import re
 from npu.check_report import CheckReport
 from npu.rendering import facts
 
+_MOST_REMEDIES = 10
+
 
 def render_markdown(report: CheckReport) -> str:
     """Headline, sums per device, operators on the CPU with reasons, what to fix first; all operators in a fold."""
@@ -37,13 +39,11 @@ def _refused(report: CheckReport) -> list[str]:
 
 
 def _remedies(report: CheckReport) -> list[str]:
-    worthwhile = [each for each in report.ranking if each.saved_cycles > 0]
-    if not worthwhile:
+    remedies = facts.worthwhile(report, _MOST_REMEDIES)
+    if not remedies:
         return []
     lines = ["### What to change first", "", "| If the NPU took | Total cycles | Saved |", "| --- | ---: | ---: |"]
-    for each in worthwhile[:10]:
-        share = each.saved_cycles / (each.total_cycles + each.saved_cycles)
-        lines.append(f"| {_cell(each.what)} | {each.total_cycles:,} | {share:.1%} |")
+    lines += [f"| {_cell(what)} | {total:,} | {share:.1%} |" for what, total, share in remedies]
     return [*lines, ""]
 
 

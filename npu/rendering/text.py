@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from npu.check_report import CheckReport, OperatorCheck
+from npu.check_report import CheckReport, Crossing, OperatorCheck
 from npu.console import count, kib
 from npu.rendering import facts
 
@@ -135,11 +135,17 @@ def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _wrapped(
             f"{number}: {word} {members}{where}, {count(part.macs) or '0'} MACs, {part.npu_cycles:,} cycles", width, 2
         )
-        yield from _wrapped(f"takes {kib(part.read_bytes) or '0 KiB'}: {reads or 'nothing'}", width, 5)
-        yield from _wrapped(f"hands over {kib(part.written_bytes) or '0 KiB'}: {writes or 'nothing'}", width, 5)
+        yield from _wrapped(f"takes {_sum(part.reads)}{reads or 'nothing'}", width, 5)
+        yield from _wrapped(f"hands over {_sum(part.writes)}{writes or 'nothing'}", width, 5)
     if report.splitting:
         names = _numbers([f"{row.number} {row.base.type}" for row in report.splitting])
         yield from _wrapped(f"split by operators {names}", width, 2)
+
+
+def _sum(crossings: Sequence[Crossing]) -> str:
+    """What comes before the list of several tensors: their bytes."""
+    size = sum(each.bytes for each in crossings)
+    return f"{kib(size) if size >= 1024 else f'{size} B'}: " if len(crossings) > 1 else ""
 
 
 def _numbers(names: list[str]) -> str:
@@ -159,17 +165,15 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
-    worthwhile = [each for each in report.ranking if each.saved_cycles > 0][:_MOST_REMEDIES]
-    if not worthwhile:
+    remedies = facts.worthwhile(report, _MOST_REMEDIES)
+    if not remedies:
         return
     yield Text("")
     yield Text("What to change first: total if the NPU took", style="bold")
-    names = max(len(facts.printable(each.what)) for each in worthwhile)
-    totals = max(len(f"{each.total_cycles:,}") for each in worthwhile)
-    for each in worthwhile:
-        before = each.total_cycles + each.saved_cycles
-        share = f"-{each.saved_cycles / before:.1%}"
-        yield Text(f"  {facts.printable(each.what).ljust(names)}  {each.total_cycles:>{totals},} cycles  {share:>6}")
+    names = max(len(facts.printable(what)) for what, _, _ in remedies)
+    totals = max(len(f"{total:,}") for _, total, _ in remedies)
+    for what, total, share in remedies:
+        yield Text(f"  {facts.printable(what).ljust(names)}  {total:>{totals},} cycles  {-share:>6.1%}")
 
 
 def _summary(report: CheckReport, width: int) -> Iterable[Text]:

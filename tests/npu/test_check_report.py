@@ -155,3 +155,37 @@ def test_control_flow_and_absent_tensors_have_a_place() -> None:
     rows = report_of(Model((flow,))).operators
     assert [(row.base.type, row.base.name) for row in rows] == [("IF", "t"), ("RELU", "")]
     assert rows[0].device == "reference"
+
+
+# Jobs that would only copy
+
+
+def test_a_reshape_between_cpu_operators_is_no_job_of_its_own_and_says_why() -> None:
+    model = chain(["RELU", "NEG", "SQUEEZE", "NEG", "RELU"])
+    report = report_of(model, "u55-u65")
+    assert [row.base.placement for row in report.operators] == ["npu", "cpu", "cpu", "cpu", "npu"]
+    assert [part.operators for part in report.partitions] == [(0,), (4,)]
+    (reason,) = report.operators[2].base.violations
+    assert reason.rule == "JOB-WORK"
+    assert reason.message.startswith("SQUEEZE computes nothing")
+    assert report.operators[2].base.reasons == (reason.message,)
+    assert {each.what for each in report.ranking} == {"operator 1 NEG", "operator 3 NEG", "every NEG (2)"}
+
+
+def test_a_reshape_joins_the_job_of_an_operator_that_would_be_supported() -> None:
+    report = report_of(chain(["NEG", "SQUEEZE", "NEG"]), "u55-u65")
+    total, row = report.totals.total_cycles, report.operators[0]
+    assert total is not None
+    saved = row.cpu_cycles + report.operators[1].cpu_cycles - row.npu_cycles
+    assert row.total_if_supported == total - saved + around(1024, 1024)
+
+
+def test_a_profile_that_is_read_as_a_document_gets_no_reason_that_is_not_in_it() -> None:
+    model = chain(["NEG", "RESHAPE", "NEG"])
+    graph = model.graphs[0]
+    shape = replace(ops.constant((1, 8, 8, 16)), name="shape")
+    made = (graph.ops[0], replace(graph.ops[1], inputs=(1, 4)), graph.ops[2])
+    constant_shape = Model((replace(graph, tensors=(*graph.tensors, shape), ops=made),))
+    report = report_of(constant_shape, "v0.1")
+    assert [row.base.placement for row in report.operators] == ["cpu", "npu", "cpu"]
+    assert [row.base.placement for row in report_of(constant_shape, "u55-u65").operators] == ["cpu"] * 3

@@ -16,7 +16,7 @@ from npu.compiler.compiled import NO_SOURCE, Compiled
 from npu.compiler.compiler import compile_model
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError
-from npu.graph.graph import Model
+from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.hardware.loader import load_variant
 from npu.hardware.variant import Variant
@@ -29,6 +29,7 @@ from sim.machine import Machine
 from sim.memory import Memory
 from sim.verify.verifier import verify
 
+from tests.support import single_ops as ops
 from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.random_graphs import chains
 from tests.support.shared import shared_models
@@ -278,6 +279,24 @@ def test_an_operator_whose_own_maps_exceed_the_budget_goes_to_the_cpu_and_says_w
     (violation,) = compiled.placement.ops[0].violations
     assert violation.rule == "MEMORY-ARENA"
     assert "512 bytes which Shared_Sram gives the arena" in violation.message
+
+
+def test_a_reshape_between_cpu_operators_is_not_compiled_and_says_why() -> None:
+    content = write_model(reshape_between())
+    compiled = compile_whole(content, load_variant("ethos-u55-128"), cpu=(1, 3))
+    assert [partition.ops for partition in compiled.partitions] == [(0,), (4,)]
+    assert [violation.rule for violation in compiled.placement.ops[2].violations] == ["JOB-WORK"]
+    assert [op.kind for op in compiled.model.graphs[0].ops] == ["CUSTOM", "ABS", "RESHAPE", "ABS", "CUSTOM"]
+
+
+def reshape_between() -> Model:
+    """ABS, ABS, RESHAPE, ABS, ABS in a row."""
+    wide, flat = ops.tensor((1, 4, 4, 8)), ops.tensor((1, 128))
+    kinds = ("ABS", "ABS", "RESHAPE", "ABS", "ABS")
+    tensors = tuple(replace(wide if index < 3 else flat, name=f"t{index}") for index in range(6))
+    made = tuple(Op(kind, (index,), (index + 1,)) for index, kind in enumerate(kinds))
+    made = tuple(replace(op, inputs=(2, 6)) if op.kind == "RESHAPE" else op for op in made)
+    return Model((Graph("main", (*tensors, ops.constant((1, 128))), made, (0,), (5,)),))
 
 
 @pytest.mark.slow

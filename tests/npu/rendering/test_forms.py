@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 
 from constraints.checker import check
-from npu.check_report import CheckReport, build_check_report
+from npu.check_report import (
+    CheckReport,
+    Crossing,
+    DeviceSum,
+    OperatorCheck,
+    PartitionCheck,
+    Remedy,
+    TensorInfo,
+    build_check_report,
+)
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.rendering.forms import FORMS
 from npu.rendering.text import render_text
-from npu.report import SCHEMA_PATH
+from npu.report import SCHEMA_PATH, OperatorReport, Report, Totals
 from npu.tflite.reader import read_model
 
 from tests.support import single_ops as ops
@@ -125,6 +136,29 @@ def test_the_schema_wants_all_of_a_check(missing: str, report: CheckReport) -> N
     del content[missing]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(json.loads(json.dumps(content)), json.loads(SCHEMA_PATH.read_text()))
+
+
+RECORDS: dict[str, tuple[type, ...]] = {
+    "tensor": (TensorInfo,), "crossing": (Crossing,), "device": (DeviceSum,), "partition": (PartitionCheck,),
+    "remedy": (Remedy,), "operator": (OperatorReport, OperatorCheck),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_schema_describes_every_field_of_a_record_and_no_other(name: str) -> None:
+    schema = json.loads(SCHEMA_PATH.read_text())
+    assert set(schema["$defs"][name]["properties"]) == fields_of(*RECORDS[name]) - {"base"}
+    assert schema["$defs"][name]["additionalProperties"] is False
+
+
+def test_the_schema_describes_every_field_of_both_kinds_of_report() -> None:
+    properties = json.loads(SCHEMA_PATH.read_text())["properties"]
+    assert set(properties) == fields_of(Report, CheckReport) | {"schema"}
+    assert set(properties["totals"]["properties"]) == fields_of(Totals)
+
+
+def fields_of(*records: Any) -> set[str]:
+    return {each.name for record in records for each in dataclasses.fields(record)}
 
 
 def test_sarif_names_a_rule_and_a_place_for_every_violation(report: CheckReport) -> None:
