@@ -12,14 +12,15 @@ from typing import Any
 import numba as nb
 
 
-def kernel(signature: object) -> Callable[[Callable[..., Any]], Any]:
+def kernel(signature: object, *, error_model: str = "python") -> Callable[[Callable[..., Any]], Any]:
     """Compile the decorated function for `signature` only, when it is first called or compiled into another one.
 
-    The machine code is cached on disk. Arguments of other types are cast as numba casts them, or a TypeError.
+    The machine code is cached on disk. Arguments of other types are cast as numba casts them, or a TypeError. With the error
+    model "numpy" a division by zero gives infinity, as it does in an array, and costs no check.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        dispatcher = nb.njit(cache=True)(function)
+        dispatcher = nb.njit(cache=True, error_model=error_model)(function)
 
         def compile_now() -> None:
             del dispatcher._compile_for_args, dispatcher.get_call_template

@@ -10,9 +10,10 @@ block, one of the DMA engine one chunk.
 
 from __future__ import annotations
 
-import numba
+import numba as nb
 import numpy as np
 
+from npu.numerics.kernel import kernel
 from sim.timing.kernels.expand import (
     BLOCKDEP,
     DMA,
@@ -113,8 +114,15 @@ TIME_COLUMNS = 8
 NOBODY, PARSER, TRANSFER, FETCH, STREAM, ARRAY, OUTPUT = range(-1, 6)
 AGENTS = 6
 
+_I = nb.int64
+_F = nb.float64
+_INTS = nb.int64[::1]
+_FLOATS = nb.float64[::1]
+_INT_TABLE = nb.int64[:, ::1]
+_FLOAT_TABLE = nb.float64[:, ::1]
 
-@numba.njit(cache=True, error_model="numpy")
+
+@kernel(_F(_FLOAT_TABLE, _FLOAT_TABLE, _I, _F, _F, _F), error_model="numpy")
 def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def]
     """End of a transfer of `beats` that takes `cycles` on an open port from `start`, under the port's window rule."""
     window = ports[p, P_WINDOW]
@@ -157,7 +165,7 @@ def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def
             time += skip * window
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(nb.types.UniTuple(_F, 2)(_FLOAT_TABLE, _FLOAT_TABLE, _I, _F, _F, _F), error_model="numpy")
 def read(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     """(start, end of the data) of a read of `beats` in `bursts` transactions asked for at `time`."""
     start = max(time, state[p, S_READ_FREE])
@@ -167,7 +175,7 @@ def read(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     return start, end + ports[p, P_READ_LATENCY]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(_F(_FLOAT_TABLE, _FLOAT_TABLE, _I, _F, _F, _F), error_model="numpy")
 def write(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     """End of the data of a write asked for at `time`; the response comes one write latency later."""
     start = max(time, state[p, S_WRITE_FREE])
@@ -177,7 +185,7 @@ def write(ports, state, p, time, beats, bursts):  # type: ignore[no-untyped-def]
     return end
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(_I(_INT_TABLE, _INT_TABLE, *(_INTS,) * 6), error_model="numpy")
 def index_blocks(ops, loads, block_of, first_load, first_block, block_count, previous, streamed):  # type: ignore[no-untyped-def]
     """Numbers the blocks of the stream and links each kernel operation to the one before it; returns the block count.
 
@@ -202,7 +210,7 @@ def index_blocks(ops, loads, block_of, first_load, first_block, block_count, pre
     return block + 1
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(_F(_INT_TABLE, _I, _F, *(_INTS,) * 4, _FLOATS), error_model="numpy")
 def parser_ready(ops, p, free, queues, kernels, transfers, counts, finished):  # type: ignore[no-untyped-def]
     """When the parser can perform its next operation; counts = (kernels issued, transfers issued)."""
     kind = ops[p, KIND]
@@ -227,7 +235,7 @@ def parser_ready(ops, p, free, queues, kernels, transfers, counts, finished):  #
     return time
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(_F(_INT_TABLE, _I, _I, *(_INTS,) * 3, *(_FLOATS,) * 2), error_model="numpy")
 def dependency(ops, n, block, previous, first_block, block_count, block_end, finished):  # type: ignore[no-untyped-def]
     """When a block may start for BLOCKDEP: block i of an operation leaves at most BLOCKDEP - i blocks of the one before."""
     q = previous[n]
@@ -242,7 +250,9 @@ def dependency(ops, n, block, previous, first_block, block_count, block_end, fin
     return 0.0
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(
+    nb.types.Tuple((_I, _F, _F))(_INT_TABLE, _I, _F, _I, _FLOAT_TABLE, _FLOAT_TABLE, _FLOATS, _INT_TABLE), error_model="numpy"
+)
 def transfer_chunk(ops, n, time, left, ports, state, scalars, moved):  # type: ignore[no-untyped-def]
     """Moves one chunk of a DMA transfer at `time`; (bytes, arrival, when the next chunk can be asked for)."""
     chunk = min(left, max(DMA_CHUNK_BYTES, ops[n, DMA_BYTES] >> 14))
@@ -265,7 +275,10 @@ def transfer_chunk(ops, n, time, left, ports, state, scalars, moved):  # type: i
     return chunk, arrived, following
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(
+    _F(_INT_TABLE, _INT_TABLE, _FLOATS, _FLOATS, _FLOAT_TABLE, _FLOATS, _FLOAT_TABLE, _INT_TABLE, _FLOAT_TABLE, _FLOATS),
+    error_model="numpy",
+)
 def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, times, tails):  # type: ignore[no-untyped-def]
     """Runs the stream; returns the time at which everything has finished.
 
@@ -277,7 +290,8 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
     count = ops.shape[0]
     total = loads.shape[0]
     state = np.zeros((2, STATE_COLUMNS))
-    state[:, S_END] = ports[:, P_WINDOW]
+    for p in range(2):
+        state[p, S_END] = ports[p, P_WINDOW]
     with_times = times.shape[0] == total
     block_of = np.zeros(total, np.int64)
     first_load = np.full(count, -1, np.int64)

@@ -11,8 +11,10 @@ cost the beats that they touch; NHWC outputs are written in pieces of 16 channel
 
 from __future__ import annotations
 
-import numba
+import numba as nb
 import numpy as np
+
+from npu.numerics.kernel import kernel
 
 # Columns of the operation table that `sim.timing.plan` fills; 64-bit integers.
 (
@@ -96,20 +98,25 @@ LOAD_COLUMNS = 10
 ) = range(12)
 MACHINE_SCALARS = 12
 
+_I = nb.int64
+_PAIR = nb.types.UniTuple(nb.int64, 2)
+_ROW = nb.int64[::1]
+_TABLE = nb.int64[:, ::1]
 
-@numba.njit(cache=True, inline="always")
+
+@kernel(_I(_I, _I))
 def ceil_div(a, b):  # type: ignore[no-untyped-def]
     """a / b rounded up, for positive b."""
     return -((-a) // b)
 
 
-@numba.njit(cache=True)
+@kernel(_I(_I, _I))
 def sub_kernels(extent, limit):  # type: ignore[no-untyped-def]
     """Number of pieces of at most `limit` that a kernel side is cut into."""
     return ceil_div(extent, limit)
 
 
-@numba.njit(cache=True)
+@kernel(_PAIR(*(_I,) * 9))
 def input_range(first, count, stride, dilation, tap, taps, pad, size, upscale):  # type: ignore[no-untyped-def]
     """(start, length) of the input rows that `count` outputs from `first` read through taps [tap, tap + taps), clipped."""
     low = first * stride - pad + tap * dilation
@@ -119,13 +126,13 @@ def input_range(first, count, stride, dilation, tap, taps, pad, size, upscale): 
     return low, max(high - low, 0)
 
 
-@numba.njit(cache=True)
+@kernel(_I(_I, _I, _I))
 def row_beats(start, length, beat):  # type: ignore[no-untyped-def]
     """Beats that `length` bytes from byte address `start` touch."""
     return ceil_div(start + length, beat) - start // beat
 
 
-@numba.njit(cache=True)
+@kernel(_PAIR(_ROW, *(_I,) * 9))
 def window_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  # type: ignore[no-untyped-def]
     """(beats, bursts) of reading a window of the IFM: whole bricks, or the beats that each NHWC row or pixel touches."""
     if rows == 0 or columns == 0:
@@ -151,7 +158,7 @@ def window_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
     return beats, bursts
 
 
-@numba.njit(cache=True)
+@kernel(_PAIR(_ROW, *(_I,) * 9))
 def output_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  # type: ignore[no-untyped-def]
     """(beats, bursts) of writing one OFM block: whole bricks, or 16 channels of a pixel at a time."""
     es = op[OFM_BYTES]
@@ -176,7 +183,7 @@ def output_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
     return beats, bursts
 
 
-@numba.njit(cache=True)
+@kernel(_I(_ROW, _ROW, *(_I,) * 5))
 def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # type: ignore[no-untyped-def]
     """MAC-array cycles of one load of a block of rows x columns x depth; taps = kernel elements of the sub-kernel.
 
@@ -214,7 +221,7 @@ def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # ty
     return cycles
 
 
-@numba.njit(cache=True)
+@kernel(_I(_ROW, _ROW, _I, _I))
 def output_depth(op, machine, depth, brick):  # type: ignore[no-untyped-def]
     """Depth of a block that the output unit of the busiest core works through.
 
@@ -228,7 +235,7 @@ def output_depth(op, machine, depth, brick):  # type: ignore[no-untyped-def]
     return min(depth, share)
 
 
-@numba.njit(cache=True)
+@kernel(_I(_TABLE))
 def count_loads(ops):  # type: ignore[no-untyped-def]
     """Number of rows that `expand` writes."""
     total = np.int64(0)
@@ -244,7 +251,7 @@ def count_loads(ops):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True)
+@kernel(_I(_TABLE, _ROW, _TABLE, _ROW, _ROW))
 def expand(ops, machine, loads, mac_cycles, elements):  # type: ignore[no-untyped-def]
     """Fills the load table (n, LOAD_COLUMNS), MAC cycles (n,) and OFM elements of the busiest core (n,) of last loads."""
     beat = machine[M_BEAT]
@@ -339,7 +346,7 @@ def expand(ops, machine, loads, mac_cycles, elements):  # type: ignore[no-untype
     return at
 
 
-@numba.njit(cache=True)
+@kernel(_I(_ROW, *(_I,) * 8))
 def second_input_beats(op, y, rows, columns, x, depth, z, beat, brick):  # type: ignore[no-untyped-def]
     """Beats of the second operand for one block; an axis of extent 1 is read once, with the first block along it."""
     if op[IFM2_H] == 1:
