@@ -109,8 +109,10 @@ class _Kernel(SimpleDelegateKernel):
         return Status.OK
 
     def eval(self, context: Context, node: Node) -> Status:
+        made: frozenset[int] = frozenset()
         for job in self._jobs:
-            job.run(context)
+            job.run(context, made)
+            made |= job.outputs
         return Status.OK
 
 
@@ -140,14 +142,25 @@ class _Job:
         self._inputs = _places(tensors, inputs, offsets, origin if for_inputs == ARENA else 0, regions[for_inputs])
         self._outputs = _places(tensors, outputs, offsets, origin if for_outputs == ARENA else 0, regions[for_outputs])
 
-    def run(self, context: Context) -> None:
-        """Copy the inputs into scratch, execute, copy the outputs out."""
+    @property
+    def outputs(self) -> frozenset[int]:
+        """Indices of the tensors it writes."""
+        return frozenset(index for index, _ in self._outputs)
+
+    def run(self, context: Context, made_before: frozenset[int] = frozenset()) -> None:
+        """Copy the inputs into scratch, execute, copy the outputs out.
+
+        Tensors inside a partition have no buffer: those of `made_before`, outputs of its earlier jobs, are in scratch.
+        """
         for index, place in self._inputs:
+            if index in made_before and context.tensors[index].data is None:
+                continue
             place[:] = np.ascontiguousarray(context.tensors[index].array).reshape(-1).view(np.uint8)
         self._machine.run(self._words, self._memory, hook=self._delegate.hook)
         for index, place in self._outputs:
-            array = context.tensors[index].array
-            array[...] = place.view(array.dtype).reshape(array.shape)
+            array = context.tensors[index].data
+            if array is not None:
+                array[...] = place.view(array.dtype).reshape(array.shape)
 
 
 def _check_node(node: Node) -> None:

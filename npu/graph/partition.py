@@ -21,6 +21,13 @@ ORDERED_KINDS = frozenset(
     }
 )  # fmt: skip
 """Operators with an effect outside their outputs: they keep their order among each other."""
+ORDERED_CUSTOM_CODES = frozenset({"ethos-u"})
+"""Custom operators that do: compiled jobs leave in the arena what later ones read without naming it."""
+
+
+def keeps_order(kind: str, custom_code: str | None) -> bool:
+    """Whether an operator must keep its order among others of which this is true."""
+    return kind in ORDERED_KINDS or custom_code in ORDERED_CUSTOM_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ def partition(graph: Graph, accepted: Collection[int], *, min_nodes: int = 1, ma
     largest first, the earlier one of two equals.
     """
     steps = [(op.inputs, op.outputs) for op in graph.ops]
-    ordered = [index for index, op in enumerate(graph.ops) if op.kind in ORDERED_KINDS]
+    ordered = [index for index, op in enumerate(graph.ops) if keeps_order(op.kind, op.custom_code)]
     subsets = partition_nodes(steps, accepted, graph.outputs, ordered=ordered)
     groups = [_partition(graph, subset) for subset in subsets if subset.delegated and len(subset.nodes) >= min_nodes]
     if not max_partitions or len(groups) <= max_partitions:
@@ -76,8 +83,8 @@ def partition_nodes(
     ascending positions of operators that must keep their order. Tensors must be written before they are read.
     """
     chosen = frozenset(accepted)
-    writer = {tensor: position for position, (_, outputs) in enumerate(steps) for tensor in outputs if tensor != ABSENT}
-    waits, followers = _dependencies(steps, writer, ordered)
+    sources, last_writer = _sources(steps)
+    waits, followers = _dependencies(sources, ordered)
     ready: dict[bool, list[int]] = {False: [], True: []}
     for position, count in enumerate(waits):
         if count == 0:
@@ -94,17 +101,29 @@ def partition_nodes(
                 if waits[follower] == 0:
                     heapq.heappush(ready[follower in chosen], follower)
         epochs.append((kind, nodes))
-    return _with_boundaries(steps, epochs, writer, graph_outputs)
+    return _with_boundaries(steps, epochs, sources, last_writer, graph_outputs)
 
 
-def _dependencies(
-    steps: Sequence[tuple[Sequence[int], Sequence[int]]], writer: dict[int, int], ordered: Sequence[int]
-) -> tuple[list[int], list[list[int]]]:
+def _sources(steps: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[dict[int, int]], dict[int, int]]:
+    """For each position, which operator writes each tensor that it reads; and the last writer of every tensor.
+
+    Of several writers it is the last one before the reader. A tensor that is only written later is a variable.
+    """
+    last = {tensor: position for position, (_, outputs) in enumerate(steps) for tensor in outputs if tensor != ABSENT}
+    sources: list[dict[int, int]] = []
+    before: dict[int, int] = {}
+    for position, (inputs, outputs) in enumerate(steps):
+        sources.append({tensor: before.get(tensor, last[tensor]) for tensor in inputs if tensor in last})
+        before.update(dict.fromkeys(outputs, position))
+    return sources, last
+
+
+def _dependencies(sources: Sequence[dict[int, int]], ordered: Sequence[int]) -> tuple[list[int], list[list[int]]]:
     """For each position, how many operators it waits for, and which wait for it."""
-    waits = [0] * len(steps)
-    followers: list[list[int]] = [[] for _ in steps]
-    for position, (inputs, _) in enumerate(steps):
-        for source in {writer[tensor] for tensor in inputs if tensor in writer} - {position}:
+    waits = [0] * len(sources)
+    followers: list[list[int]] = [[] for _ in sources]
+    for position, read in enumerate(sources):
+        for source in set(read.values()) - {position}:
             # A variable may be read before it is written: that reader goes first.
             before, after = (source, position) if source < position else (position, source)
             followers[before].append(after)
@@ -118,22 +137,23 @@ def _dependencies(
 def _with_boundaries(
     steps: Sequence[tuple[Sequence[int], Sequence[int]]],
     epochs: list[tuple[bool, list[int]]],
-    writer: dict[int, int],
+    sources: Sequence[dict[int, int]],
+    last_writer: dict[int, int],
     graph_outputs: Iterable[int],
 ) -> list[NodeSubset]:
     epoch_of = {position: epoch for epoch, (_, nodes) in enumerate(epochs) for position in nodes}
     inputs: list[set[int]] = [set() for _ in epochs]
     outputs: list[set[int]] = [set() for _ in epochs]
     for epoch, (_, nodes) in enumerate(epochs):
-        for tensor in (tensor for position in nodes for tensor in steps[position][0] if tensor != ABSENT):
-            source = epoch_of[writer[tensor]] if tensor in writer else None
+        for position, tensor in ((node, tensor) for node in nodes for tensor in steps[node][0] if tensor != ABSENT):
+            source = epoch_of[sources[position][tensor]] if tensor in sources[position] else None
             if source != epoch:
                 inputs[epoch].add(tensor)
                 if source is not None:
                     outputs[source].add(tensor)
     for tensor in graph_outputs:
-        if tensor in writer:
-            outputs[epoch_of[writer[tensor]]].add(tensor)
+        if tensor in last_writer:
+            outputs[epoch_of[last_writer[tensor]]].add(tensor)
     return [
         NodeSubset(tuple(nodes), tuple(sorted(inputs[epoch])), tuple(sorted(outputs[epoch])), kind)
         for epoch, (kind, nodes) in enumerate(epochs)

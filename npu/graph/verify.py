@@ -13,6 +13,7 @@ from npu.errors import ModelError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Tensor
 from npu.graph.ops import code_of_kind
+from npu.graph.partition import ORDERED_CUSTOM_CODES
 from npu.graph.wire import Scalar, Vector, wire_fields
 
 MAX_TENSOR_BYTES = 1 << 36
@@ -175,17 +176,18 @@ def _kinds(graph: Graph) -> Iterator[str]:
 def _producers(graph: Graph) -> Iterator[str]:
     """Operators stand in execution order and every tensor has one source.
 
+    Compiled NPU jobs may write one tensor in several parts: each later one completes it in the arena that they share.
     Reading a tensor that nothing writes is allowed: scratch areas of custom operators are such tensors.
     """
     given = set(graph.inputs) | {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}
     writer: dict[int, int] = {}
     for index, op in enumerate(graph.ops):
         for tensor in op.outputs:
-            if tensor in writer:
+            if tensor in writer and not (_is_npu_job(op) and _is_npu_job(graph.ops[writer[tensor]])):
                 yield f"{_name(index, op)}: must not write tensor {tensor}, op {writer[tensor]} does"
             if tensor in given:
                 yield f"{_name(index, op)}: must not write tensor {tensor}, an input or constant of the graph"
-            writer[tensor] = index
+            writer.setdefault(tensor, index)
     for index, op in enumerate(graph.ops):
         for tensor in op.inputs:
             source = writer.get(tensor, ABSENT)
@@ -194,6 +196,10 @@ def _producers(graph: Graph) -> Iterator[str]:
     for tensor in graph.outputs:
         if not (tensor in writer or tensor in given or graph.tensors[tensor].is_variable):
             yield f"output tensor {tensor} must be written by an operator"
+
+
+def _is_npu_job(op: Op) -> bool:
+    return op.custom_code in ORDERED_CUSTOM_CODES
 
 
 def _name(index: int, op: Op) -> str:

@@ -13,7 +13,7 @@ from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.ops import BY_NAME
-from npu.graph.partition import ORDERED_KINDS, NodeSubset, partition_nodes
+from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
 from npu.runtime.delegate import (
     Context,
     Delegate,
@@ -123,7 +123,8 @@ class Subgraph:
         options = delegate.partition_options()
         steps = [(self._nodes[i].inputs, self._nodes[i].outputs) for i in self._plan]
         chosen = {self._plan.index(node) for node in nodes}
-        ordered = [p for p, i in enumerate(self._plan) if self._registrations[i].builtin_code in ORDERED_KINDS]
+        kinds = [(self._registrations[i].builtin_code, self._registrations[i].custom_name) for i in self._plan]
+        ordered = [position for position, kind in enumerate(kinds) if keeps_order(*kind)]
         subsets = partition_nodes(steps, chosen, self.graph.outputs, ordered=ordered)
         kept = _within_limits([s for s in subsets if s.delegated], options)
         plan: list[int] = []
@@ -300,10 +301,18 @@ class Subgraph:
         resized = any(self._tensors[i].shape != self.graph.tensors[i].shape for i in node.inputs if i != ABSENT)
         if resized or DelegateFlags.REQUIRE_PROPAGATED_SHAPES in params.delegate.flags:
             for index in params.nodes_to_replace:
-                self._prepare_node(self._nodes[index])
+                if not self._has_fixed_shapes(index):
+                    self._prepare_node(self._nodes[index])
         self._allocate_outputs(node)
         self._check(registration.prepare(self, node), f"prepare of delegate kernel '{registration.custom_name}'")
         return self._checked(registration.invoke, node, f"delegate kernel '{registration.custom_name}'")
+
+    def _has_fixed_shapes(self, index: int) -> bool:
+        """Whether an operator takes its inputs as so many elements: compiled jobs, where only reshapes were left out."""
+        if self._registrations[index].custom_name not in ORDERED_CUSTOM_CODES:
+            return False
+        inputs = [each for each in self._nodes[index].inputs if each != ABSENT]
+        return all(self._tensors[each].elements == self.graph.tensors[each].elements for each in inputs)
 
     def _allocate_outputs(self, node: Node) -> None:
         for index in node.outputs:

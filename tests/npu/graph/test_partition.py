@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.partition import NodeSubset, Partition, partition, partition_nodes
+from npu.graph.verify import verify
 
 Step = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -178,6 +179,32 @@ def test_reads_and_writes_of_variables_keep_their_order() -> None:
     kinds = ["READ_VARIABLE", "CONV_2D", "ASSIGN_VARIABLE", "READ_VARIABLE", "CONV_2D"]
     graph = graph_of(steps, [0], [4], kinds)
     assert [group.ops for group in partition(graph, {1, 4})] == [(1,), (4,)]
+
+
+def test_compiled_jobs_keep_their_order_and_may_complete_each_others_tensors() -> None:
+    # the second job needs nothing by name, but reads what the first left in the arena; both write parts of tensor 2
+    tensors = tuple(Tensor(f"t{index}", (4,), DType.INT8) for index in range(4))
+    ops = (
+        Op("ABS", (0,), (1,)),
+        Op("CUSTOM", (1,), (2,), custom_code="ethos-u"),
+        Op("CUSTOM", (0,), (2,), custom_code="ethos-u"),
+        Op("ABS", (2,), (3,)),
+    )
+    graph = Graph("main", tensors, ops, (0,), (3,))
+    verify(graph)
+    assert partition(graph, {1, 2}) == [Partition((1, 2), (0, 1), (2,))]
+    assert [
+        subset.nodes for subset in partition_nodes([(op.inputs, op.outputs) for op in ops], {1, 2}, (3,), ordered=(1, 2))
+    ] == [
+        (0,),
+        (1, 2),
+        (3,),
+    ]
+
+
+def test_a_reader_between_two_writers_gets_the_first_value() -> None:
+    steps = [((0,), (1,)), ((1,), (2,)), ((2,), (1,)), ((1,), (3,))]
+    assert [subset.nodes for subset in partition_nodes(steps, {0, 2}, (3,))] == [(0,), (1,), (2,), (3,)]
 
 
 def test_a_graph_without_operators_has_no_partition() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu.errors import StreamError
+
 from tests.support.compatibility import INSTALLED, TARGETS, Result, compare, environment, inputs_of, reference
 from tests.support.vela_operators import KINDS, VELA_CASES, with_shapes
 
@@ -24,6 +26,7 @@ QUICK = (
 )
 UNLIKE_LITERT = {
     "DEPTHWISE_CONV_2D-uint8": "Vela clamps uint8 results in int8 copies when the multiplier is above 1",
+    "EXP-int8": "not localised: 9 of 24 values of one case",
     "NEG-int8": "not localised",
     "PRELU-int16": "LiteRT's reference result is not slope times input",
     "SUM-int8": "not localised",
@@ -34,6 +37,10 @@ UNLIKE_LITERT = {
 }
 """Cases of which some may differ, with the cause as far as it is known; docs/exactness.md lists them."""
 NO_REFERENCE = "no reference"
+NO_STREAM = "no stream"
+"""Vela's file holds a stream that the rules of the hardware exclude."""
+INVALID = {"SUM-int16", "SUM-int32"}
+"""Cases of which some do: REDUCE_SUM into a map of more than one channel."""
 
 
 def outcome(name: str, seed: int, target: str) -> Result:
@@ -43,7 +50,10 @@ def outcome(name: str, seed: int, target: str) -> Result:
         expected = reference(model, inputs)
     except (RuntimeError, ValueError) as error:
         return Result(NO_REFERENCE, str(error))
-    return compare(model, environment(INSTALLED, Path()), target, [(inputs, expected)])
+    try:
+        return compare(model, environment(INSTALLED, Path()), target, [(inputs, expected)])
+    except StreamError as error:
+        return Result(NO_STREAM, str(error))
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -59,6 +69,7 @@ def test_every_operator_alone_equals_the_reference(name: str) -> None:
     for seed in range(2 * len(TARGETS)):
         result = outcome(name, seed, TARGETS[seed % len(TARGETS)])
         allowed = {"exact", "cpu", "refused", NO_REFERENCE} | ({"differs"} if name in UNLIKE_LITERT else set())
+        allowed |= {NO_STREAM} if name in INVALID else set()
         assert result.status in allowed, (seed, result)
 
 
