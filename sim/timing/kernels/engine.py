@@ -322,82 +322,20 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
     transfer_left = np.int64(-1)
     transfer_arrival = 0.0
     finish = 0.0
-    ready = np.full(AGENTS, FAR)
-    stale = np.ones(AGENTS, np.bool_)
+    parser_at, transfer_at, fetch_at, stream_at, array_at, output_at = FAR, FAR, FAR, FAR, FAR, FAR
     held = 0.0
+    agent = NOBODY
+    look_parser, look_fetch, look_stream = True, True, True
     while True:
-        # Only agents that the last action concerned have a new earliest time.
-        if stale[PARSER]:
-            stale[PARSER] = False
-            ready[PARSER] = FAR
-            if parsed < count:
-                ready[PARSER] = parser_ready(ops, parsed, parser_free, queues, kernels, transfers, counts, finished)
-        if stale[TRANSFER]:
-            stale[TRANSFER] = False
-            ready[TRANSFER] = FAR
-            if transferred < counts[1]:
-                ready[TRANSFER] = max(transfer_time, issued[transfers[transferred]] + scalars[E_DMA_SETUP])
-        if stale[FETCH]:
-            stale[FETCH] = False
-            ready[FETCH] = FAR
-            held = 0.0
-            if fetch < total and issued[loads[fetch, L_OPERATION]] < FAR:
-                n = loads[fetch, L_OPERATION]
-                time = max(issued[n] + scalars[E_START_CYCLES], fetch_free)
-                if fetch >= 2:
-                    time = max(time, mac_end[fetch - 2])
-                if loads[fetch, L_FIRST]:
-                    wanted = dependency(ops, n, block_of[fetch], previous, first_block, block_count, block_end, finished)
-                    held = max(wanted - time, 0.0)
-                    time = max(time, wanted)
-                ready[FETCH] = time
-        if stale[STREAM]:
-            stale[STREAM] = False
-            ready[STREAM] = FAR
-            if stream < total and issued[loads[stream, L_OPERATION]] < FAR:
-                n = loads[stream, L_OPERATION]
-                # The decoder asks ahead until its window is full: it waits for the newest load that must have started.
-                while freed < stream and streamed[stream + 1] - streamed[freed + 1] > scalars[E_WEIGHT_WINDOW]:
-                    freed += 1
-                time = max(issued[n] + scalars[E_START_CYCLES], stream_free)
-                if freed > 0:
-                    time = max(time, mac_start[freed - 1])
-                ready[STREAM] = time
-        if stale[ARRAY]:
-            stale[ARRAY] = False
-            ready[ARRAY] = FAR
-            if array < fetch and array < stream:
-                time = max(mac_free, max(fetched[array], stream_start[array]))
-                if loads[array, L_FIRST] and block_of[array] >= 2:
-                    time = max(time, output_end[block_of[array] - 2])
-                ready[ARRAY] = time
-        if stale[OUTPUT]:
-            stale[OUTPUT] = False
-            ready[OUTPUT] = FAR
-            while output < array and not loads[output, L_LAST]:
-                output += 1
-            if output < array:
-                ready[OUTPUT] = max(output_free, mac_end[output])
-        best = FAR
-        agent = NOBODY
-        for candidate in range(AGENTS):
-            if ready[candidate] < best:
-                best = ready[candidate]
-                agent = candidate
-        if agent == NOBODY:
-            break
-        stale[agent] = True
+        # A time that is known stays as it is; an unknown one is looked at again after the actions that can make it known.
         if agent == PARSER:
-            stale[TRANSFER] = True
-            stale[FETCH] = True
-            stale[STREAM] = True
             kind = ops[parsed, KIND]
             words = ops[parsed, WORDS]
             # Commands are fetched ahead: their latency is hidden, but they take their turn on the port.
             beats = words * 4.0 / beat
-            read(ports, state, command_port, best, beats, words * 4.0 / ports[command_port, P_BURST_BYTES])
-            done = max(best + scalars[E_COMMAND_CYCLES] * words, state[command_port, S_READ_FREE])
-            result[parsed, R_WAIT] = best - parser_free
+            read(ports, state, command_port, parser_at, beats, words * 4.0 / ports[command_port, P_BURST_BYTES])
+            done = max(parser_at + scalars[E_COMMAND_CYCLES] * words, state[command_port, S_READ_FREE])
+            result[parsed, R_WAIT] = parser_at - parser_free
             result[parsed, R_ISSUED] = done
             if kind <= ELEMENTWISE:
                 issued[parsed] = done
@@ -413,42 +351,100 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 finish = max(finish, done)
             parser_free = done
             parsed += 1
-        elif agent == TRANSFER:
+            parser_at = FAR
+            look_parser, look_fetch, look_stream = True, True, True
+        if agent == TRANSFER:
             n = transfers[transferred]
             if transfer_left < 0:
                 transfer_left = ops[n, DMA_BYTES]
-                transfer_arrival = best
-                result[n, R_START] = best
-            chunk, arrived, transfer_time = transfer_chunk(ops, n, best, transfer_left, ports, state, scalars, moved)
+                transfer_arrival = transfer_at
+                result[n, R_START] = transfer_at
+            chunk, arrived, transfer_time = transfer_chunk(ops, n, transfer_at, transfer_left, ports, state, scalars, moved)
             transfer_left -= chunk
             transfer_arrival = max(transfer_arrival, arrived)
             if transfer_left <= 0:
-                stale[PARSER] = True
                 transfer_left = np.int64(-1)
                 finished[n] = transfer_arrival
                 result[n, R_END] = transfer_arrival
                 result[n, R_DMA_ACTIVE] = transfer_arrival - result[n, R_START]
                 finish = max(finish, transfer_arrival)
                 transferred += 1
-        elif agent == FETCH:
-            stale[ARRAY] = True
+                look_parser = True
+            transfer_at = FAR
+        if agent == OUTPUT:
+            n = loads[output, L_OPERATION]
+            block = block_of[output]
+            busy = output_cycles[output]
+            port = ops[n, OFM_PORT]
+            beats = loads[output, L_OFM_BEATS]
+            written = write(ports, state, port, output_at, float(beats), float(loads[output, L_OFM_BURSTS]))
+            moved[n, 2 * port + 1] += beats
+            end = max(output_at + busy, written)
+            result[n, R_OUTPUT_ACTIVE] += busy
+            waited = max(0.0, output_at - max(output_free, result[n, R_START]))
+            result[n, R_OUTPUT_INPUT] += waited
+            result[n, R_OUTPUT_IDLE] += output_at - output_free - waited
+            result[n, R_OUTPUT_MEMORY] += end - output_at - busy
+            output_end[block] = end
+            output_free = end
+            block_end[block] = end + ports[port, P_WRITE_LATENCY]
+            if with_times:
+                times[output, T_OUTPUT_START] = output_at
+                times[output, T_OUTPUT_END] = end
+            if block == first_block[n] + block_count[n] - 1:
+                finished[n] = block_end[block]
+                look_parser = True
+                result[n, R_END] = block_end[block]
+                finish = max(finish, block_end[block])
+            output += 1
+            output_at = FAR
+            look_fetch = True
+        if look_parser and parser_at >= FAR and parsed < count:
+            look_parser = False
+            parser_at = parser_ready(ops, parsed, parser_free, queues, kernels, transfers, counts, finished)
+        if transfer_at >= FAR and transferred < counts[1]:
+            transfer_at = max(transfer_time, issued[transfers[transferred]] + scalars[E_DMA_SETUP])
+        act = agent == FETCH
+        while True:
+            if not act:
+                if not look_fetch or fetch_at < FAR or fetch >= total:
+                    break
+                look_fetch = False
+                n = loads[fetch, L_OPERATION]
+                if issued[n] >= FAR:
+                    break
+                time = max(issued[n] + scalars[E_START_CYCLES], fetch_free)
+                if fetch >= 2:
+                    time = max(time, mac_end[fetch - 2])
+                held = 0.0
+                if loads[fetch, L_FIRST]:
+                    wanted = dependency(ops, n, block_of[fetch], previous, first_block, block_count, block_end, finished)
+                    held = max(wanted - time, 0.0)
+                    time = max(time, wanted)
+                if time >= FAR:
+                    break
+                fetch_at = time
+                # What asks nothing of a port need not wait for its turn, unless the next fetch could be the earlier one.
+                if held > 0.0 or loads[fetch, L_IFM_BEATS] > 0 or loads[fetch, L_IFM2_BEATS] > 0:
+                    break
+            act = False
             n = loads[fetch, L_OPERATION]
             if fetch == first_load[n]:
-                result[n, R_START] = best
+                result[n, R_START] = fetch_at
             result[n, R_BLOCKDEP] += held
-            end = best
-            begin = best
+            end = fetch_at
+            begin = fetch_at
             beats = loads[fetch, L_IFM_BEATS]
             if beats > 0:
                 port = ops[n, IFM_PORT]
-                begin, end = read(ports, state, port, best, float(beats), float(loads[fetch, L_IFM_BURSTS]))
+                begin, end = read(ports, state, port, fetch_at, float(beats), float(loads[fetch, L_IFM_BURSTS]))
                 moved[n, 2 * port] += beats
                 fetch_free = state[port, S_READ_FREE]
             beats = loads[fetch, L_IFM2_BEATS]
             if beats > 0:
                 port = ops[n, IFM2_PORT]
                 bursts = np.ceil(beats * beat / ports[port, P_BURST_BYTES])
-                _, other = read(ports, state, port, best, float(beats), bursts)
+                _, other = read(ports, state, port, fetch_at, float(beats), bursts)
                 moved[n, 2 * port] += beats
                 end = max(end, other)
                 fetch_free = max(fetch_free, state[port, S_READ_FREE])
@@ -458,90 +454,114 @@ def run(ops, loads, mac_cycles, output_cycles, ports, scalars, result, moved, ti
                 times[fetch, T_IFM_END] = end
             result[n, R_IFM_ACTIVE] += max(0.0, fetch_free - begin)
             fetch += 1
-        elif agent == STREAM:
-            stale[ARRAY] = True
+            fetch_at = FAR
+            look_fetch = True
+        act = agent == STREAM
+        while True:
+            if not act:
+                if not look_stream or stream_at < FAR or stream >= total:
+                    break
+                look_stream = False
+                n = loads[stream, L_OPERATION]
+                if issued[n] >= FAR:
+                    break
+                # The decoder asks ahead until its window is full: it waits for the newest load that must have started.
+                while freed < stream and streamed[stream + 1] - streamed[freed + 1] > scalars[E_WEIGHT_WINDOW]:
+                    freed += 1
+                time = max(issued[n] + scalars[E_START_CYCLES], stream_free)
+                if freed > 0:
+                    time = max(time, mac_start[freed - 1])
+                if time >= FAR:
+                    break
+                stream_at = time
+                if loads[stream, L_STREAM_BYTES] > 0:
+                    break
+            act = False
             n = loads[stream, L_OPERATION]
             size = loads[stream, L_STREAM_BYTES]
-            stream_start[stream] = best
-            stream_end[stream] = best
+            stream_start[stream] = stream_at
+            stream_end[stream] = stream_at
             if with_times:
-                times[stream, T_STREAM_START] = best
-                times[stream, T_STREAM_END] = best
+                times[stream, T_STREAM_START] = stream_at
+                times[stream, T_STREAM_END] = stream_at
             if size > 0:
                 port = ops[n, WEIGHT_PORT]
                 latency = ports[port, P_READ_LATENCY]
                 bursts = np.ceil(size / ports[port, P_BURST_BYTES])
-                begin, arrived = read(ports, state, port, best, size / beat, bursts)
+                begin, arrived = read(ports, state, port, stream_at, size / beat, bursts)
                 # No more than the window can be in flight: one window per latency.
-                arrived = max(arrived, best + size * latency / scalars[E_WEIGHT_WINDOW] + latency)
+                arrived = max(arrived, stream_at + size * latency / scalars[E_WEIGHT_WINDOW] + latency)
                 decoding = size / scalars[E_DECODE_BYTES]
                 stream_start[stream] = begin + latency
                 stream_end[stream] = max(arrived, stream_start[stream] + decoding)
                 result[n, R_DECODER_ACTIVE] += decoding
-                stalled = max(0.0, best - max(stream_free, issued[n]))
+                stalled = max(0.0, stream_at - max(stream_free, issued[n]))
                 result[n, R_DECODER_MAC] += stalled
-                result[n, R_DECODER_IDLE] += best - stream_free - stalled
+                result[n, R_DECODER_IDLE] += stream_at - stream_free - stalled
                 stream_free = max(state[port, S_READ_FREE], stream_end[stream] - latency)
-                result[n, R_DECODER_MEMORY] += max(0.0, stream_free - best - decoding)
+                result[n, R_DECODER_MEMORY] += max(0.0, stream_free - stream_at - decoding)
                 if with_times:
                     times[stream, T_STREAM_START] = begin
                     times[stream, T_STREAM_END] = stream_end[stream]
             stream += 1
-        elif agent == ARRAY:
-            stale[FETCH] = True
-            stale[STREAM] = True
-            stale[OUTPUT] = True
+            stream_at = FAR
+            look_stream = True
+        act = agent == ARRAY
+        agent = NOBODY
+        if array_at >= FAR and array < fetch and array < stream:
+            time = max(mac_free, max(fetched[array], stream_start[array]))
+            if loads[array, L_FIRST] and block_of[array] >= 2:
+                time = max(time, output_end[block_of[array] - 2])
+            array_at = time
+            # The array uses no port. Only work that takes no time has to wait for its turn among equals.
+            act = time < FAR and max(time + mac_cycles[array], stream_end[array]) > time
+        if act:
             n = loads[array, L_OPERATION]
             busy = mac_cycles[array]
-            mac_start[array] = best
-            mac_end[array] = max(best + busy, stream_end[array])
+            mac_start[array] = array_at
+            mac_end[array] = max(array_at + busy, stream_end[array])
             if with_times:
-                times[array, T_MAC_START] = best
+                times[array, T_MAC_START] = array_at
                 times[array, T_MAC_END] = mac_end[array]
-            result[n, R_MAC_IDLE] += best - mac_free
+            result[n, R_MAC_IDLE] += array_at - mac_free
             if busy > 0.0:
                 # Before the operation has started the array is idle, not stalled.
-                gap = best - max(mac_free, result[n, R_START])
+                gap = array_at - max(mac_free, result[n, R_START])
                 result[n, R_MAC_IDLE] -= max(gap, 0.0)
                 if gap > 0.0:
-                    if fetched[array] >= best:
+                    if fetched[array] >= array_at:
                         result[n, R_MAC_IFM] += gap
-                    elif stream_start[array] >= best:
+                    elif stream_start[array] >= array_at:
                         result[n, R_MAC_WEIGHTS] += gap
                     else:
                         result[n, R_MAC_ACCUMULATOR] += gap
                 result[n, R_MAC_ACTIVE] += busy
-                result[n, R_MAC_WEIGHTS] += mac_end[array] - best - busy
+                result[n, R_MAC_WEIGHTS] += mac_end[array] - array_at - busy
             mac_free = mac_end[array]
             array += 1
+            array_at = FAR
+            look_fetch, look_stream = True, True
+            continue
+        if output_at >= FAR:
+            while output < array and not loads[output, L_LAST]:
+                output += 1
+            if output < array:
+                output_at = max(output_free, mac_end[output])
+        best = min(min(min(parser_at, transfer_at), min(fetch_at, stream_at)), min(array_at, output_at))
+        if best >= FAR:
+            break
+        if fetch_at == best and parser_at != best and transfer_at != best:
+            agent = FETCH
+        elif parser_at == best:
+            agent = PARSER
+        elif transfer_at == best:
+            agent = TRANSFER
+        elif stream_at == best:
+            agent = STREAM
+        elif array_at == best:
+            agent = ARRAY
         else:
-            stale[ARRAY] = True
-            stale[FETCH] = True
-            n = loads[output, L_OPERATION]
-            block = block_of[output]
-            busy = output_cycles[output]
-            port = ops[n, OFM_PORT]
-            beats = loads[output, L_OFM_BEATS]
-            written = write(ports, state, port, best, float(beats), float(loads[output, L_OFM_BURSTS]))
-            moved[n, 2 * port + 1] += beats
-            end = max(best + busy, written)
-            result[n, R_OUTPUT_ACTIVE] += busy
-            waited = max(0.0, best - max(output_free, result[n, R_START]))
-            result[n, R_OUTPUT_INPUT] += waited
-            result[n, R_OUTPUT_IDLE] += best - output_free - waited
-            result[n, R_OUTPUT_MEMORY] += end - best - busy
-            output_end[block] = end
-            output_free = end
-            block_end[block] = end + ports[port, P_WRITE_LATENCY]
-            if with_times:
-                times[output, T_OUTPUT_START] = best
-                times[output, T_OUTPUT_END] = end
-            if block == first_block[n] + block_count[n] - 1:
-                stale[PARSER] = True
-                finished[n] = block_end[block]
-                result[n, R_END] = block_end[block]
-                finish = max(finish, block_end[block])
-            output += 1
+            agent = OUTPUT
     tails[0] = finish - mac_free
     tails[1] = finish - output_free
     tails[2] = finish - stream_free
