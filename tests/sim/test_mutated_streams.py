@@ -44,7 +44,9 @@ class Arena:
         self._pattern = np.full(GUARD_BYTES, 0xA5, np.uint8)
         regions = {region: data[GUARD_BYTES:-GUARD_BYTES] for region, data in self._guarded.items()}
         graph = compiled().graphs[0]
-        regions[0][:] = graph.tensors[graph.ops[0].inputs[1]].data
+        constants = graph.tensors[graph.ops[0].inputs[1]].data
+        assert constants is not None
+        regions[0][:] = constants
         self.memory = Memory({**regions, 2: regions[1]}, load_variant(TARGET))
 
     def is_intact(self) -> bool:

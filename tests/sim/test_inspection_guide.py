@@ -1,0 +1,32 @@
+"""The example of docs/inspection.md runs and shows what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npu.isa.decode import decode
+
+from tests.naive.operations import run_operation
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_example_steps_to_the_result_of_the_first_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "inspection.md").read_text(), re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(example, found)
+    operation, memory = found["first"].operation, found["memory"]
+    assert found["result"].shape == (operation.ofm.height, operation.ofm.width, operation.ofm.depth)
+    assert found["machine"].next_operation.command_index > found["first"].command_index
+    before = found["Memory"]({0: found["constants"], 1: np.zeros_like(found["arena"])}, memory.variant)
+    for decoded in decode(found["job"].payload.words, memory.variant):
+        run_operation(decoded.operation, before)
+        if decoded.command_index == found["first"].command_index:
+            break
+    np.testing.assert_array_equal(found["machine"].feature_map(operation.ofm, before), found["result"])
