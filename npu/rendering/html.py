@@ -15,6 +15,8 @@ from npu.rendering import facts
 
 _OPEN_PARTITIONS = 8
 """More partitions than this are folded away."""
+_OPEN_SPLITS = 24
+"""More operators between partitions than this are folded away."""
 _MOST_REMEDIES = 10
 _PAGE = Path(__file__).with_name("page.html")
 
@@ -100,6 +102,8 @@ def _partitions(report: CheckReport) -> str:
     if not report.splitting:
         return table
     names = ", ".join(f'<a href="#op-{row.number}">{row.number} {_escape(row.base.type)}</a>' for row in report.splitting)
+    if len(report.splitting) > _OPEN_SPLITS:
+        return f"{table}<details><summary>Split by {len(report.splitting)} operators</summary><p>{names}</p></details>"
     return f"{table}<p>Split by {names}.</p>"
 
 
