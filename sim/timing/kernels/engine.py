@@ -3,6 +3,7 @@
 Every unit is an agent with one next action and the earliest time at which it can start; the engine always performs the
 earliest action of all, so requests reach the ports in the order of time and contention needs no special case. Buffers are
 counters: a unit waits until the piece of work that frees its buffer has finished. Times are cycles as 64-bit floats.
+Actions that ask nothing of a port are performed as soon as their time is known: no other action can come between.
 
 The IFM buffer and the accumulators are double buffers. An action of the MAC array is one load, one of the output unit one
 block, one of the DMA engine one chunk.
@@ -112,7 +113,6 @@ TIME_COLUMNS = 8
 
 # Agents.
 NOBODY, PARSER, TRANSFER, FETCH, STREAM, ARRAY, OUTPUT = range(-1, 6)
-AGENTS = 6
 
 _I = nb.int64
 _F = nb.float64
