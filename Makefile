@@ -31,6 +31,9 @@ docs: ## Regenerate the generated pages under docs/
 	$(PYTHON) -m tests.support.coverage_table
 
 benchmark: ## Measure speed against the peers in the same run
-	$(PYTHON) benchmarks/run_all.py
+	$(PYTHON) benchmarks/processes.py
+	$(PYTHON) benchmarks/check_3000.py
+	$(PYTHON) benchmarks/compiler_quality.py examples/digits.tflite
+	$(PYTHON) benchmarks/cpu_delegate.py
 
 .PHONY: help lint format test test-all golden docs benchmark

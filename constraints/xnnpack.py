@@ -234,9 +234,7 @@ FIXED_SHAPE = _rule(
     "output shape, filter and bias must be {limit}",
     observe.both(observe.input_constant(0, "output shape"), _filter_and_bias_constant),
 )
-MASKS = observe.attributes(
-    ellipsis_mask="ellipsis_mask", new_axis_mask="new_axis_mask", shrink_axis_mask="shrink_axis_mask"
-)
+MASKS = observe.attributes(ellipsis_mask="ellipsis_mask", new_axis_mask="new_axis_mask", shrink_axis_mask="shrink_axis_mask")
 
 FLOAT: Mapping[str, tuple[Rule, ...]] = {
     **{

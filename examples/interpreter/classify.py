@@ -5,9 +5,7 @@ import sys
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-interpreter = Interpreter(
-    model_path=sys.argv[1], num_threads=1, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-)
+interpreter = Interpreter(model_path=sys.argv[1], num_threads=1, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
 interpreter.allocate_tensors()
 (detail,) = interpreter.get_input_details()
 image = np.load(sys.argv[2]).reshape(detail["shape"])

@@ -89,9 +89,7 @@ class _Loader(yaml.SafeLoader):
 
 def _without_comments(value: Document) -> Document:
     return {
-        key: _without_comments(item) if isinstance(item, dict) else item
-        for key, item in value.items()
-        if key != COMMENT_KEY
+        key: _without_comments(item) if isinstance(item, dict) else item for key, item in value.items() if key != COMMENT_KEY
     }
 
 

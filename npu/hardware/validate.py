@@ -93,9 +93,7 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
             f"dot_product_width ({accelerator.dot_product_width}) x cores ({accelerator.cores}) = {product}, got {macs}"
         )
     if accelerator.axi_data_bytes & (accelerator.axi_data_bytes - 1):
-        raise ConfigError(
-            f"{where}: accelerator.axi_data_bytes: must be a power of two, got {accelerator.axi_data_bytes}"
-        )
+        raise ConfigError(f"{where}: accelerator.axi_data_bytes: must be a power of two, got {accelerator.axi_data_bytes}")
     for axis in ("height", "width", "depth"):
         block, ublock = getattr(accelerator.max_block, axis), getattr(accelerator.ofm_ublock, axis)
         if block % ublock:

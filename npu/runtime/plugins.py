@@ -216,7 +216,5 @@ def _module_of_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (ImportError, SyntaxError, OSError) as error:
-        raise InterpreterValueError(
-            f"load_delegate '{path}': must be a file that can be imported, got: {error}"
-        ) from error
+        raise InterpreterValueError(f"load_delegate '{path}': must be a file that can be imported, got: {error}") from error
     return module

@@ -129,9 +129,7 @@ def _weights_with_sum(kind: str, total: int) -> Model:
     channels = np.stack([np.full(count, -1, np.int64), values])
     shape = (1, 1, count, 2) if kind == "DEPTHWISE_CONV_2D" else (2, 1, count, 1)
     data = channels.T if kind == "DEPTHWISE_CONV_2D" else channels
-    weights = Tensor(
-        "w", shape, DType.INT8, ops.quantization(0.1, zero_point=-1), data.reshape(shape).astype(np.int8)
-    )
+    weights = Tensor("w", shape, DType.INT8, ops.quantization(0.1, zero_point=-1), data.reshape(shape).astype(np.int8))
     return ops.conv(kind=kind, ifm=(1, 8, 8, 2 if kind == "DEPTHWISE_CONV_2D" else 1), out_channels=2, weights=weights)
 
 
@@ -147,6 +145,7 @@ Make = Callable[[Any], Model]
 def _convolutions() -> dict[str, Make]:
     made: dict[str, Make] = {}
     for prefix, kind in (("V-CONV", "CONV_2D"), ("V-DW", "DEPTHWISE_CONV_2D")):
+
         def build(kind: str = kind, **arguments: Any) -> Model:
             return ops.conv(kind=kind, **arguments)
 

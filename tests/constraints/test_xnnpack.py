@@ -286,9 +286,7 @@ def test_every_lettered_row_is_tested() -> None:
     assert set(ROWS) == letters - PERMISSIVE
 
 
-CASES = [
-    pytest.param(*key, marks=pytest.mark.seed(f"{key[0]}-{key[1]}", key[2]), id="-".join(key)) for key in sorted(ROWS)
-]
+CASES = [pytest.param(*key, marks=pytest.mark.seed(f"{key[0]}-{key[1]}", key[2]), id="-".join(key)) for key in sorted(ROWS)]
 
 
 @pytest.mark.parametrize(("prefix", "kind", "letter"), CASES)

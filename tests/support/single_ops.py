@@ -84,9 +84,7 @@ def conv(
     ofm = tensor((ifm[0], *window_output(ifm, extent, stride, padding), out_channels), dtype)
     made: Attributes
     if depthwise:
-        made = options.DepthwiseConv2DOptions(
-            padding, stride[1], stride[0], multiplier, activation, dilation[1], dilation[0]
-        )
+        made = options.DepthwiseConv2DOptions(padding, stride[1], stride[0], multiplier, activation, dilation[1], dilation[0])
     else:
         made = options.Conv2DOptions(padding, stride[1], stride[0], activation, dilation[1], dilation[0])
     return op_model(kind, [tensor(ifm, dtype), weights, bias], [ofm], made)

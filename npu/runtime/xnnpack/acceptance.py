@@ -80,8 +80,5 @@ def _unpacked(graph: Graph) -> Mapping[int, Tensor]:
 
 def _only_weights(graph: Graph, tensor: int) -> bool:
     return all(
-        position in _WEIGHTS.get(op.kind, ())
-        for op in graph.ops
-        for position, index in enumerate(op.inputs)
-        if index == tensor
+        position in _WEIGHTS.get(op.kind, ()) for op in graph.ops for position, index in enumerate(op.inputs) if index == tensor
     )

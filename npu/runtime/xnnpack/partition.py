@@ -165,9 +165,7 @@ class Partition(SimpleDelegateKernel):
                 found[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
         return found
 
-    def _convert(
-        self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor], *, inputs: bool
-    ) -> None:
+    def _convert(self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor], *, inputs: bool) -> None:
         for index in indices:
             outside = tensors[index] if index != ABSENT else None
             if outside is None or outside.is_constant or outside.dtype is not DType.FLOAT32:

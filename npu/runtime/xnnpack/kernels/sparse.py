@@ -10,9 +10,7 @@ _FLOATS = nb.types.Array(nb.float32, 1, "C", readonly=True)
 _MAP = nb.types.Array(nb.float32, 2, "C", readonly=True)
 
 
-@nb.njit(
-    nb.void(_MAP, _WORDS, _WORDS, _FLOATS, _FLOATS, nb.float32, nb.float32, nb.float32[:, ::1]), cache=True, nogil=True
-)
+@nb.njit(nb.void(_MAP, _WORDS, _WORDS, _FLOATS, _FLOATS, nb.float32, nb.float32, nb.float32[:, ::1]), cache=True, nogil=True)
 def multiply_sparse(ifm, starts, columns, values, bias, low, high, out):  # type: ignore[no-untyped-def]
     """out[n, m] = clamp(bias[n] + sum over stored k of ifm[columns[k], m] * values[k]); maps are (channels, pixels)."""
     pixels = ifm.shape[1]
