@@ -33,7 +33,7 @@ docs: ## Regenerate the generated pages under docs/
 benchmark: ## Measure speed against the peers in the same run
 	$(PYTHON) benchmarks/processes.py
 	$(PYTHON) benchmarks/check_3000.py
-	$(PYTHON) benchmarks/compiler_quality.py examples/digits.tflite
+	$(PYTHON) -m benchmarks.compiler_quality examples/digits.tflite
 	$(PYTHON) benchmarks/cpu_delegate.py
 
 .PHONY: help lint format test test-all golden docs benchmark
