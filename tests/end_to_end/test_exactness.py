@@ -61,7 +61,6 @@ def test_a_small_real_model_is_exact(name: str, target: str) -> None:
     assert_exact(shared_models()[name].read_bytes(), target, SEEDS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", _real(LARGE))
 def test_a_large_real_model_is_exact(name: str, target: str) -> None:
