@@ -9,7 +9,6 @@ from npu.check_report import CheckReport, Measured, build_check_report
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
-from npu.operator_map import OperatorMap, map_of_placement
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
 
@@ -57,9 +56,3 @@ def measured_report(source: Model, name: str, variant: Variant, profile: str) ->
                     cycles[key] = cycles.get(key, 0) + segment.cycles
     measured = Measured(cycles, memory_totals(result.usage, variant))
     return build_check_report(source, result.placement, name, variant, measured)
-
-
-def map_of_cpu(model: Model, variant: Variant, profile: str) -> OperatorMap:
-    """The map of a model of which nothing runs on the NPU."""
-    placement = check_model(model, profile=profile, variant=variant)
-    return map_of_placement(model, placement)

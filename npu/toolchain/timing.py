@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constraints.checker import check
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
-from npu.operator_map import OperatorMap, map_of_file
+from npu.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.report import Report, run_report
 from npu.tflite.reader import read_model
-from npu.toolchain.check import map_of_cpu
 from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
 from sim.arena import arena_use
@@ -84,7 +84,7 @@ def time_model(
     else:
         variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
         source = read_model(compile_source(source, name, variant, profile=profile, progress=progress).content)
-    operators = map_of_file(source, name) if is_compiled(source) else map_of_cpu(source, variant, profile)
+    operators = map_of_file(source, name) if is_compiled(source) else _map_of_cpu(source, variant, profile)
     return time_compiled(source, name, operators, variant, with_events=with_events)
 
 
@@ -144,6 +144,11 @@ def _planned(words: NDArray[np.uint32], variant: Variant) -> tuple[tuple[Decoded
         del _PLANS[next(iter(_PLANS))]
     _PLANS[key] = (variant, decoded, plan)
     return decoded, plan
+
+
+def _map_of_cpu(model: Model, variant: Variant, profile: str) -> OperatorMap:
+    """The map of a model of which nothing runs on the NPU."""
+    return map_of_placement(model, check(model, profile=profile, variant=variant))
 
 
 def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:

@@ -24,8 +24,9 @@ def lower_rectifier(builder: Builder, op: Op) -> None:
 
 def lower_table(builder: Builder, op: Op) -> None:
     """LOGISTIC, TANH: one look-up."""
-    table = table_bytes(ActivationTable[op.kind], builder, op.inputs[0], op.outputs[0])
-    builder.look_up(builder.input(op.inputs[0]), builder.output(op.outputs[0]), table)
+    source, target = op.inputs[0], op.outputs[0]
+    table = table_bytes(ActivationTable[op.kind], builder.affine(source), builder.affine(target))
+    builder.look_up(builder.input(source), builder.output(target), table)
 
 
 def lower_quantize(builder: Builder, op: Op) -> None:

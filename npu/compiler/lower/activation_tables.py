@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from npu.compiler.lower.builder import Builder
-
 Floats = npt.NDArray[np.float32]
+Affine = tuple[np.float32, int]
+"""Scale and zero point of a tensor."""
 INPUTS = np.arange(-128, 128, dtype=np.int64)
 """Every int8 value, in table order."""
 
@@ -42,10 +40,9 @@ def as_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     return np.clip(values, -128, 127).astype(np.int8).view(np.uint8)
 
 
-def table_bytes(table: ActivationTable, builder: Builder, source: int, target: int) -> npt.NDArray[np.uint8]:
-    """The table from the quantisation of tensor `source` to that of `target`; TFLite's PopulateLookupTable (float32)."""
-    reals = builder.scale(source) * (INPUTS - builder.zero_point(source)).astype(np.float32)
-    inverse = np.float32(1) / builder.scale(target)
-    scaled = table.value[0](reals.astype(np.float32)) * inverse
+def table_bytes(table: ActivationTable, source: Affine, target: Affine) -> npt.NDArray[np.uint8]:
+    """The table from the quantisation `source` to `target`; TFLite's PopulateLookupTable (float32)."""
+    reals = source[0] * (INPUTS - source[1]).astype(np.float32)
+    scaled = table.value[0](reals.astype(np.float32)) * (np.float32(1) / target[0])
     rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled)
-    return as_bytes(np.clip(rounded, -(1 << 31), (1 << 31) - 1).astype(np.int64) + builder.zero_point(target))
+    return as_bytes(np.clip(rounded, -(1 << 31), (1 << 31) - 1).astype(np.int64) + target[1])

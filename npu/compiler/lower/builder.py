@@ -68,6 +68,10 @@ class Builder:
         quantization = self.tensor(index).quantization
         return quantization.zero_point if quantization else 0
 
+    def affine(self, index: int) -> tuple[np.float32, int]:
+        """Scale and zero point of a tensor."""
+        return self.scale(index), self.zero_point(index)
+
     def error(self, op: Op, must: str) -> CompileError:
         """An error about the operator that is being lowered."""
         return CompileError(f"operator {self.index} ({op.name}): {must}")
@@ -207,14 +211,16 @@ class Builder:
         own = op.outputs[0]
         function = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
         minimum, maximum = activation_range(function, self.scale(own), self.zero_point(own))
-        lut = table_bytes(ActivationTable.TANH, self, own, own) if function is FusedActivation.TANH else None
+        lut = (
+            table_bytes(ActivationTable.TANH, self.affine(own), self.affine(own)) if function is FusedActivation.TANH else None
+        )
         carried = self.plan.activation.get(self.index)
         if carried is None:
             return Finish(own, self.zero_point(own), minimum, maximum, lut)
         rider = self.graph.ops[carried]
         final = rider.outputs[0]
         if rider.kind in ActivationTable.__members__:
-            lut = table_bytes(ActivationTable[rider.kind], self, own, final)
+            lut = table_bytes(ActivationTable[rider.kind], self.affine(own), self.affine(final))
         else:
             low, high = rectifier_bounds(rider.kind, self.scale(final), self.zero_point(final))
             minimum, maximum = (min(max(bound, low), high) for bound in (minimum, maximum))
