@@ -329,7 +329,10 @@ def _combine(operation: Elementwise, memory: Memory, numbers: KernelNumbers) -> 
 
 
 def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:
-    """An elementwise operation as the kernel `combine` takes it."""
+    """An elementwise operation as the kernel `combine` takes it.
+
+    MUL saturates at 32 bits and SHL wraps: SOFTMAX of Vela 3 and 4 doubles a number in (1/2, 1] by MUL for that reason.
+    """
     bits = operation.ifm.element.bits
     scale, shift = (1, 0) if operation.scale is None else (operation.scale.scale, operation.scale.shift)
     scaling = int(operation.operand_scaling)
@@ -352,6 +355,7 @@ def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:
             20 if bits == 8 else 15,
             operation.operand_rounding,
             operation.is_reversed and operation.mode not in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ),
+            operation.ofm.element.bits == 32,
         ],
         np.int64,
     )

@@ -273,7 +273,7 @@ def combine_pair(operation: Elementwise, a: int, b: int) -> int:
         return rounding_shift(value * scale, shift, operation.rounding)
 
     if mode is ElementwiseMode.MUL:
-        return out(a * b)
+        return min(max(out(a * b), -(1 << 31)), (1 << 31) - 1)
     if mode is ElementwiseMode.ABS:
         return out(abs(a))
     if mode is ElementwiseMode.LRELU:

@@ -199,7 +199,7 @@ def _elementwise(step: ElementwiseStep, memory: dict[Storage, np.ndarray]) -> np
     a, b = _operands(step, memory)
     match step.mode:
         case ElementwiseMode.MUL:
-            return rounding_shift(a * b * factor, scale.shift, step.rounding)
+            return np.clip(rounding_shift(a * b * factor, scale.shift, step.rounding), -(1 << 31), (1 << 31) - 1)
         case ElementwiseMode.MIN:
             return np.minimum(a, b)
         case ElementwiseMode.MAX:

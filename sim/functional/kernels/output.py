@@ -181,7 +181,8 @@ def combine_pair(a, b, config):  # type: ignore[no-untyped-def]
     """One element of an elementwise operation, before the output stage."""
     mode, scale, shift, rounding = config[0], config[1], config[2], config[3]
     if mode == 0:
-        return rounding_shift(a * b * scale, shift, rounding, 31)
+        v = rounding_shift(a * b * scale, shift, rounding, 31)
+        return min(max(v, np.int64(-(1 << 31))), np.int64((1 << 31) - 1)) if config[11] != 0 else v
     if mode <= 2:
         return rounding_shift(add_or_subtract(a, b, config) * scale, shift, rounding, 31)
     if mode == 3:
@@ -212,7 +213,7 @@ def combine(first, second, out, config):  # type: ignore[no-untyped-def]
     """Elementwise operation with broadcasting where an extent of `second` is 1.
 
     config: mode, OFM scale, shift, rounding, operand scaling (0 both 16-bit, 1 A, 2 B), OPA scale, OPA shift, OPB scale,
-    left shift L, operand rounding, is reversed.
+    left shift L, operand rounding, is reversed, whether a product saturates at 32 bits.
     """
     step_y = 1 if second.shape[0] > 1 else 0
     step_x = 1 if second.shape[1] > 1 else 0
