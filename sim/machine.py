@@ -15,6 +15,7 @@ from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import FeatureMap, Operation
+from npu.isa.registers import registers_before
 from sim.functional.execute import read
 from sim.functional.plan import Plan, Step, Tier, best_tier, check_step, make_plan, run_plan
 from sim.memory import Memory
@@ -37,6 +38,7 @@ class Machine:
         self._decoded: tuple[Decoded, ...] = ()
         self._memory: Memory | None = None
         self._position = 0
+        self._words: npt.NDArray[np.uint32] | None = None
 
     def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
         """Execute a whole stream of command words, decoded operations or bare operations.
@@ -59,6 +61,7 @@ class Machine:
         self._decoded = self._decode(stream)
         self._memory = memory
         self._position = 0
+        self._words = stream.copy() if isinstance(stream, np.ndarray) else None
 
     @property
     def next_operation(self) -> Decoded | None:
@@ -79,6 +82,17 @@ class Machine:
         while (following := self.next_operation) is not None and following.command_index < command_index:
             self.step()
         return following
+
+    def registers(self) -> dict[str, dict[str, int]]:
+        """What the registers hold where the loaded stream stands: fields by the name of the command that writes them.
+
+        A register that is not listed holds zero. SimulationError unless a stream of command words is loaded.
+        """
+        if self._words is None:
+            raise SimulationError("registers: a stream of command words must be loaded, got none or operations")
+        following = self.next_operation
+        end = self._words.size if following is None else following.command_index
+        return registers_before(self._words, self.variant.accelerator.product, end)
 
     def feature_map(self, fm: FeatureMap, memory: Memory | None = None) -> npt.NDArray[np.integer]:
         """The values of a feature map in memory: (height, width, depth) in its own integer type."""

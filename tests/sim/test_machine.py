@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from npu.errors import SimulationError, StreamError
+from npu.isa.encode import encode
 from npu.isa.operations import (
     INT8,
     INT16,
@@ -98,6 +99,21 @@ def test_stepping_stops_where_it_is_told() -> None:
     assert machine.next_operation is None
     with pytest.raises(SimulationError, match="must have operations left"):
         machine.step()
+
+
+def test_registers_can_be_read_where_a_stream_stands() -> None:
+    bench, memory = make_memory()
+    machine = Machine(bench.variant)
+    machine.load(encode([copy_operation(0, 32), copy_operation(32, 64), Stop()], bench.variant), memory)
+    assert machine.registers()["NPU_SET_IFM_BASE0"] == {"value": 0}
+    assert machine.registers()["NPU_SET_OFM_BASE0"] == {"value": 32}
+    machine.step()
+    assert machine.registers()["NPU_SET_IFM_BASE0"] == {"value": 32}
+    assert machine.registers()["NPU_SET_OFM_BASE0"] == {"value": 64}
+    assert machine.registers()["NPU_SET_OFM_HEIGHT_M1"] == {"value": 1}
+    machine.load([Stop()], memory)
+    with pytest.raises(SimulationError, match="must be loaded"):
+        machine.registers()
 
 
 def test_a_feature_map_can_be_looked_at() -> None:
