@@ -13,23 +13,27 @@ from npu.runtime.operators import (
     convolution,
     detection,
     elementwise,
+    embedding,
     fully_connected,
     gather,
     layout,
+    lstm,
     normalization,
     pooling,
     quantize,
-    recurrent,
     reduction,
     resize,
+    rnn,
     shape,
     slicing,
+    svdf,
+    text,
 )
 
 _MODULES = (
     activation, arithmetic, comparison, control, convolution, elementwise, fully_connected, gather, layout, normalization,
     pooling,
-    quantize, recurrent, reduction, resize, shape, slicing,
+    quantize, reduction, resize, shape, slicing, embedding, lstm, rnn, svdf, text,
 )  # fmt: skip
 
 OPERATORS: dict[str, Implementation] = {row.kind: row for module in _MODULES for row in module.OPERATORS}

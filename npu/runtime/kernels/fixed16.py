@@ -19,14 +19,14 @@ _EXPONENTS = (
 """exp(-2**e) in Q0.31."""
 
 
-def _multiply(a: Array, b: Array | int) -> Array:
+def multiply(a: Array, b: Array | int) -> Array:
     """Rounding doubling high product of int16 numbers, ties away from zero."""
     product: Array = np.asarray(a * b, np.int64)
     result: Array = np.where(product >= 0, (product + (1 << 14)) >> 15, -((-product - 1 + (1 << 14)) >> 15))
     return np.minimum(result, 32767)
 
 
-def _halve(x: Array, bits: int) -> Array:
+def halve(x: Array, bits: int) -> Array:
     """x / 2**bits, ties away from zero."""
     mask = (1 << bits) - 1
     result: Array = (x >> bits) + ((x & mask) > (mask >> 1) + (x < 0))
@@ -47,27 +47,27 @@ def _exp_below_zero(a: Array, integer_bits: int) -> Array:
     quarter = 1 << (fraction - 2)
     rest = (a & (quarter - 1)) - quarter
     x = (rest << integer_bits) + 4096
-    x2 = _multiply(x, x)
-    x3, x4 = _multiply(x2, x), _multiply(x2, x2)
-    series = _halve(_multiply(_halve(x4, 2) + x3, _constant(715827883)) + x2, 1)
+    x2 = multiply(x, x)
+    x3, x4 = multiply(x2, x), multiply(x2, x2)
+    series = halve(multiply(halve(x4, 2) + x3, _constant(715827883)) + x2, 1)
     start = _constant(1895147668)
-    result = _saturate(start + _multiply(x + series, start))
+    result = _saturate(start + multiply(x + series, start))
     remainder = rest - a
     for exponent, factor in _EXPONENTS:
         if integer_bits > exponent:
             is_set = remainder & (1 << (fraction + exponent)) != 0
-            result = np.where(is_set, _multiply(result, _constant(factor)), result)
+            result = np.where(is_set, multiply(result, _constant(factor)), result)
     return np.where(a == 0, 32767, result)
 
 
 def _reciprocal(a: Array) -> tuple[Array, int]:
     """2 / (1 + a) with two integer bits, and one in that format; three Newton steps."""
     half = (a + 32767 + 1) // 2
-    x = _constant(1515870810) + _multiply(half, _constant(-1010580540))
+    x = _constant(1515870810) + multiply(half, _constant(-1010580540))
     one = 1 << 13
     for _ in range(3):
-        error = one - _multiply(half, x)
-        x = x + _saturate(_multiply(x, error) << 2)
+        error = one - multiply(half, x)
+        x = x + _saturate(multiply(x, error) << 2)
     return x, one
 
 
@@ -91,4 +91,4 @@ def tanh_table(integer_bits: int) -> Array:
 
 def rounded_shift(x: Array, bits: int) -> Array:
     """x / 2**bits, ties away from zero, saturated to int16."""
-    return _saturate(_halve(x, bits))
+    return _saturate(halve(x, bits))

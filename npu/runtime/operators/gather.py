@@ -1,4 +1,4 @@
-"""Element selection: GATHER, GATHER_ND, SELECT, WHERE, SCATTER_ND, SPARSE_TO_DENSE, EMBEDDING_LOOKUP."""
+"""Element selection: GATHER, GATHER_ND, SELECT, WHERE, SCATTER_ND, SPARSE_TO_DENSE."""
 
 from __future__ import annotations
 
@@ -138,23 +138,6 @@ def build_sparse_to_dense(node: OperatorNode) -> Run:
     return run
 
 
-def build_embedding_lookup(node: OperatorNode) -> Run:
-    indices, table, output = node.input(0), node.input(1), node.output()
-    if len(indices.shape) != 1 or len(table.shape) < 2:
-        raise node.fail(f"indices must have rank 1 and the table rank 2, got {list(indices.shape)} and {list(table.shape)}")
-    node.set_shape((indices.shape[0], *table.shape[1:]))
-
-    def run() -> None:
-        _check_indices(node, indices.array, table.shape[0])
-        rows = table.array[indices.array]
-        if table.dtype is output.dtype:
-            output.array[...] = rows
-        else:
-            output.array[...] = rows.astype(np.float32) * np.float32(table.scale)
-
-    return run
-
-
 OPERATORS = (
     Implementation("GATHER", build_gather, each("T i16|i32|i64 -> T", ANY_NUMBER)),
     Implementation("GATHER_ND", build_gather_nd, each("T i16|i32|i64 -> T", ANY_NUMBER)),
@@ -163,5 +146,4 @@ OPERATORS = (
     Implementation("WHERE", build_where, ("bool -> i64",)),
     Implementation("SCATTER_ND", build_scatter_nd, each("i32 T i32 -> T", "f32 i8 u8 i32 i64 bool")),
     Implementation("SPARSE_TO_DENSE", build_sparse_to_dense, each("i32|i64 i32|i64 T T -> T", "f32 i8 u8 i32 i64")),
-    Implementation("EMBEDDING_LOOKUP", build_embedding_lookup, (*each("i32 T -> T", "f32 i8 u8"), "i32 i8|u8 -> f32")),
 )
