@@ -86,15 +86,14 @@ class CompiledOperation(Operation):
         computed = (tensor for tensor in self.node.inputs if tensor is not None and not tensor.is_constant)
         return (*computed, *self.node.outputs)
 
-    def refresh(self) -> bool:
-        """Bind again if a buffer has moved; whether it did."""
+    def refresh(self) -> None:
+        """Bind again if a buffer has moved."""
         current = tuple(tensor.array for tensor in self.watched())
         if len(current) == len(self._bound) and all(a is b for a, b in zip(current, self._bound, strict=True)):
-            return False
+            return
         self._kept = []
         self.bind()
         self._bound = current
-        return True
 
     def keep(self, array: Array) -> Array:
         """Hold a buffer that a row names."""

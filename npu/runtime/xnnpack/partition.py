@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from npu.errors import InterpreterError, UserError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT
 from npu.graph.ops import BY_NAME
+from npu.runtime.arena import lifetimes, plan_arena
 from npu.runtime.delegate import Context, DelegateParams, Node, SimpleDelegateKernel, Status
 from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.operator import OperatorNode, RuntimeOptions
@@ -22,7 +24,7 @@ from npu.runtime.xnnpack.convolution import Site, compile_weighted, operand
 from npu.runtime.xnnpack.elementwise import make_elementwise
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
-from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation
+from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Words
 from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.resize import Resize
@@ -85,6 +87,10 @@ class Partition(SimpleDelegateKernel):
         self._packed_bytes = 0
         self._groups: list[list[Operation]] = []
         self._plans: dict[int, Plan] = {}
+        self._arena = guarded((0,), np.dtype(np.uint8))
+        self._shared: frozenset[int] = frozenset()
+        self._boundary: tuple[RuntimeTensor, ...] = ()
+        self._buffers: list[Array | None] = []
 
     def init(self, context: Context, params: DelegateParams) -> Status:
         try:
@@ -101,6 +107,7 @@ class Partition(SimpleDelegateKernel):
         except UserError as error:
             context.report_error(str(error))
             return Status.ERROR
+        self._share()
         self._groups = _grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)
         self._plans = {}
         return Status.OK
@@ -112,6 +119,9 @@ class Partition(SimpleDelegateKernel):
                 raise InterpreterStateError(
                     f"xnnpack: the weights cache must be finalised before inference, got state '{cache.state.value}'"
                 )
+            buffers = [tensor.data for tensor in self._boundary]
+            if len(buffers) != len(self._buffers) or any(map(is_not, buffers, self._buffers)):
+                self._plans, self._buffers = {}, buffers
             if context.is_profiling:
                 self._run_timed(context)
             else:
@@ -130,8 +140,41 @@ class Partition(SimpleDelegateKernel):
             packed_weight_bytes=self._packed_bytes,
             indirection_bytes=indirection,
             persistent_indirection_bytes=0 if self._setting.options.transient_indirection_buffer else indirection,
-            tensor_bytes=sum(t.data.nbytes for t in self._own.values() if t.data is not None and not t.is_constant),
+            tensor_bytes=self._arena.nbytes
+            + sum(
+                t.data.nbytes
+                for i, t in self._own.items()
+                if t.data is not None and not t.is_constant and i not in self._shared
+            ),
         )
+
+    def _share(self) -> None:
+        """Move the tensors of this partition into one arena, where those that do not live at the same time share bytes."""
+        sizes = {
+            index: tensor.data.nbytes
+            for index, tensor in self._own.items()
+            if tensor.data is not None and not (tensor.is_constant or tensor.is_variable) and tensor.data.dtype != object
+        }
+        steps = [
+            (
+                [t.index for t in op.node.inputs if t is not None and self._is_own(t)],
+                [t.index for t in op.node.outputs if self._is_own(t)],
+            )
+            for op in self.operations
+        ]
+        offsets, total = plan_arena(lifetimes(steps, sizes))
+        self._arena = guarded((total,), np.dtype(np.uint8))
+        for index, offset in offsets.items():
+            tensor = self._own[index]
+            dtype = tensor.array.dtype
+            tensor.data = self._arena[offset : offset + sizes[index]].view(dtype).reshape(tensor.shape)
+        self._shared = frozenset(offsets)
+        tensors = {id(t): t for op in self.operations for t in (*op.node.inputs, *op.node.outputs) if t is not None}
+        self._boundary = tuple(t for t in tensors.values() if not t.is_constant and not self._is_own(t))
+        self._buffers = []
+
+    def _is_own(self, tensor: RuntimeTensor) -> bool:
+        return self._own.get(tensor.index) is tensor
 
     # --- making operations ---------------------------------------------------------------------------------------------------
 
@@ -200,7 +243,8 @@ class Partition(SimpleDelegateKernel):
         context: Context,
     ) -> OperatorNode:  # fmt: skip
         def allocate(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
-            if self._own.get(tensor.index) is tensor:
+            self._plans = {}
+            if self._is_own(tensor):
                 _allocate(tensor, shape)
             else:
                 context.resize_tensor(tensor.index, shape)
@@ -217,7 +261,7 @@ class Partition(SimpleDelegateKernel):
 
     def _compiled(self, index: int, node: OperatorNode) -> Operation | None:
         options = self._setting.options
-        site = Site(self._store, self._setting.workspace, options.transient_indirection_buffer, self._is_guarded)
+        site = Site(self._store, self._setting.workspace, options.transient_indirection_buffer, self._is_own)
         if index in self.sparse and node.kind == "CONV_2D" and node.input(1).shape[1:3] == (1, 1):
             given = operand(node, 0)
             if given is not None:
@@ -237,9 +281,6 @@ class Partition(SimpleDelegateKernel):
         packed.flags.writeable = False
         return packed
 
-    def _is_guarded(self, tensor: RuntimeTensor) -> bool:
-        return self._own.get(tensor.index) is tensor
-
     # --- running -------------------------------------------------------------------------------------------------------------
 
     def _run_group(self, position: int) -> None:
@@ -252,20 +293,10 @@ class Partition(SimpleDelegateKernel):
 
     def _run_compiled(self, key: int, group: list[Operation]) -> None:
         """Run consecutive compiled operations as one list of rows; the plan is kept under `key` until a buffer moves."""
-        moved = False
-        for operation in group:
-            assert isinstance(operation, CompiledOperation)
-            if operation.is_transient:
-                operation.bind()
-                moved = True
-            else:
-                moved = operation.refresh() or moved
-        if moved or key not in self._plans:
-            # A change is found only once, so plans of other groupings are out of date too.
-            self._plans = {} if moved else self._plans
-            rows = np.concatenate([op.rows for op in group if isinstance(op, CompiledOperation)])
-            self._plans[key] = self._setting.threads.plan(rows)
-        self._setting.threads.run(self._plans[key])
+        plan = self._plans.get(key)
+        if plan is None or self._setting.options.transient_indirection_buffer:
+            plan = self._plans[key] = self._setting.threads.plan(_bound_rows(group))
+        self._setting.threads.run(plan)
 
     def _run_timed(self, context: Context) -> None:
         for position, operation in enumerate(self.operations):
@@ -275,6 +306,19 @@ class Partition(SimpleDelegateKernel):
             else:
                 operation.run()
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)
+
+
+def _bound_rows(group: list[Operation]) -> Words:
+    """The rows of compiled operations for their current buffers."""
+    rows = []
+    for operation in group:
+        assert isinstance(operation, CompiledOperation)
+        if operation.is_transient:
+            operation.bind()
+        else:
+            operation.refresh()
+        rows.append(operation.rows)
+    return np.concatenate(rows)
 
 
 def _grouped(operations: list[Operation], *, alone: bool) -> list[list[Operation]]:
