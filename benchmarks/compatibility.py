@@ -1,17 +1,21 @@
 """Files of Vela, on the simulator, against LiteRT: `python benchmarks/compatibility.py FOLDER -o docs/compatibility.md`.
 
-FOLDER keeps the other Vela versions (installed there on first use) and the results, so that an interrupted run goes on where it
-stopped; delete `results.json` there to measure anew. Models come from beside the project (`tests/support/shared.py`).
+FOLDER keeps the other Vela versions (installed there on first use), the files they made, and the results, one file per model.
+A result counts as long as the code that executes files is what it was measured with; an interrupted run goes on where it
+stopped, and several runs may share the folder if each has models of its own (`--models`). The page is made of every result that
+counts. Models come from beside the project (`tests/support/shared.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -25,10 +29,12 @@ from sim.container import is_compiled
 from tests.support.compatibility import (
     TARGETS,
     VERSIONS,
+    Array,
     Result,
-    compare,
+    compile_with,
     differing_operators,
     environment,
+    examine,
     inputs_of,
     reference,
 )
@@ -39,7 +45,56 @@ SEEDS = (1, 2)
 QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 SLOW = {"deeplabv3_dm05_uint8": "its resizes become tens of thousands of operations"}
 """Models that run with the installed Vela and one target only."""
+ONLY = (VERSIONS[-1], "ethos-u55-128")
+ROOT = Path(__file__).parents[1]
+CODE = ("sim", "npu/isa", "npu/numerics", "npu/runtime", "tests/support/litert.py", "tests/support/compatibility.py")
+"""What decides a result, Vela and LiteRT apart."""
 Results = dict[str, dict[str, str]]
+Cases = Sequence[tuple[list[Array], list[Array]]]
+"""Inputs and expected outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the files of some versions differ for a model; `section` is a heading's anchor in docs/exactness.md."""
+
+    model: str
+    versions: tuple[str, ...]
+    text: str
+    section: str
+
+
+CAUSES = (
+    Cause(
+        "dtln_int8",
+        VERSIONS,
+        "UNIDIRECTIONAL_SEQUENCE_LSTM: Vela computes the gates by the hardware's SIGMOID and TANH, LiteRT by a polynomial",
+        "lstm-gates",
+    ),
+    Cause(
+        "okay_nabu_stream_int8",
+        ("5.0.0", "5.2.0"),
+        "Vela puts CALL_ONCE, which sets the variables, behind the READ_VARIABLEs: the first inference reads zeros",
+        "variables-read-before-they-are-set",
+    ),
+    Cause(
+        "okay_nabu_stream_int8",
+        ("4.2.0",),
+        "STRIDED_SLICE of an output of SPLIT_V: Vela leaves the first row of the slice out and reads from row 0",
+        "slice-of-a-split",
+    ),
+)
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Of the sources below `CODE`."""
+    total = hashlib.sha256()
+    for part in CODE:
+        path = ROOT / part
+        for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            total.update(str(source.relative_to(ROOT)).encode() + b"\0" + source.read_bytes())
+    return total.hexdigest()[:16]
 
 
 def quantised_models() -> Iterator[tuple[str, bytes]]:
@@ -55,72 +110,123 @@ def quantised_models() -> Iterator[tuple[str, bytes]]:
             yield name, repaired(path.read_bytes())
 
 
-def measure(name: str, model: bytes, folder: Path, results: Results, versions: tuple[str, ...]) -> None:
-    """Fill `results` for one model, what is there already excepted; saved after each version."""
+def measure(name: str, model: bytes, folder: Path, versions: Iterable[str]) -> None:
+    """Fill the results of one model, what counts already excepted; saved after each target."""
+    results = load(folder, name)
     missing = [(version, target) for version in versions for target in TARGETS if f"{name}|{version}|{target}" not in results]
     if name in SLOW:
-        missing = [pair for pair in missing if pair == (VERSIONS[-1], "ethos-u55-128")]
+        missing = [pair for pair in missing if pair == ONLY]
     if not missing:
         return
     try:
         cases = [(inputs, reference(model, inputs)) for inputs in (inputs_of(model, seed) for seed in SEEDS)]
     except (RuntimeError, AssertionError) as error:
         for version, target in missing:
-            results[f"{name}|{version}|{target}"] = asdict(Result("no reference", str(error)[:160]))
-        save(results, folder)
+            results[f"{name}|{version}|{target}"] = entry(Result("no reference", str(error)[:160]))
+        save(results, folder, name)
         return
     operators: dict[str, str] = {}
     for version, target in missing:
         start = time.perf_counter()
         vela = environment(version, folder)
-        try:
-            result = compare(model, vela, target, cases)
-        except UserError as error:
-            result = Result("failed", str(error)[:300])
-        if result.status == "differs" and version not in operators:
+        result = judge(model, version, target, cases, folder)
+        if result.status == "differs" and version not in operators and cause_of(name, version) is None:
             try:
                 found = differing_operators(model, vela, target, cases[0][0])
             except (UserError, RuntimeError) as error:
                 found = {"not localised": str(error)[:200]}
             operators[version] = "; ".join(f"{kind} {note}" for kind, note in found.items())
-        results[f"{name}|{version}|{target}"] = {**asdict(result), "operators": operators.get(version, "")}
+        results[f"{name}|{version}|{target}"] = {**entry(result), "operators": operators.get(version, "")}
         seconds = time.perf_counter() - start
         sys.stdout.write(f"{name:32} {version:7} {target:14} {result.status:8} {seconds:6.1f} s {result.note}\n")
         sys.stdout.flush()
-        save(results, folder)
+        save(results, folder, name)
 
 
-def save(results: Results, folder: Path) -> None:
-    write_atomically(folder / "results.json", json.dumps(results, indent=1, sort_keys=True).encode())
+def judge(model: bytes, version: str, target: str, cases: Cases, folder: Path) -> Result:
+    """Compile and compare."""
+    try:
+        content = compiled(model, version, target, folder)
+    except RuntimeError as error:
+        return Result("refused", str(error)[:160])
+    try:
+        return examine(content, cases)
+    except UserError as error:
+        return Result("failed", str(error)[:300])
 
 
-def load(folder: Path) -> Results:
-    path = folder / "results.json"
-    found: Results = json.loads(path.read_text()) if path.exists() else {}
+def compiled(model: bytes, version: str, target: str, folder: Path) -> bytes:
+    """The file of a Vela version, kept in the folder; RuntimeError if that Vela makes none."""
+    digest = hashlib.sha256(model).hexdigest()[:16]
+    path = folder / "compiled" / f"{digest}-{version}-{target}.tflite"
+    if not path.exists():
+        content = compile_with(environment(version, folder), model, target)
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, content)
+    return path.read_bytes()
+
+
+def entry(result: Result) -> dict[str, str]:
+    """A result as it is kept."""
+    return {**asdict(result), "code": code_digest()}
+
+
+def save(results: Results, folder: Path, name: str) -> None:
+    (folder / "results").mkdir(exist_ok=True)
+    write_atomically(folder / "results" / f"{name}.json", json.dumps(results, indent=1, sort_keys=True).encode())
+
+
+def load(folder: Path, name: str = "*", *, code: str | None = None) -> Results:
+    """The results, of one model or all, that were measured with `code` (default: today's)."""
+    found: Results = {}
+    for path in sorted((folder / "results").glob(f"{name}.json")):
+        kept: Results = json.loads(path.read_text())
+        found |= {key: value for key, value in kept.items() if value.get("code") == (code or code_digest())}
     return found
 
 
+def cause_of(name: str, version: str) -> Cause | None:
+    """The known cause of a difference."""
+    return next((cause for cause in CAUSES if cause.model == name and version in cause.versions), None)
+
+
 def page(results: Results) -> str:
-    """The document: one table of models by versions, the differences with their operators, what was left out."""
+    """The document: one table of models by versions, the differences with their causes, what was left out."""
     names = sorted({key.split("|")[0] for key in results})
     lines = [HEADER, "| model | " + " | ".join(f"Vela {version}" for version in VERSIONS) + " |", "| --- " * 5 + "|"]
     for name in names:
         cells = [_cell({t: results.get(f"{name}|{version}|{t}", {}) for t in TARGETS}) for version in VERSIONS]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", "## Differences", ""]
-    for key in sorted(results):
-        result = results[key]
-        name, version, target = key.split("|")
-        if result["status"] in ("differs", "failed"):
-            why = f"; operators: {result['operators']}" if result.get("operators") else ""
-            lines.append(f"- {name}, Vela {version}, {target}: {result['status']}, {result['note']}{why}")
-    lines += ["", "## Not compared", ""]
+    lines += ["", "## Differences", "", *_differences(results), "", "## Not compared", ""]
     notes = {(key.split("|")[0], value["status"], value["note"]) for key, value in results.items()}
     for name, status, note in sorted(notes):
         if status in ("refused", "no reference", "cpu"):
             lines.append(f"- {name}: {status}{': ' + note if note else ''}".replace("<", "&lt;"))
-    lines += [f"- {name}: measured for Vela {VERSIONS[-1]}, ethos-u55-128 only: {why}" for name, why in SLOW.items()]
+    lines += [f"- {name}: measured for Vela {ONLY[0]}, {ONLY[1]} only: {why}" for name, why in SLOW.items()]
     return "\n".join(lines) + "\n"
+
+
+def _differences(results: Results) -> list[str]:
+    """One row per model and cause."""
+    rows: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for key in sorted(results):
+        result = results[key]
+        name, version, target = key.split("|")
+        if result["status"] not in ("differs", "failed"):
+            continue
+        cause = cause_of(name, version) if result["status"] == "differs" else None
+        operators = f"; {result['operators']}" if result.get("operators") else ""
+        text = f"[{cause.text}](exactness.md#{cause.section})" if cause else f"not explained ({result['status']}){operators}"
+        rows.setdefault((name, text, result["note"]), []).append((version, target))
+    if not rows:
+        return ["None."]
+    lines = ["| model | Vela | targets | values | cause |", "| --- | --- | --- | --- | --- |"]
+    for (name, text, note), places in rows.items():
+        versions = ", ".join(version for version in VERSIONS if any(version == each for each, _ in places))
+        targets = [target for target in TARGETS if any(target == each for _, each in places)]
+        where = "all" if len(targets) == len(TARGETS) else ", ".join(each.removeprefix("ethos-") for each in targets)
+        lines.append(f"| {name} | {versions} | {where} | {note} | {text} |")
+    return lines
 
 
 def _cell(by_target: Mapping[str, Mapping[str, str]]) -> str:
@@ -136,8 +242,8 @@ Generated by `python benchmarks/compatibility.py`; do not edit. Each model was c
 targets ethos-u55-32, -64, -128, -256, ethos-u65-256 and -512, with that version's default options, and run here unmodified on
 two seeded inputs of the whole range. *exact*: every output value equals LiteRT's reference kernels (`BUILTIN_REF`), with
 FULLY_CONNECTED in the hardware's rounding. *cpu*: Vela places no operator. *refused*: Vela makes no file. *no reference*:
-LiteRT cannot run the source model. Operators named under a difference were cut out, fed with the reference's values and
-compiled alone; their causes are in [exactness.md](exactness.md).
+LiteRT cannot run the source model. Each kind of difference has its mechanism, and the test that proves it, in
+[exactness.md](exactness.md).
 """
 
 
@@ -148,12 +254,14 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--models", nargs="*", help="only these (default: all)")
     parser.add_argument("--versions", nargs="*", default=VERSIONS)
+    parser.add_argument("--code", help="make the page of what was measured with the code of this digest")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    results = load(options.folder)
-    for name, model in quantised_models():
-        if options.models is None or name in options.models:
-            measure(name, model, options.folder, results, tuple(options.versions))
+    if options.code is None:
+        for name, model in quantised_models():
+            if options.models is None or name in options.models:
+                measure(name, model, options.folder, options.versions)
+    results = load(options.folder, code=options.code)
     if options.output:
         write_atomically(options.output, page(results).encode())
     return int(any(result["status"] == "failed" for result in results.values()))

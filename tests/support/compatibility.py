@@ -142,6 +142,11 @@ def compare(model: bytes, vela: Path, target: str, cases: Sequence[tuple[list[Ar
         compiled = compile_with(vela, model, target, *options)
     except RuntimeError as error:
         return Result("refused", str(error)[:160])
+    return examine(compiled, cases)
+
+
+def examine(compiled: bytes, cases: Sequence[tuple[list[Array], list[Array]]]) -> Result:
+    """Simulate a file on every (inputs, expected outputs), judge."""
     if not is_compiled(read_model(compiled)):
         return Result("cpu")
     notes = [difference(simulate(compiled, inputs), expected) for inputs, expected in cases]
@@ -195,6 +200,6 @@ def differing_operators(model: bytes, vela: Path, target: str, inputs: list[Arra
 
 
 __all__ = [
-    "INSTALLED", "TARGETS", "VERSIONS", "Result", "compare", "compile_with", "difference", "differing_operators",
-    "environment", "inputs_of", "reference", "simulate", "single_operators", "with_convolutions",
+    "INSTALLED", "TARGETS", "VERSIONS", "Array", "Result", "compare", "compile_with", "difference", "differing_operators",
+    "environment", "examine", "inputs_of", "reference", "simulate", "single_operators", "with_convolutions",
 ]  # fmt: skip
