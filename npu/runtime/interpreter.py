@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from npu.errors import InterpreterError
+from npu.graph.dtype import DType
 from npu.graph.graph import Model, Signature
+from npu.runtime.calls import check_calls
 from npu.runtime.defaults import default_delegates
 from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
 from npu.runtime.details import tensor_details
@@ -46,7 +47,7 @@ class _Session:
         self.profile: list[tuple[int, int, str, float]] | None = None
         self.subgraphs = [Subgraph(model, index, self) for index in range(len(model.graphs))]
         self._once: set[int] = set()
-        self._depth = 0
+        self._calls_are_checked = False
 
     def subgraph(self, index: int) -> Subgraph:
         if not 0 <= index < len(self.subgraphs):
@@ -57,24 +58,37 @@ class _Session:
         graph = self.subgraph(index)
         if len(arguments) != len(graph.inputs):
             raise InterpreterValueError(f"subgraph {index}: must get {len(graph.inputs)} inputs, got {len(arguments)}")
-        if self._depth >= len(self.subgraphs):
-            raise InterpreterError(f"subgraph {index}: must not call itself, directly or through another subgraph")
-        self._depth += 1
-        try:
-            return self._run(graph, arguments)
-        finally:
-            self._depth -= 1
+        self.check_calls()
+        return self._run(graph, arguments)
+
+    def check_calls(self) -> None:
+        """Refuse subgraphs that call themselves or nest too deep; once per interpreter."""
+        if not self._calls_are_checked:
+            check_calls(self.subgraphs[0].model)
+            self._calls_are_checked = True
+
+    def signature_of(self, index: int) -> tuple[list[DType], list[DType]]:
+        graph = self.subgraph(index)
+        return [graph.tensors[i].dtype for i in graph.inputs], [graph.tensors[i].dtype for i in graph.outputs]
+
+    def prepare_subgraph(self, index: int, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]] | None:
+        graph = self.subgraph(index)
+        self._resize(graph, shapes)
+        return None if graph.has_dynamic_shapes else [graph.tensors[i].shape for i in graph.outputs]
 
     @staticmethod
-    def _run(graph: Subgraph, arguments: Sequence[Array]) -> list[Array]:
+    def _resize(graph: Subgraph, shapes: Sequence[tuple[int, ...]]) -> None:
         stale = not graph.is_allocated
-        for tensor_index, value in zip(graph.inputs, arguments, strict=True):
+        for tensor_index, shape in zip(graph.inputs, shapes, strict=True):
             tensor = graph.tensors[tensor_index]
-            if tensor.shape != value.shape:
-                tensor.shape = value.shape
+            if tensor.shape != shape:
+                tensor.shape = shape
                 stale = True
         if stale:
             graph.allocate()
+
+    def _run(self, graph: Subgraph, arguments: Sequence[Array]) -> list[Array]:
+        self._resize(graph, [value.shape for value in arguments])
         for tensor_index, value in zip(graph.inputs, arguments, strict=True):
             graph.tensors[tensor_index].array[...] = value
         graph.invoke()
@@ -202,6 +216,7 @@ class Interpreter:
     def allocate_tensors(self) -> None:
         """Prepare all operators for the current input shapes and give tensors buffers."""
         if not self._is_allocated or not self._session.subgraph(0).is_allocated:
+            self._session.check_calls()
             self._session.subgraph(0).allocate()
             self._is_allocated = True
 

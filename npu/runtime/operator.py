@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from npu.errors import InterpreterError
+from npu.graph.dtype import DType
 from npu.runtime.tensor import Array, RuntimeTensor
 
 Run = Callable[[], None]
@@ -19,6 +20,12 @@ class SubgraphServices(Protocol):
 
     def run_subgraph(self, index: int, arguments: Sequence[Array]) -> list[Array]:
         """Run another subgraph of the model on copies of `arguments`; copies of its outputs."""
+
+    def prepare_subgraph(self, index: int, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]] | None:
+        """Prepare another subgraph for inputs of these shapes; the shapes of its outputs, None if the run decides them."""
+
+    def signature_of(self, index: int) -> tuple[list[DType], list[DType]]:
+        """Types of the inputs and of the outputs of a subgraph; InterpreterError if there is none of that index."""
 
     @property
     def resources(self) -> dict[tuple[str, str], Array]:
@@ -36,6 +43,8 @@ class RuntimeOptions:
     fully_connected_rounding: str = "double"
     use_xnnpack: bool = False
     """Apply the XNNPACK-like delegate with its default options and the interpreter's number of threads."""
+    while_limit: int | None = None
+    """The largest number of iterations of one WHILE; more are an InterpreterError. None: no limit, as in LiteRT."""
 
 
 @dataclass(slots=True)

@@ -237,6 +237,11 @@ class Subgraph:
         self._prepare_from(0)
         self.is_allocated = True
 
+    @property
+    def has_dynamic_shapes(self) -> bool:
+        """Whether the shape of a tensor is known only in the run."""
+        return self._first_dynamic is not None
+
     def reset_variables(self) -> None:
         """Fill variable tensors with their zero point."""
         for tensor in self._tensors:

@@ -1,12 +1,19 @@
-"""Control flow and resource variables: IF, WHILE, CALL_ONCE, CALL, VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE."""
+"""Control flow and resource variables: IF, WHILE, CALL_ONCE, CALL, VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE.
+
+Facts of the TFLite kernels of IF and WHILE: the subgraphs are prepared with the operator, and its outputs have fixed shapes if
+theirs have (for IF, the same in both branches; for WHILE, those of the loop's inputs).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.tensor import Array, RuntimeTensor
+
+Shapes = list[tuple[int, ...]]
 
 
 def _store(node: OperatorNode, values: Sequence[Array]) -> None:
@@ -15,15 +22,41 @@ def _store(node: OperatorNode, values: Sequence[Array]) -> None:
         node.output(position).array[...] = value
 
 
-def _dynamic(node: OperatorNode) -> None:
+def _prepare(node: OperatorNode, index: int, arguments: Sequence[RuntimeTensor], results: int | None = None) -> Shapes | None:
+    """Prepare a subgraph for these arguments; its output shapes, None if they are known only in the run."""
+    given, made = node.services.signature_of(index)
+    if [t.dtype for t in arguments] != given:
+        types = _names(t.dtype for t in arguments)
+        raise node.fail(f"inputs must have the types {_names(given)} of subgraph {index}, got {types}")
+    if results is not None and len(made) != results:
+        raise node.fail(f"subgraph {index} must have {results} outputs, got {len(made)}")
+    if results == len(node.outputs) and results and made != [t.dtype for t in node.outputs]:
+        types = _names(t.dtype for t in node.outputs)
+        raise node.fail(f"outputs must have the types {_names(made)} of subgraph {index}, got {types}")
+    return node.services.prepare_subgraph(index, [t.shape for t in arguments])
+
+
+def _names(types: Iterable[DType]) -> str:
+    return f"[{', '.join(str(each) for each in types)}]"
+
+
+def _fix_shapes(node: OperatorNode, shapes: Shapes | None) -> None:
+    """Give the outputs these shapes, or declare them dynamic."""
     for position in range(len(node.outputs)):
-        node.set_dynamic(position)
+        if shapes is None:
+            node.set_dynamic(position)
+        else:
+            node.set_shape(shapes[position], position)
 
 
 def build_if(node: OperatorNode) -> Run:
     condition, a = node.input(0), node.attributes
     arguments = [node.input(i) for i in range(1, len(node.inputs))]
-    _dynamic(node)
+    if condition.elements != 1:
+        raise node.fail(f"condition must have one element, got shape {list(condition.shape)}")
+    then = _prepare(node, a.then_subgraph_index, arguments, len(node.outputs))
+    other = _prepare(node, a.else_subgraph_index, arguments, len(node.outputs))
+    _fix_shapes(node, then if then == other else None)
 
     def run() -> None:
         chosen = a.then_subgraph_index if bool(node.scalar(condition)) else a.else_subgraph_index
@@ -35,12 +68,27 @@ def build_if(node: OperatorNode) -> Run:
 def build_while(node: OperatorNode) -> Run:
     a = node.attributes
     arguments = [node.input(i) for i in range(len(node.inputs))]
-    _dynamic(node)
+    limit = node.options.while_limit
+    if a.cond_subgraph_index == a.body_subgraph_index or len(node.outputs) != len(arguments):
+        raise node.fail("condition and body must be two subgraphs, and inputs as many as outputs, got others")
+    if node.services.signature_of(a.cond_subgraph_index)[1] != [DType.BOOL]:
+        raise node.fail(f"condition subgraph {a.cond_subgraph_index} must have one bool output, got others")
+    _prepare(node, a.cond_subgraph_index, arguments)
+    shapes = _prepare(node, a.body_subgraph_index, arguments, len(arguments))
+    _fix_shapes(node, shapes if shapes == [t.shape for t in arguments] else None)
+
+    def goes_on(values: Sequence[Array]) -> bool:
+        (answer,) = node.services.run_subgraph(a.cond_subgraph_index, values)
+        if answer.size != 1:
+            raise node.fail(f"condition must have one element, got shape {list(answer.shape)}")
+        return bool(answer.reshape(-1)[0])
 
     def run() -> None:
-        values = [tensor.array for tensor in arguments]
-        while bool(node.services.run_subgraph(a.cond_subgraph_index, values)[0].reshape(-1)[0]):
-            values = node.services.run_subgraph(a.body_subgraph_index, values)
+        values, count = [tensor.array for tensor in arguments], 0
+        while goes_on(values):
+            if count == limit:
+                raise node.fail(f"the loop must end within {limit} iterations (option while_limit), got more")
+            values, count = node.services.run_subgraph(a.body_subgraph_index, values), count + 1
         _store(node, values)
 
     return run
@@ -48,7 +96,7 @@ def build_while(node: OperatorNode) -> Run:
 
 def build_call(node: OperatorNode) -> Run:
     arguments = [node.input(i) for i in range(len(node.inputs))]
-    _dynamic(node)
+    _fix_shapes(node, _prepare(node, node.attributes.subgraph, arguments, len(node.outputs)))
 
     def run() -> None:
         _store(node, node.services.run_subgraph(node.attributes.subgraph, [t.array for t in arguments]))
@@ -58,6 +106,9 @@ def build_call(node: OperatorNode) -> Run:
 
 def build_call_once(node: OperatorNode) -> Run:
     index = node.attributes.init_subgraph_index
+    given, made = node.services.signature_of(index)
+    if given or made:
+        raise node.fail(f"subgraph {index} must have neither inputs nor outputs, got {len(given)} and {len(made)}")
     return lambda: node.services.run_once(index)
 
 

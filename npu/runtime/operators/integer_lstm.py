@@ -128,7 +128,8 @@ def _intermediate(node: OperatorNode, index: int) -> RuntimeTensor:
 
 def _clip_limit(limit: float, scale: float, bounds: tuple[int, int]) -> int:
     """A clip in quantised steps, truncated; 0 where there is none."""
-    return int(min(max(np.float32(limit) / np.float32(scale), bounds[0]), bounds[1])) if limit > 0 else 0
+    steps = float(np.float32(limit) / np.float32(scale))
+    return int(min(max(steps, bounds[0]), bounds[1])) if limit > 0 else 0
 
 
 def _check(node: OperatorNode, cell: Cell) -> int:
@@ -192,6 +193,7 @@ def _finish(node: OperatorNode, cell: Cell) -> Callable[[Array], Array]:
     def finish(product: Array) -> Array:
         narrow = requantize(product, scaling, -hidden.zero_point, _INT8)
         result = np.clip(project(narrow) + state.zero_point, *_INT8)
-        return np.clip(result, -clip, clip) if clip > 0 else result
+        clipped: Array = np.clip(result, -clip, clip) if clip > 0 else result
+        return clipped
 
     return finish

@@ -1,17 +1,28 @@
-"""Whole models against LiteRT's reference kernels, where real models are at hand."""
+"""Whole models against LiteRT's reference kernels over several runs, where real models are at hand.
+
+States of recurrent and streaming models go on from run to run, in LiteRT as here. Integer results are equal, with the
+XNNPACK-like delegate too, which takes only float operators unless it is told otherwise.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+from ai_edge_litert.interpreter import OpResolverType
 
-from npu.graph.dtype import DType
+from npu.errors import UserError
 from npu.runtime.interpreter import Interpreter
+from npu.runtime.operator import RuntimeOptions
 
-from tests.support.litert import random_inputs, repaired, run_reference
+from tests.support.litert import random_inputs, repaired
 from tests.support.shared import shared_models
+
+Array = npt.NDArray[Any]
 
 NOT_RUN_BY_LITERT = {
     "custom_op_unknown": "unresolved custom operator",
@@ -20,35 +31,67 @@ NOT_RUN_BY_LITERT = {
     "keyword_scrambled_8bit": "its SVDF kernel corrupts memory with int8 state",
     "seanet_transpose_conv0_16x8": "needs its real first input",
 }
-NOT_RUN_HERE = {
-    "einsum_a16w8": "BATCH_MATMUL of int16 by int8 with a scale per channel is not supported",
-}
-FLOAT_STEPS = 64
-"""Allowed error of float outputs, in steps at the magnitude of the largest one; nearly all models are equal."""
+FLOAT_STEPS = {False: 0, True: 64}
+"""Allowed error of float outputs without and with the XNNPACK-like delegate, in steps at the magnitude of the largest one."""
+LARGE = 400_000
+"""Files of more bytes are compared once in the default run, and with the delegate only in the slow one."""
 
 
 def _cases() -> dict[str, Path]:
-    skipped = {*NOT_RUN_BY_LITERT, *NOT_RUN_HERE}
-    return {name: path for name, path in shared_models().items() if name not in skipped and "vela" not in name}
+    return {name: path for name, path in shared_models().items() if name not in NOT_RUN_BY_LITERT and "vela" not in name}
+
+
+def _is_large(name: str) -> bool:
+    return _cases()[name].stat().st_size > LARGE
+
+
+def _content(name: str) -> bytes:
+    content = _cases()[name].read_bytes()
+    return repaired(content) if name.startswith("person_detect") else content
+
+
+def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def _compare(name: str, runs: int, *, xnnpack: bool) -> None:
+    content = _content(name)
+    reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
+    ours = Interpreter(model_content=content, options=RuntimeOptions(use_xnnpack=xnnpack))
+    for interpreter in (reference, ours):
+        interpreter.allocate_tensors()
+    for seed in range(runs):
+        inputs = random_inputs(content, seed)
+        for expected, result in zip(_run(reference, inputs), _run(ours, inputs), strict=True):
+            assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+            if expected.dtype == np.float32:
+                step = np.spacing(np.abs(expected).max(initial=np.float32(1e-30)))
+                assert np.abs(result - expected).max(initial=0) <= FLOAT_STEPS[xnnpack] * step
+            else:
+                np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("name", sorted(_cases()))
 def test_outputs_equal_the_reference(name: str) -> None:
-    content = _cases()[name].read_bytes()
-    if name.startswith("person_detect"):
-        content = repaired(content)
-    for seed in range(2):
-        inputs = random_inputs(content, seed)
-        expected = run_reference(content, inputs)
-        interpreter = Interpreter(model_content=content)
-        interpreter.allocate_tensors()
-        for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-            interpreter.set_tensor(detail["index"], value)
-        interpreter.invoke()
-        for detail, reference in zip(interpreter.get_output_details(), expected, strict=True):
-            result = interpreter.get_tensor(detail["index"])
-            if result.dtype == DType.FLOAT32.numpy:
-                step = np.spacing(np.abs(reference).max(initial=np.float32(1e-30)))
-                assert np.abs(result - reference).max(initial=0) <= FLOAT_STEPS * step
-            else:
-                np.testing.assert_array_equal(result, reference)
+    _compare(name, 1 if _is_large(name) else 3, xnnpack=False)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in _cases() if not _is_large(n)))
+def test_outputs_equal_the_reference_with_the_xnnpack_like_delegate(name: str) -> None:
+    _compare(name, 2, xnnpack=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("xnnpack", [False, True], ids=["plain", "xnnpack"])
+@pytest.mark.parametrize("name", sorted(_cases()))
+def test_outputs_equal_the_reference_over_many_runs(name: str, xnnpack: bool) -> None:
+    _compare(name, 10, xnnpack=xnnpack)
+
+
+@pytest.mark.parametrize("name", sorted({"custom_op_unknown", "invalid_makefile"} & set(shared_models())))
+def test_what_nobody_can_run_is_refused(name: str) -> None:
+    with pytest.raises(UserError):
+        Interpreter(str(shared_models()[name])).allocate_tensors()
