@@ -6,8 +6,9 @@ Everything that a real stream cannot contain is refused with a StreamError that 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.commands import COMMANDS, WORD_BITS, Command, Kind
-from npu.isa.latch import RegisterFile, latch
+from npu.isa.latch import RegisterFile, latch, register_name
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
 
-_CODE_MASK, _CLASS_MASK, _PARAMETER_SHIFT = 0xFFFF, 0xC000, 16
+_CODE_MASK, _PARAMETER_SHIFT = 0xFFFF, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +46,73 @@ class RawCommand:
 
 def read_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
     """Split a stream into commands; StreamError for an unknown, truncated or out-of-range one."""
-    for command, values, index, position in _split(words, product):
-        yield RawCommand(command, values, index, position)
+    for entry, operand, index, position in _split(words, product):
+        yield RawCommand(entry.command, dict(_values(entry, operand, product, index, position)), index, position)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A command as the loop over the words needs it."""
+
+    command: Command
+    code: int
+    """Low half of its first word."""
+    register: str
+    """Its name in a `RegisterFile`."""
+    limit: int
+    """Up to which operand it holds one number that is the operand as it stands; -1 for never."""
+    length: int
+    """Number of words."""
 
 
 @functools.cache
-def _plain_commands(product: Product) -> dict[int, tuple[Command, int]]:
-    """Commands by the low half of their first word, and up to which operand that is the only field's value as it stands."""
+def _entries(product: Product) -> dict[int, _Entry]:
+    """Commands by the low half of their first word."""
     found = {}
     for command in COMMANDS:
         limit = -1
-        if product in command.products and len(command.fields) == 1 and command.fields[0].enum is None:
-            one = command.fields[0]
-            if one.bits == tuple(range(len(one.bits))):
-                limit = one.limits(product)[1]
-        found[command.words(0)[0]] = command, limit
+        one = command.fields[0] if len(command.fields) == 1 else None
+        is_plain = one is not None and one.name == "value" and one.bits == tuple(range(len(one.bits)))
+        if one is not None and is_plain and one.enum is None and product in command.products:
+            limit = one.limits(product)[1]
+        code = command.words(0)[0]
+        found[code] = _Entry(command, code, register_name(command), limit, 2 if command.is_wide else 1)
     return found
 
 
-def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[Command, dict[str, int], int, int]]:
-    """Command, fields by name, command index and word index of every command of a stream."""
-    stream, plain = _as_words(words), _plain_commands(product)
+def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry, int, int, int]]:
+    """Command, operand, command index and word index of every command of a stream; operands are not checked."""
+    stream, entries = _as_words(words), _entries(product)
     position = index = 0
-    while position < len(stream):
+    count = len(stream)
+    while position < count:
         word = stream[position]
-        command, limit = plain.get(word & _CODE_MASK, (None, -1))
-        if command is None:
+        entry = entries.get(word & _CODE_MASK)
+        if entry is None:
             raise StreamError(f"{_where(index, position)}: must be a known command, got {word:#010x}")
-        operand, length = word >> _PARAMETER_SHIFT, 1
-        if word & _CLASS_MASK:
-            length = 2
-            if position + 1 >= len(stream):
-                left = len(stream) - position
-                raise StreamError(f"{_where(index, position)}: {command.name} must have {length} words, got {left}")
+        operand, length = word >> _PARAMETER_SHIFT, entry.length
+        if length == 2:
+            if position + 1 >= count:
+                left = count - position
+                raise StreamError(f"{_where(index, position)}: {entry.command.name} must have {length} words, got {left}")
             operand = operand << WORD_BITS | stream[position + 1]
-        if operand <= limit:
-            values = {command.fields[0].name: operand}
-        else:
-            try:
-                values = command.values(operand, product)
-            except StreamError as error:
-                raise StreamError(f"{_where(index, position)}: {error}") from error
-        yield command, values, index, position
+        yield entry, operand, index, position
         position += length
         index += 1
+
+
+def _values(entry: _Entry, operand: int, product: Product, index: int, position: int) -> Mapping[str, int]:
+    """Fields by name; StreamError naming the place in the stream if they are out of range."""
+    try:
+        return _fields(entry.code, operand, product)
+    except StreamError as error:
+        raise StreamError(f"{_where(index, position)}: {error}") from error
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _fields(code: int, operand: int, product: Product) -> Mapping[str, int]:
+    """Fields of a command; kept, because streams write few different values into registers of several fields."""
+    return MappingProxyType(_entries(product)[code].command.values(operand, product))
 
 
 def _where(index: int, position: int) -> str:
@@ -102,14 +126,21 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     """
     product = variant.accelerator.product
     registers = RegisterFile(product)
+    numbers = registers.numbers
     decoded: list[Decoded] = []
     is_stopped = False
-    for command, values, index, position in _split(words, product):
+    for entry, operand, index, position in _split(words, product):
+        command = entry.command
         if is_stopped:
+            _values(entry, operand, product, index, position)
             raise StreamError(f"{_where(index, position)}: NPU_OP_STOP must be the last command, got {command.name} after it")
         if command.kind is not Kind.OPERATION:
-            registers.write(command, values)
+            if operand <= entry.limit:
+                numbers[entry.register] = operand
+            else:
+                registers.write(entry.register, _values(entry, operand, product, index, position))
             continue
+        values = _values(entry, operand, product, index, position)
         try:
             operation = latch(command.name, values, registers, variant)
             check_operation(operation, variant)

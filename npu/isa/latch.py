@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
+from operator import itemgetter
+from types import MappingProxyType
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.commands import COMMANDS_BY_NAME, Command, DmaTarget, ParallelMode, Precision, ScaleMode
+from npu.isa.commands import COMMANDS, Command, DmaTarget, Kind, ParallelMode, Precision, ScaleMode
 from npu.isa.operations import (
     AccumulatorFormat,
     Activation,
@@ -47,36 +50,57 @@ from npu.isa.operations import (
 
 BITS_OF_PRECISION = {Precision.BITS_8: 8, Precision.BITS_16: 16, Precision.BITS_32: 32}
 SCALED_OPERANDS = (ElementwiseMode.ADD, ElementwiseMode.SUB)
+_LAYOUTS = {int(each): each for each in Layout}
 _PATTERNS = 1 << 16
 _PREFIX = "NPU_SET_"
 
 
+def register_name(command: Command) -> str:
+    """Name of a command's register in a `RegisterFile`: the command's without its prefix."""
+    return command.name.removeprefix(_PREFIX)
+
+
+@functools.cache
+def _at_power_on(product: Product) -> tuple[dict[str, int], dict[str, Mapping[str, int]]]:
+    """All registers that hold one number, and all that hold several fields or another one, at power-on."""
+    fields = {
+        register_name(each): MappingProxyType(each.values(0, product)) for each in COMMANDS if each.kind is not Kind.OPERATION
+    }
+    numbers = {name: values["value"] for name, values in fields.items() if values.keys() == {"value"}}
+    return numbers, {name: values for name, values in fields.items() if name not in numbers}
+
+
 class RegisterFile:
-    """Register values by command name; every register keeps its value until rewritten and is zero at power-on."""
+    """Register values by name; every register keeps its value until rewritten and is zero at power-on."""
 
     def __init__(self, product: Product) -> None:
-        self.product = product
-        self._values: dict[str, dict[str, int]] = {}
-        """By name without its prefix."""
+        numbers, fields = _at_power_on(product)
+        self.numbers: dict[str, int] = dict(numbers)
+        """Registers that hold one number, by name without prefix."""
+        self._fields: dict[str, Mapping[str, int]] = dict(fields)
 
-    def write(self, command: Command, values: dict[str, int]) -> None:
-        self._values[command.name[len(_PREFIX) :]] = values
+    def write(self, name: str, values: Mapping[str, int]) -> None:
+        """Set all fields of register NPU_SET_`name`."""
+        if name in self.numbers:
+            self.numbers[name] = values["value"]
+        else:
+            self._fields[name] = values
 
     def fields(self, name: str) -> Mapping[str, int]:
-        """All fields of register NPU_SET_`name`."""
-        values = self._values.get(name)
-        if values is None:
-            values = self._values[name] = COMMANDS_BY_NAME[_PREFIX + name].values(0, self.product)
-        return values
+        """All fields of register NPU_SET_`name`, one that holds more than one number."""
+        return self._fields[name]
 
     def read(self, name: str) -> int:
         """The number in register NPU_SET_`name`."""
-        return self.fields(name)["value"]
+        return self.numbers[name]
 
     def pattern(self, name: str, *, is_signed: bool) -> int:
         """The 16-bit pattern in register NPU_SET_`name` as a signed or unsigned number."""
-        value = self.read(name)
-        return value - _PATTERNS if is_signed and value >= _PATTERNS // 2 else value
+        return _pattern(self.numbers[name], is_signed=is_signed)
+
+
+def _pattern(value: int, *, is_signed: bool) -> int:
+    return value - _PATTERNS if is_signed and value >= _PATTERNS // 2 else value
 
 
 def latch(name: str, values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Operation:
@@ -90,31 +114,48 @@ def ifm_extent(ofm_extent: int, stride: int, dilated_kernel: int, padding: int, 
     return -(-upscaled // 2) if is_upscaled else upscaled
 
 
+_MAP_REGISTERS = (
+    *("REGION", "ZERO_POINT", "BASE0", "BASE1", "BASE2", "BASE3", "HEIGHT0_M1", "HEIGHT1_M1", "WIDTH0_M1"),
+    *("STRIDE_Y", "STRIDE_X", "STRIDE_C"),
+)
+_MAPS = {name: itemgetter(*(f"{name}_{each}" for each in _MAP_REGISTERS)) for name in ("IFM", "IFM2", "OFM")}
+_PRECISIONS = {name: f"{name}_PRECISION" for name in _MAPS}
+_ELEMENTS = {
+    (precision, sign): ElementType(bits, bool(sign)) for precision, bits in BITS_OF_PRECISION.items() for sign in (0, 1)
+}
+_OFM_EXTENT = itemgetter("OFM_HEIGHT_M1", "OFM_WIDTH_M1", "OFM_DEPTH_M1")
+_BLOCK = itemgetter("OFM_BLK_HEIGHT_M1", "OFM_BLK_WIDTH_M1", "OFM_BLK_DEPTH_M1")
+_PADDING = itemgetter("IFM_PAD_TOP", "IFM_PAD_LEFT", "IFM_PAD_BOTTOM", "IFM_PAD_RIGHT")
+_KERNEL = itemgetter("KERNEL_HEIGHT_M1", "KERNEL_WIDTH_M1")
+
+
 def _feature_map(registers: RegisterFile, name: str, extent: tuple[int, int, int]) -> FeatureMap:
-    precision = registers.fields(f"{name}_PRECISION")
-    is_signed = bool(precision["sign"])
-    bases = [registers.read(f"{name}_BASE{tile}") for tile in range(4)]
+    fields = registers.fields(_PRECISIONS[name])
+    element = _ELEMENTS[fields["precision"], fields["sign"]]  # type: ignore[index]
+    region, zero_point, base0, base1, base2, base3, height0, height1, width0, stride_y, stride_x, stride_c = _MAPS[name](
+        registers.numbers
+    )
     return FeatureMap(
-        region=registers.read(f"{name}_REGION"),
+        region=region,
         height=extent[0],
         width=extent[1],
         depth=extent[2],
-        element=ElementType(BITS_OF_PRECISION[Precision(precision["precision"])], is_signed),
-        layout=Layout(precision["layout"]),
-        zero_point=registers.pattern(f"{name}_ZERO_POINT", is_signed=is_signed),
-        addresses=(bases[0], bases[1], bases[2], bases[3]),
-        tile_height_0=registers.read(f"{name}_HEIGHT0_M1") + 1,
-        tile_height_1=registers.read(f"{name}_HEIGHT1_M1") + 1,
-        tile_width_0=registers.read(f"{name}_WIDTH0_M1") + 1,
-        stride_y=registers.read(f"{name}_STRIDE_Y"),
-        stride_x=registers.read(f"{name}_STRIDE_X"),
-        stride_c=registers.read(f"{name}_STRIDE_C"),
+        element=element,
+        layout=_LAYOUTS[fields["layout"]],
+        zero_point=_pattern(zero_point, is_signed=element.is_signed),
+        addresses=(base0, base1, base2, base3),
+        tile_height_0=height0 + 1,
+        tile_height_1=height1 + 1,
+        tile_width_0=width0 + 1,
+        stride_y=stride_y,
+        stride_x=stride_x,
+        stride_c=stride_c,
     )
 
 
 def _ofm(registers: RegisterFile) -> FeatureMap:
-    height, width, depth = (registers.read(f"OFM_{axis}_M1") + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
-    return _feature_map(registers, "OFM", (height, width, depth))
+    height, width, depth = _OFM_EXTENT(registers.numbers)
+    return _feature_map(registers, "OFM", (height + 1, width + 1, depth + 1))
 
 
 def _undilated(dilated_m1: int, dilation: int, register: str) -> int:
@@ -126,24 +167,29 @@ def _undilated(dilated_m1: int, dilation: int, register: str) -> int:
 
 def _kernel(registers: RegisterFile) -> Kernel:
     stride = registers.fields("KERNEL_STRIDE")
-    dilation_y, dilation_x = stride["dilation_y_m1"] + 1, stride["dilation_x_m1"] + 1
+    strides = stride["stride_y_m1"], stride["stride_x_m1"]
+    return _make_kernel(*_KERNEL(registers.numbers), *strides, stride["dilation_y_m1"] + 1, stride["dilation_x_m1"] + 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _make_kernel(height_m1: int, width_m1: int, stride_y_m1: int, stride_x_m1: int, dilation_y: int, dilation_x: int) -> Kernel:
     return Kernel(
-        height=_undilated(registers.read("KERNEL_HEIGHT_M1"), dilation_y, "KERNEL_HEIGHT_M1"),
-        width=_undilated(registers.read("KERNEL_WIDTH_M1"), dilation_x, "KERNEL_WIDTH_M1"),
-        stride_y=stride["stride_y_m1"] + 1,
-        stride_x=stride["stride_x_m1"] + 1,
+        height=_undilated(height_m1, dilation_y, "KERNEL_HEIGHT_M1"),
+        width=_undilated(width_m1, dilation_x, "KERNEL_WIDTH_M1"),
+        stride_y=stride_y_m1 + 1,
+        stride_x=stride_x_m1 + 1,
         dilation_y=dilation_y,
         dilation_x=dilation_x,
     )
 
 
 def _padding(registers: RegisterFile) -> Padding:
-    return Padding(
-        top=registers.read("IFM_PAD_TOP"),
-        left=registers.read("IFM_PAD_LEFT"),
-        bottom=registers.read("IFM_PAD_BOTTOM"),
-        right=registers.read("IFM_PAD_RIGHT"),
-    )
+    return _make_padding(*_PADDING(registers.numbers))
+
+
+@functools.lru_cache(maxsize=256)
+def _make_padding(top: int, left: int, bottom: int, right: int) -> Padding:
+    return Padding(top, left, bottom, right)
 
 
 def _window_ifm(registers: RegisterFile, ofm: FeatureMap, kernel: Kernel, padding: Padding, upscale: Upscale) -> FeatureMap:
@@ -176,8 +222,12 @@ def _global_scale(registers: RegisterFile) -> Scale | None:
 
 
 def _block(registers: RegisterFile) -> Block:
-    height, width, depth = (registers.read(f"OFM_BLK_{axis}_M1") + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
-    return Block(height, width, depth)
+    return _make_block(*_BLOCK(registers.numbers))
+
+
+@functools.lru_cache(maxsize=256)
+def _make_block(height_m1: int, width_m1: int, depth_m1: int) -> Block:
+    return Block(height_m1 + 1, width_m1 + 1, depth_m1 + 1)
 
 
 def _shram(registers: RegisterFile, *, is_binary: bool) -> ShramLayout:

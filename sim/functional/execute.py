@@ -223,8 +223,13 @@ def _check_elementwise(operation: Elementwise, memory: Memory) -> None:
 
 def _check_stage(operation: KernelOperation, memory: Memory) -> None:
     activation = operation.activation
+    if activation.function is ActivationFunction.NONE:
+        return
     index = activation.function.lut_index
     if index is None:
+        if operation.ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
+            got = activation.function.name
+            raise SimulationError(f"activation: a 32-bit OFM without clip range must have none, got {got}")
         return
     kind, size = lut_kind(operation)
     if kind == 0:
@@ -257,8 +262,6 @@ def stage_numbers(operation: KernelOperation) -> Numbers:
     table = 256 * (index or 0)
     function = int(activation.function) if index is None else 0
     is_raw = ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
-    if is_raw and activation.function is not ActivationFunction.NONE:
-        raise SimulationError(f"activation: a 32-bit OFM without clip range must have none, got {activation.function.name}")
     return np.array([function, ofm.zero_point, low, high, kind, table, is_raw], np.int64)
 
 

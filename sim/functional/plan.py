@@ -69,8 +69,7 @@ def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     if tier is not Tier.GENERAL:
         row = make_row(decoded.operation, memory, is_portable=tier is Tier.PORTABLE)
     where = f"command {decoded.command_index} ({type(decoded.operation).__name__})"
-    numbers = execute.prepare(decoded.operation) if isinstance(decoded.operation, KernelOperation) else None
-    return Step(decoded.operation, where, row, numbers)
+    return Step(decoded.operation, where, row)
 
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
@@ -112,16 +111,24 @@ def _run_step(step: Step, memory: Memory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
     operation = step.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
-        execute.execute_checked(operation, memory, step.numbers)
+        execute.execute_checked(operation, memory, _numbers(step))
         return 1
     constants = _constants(step, memory)
     if step.row.kind != r.GENERAL and step.row.numbers[r.CHECKS] == 0:
         pack_constants(step.row, operation, constants, step.source)
         if step.row.numbers[r.KIND] != r.GENERAL:
             return 0
-    assert step.numbers is not None
-    execute.execute_convolution(operation, constants, memory, step.numbers)
+    numbers = _numbers(step)
+    assert numbers is not None
+    execute.execute_convolution(operation, constants, memory, numbers)
     return 1
+
+
+def _numbers(step: Step) -> execute.KernelNumbers | None:
+    """What the general kernels take, made when the step first needs them: most never do."""
+    if step.numbers is None and isinstance(step.operation, KernelOperation):
+        step.numbers = execute.prepare(step.operation)
+    return step.numbers
 
 
 def _constants(step: Step, memory: Memory) -> Constants:

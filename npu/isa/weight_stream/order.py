@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,7 @@ class WeightOrder:
         return (ofm_depth - self.core + self.cores - 1) // self.cores
 
 
+@functools.lru_cache(maxsize=1 << 10)
 def count_symbols(shape: Shape, order: WeightOrder) -> int:
     """Symbols in the stream of one core, padding included: a pure function of shape and order."""
     _check(shape, order)

@@ -1,0 +1,141 @@
+"""What the first inference of a compiled model costs, in parts: Vela's file and ours beside LiteRT XNNPACK, in one process.
+
+    python benchmarks/first_inference.py MODEL.tflite [--target ethos-u55-128] [--repeats 15]
+
+Kernels are loaded, nothing else is prepared: every repetition uses a new `Machine`. Rounds take the contestants in turn, so
+that a busy machine hurts all of them. Printed are medians and minima in milliseconds of the calling thread's CPU time: the
+whole first run, and its parts each measured alone (so they need not add up to the whole): commands to operations, checks and
+plan, weight streams to weights, packing (the rest), and a run with everything prepared. XNNPACK's line is a new
+interpreter's `allocate_tensors` and first `invoke`. The decoder's rates count the time of `weights`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import npu
+from npu.hardware.catalogue import load_variant
+from npu.isa.decode import decode
+from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
+from npu.isa.payload import parse_payload
+from sim.functional.plan import best_tier, check_step, make_plan
+from sim.functional.weights import decode_constants
+from sim.machine import Machine
+from sim.memory import Memory
+
+from tests.support.vela import Job, compile_with_vela, only_job
+
+Parts = dict[str, float]
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    """CPU time of this thread in one call."""
+    start = time.thread_time()
+    run()
+    return (time.thread_time() - start) * 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One compiled file, ready to be run for the first time."""
+
+    job: Job
+    target: str
+
+    def parts(self) -> Parts:
+        """Times of one first inference and, each alone, of its parts."""
+        variant, tier = load_variant(self.target), best_tier()
+        words = parse_payload(self.job.payload).words
+        regions = {0: self.job.read_only, 1: np.zeros(self.job.scratch_bytes, np.uint8)}
+        memory = Memory({**regions, 2: np.zeros(self.job.fast_bytes, np.uint8)}, variant)
+        machine = Machine(variant, tier)
+        found = {"whole": milliseconds(lambda: machine.run(words, memory))}
+        found["commands"] = milliseconds(lambda: decode(words, variant))
+        decoded = decode(words, variant)
+        found["plan"] = milliseconds(lambda: make_plan([check_step(each, memory, tier) for each in decoded], tier))
+        found["weights"] = 0.0
+
+        def decode_again(_index: int, operation: Operation, held: Memory) -> None:
+            if isinstance(operation, Convolution | DepthwiseConvolution):
+                found["weights"] += milliseconds(lambda: decode_constants(operation, held))
+
+        machine.run(words, memory, hook=decode_again)
+        found["warm"] = min(milliseconds(lambda: machine.run(words, memory)) for _ in range(3))
+        found["packing"] = found["whole"] - sum(found[name] for name in ("commands", "plan", "weights", "warm"))
+        return found
+
+    def size(self) -> tuple[int, int, int, int]:
+        """Words, operations, bytes of weight stream, weights of one inference."""
+        words, variant = parse_payload(self.job.payload).words, load_variant(self.target)
+        decoded = decode(words, variant)
+        weighted = [each.operation for each in decoded if isinstance(each.operation, WeightedOperation)]
+        stream = sum(part.length_bytes for each in weighted for part in each.weights)
+        weights = sum(
+            each.ofm.depth * each.kernel.height * each.kernel.width * (each.ifm.depth if isinstance(each, Convolution) else 1)
+            for each in weighted
+        )
+        return len(words), len(decoded), stream, weights
+
+
+def first_invoke(model: bytes) -> Parts:
+    """A new XNNPACK interpreter's preparation and first run."""
+
+    def run() -> None:
+        interpreter = Interpreter(model_content=model, num_threads=1)
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+
+    return {"whole": milliseconds(run)}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--target", default="ethos-u55-128")
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    model = options.model.read_bytes()
+    ours = npu.compile(options.model, target=options.target).content
+    files = {"Vela's file": compile_with_vela(model, options.target), "our file": ours}
+    contestants = {name: Contestant(only_job(content), options.target) for name, content in files.items()}
+    measures: dict[str, Callable[[], Parts]] = {name: each.parts for name, each in contestants.items()}
+    measures["XNNPACK"] = lambda: first_invoke(model)
+    for measure in measures.values():
+        measure()
+    rounds: dict[str, list[Parts]] = {name: [] for name in measures}
+    for _ in range(options.repeats):
+        for name, measure in measures.items():
+            rounds[name].append(measure())
+    _report(rounds, {name: each.size() for name, each in contestants.items()})
+
+
+def _report(rounds: dict[str, list[Parts]], sizes: dict[str, tuple[int, int, int, int]]) -> None:
+    peer = [each["whole"] for each in rounds["XNNPACK"]]
+    for name, values in rounds.items():
+        ratio = np.median([each["whole"] / other for each, other in zip(values, peer, strict=True)])
+        sys.stdout.write(f"{name}: {ratio:.2f} times XNNPACK's first run (median of rounds)\n")
+        if name in sizes:
+            words, operations, stream, weights = sizes[name]
+            least = min(each["weights"] for each in values) / 1e3
+            sys.stdout.write(f"  {words} words, {operations} operations, {stream} bytes of stream, {weights} weights\n")
+            sys.stdout.write(
+                f"  decoder: {stream / least / 1e6:.0f} MB/s of stream, {weights / least / 1e6:.0f} million weights/s\n"
+            )
+        for part in values[0]:
+            times = [each[part] for each in values]
+            sys.stdout.write(f"  {part:9} median {np.median(times):7.2f} ms, minimum {min(times):7.2f} ms\n")
+
+
+if __name__ == "__main__":
+    main()
