@@ -1,7 +1,8 @@
 """Single-operator models for every operator that Vela 5.2 places on Ethos-U55 and Ethos-U65, by kind and type.
 
-`KINDS` is the list of Vela's own report; `VELA_CASES` maps "KIND-type" to a builder (see `operator_cases`), with those that
-the CPU kernels' cases do not have. `with_shapes` gives the declared output shapes that Vela needs.
+`KINDS` is the list of Vela's own report; `VELA_CASES` maps "KIND-type" or "KIND-type-variant" to a builder (see
+`operator_cases`), with those that the CPU kernels' cases do not have. `CPU_ONLY` are those that Vela leaves alone whatever the
+shapes. `with_shapes` gives the declared output shapes that Vela needs; `as_int8` is the same model in another representation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from npu.graph import attributes as at
+from npu.graph.graph import Tensor
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
@@ -98,15 +100,87 @@ del VELA_CASES["MIRROR_PAD-int32"]
 for _dtype in (I8, U8, I16):
     for _kind in ("REDUCE_MAX", "REDUCE_MIN"):
         VELA_CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _reduce(rng, k, d)
+
+
+def _resize(rng: Rng, kind: str, dtype: Any) -> bytes:
+    """Factors that Vela takes: 2, 4 or 8, of the size less one if the corners are aligned, 2 for half-pixel centres."""
+    h, w, c = (int(n) for n in rng.integers(2, 5, 3))
+    corners, half = [(False, False), (True, False), (False, True)][int(rng.integers(0, 3))]
+    factor = 2 if half else int(rng.choice([2, 4, 8] if max(h, w) < 4 else [2, 4]))
+    size = [(n - 1) * factor + 1 if corners else n * factor for n in (h, w)]
+    ifm = tensor(rng, (1, h, w, c), dtype)
+    options = (at.ResizeBilinearOptions if kind == "RESIZE_BILINEAR" else at.ResizeNearestNeighborOptions)(corners, half)
+    return model(kind, [ifm, ints(size)], [out(rng, dtype, ifm)], options)
+
+
+def _strided(rng: Rng, dtype: Any) -> bytes:
+    """Steps of 1 to 3 over height and width, which Vela takes."""
+    shape = (1, *(int(n) for n in rng.integers(3, 9, 2)), int(rng.integers(1, 9)))
+    begin = [0, *(int(n) for n in rng.integers(0, 3, 2)), 0]
+    steps = [1, *(int(n) for n in rng.integers(1, 4, 2)), 1]
+    ifm = tensor(rng, shape, dtype)
+    inputs = [ifm, ints(begin), ints(shape), ints(steps)]
+    return model("STRIDED_SLICE", inputs, [out(rng, dtype, ifm)], at.StridedSliceOptions(0, 0, 0, 0, 0))
+
+
+def _negative_slope(rng: Rng, dtype: Any) -> bytes:
+    ifm = tensor(rng, shape_of(rng), dtype)
+    made = out(rng, dtype, ifm if rng.random() < 0.5 else None)
+    slope = float(rng.choice([-0.25, -0.5, -0.75, -float(rng.uniform(0.05, 0.95))]))
+    return model("LEAKY_RELU", [ifm], [made], at.LeakyReluOptions(slope))
+
+
+def _transposed_in_place(rng: Rng) -> bytes:
+    """The permutations of int32 that Vela takes: none, and rows with columns."""
+    ifm = In((1, *shape_of(rng, 3)), I32)
+    axes = [(0, 1, 2, 3), (0, 2, 1, 3)][int(rng.integers(0, 2))]
+    return model("TRANSPOSE", [ifm, ints(axes)], [In((1,), I32)])
+
+
 for _dtype in (I8, U8):
     VELA_CASES[f"ARG_MAX-{_dtype}"] = lambda rng, d=_dtype: _arg_max(rng, d)
+del VELA_CASES["ARG_MAX-int32"]
+for _dtype in (I8, U8, I16):
+    for _kind in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
+        VELA_CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _resize(rng, k, d)
+    VELA_CASES[f"STRIDED_SLICE-{_dtype}-steps"] = lambda rng, d=_dtype: _strided(rng, d)
+    VELA_CASES[f"LEAKY_RELU-{_dtype}-negative"] = lambda rng, d=_dtype: _negative_slope(rng, d)
+VELA_CASES["TRANSPOSE-int32"] = _transposed_in_place
+
+CPU_ONLY = {
+    "ABS-int32", "BATCH_MATMUL-int16", "BATCH_MATMUL-uint8", "CONCATENATION-int32",
+    "ELU-int16", "ELU-uint8", "GELU-int16", "LOG-uint8",
+    "MAXIMUM-int32", "MEAN-int32", "MINIMUM-int32", "PACK-int32", "PAD-int32", "PADV2-int32", "REDUCE_MAX-int32",
+    "REDUCE_MIN-int32", "REVERSE_V2-int16", "REVERSE_V2-int32", "REVERSE_V2-int8", "REVERSE_V2-uint8", "SLICE-int32",
+    "SPLIT-int32", "SPLIT_V-int32", "SQUARED_DIFFERENCE-int32", "STRIDED_SLICE-int32", "TILE-int32", "UNPACK-int32",
+    "QUANTIZE-int16-int32", "QUANTIZE-int8-int32", "QUANTIZE-uint8-int32",
+}  # fmt: skip
+"""What Vela 5.2 never places on Ethos-U55 and Ethos-U65."""
+
+
+def as_int8(content: bytes) -> bytes:
+    """The model with every uint8 tensor as int8: zero points and constants less 128, the same real values."""
+    parsed = read_model(content)
+    graphs = tuple(replace(graph, tensors=tuple(_signed(each) for each in graph.tensors)) for graph in parsed.graphs)
+    return write_model(replace(parsed, graphs=graphs))
+
+
+def _signed(each: Tensor) -> Tensor:
+    if each.dtype is not U8:
+        return each
+    quantization = each.quantization
+    if quantization is not None:
+        quantization = replace(quantization, zero_points=quantization.zero_points - 128)
+    data = None if each.data is None else (each.data.astype(np.int16) - 128).astype(np.int8)
+    return replace(each, dtype=I8, quantization=quantization, data=data)
 
 
 def with_shapes(content: bytes) -> bytes:
     """The model with the output shapes that LiteRT computes; ValueError or RuntimeError if it refuses the model."""
-    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    interpreter.allocate_tensors()
-    shapes = {item["index"]: tuple(int(n) for n in item["shape"]) for item in interpreter.get_output_details()}
+    try:
+        shapes = _output_shapes(content)
+    except RuntimeError:  # an operator that LiteRT does not have for uint8
+        shapes = _output_shapes(as_int8(content))
     parsed = read_model(content)
     graph = parsed.graphs[0]
     tensors = tuple(
@@ -116,4 +190,11 @@ def with_shapes(content: bytes) -> bytes:
     return write_model(replace(parsed, graphs=(replace(graph, tensors=tensors), *parsed.graphs[1:])))
 
 
-__all__ = ["KINDS", "VELA_CASES", "out", "with_shapes"]
+def _output_shapes(content: bytes) -> dict[int, tuple[int, ...]]:
+    kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=kind)
+    interpreter.allocate_tensors()
+    return {item["index"]: tuple(int(n) for n in item["shape"]) for item in interpreter.get_output_details()}
+
+
+__all__ = ["CPU_ONLY", "KINDS", "VELA_CASES", "as_int8", "out", "with_shapes"]
