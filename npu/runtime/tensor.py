@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,9 +89,39 @@ class RuntimeTensor:
 
 
 def _values(source: Tensor) -> Array | None:
-    """The values of a constant; those of a sparse one are unpacked."""
-    if source.data is None or not is_sparse(source):
+    """The values of a constant, one element of the array per element: sparse, 4-bit and string ones are unpacked."""
+    if source.data is None:
+        return None
+    if is_sparse(source):
+        dense = densify(source)
+    elif source.dtype is DType.INT4:
+        dense = _nibbles(source.data, source.elements).reshape(source.shape)
+    elif source.dtype is DType.STRING:
+        dense = _strings(source)
+    else:
         return source.data
-    dense = densify(source)
     dense.flags.writeable = False
     return dense
+
+
+def _nibbles(packed: Array, elements: int) -> Array:
+    """Two's complement 4-bit numbers as int8; the first of two is in the low half of a byte."""
+    halves = np.stack([packed << 4, packed & 0xF0], axis=-1).astype(np.uint8)
+    values: Array = halves.view(np.int8).reshape(-1)[:elements] >> 4
+    return values
+
+
+def _strings(source: Tensor) -> Array:
+    """The strings of a constant as bytes objects: the file has their number, where each starts, the end, then the bytes."""
+    assert source.data is not None
+    raw = source.data.tobytes()
+    where = f"tensor '{source.name}'"
+    count = int.from_bytes(raw[:4], "little", signed=True)
+    if len(raw) < 4 or count != source.elements or len(raw) < 4 * (count + 2):
+        raise InterpreterError(f"{where}: string data must hold {source.elements} strings, got {len(raw)} bytes for {count}")
+    bounds = np.frombuffer(raw, "<i4", count + 1, 4).tolist()
+    if any(not 4 * (count + 2) <= a <= b <= len(raw) for a, b in pairwise(bounds)):
+        raise InterpreterError(f"{where}: strings must lie inside the {len(raw)} bytes of data, got offsets {bounds}")
+    result = np.empty(count, object)
+    result[:] = [raw[a:b] for a, b in pairwise(bounds)]
+    return result.reshape(source.shape)

@@ -29,6 +29,8 @@ CODES: dict[str, DType] = {
     "res": DType.RESOURCE,
     "c64": DType.COMPLEX64,
 }
+EVERY_NUMBER = "f32 f16 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool c64"
+"""Types that operators take which only move elements of any size."""
 _NAMES = {dtype: code for code, dtype in CODES.items()}
 
 

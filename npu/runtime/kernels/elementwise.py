@@ -63,6 +63,13 @@ def error_function(x, out):  # type: ignore[no-untyped-def]
         out[i] = math.erf(x[i])
 
 
+@kernel(nb.void(nb.float64[::1], nb.float64[::1]))
+def complementary_error_function(x, out):  # type: ignore[no-untyped-def]
+    """1 - erf x."""
+    for i in range(x.size):
+        out[i] = math.erfc(x[i])
+
+
 @kernel(_BINARY)
 def power_float(x, y, out):  # type: ignore[no-untyped-def]
     """x**y."""

@@ -114,18 +114,19 @@ def softmax_8bit(rows: Array, table: Array, scale: np.float32) -> Array:
 
 def softmax_16bit(difference: Array, exponential: Array, reciprocal: Array) -> Array:
     """Softmax of int16 rows, given their rescaled distance to the row's maximum; both tables have 513 samples."""
-    terms = _look_up(np.clip(difference + 32767, -32768, 32767), exponential)
+    terms = look_up(np.clip(difference + 32767, -32768, 32767), exponential)
     total = terms.sum(axis=1, keepdims=True)
     headroom = 31 - np.floor(np.log2(np.maximum(total, 1))).astype(np.int64)
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
-    inverse = _look_up(np.clip(shifted - (1 << 15) - (1 << 16), -32768, 32767), reciprocal)
+    inverse = look_up(np.clip(shifted - (1 << 15) - (1 << 16), -32768, 32767), reciprocal)
     right = 31 - headroom
     rounded = (terms * inverse + (np.int64(1) << np.maximum(right - 1, 0))) >> np.maximum(right, 0)
     result: Array = np.clip(rounded, 0, 32767)
     return result
 
 
-def _look_up(values: Array, table: Array) -> Array:
+def look_up(values: Array, table: Array) -> Array:
+    """int16 values through a table of 513 samples, interpolated in integers; int64 result."""
     index = (values >> 7) + 256
     base = table[index]
     result: Array = base + (((table[index + 1] - base) * (values & 127) + 64) >> 7)

@@ -13,12 +13,17 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
+from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
+from npu.runtime.kernels.integer_functions import to_16bit
 from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, scaled
-from npu.runtime.operators.lut import is_8bit, run_8bit, table_16bit
+from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import each
+
+FLOATS = (DType.FLOAT32, DType.FLOAT16)
+"""Half precision is computed in float32 and rounded once."""
 
 
 def through(kernel: Callable[[Array, Array], None], values: Array) -> Array:
@@ -72,7 +77,7 @@ def _input_scaling_16bit(ifm: RuntimeTensor) -> tuple[int, int]:
 
 def build_logistic(node: OperatorNode) -> Run:
     ifm = node.input(0)
-    if ifm.dtype is DType.FLOAT32:
+    if ifm.dtype in FLOATS:
         return run_float(node, float_logistic)
     if is_8bit(ifm.dtype):
         return run_8bit(node, logistic)
@@ -81,7 +86,7 @@ def build_logistic(node: OperatorNode) -> Run:
 
 def build_tanh(node: OperatorNode) -> Run:
     ifm = node.input(0)
-    if ifm.dtype is DType.FLOAT32:
+    if ifm.dtype in FLOATS:
         return run_float(node, hyperbolic_tangent)
     if is_8bit(ifm.dtype):
         return run_8bit(node, hyperbolic_tangent)
@@ -179,12 +184,47 @@ def hard_swish(x: Array) -> Array:
     return x * np.minimum(np.maximum(x + np.float32(3), np.float32(0)), np.float32(6)) / np.float32(6)
 
 
+def build_hard_swish(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if ifm.dtype is DType.FLOAT32:
+        return run_float(node, hard_swish)
+    require_quantized(node, ifm, output)
+    node.set_shape(ifm.shape)
+    fine = np.float32(1 / 128) * np.float32(ifm.scale)
+    factors = [quantise_multiplier(float(fine / np.float32(scale))) for scale in (output.scale, 3.0 / 32768.0)]
+    to_output, gate = ((to_16bit(multiplier), exponent) for multiplier, exponent in factors)
+    if to_output[1] > 0:
+        raise node.fail(f"the output's scale must be at least 1/128 of the input's {ifm.scale}, got {output.scale}")
+
+    def run() -> None:
+        values = hard_swish_8bit(ifm.array.astype(np.int64) - ifm.zero_point, to_output, gate)
+        output.array[...] = np.clip(values + output.zero_point, *INTEGER_RANGE[output.dtype])
+
+    return run
+
+
 def gelu(x: Array) -> Array:
     # The reference kernel computes this form in double and rounds once.
     real = np.ascontiguousarray(x, np.float64).ravel()
     out = np.empty_like(real)
     ew.error_function(real * math.sqrt(0.5), out)
     return (0.5 * real * (1.0 + out)).astype(np.float32).reshape(x.shape)
+
+
+def gelu_half(x: Array) -> Array:
+    """x / 2 * erfc(-x / sqrt(2)), rounded to half precision after each step."""
+    f16 = np.float16
+    real = (-x * f16(math.sqrt(0.5))).astype(np.float64).ravel()
+    out = np.empty_like(real)
+    ew.complementary_error_function(real, out)
+    return f16(0.5) * x * out.astype(np.float16).reshape(x.shape)
+
+
+def gelu_approximate_half(x: Array) -> Array:
+    """Rounded to half precision after each step."""
+    f16 = np.float16
+    inner = f16(0.7978845608028654) * (x + f16(0.044715) * (x * (x * x)))
+    return f16(0.5) * x * (f16(1) + hyperbolic_tangent(inner).astype(f16))
 
 
 def gelu_approximate(x: Array) -> Array:
@@ -194,7 +234,11 @@ def gelu_approximate(x: Array) -> Array:
 
 def build_gelu(node: OperatorNode) -> Run:
     function = gelu_approximate if node.attributes.approximate else gelu
-    return run_float(node, function) if node.input(0).dtype is DType.FLOAT32 else run_8bit(node, function)
+    if node.input(0).dtype is DType.FLOAT16:
+        function = gelu_approximate_half if node.attributes.approximate else gelu_half
+    if node.input(0).dtype in FLOATS:
+        return run_float(node, function)
+    return run_8bit(node, function) if is_8bit(node.input(0).dtype) else run_16bit(node, function)
 
 
 def build_softmax(node: OperatorNode) -> Run:
@@ -204,10 +248,10 @@ def build_softmax(node: OperatorNode) -> Run:
     node.set_shape(ifm.shape)
     beta = float(node.attributes.beta)
     depth = ifm.shape[-1]
-    if ifm.dtype is DType.FLOAT32:
+    if ifm.dtype in FLOATS:
 
         def run_real() -> None:
-            rows = np.ascontiguousarray(ifm.array).reshape(-1, depth)
+            rows = np.ascontiguousarray(ifm.array, np.float32).reshape(-1, depth)
             output.array[...] = softmax_float(rows, np.float32(beta)).reshape(output.shape)
 
         return run_real
@@ -261,7 +305,7 @@ def build_log_softmax(node: OperatorNode) -> Run:
     return run
 
 
-_SMOOTH = each("T -> T", "f32 i8 u8 i16")
+_SMOOTH = each("T -> T", "f32 f16 i8 u8 i16")
 _RELU = each("T -> T", "f32 i8 u8 i16")
 
 OPERATORS = (
@@ -269,12 +313,14 @@ OPERATORS = (
     Implementation("TANH", build_tanh, _SMOOTH),
     Implementation("RELU", _build_relu(FusedActivation.RELU), _RELU),
     Implementation("RELU6", _build_relu(FusedActivation.RELU6), _RELU),
-    Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), _RELU),
+    Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), each("T -> T", "f32 i8 u8")),
     Implementation("LEAKY_RELU", build_leaky_relu, _RELU),
-    Implementation("PRELU", build_prelu, each("T T -> T", "f32 i8 u8")),
+    Implementation("PRELU", build_prelu, (*each("T T -> T", "f32 i8 u8"), "i16 i8 -> i16")),
     Implementation("ELU", build_elu, each("T -> T", "f32 i8")),
-    Implementation("HARD_SWISH", lambda node: run_float(node, hard_swish), ("f32 -> f32",)),
-    Implementation("GELU", build_gelu, each("T -> T", "f32 i8 u8")),
-    Implementation("SOFTMAX", build_softmax, ("f32 -> f32", "i8 -> i8", "i8 -> i16", "u8 -> u8", "u8 -> i16", "i16 -> i16")),
+    Implementation("HARD_SWISH", build_hard_swish, each("T -> T", "f32 i8 u8")),
+    Implementation("GELU", build_gelu, each("T -> T", "f32 f16 i8 u8 i16")),
+    Implementation(
+        "SOFTMAX", build_softmax, ("f32 -> f32", "f16 -> f16", "i8 -> i8", "i8 -> i16", "u8 -> u8", "u8 -> i16", "i16 -> i16")
+    ),
     Implementation("LOG_SOFTMAX", build_log_softmax, ("f32 -> f32",)),
 )

@@ -11,6 +11,7 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import power_float
+from npu.runtime.kernels.integer_functions import divide as quotient
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
@@ -45,7 +46,7 @@ def _plain(node: OperatorNode, function: Binary) -> Run:
     def run() -> None:
         with np.errstate(all="ignore"):
             result = function(left.array, right.array)
-        if output.dtype is DType.FLOAT32:
+        if output.dtype in (DType.FLOAT32, DType.FLOAT16):
             result = clamp_float(result, bounds)
         elif bounds != (None, None):
             low, high = (None if b is None else int(b) for b in bounds)
@@ -139,7 +140,7 @@ def build_mul(node: OperatorNode) -> Run:
 def build_div(node: OperatorNode) -> Run:
     _prepare(node)
     if _is_quantized(node):
-        raise node.fail("types must be f32 or i32, got a quantised type")
+        return _quantized_quotient(node)
     right = node.input(1)
     if right.dtype is not DType.INT32:
         return _plain(node, np.divide)
@@ -152,6 +153,25 @@ def build_div(node: OperatorNode) -> Run:
         return result
 
     return _plain(node, divide)
+
+
+def _quantized_quotient(node: OperatorNode) -> Run:
+    left, right, output = node.input(0), node.input(1), node.output()
+    require_quantized(node, left, right, output)
+    divisor = np.float32(right.scale) * np.float32(output.scale)
+    multiplier, shift = quantise_multiplier(float(np.float32(left.scale) / divisor))
+    limits = quantized_range(node, _activation(node), output)
+
+    def run() -> None:
+        x, y = np.broadcast_arrays(
+            left.array.astype(np.int64) - left.zero_point, right.array.astype(np.int64) - right.zero_point
+        )
+        if np.any(y == 0):
+            raise node.fail("divisor must not be 0")
+        x, y = np.broadcast_arrays(x, y)
+        output.array[...] = np.clip(quotient(x, y, multiplier, shift) + output.zero_point, *limits)
+
+    return run
 
 
 def build_squared_difference(node: OperatorNode) -> Run:
@@ -252,17 +272,17 @@ def _minimum(x: Array, y: Array) -> Array:
     return np.where(x < y, x, y)
 
 
-_EXTREMUM = each("T T -> T", "f32 i8 u8 i16 i32 i64")
+_EXTREMUM = each("T T -> T", "f32 f16 i8 u8 i16 i32 i64")
 
 OPERATORS = (
-    Implementation("ADD", build_add, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
+    Implementation("ADD", build_add, each("T T -> T", "f32 f16 i8 u8 i16 i32 i64")),
     Implementation("SUB", build_sub, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
-    Implementation("MUL", build_mul, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
-    Implementation("DIV", build_div, each("T T -> T", "f32 i32")),
+    Implementation("MUL", build_mul, (*each("T T -> T", "f32 f16 i8 u8 i16 i32 u32 i64"), "i8 i8 -> i32")),
+    Implementation("DIV", build_div, each("T T -> T", "f32 i8 u8 i16 i32")),
     Implementation("SQUARED_DIFFERENCE", build_squared_difference, each("T T -> T", "f32 i8 i32")),
     Implementation("MAXIMUM", build_extremum(_maximum), _EXTREMUM),
     Implementation("MINIMUM", build_extremum(_minimum), _EXTREMUM),
-    Implementation("FLOOR_DIV", build_floor_div, each("T T -> T", "f32 i32")),
-    Implementation("FLOOR_MOD", build_floor_mod, each("T T -> T", "f32 i32 i64")),
+    Implementation("FLOOR_DIV", build_floor_div, each("T T -> T", "f32 i8 i16 i32")),
+    Implementation("FLOOR_MOD", build_floor_mod, each("T T -> T", "f32 i8 i16 i32 i64")),
     Implementation("POW", build_power, each("T T -> T", "f32 i32")),
 )

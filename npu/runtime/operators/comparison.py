@@ -18,11 +18,11 @@ Relation = Callable[[Array, Array], Array]
 _LEFT_SHIFT = 8
 
 
-def _comparison(relation: Relation) -> Callable[[OperatorNode], Run]:
+def _comparison(relation: Relation, types: tuple[DType, ...] = (DType.INT8, DType.UINT8)) -> Callable[[OperatorNode], Run]:
     def build(node: OperatorNode) -> Run:
         left, right, output = node.input(0), node.input(1), node.output()
         node.set_shape(broadcast_shape(node, left.shape, right.shape))
-        if left.dtype in (DType.INT8, DType.UINT8) and left.is_quantized:
+        if left.dtype in types and left.is_quantized:
             require_quantized(node, left, right)
 
             def run_quantized() -> None:
@@ -44,13 +44,15 @@ def _common(tensor: RuntimeTensor) -> Array:
     return scaled(shifted, quantise_multiplier(tensor.scale))
 
 
-_TYPES = each("T T -> bool", "f32 i8 u8 i16 i32 i64")
-_EQUALITY = each("T T -> bool", "f32 i8 u8 i16 i32 i64 bool")
+_SCALED = (DType.INT8, DType.UINT8, DType.INT16)
+"""Types whose scales EQUAL and NOT_EQUAL take into account; the orders compare int16 as it is stored."""
+_TYPES = each("T T -> bool", "f32 f16 i8 u8 i16 i32 i64")
+_EQUALITY = each("T T -> bool", "f32 f16 i8 u8 i16 i32 i64 bool str")
 _LOGIC = ("bool bool -> bool",)
 
 OPERATORS = (
-    Implementation("EQUAL", _comparison(np.equal), _EQUALITY),
-    Implementation("NOT_EQUAL", _comparison(np.not_equal), _EQUALITY),
+    Implementation("EQUAL", _comparison(np.equal, _SCALED), _EQUALITY),
+    Implementation("NOT_EQUAL", _comparison(np.not_equal, _SCALED), _EQUALITY),
     Implementation("GREATER", _comparison(np.greater), _TYPES),
     Implementation("GREATER_EQUAL", _comparison(np.greater_equal), _TYPES),
     Implementation("LESS", _comparison(np.less), _TYPES),

@@ -230,7 +230,7 @@ def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
         w = weights.array.astype(np.int32).reshape(kh, kw, depth, channels // depth)
         acc = convolve_depthwise(window.patches(x.astype(np.int32)), w).reshape(batches, -1, channels)
         offsets = bias.array if bias is not None else None
-        result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=True)
+        result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
         output.array[...] = clamp_float(result, bounds).reshape(output.shape)
 
     return run
@@ -246,7 +246,8 @@ def build_transpose_conv(node: OperatorNode) -> Run:
     a = node.attributes
     if min(a.stride_h, a.stride_w, kh, kw) < 1:
         raise node.fail(f"stride and kernel must be positive, got {(a.stride_h, a.stride_w)} and {(kh, kw)}")
-    finish = _finish(node, ifm, weights, bias, channels)
+    is_hybrid = _is_hybrid(ifm, weights)
+    finish = None if is_hybrid else _finish(node, ifm, weights, bias, channels)
     known = node.known(0)
     if known is None:
         node.set_dynamic()
@@ -258,25 +259,46 @@ def build_transpose_conv(node: OperatorNode) -> Run:
             node.set_shape(_transposed_shape(node, shape.array, ifm.shape[0], channels))
         pads = [_transposed_pad(a, o, i, k, s) for o, i, k, s in zip(
             output.shape[1:3], ifm.shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)]  # fmt: skip
-        acc = _transposed_sums(node, (pads[0], pads[1]))
-        output.array[...] = finish(acc.reshape(-1, channels)).reshape(output.shape)
+        if finish is None:
+            output.array[...] = _hybrid_transposed(node, (pads[0], pads[1]))
+        else:
+            acc = _transposed_sums(node, (pads[0], pads[1]))
+            output.array[...] = finish(acc.reshape(-1, channels)).reshape(output.shape)
 
     return run
 
 
+def _hybrid_transposed(node: OperatorNode, pads: tuple[int, int]) -> Array:
+    """float32 maps, each quantised while running, with an int8 filter."""
+    weights, ifm, bias, output = node.input(1), node.input(2), node.optional(3), node.output()
+    scales = filter_scales(node, weights, weights.shape[0]).astype(np.float32)
+    batches, channels = ifm.shape[0], weights.shape[0]
+    values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=True)
+    x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
+    acc = _scattered(x, weights, _stride(node), pads, output.shape).reshape(batches, -1, channels)
+    offsets = bias.array if bias is not None else None
+    result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
+    return clamp_float(result, activation_bounds(node, node.attributes.fused_activation_function)).reshape(output.shape)
+
+
 def _transposed_sums(node: OperatorNode, pads: tuple[int, int]) -> Array:
     weights, ifm, output = node.input(1), node.input(2), node.output()
-    channels, kh, kw, depth = weights.shape
     if ifm.dtype is DType.FLOAT32:
         total = np.zeros(output.shape, np.float32)
         taps = np.ascontiguousarray(weights.array.transpose(1, 2, 3, 0))
         transposed_in_order(np.ascontiguousarray(ifm.array), taps, *_stride(node), *pads, total)
         return total
-    rows = np.ascontiguousarray(_centred(ifm, np.float64)).reshape(-1, depth)
+    return _scattered(_centred(ifm, np.float64), weights, _stride(node), pads, output.shape)
+
+
+def _scattered(x: Array, weights: RuntimeTensor, stride: tuple[int, int], pads: tuple[int, int], out: tuple[int, ...]) -> Array:
+    """Integer sums of a transposed convolution over a map without zero point."""
+    channels, kh, kw, depth = weights.shape
+    rows = np.ascontiguousarray(x).reshape(-1, depth)
     matrix = np.ascontiguousarray(_centred(weights, np.float64).transpose(3, 1, 2, 0)).reshape(depth, -1)
     columns = convolve(rows.reshape(1, 1, -1, 1, 1, depth), matrix).reshape(-1, kh, kw, channels)
-    b, h, w, c = output.shape
-    return scatter_transposed(columns, ifm.shape, (kh, kw), _stride(node), pads, (b, h, w, c))
+    b, h, w, c = out
+    return scatter_transposed(columns, x.shape, (kh, kw), stride, pads, (b, h, w, c))
 
 
 def _stride(node: OperatorNode) -> tuple[int, int]:
@@ -301,20 +323,21 @@ def _transposed_shape(node: OperatorNode, values: Array, batches: int, channels:
 
 _TYPES = (
     "f32 f32 f32? -> f32",
-    "f32 i8 f32? -> f32",
-    "i8 i8 i32? -> i8",
+    "i8 i8|i4 i32? -> i8",
     "u8 u8 i32? -> u8",
-    "i16 i8 i32|i64? -> i16",
+    "i16 i8 i64? -> i16",
 )
+_CONVOLUTION = (*_TYPES, "f32 i8|i4 f32? -> f32", "i16 i8 i32 -> i16", "i16 i4 i32|i64? -> i16")
 _TRANSPOSED = (
     "i32 f32 f32 f32? -> f32",
+    "i32 i8 f32 f32? -> f32",
     "i32 i8 i8 i32? -> i8",
     "i32 u8 u8 i32? -> u8",
     "i32 i8 i16 i32|i64? -> i16",
 )
 
 OPERATORS = (
-    Implementation("CONV_2D", build_conv_2d, _TYPES),
-    Implementation("DEPTHWISE_CONV_2D", build_depthwise, _TYPES),
+    Implementation("CONV_2D", build_conv_2d, _CONVOLUTION),
+    Implementation("DEPTHWISE_CONV_2D", build_depthwise, (*_TYPES, "f32 i8 f32 -> f32")),
     Implementation("TRANSPOSE_CONV", build_transpose_conv, _TRANSPOSED),
 )

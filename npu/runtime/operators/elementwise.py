@@ -13,7 +13,7 @@ from npu.runtime.kernels import elementwise as ew
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import run_float, through
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, scaled
-from npu.runtime.operators.lut import is_8bit, run_8bit
+from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
@@ -48,15 +48,63 @@ def build_abs(node: OperatorNode) -> Run:
     return run
 
 
-def build_exp(node: OperatorNode) -> Run:
+def _tabulated(function: Unary, outside: int | None = None) -> Callable[[OperatorNode], Run]:
+    """A float function; quantised inputs go through a table of it."""
+
+    def apply(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return function(x)
+
+    def build(node: OperatorNode) -> Run:
+        dtype, output = node.input(0).dtype, node.output()
+        if dtype is DType.FLOAT32:
+            return run_float(node, apply)
+
+        def table(x: Array) -> Array:
+            if outside is None:
+                return apply(x)
+            limit = np.float32(output.scale) * np.float32(INTEGER_RANGE[dtype][outside] - output.zero_point)
+            return np.where(x > 0, apply(x), limit).astype(np.float32)
+
+        return run_8bit(node, table) if is_8bit(dtype) else run_16bit(node, table)
+
+    return build
+
+
+def _only_above_zero(node: OperatorNode, run: Run) -> Run:
+    """`run` of a quantised operator that is not defined below zero; such an input is an error of the invocation."""
     ifm = node.input(0)
-
-    def exponential(x: Array) -> Array:
-        return through(ew.exponential, x)
-
     if ifm.dtype is DType.FLOAT32:
-        return run_float(node, exponential)
-    return run_8bit(node, exponential)
+        return run
+
+    def checked() -> None:
+        if ifm.array.size and int(ifm.array.min()) < ifm.zero_point:
+            raise node.fail(f"input must not be below 0, got {int(ifm.array.min())} with zero point {ifm.zero_point}")
+        run()
+
+    return checked
+
+
+_build_rsqrt = _tabulated(lambda x: np.float32(1) / np.sqrt(x), outside=1)
+
+
+def build_rsqrt(node: OperatorNode) -> Run:
+    return _only_above_zero(node, _build_rsqrt(node))
+
+
+def build_sqrt(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    if ifm.dtype is DType.FLOAT32:
+        return _plain(np.sqrt)(node)
+    require_quantized(node, ifm, output)
+    node.set_shape(ifm.shape)
+    scale = np.float32(ifm.scale)
+
+    def run() -> None:
+        real = np.sqrt((ifm.array.astype(np.int64) - ifm.zero_point).astype(np.float32) * scale) / np.float32(output.scale)
+        output.array[...] = np.clip(np.trunc(real).astype(np.int64) + output.zero_point, *INTEGER_RANGE[output.dtype])
+
+    return _only_above_zero(node, run)
 
 
 def _round_half_even(x: Array) -> Array:
@@ -68,20 +116,22 @@ def build_logical_not(node: OperatorNode) -> Run:
 
 
 _FLOAT = ("f32 -> f32",)
+_FLOAT_OR_HALF = each("T -> T", "f32 f16")
+_TABULATED = each("T -> T", "f32 i8 i16")
 
 OPERATORS = (
     Implementation("ABS", build_abs, each("T -> T", "f32 i8 i16 i32")),
-    Implementation("NEG", _plain(np.negative), each("T -> T", "f32 i32 i64")),
+    Implementation("NEG", _plain(np.negative), each("T -> T", "f32 f16 i8 i16 i32 i64")),
     Implementation("SQUARE", _plain(lambda x: x * x), _FLOAT),
-    Implementation("SQRT", _plain(np.sqrt), _FLOAT),
-    Implementation("RSQRT", _plain(lambda x: np.float32(1) / np.sqrt(x)), _FLOAT),
-    Implementation("EXP", build_exp, each("T -> T", "f32 i8")),
-    Implementation("LOG", _plain(lambda x: through(ew.logarithm, x)), _FLOAT),
-    Implementation("SIN", _plain(lambda x: through(ew.sine, x)), _FLOAT),
-    Implementation("COS", _plain(lambda x: through(ew.cosine, x)), _FLOAT),
+    Implementation("SQRT", build_sqrt, _TABULATED),
+    Implementation("RSQRT", build_rsqrt, _TABULATED),
+    Implementation("EXP", _tabulated(lambda x: through(ew.exponential, x)), _TABULATED),
+    Implementation("LOG", _tabulated(lambda x: through(ew.logarithm, x), outside=0), _TABULATED),
+    Implementation("SIN", _plain(lambda x: through(ew.sine, x)), _FLOAT_OR_HALF),
+    Implementation("COS", _plain(lambda x: through(ew.cosine, x)), _FLOAT_OR_HALF),
     Implementation("CEIL", _plain(np.ceil), _FLOAT),
-    Implementation("FLOOR", _plain(np.floor), _FLOAT),
-    Implementation("ROUND", _plain(_round_half_even), _FLOAT),
-    Implementation("SIGN", _plain(np.sign), each("T -> T", "f32 i32")),
+    Implementation("FLOOR", _plain(np.floor), _FLOAT_OR_HALF),
+    Implementation("ROUND", _plain(_round_half_even), _FLOAT_OR_HALF),
+    Implementation("SIGN", _plain(np.sign), each("T -> T", "f32 f64 i32")),
     Implementation("LOGICAL_NOT", build_logical_not, ("bool -> bool",)),
 )

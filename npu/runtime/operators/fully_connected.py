@@ -144,19 +144,49 @@ def build_batch_matmul(node: OperatorNode) -> Run:
         raise node.fail(f"inner dimensions must be equal, got {x_shape[-1]} and {y_shape[-2]}")
     batch = broadcast_shape(node, x_shape[:-2], y_shape[:-2])
     node.set_shape((*batch, x_shape[-2], y_shape[-1]))
-    quantized = left.dtype is not DType.FLOAT32
+    if left.dtype is DType.FLOAT32 and right.dtype is DType.INT8:
+        return _hybrid_batch_matmul(node, batch, (x_shape, y_shape))
     scaling = None
-    if quantized:
+    is_raw = output.dtype is DType.INT32
+    if left.dtype is not DType.FLOAT32 and not is_raw:
         require_quantized(node, left, right, output)
-        scaling = multipliers([left.scale * right.scale / output.scale])
+        scaling = multipliers([_product_factor(left, right, output)])
 
     def run() -> None:
-        x = _centred(left).swapaxes(-1, -2) if a.adj_x else _centred(left)
-        y = _centred(right).swapaxes(-1, -2) if a.adj_y else _centred(right)
+        # The kernel with int32 results multiplies the stored values, zero points included.
+        x, y = (t.array.astype(np.float64) if is_raw else _centred(t) for t in (left, right))
+        x, y = x.swapaxes(-1, -2) if a.adj_x else x, y.swapaxes(-1, -2) if a.adj_y else y
         acc = _batched(np.broadcast_to(x, (*batch, *x_shape[-2:])), np.broadcast_to(y, (*batch, *y_shape[-2:])))
         if scaling is not None:
             acc = requantize(acc, scaling, output.zero_point, INTEGER_RANGE[output.dtype], wide=output.dtype is DType.INT16)
         output.array[...] = acc
+
+    return run
+
+
+def _product_factor(left: RuntimeTensor, right: RuntimeTensor, output: RuntimeTensor) -> float:
+    """The factor of sums of products. LiteRT's kernel knows one scale per tensor and takes 0 for one that has several."""
+    scales = [tensor.scale if not _is_per_channel(tensor) else 0.0 for tensor in (left, right)]
+    return scales[0] * scales[1] / output.scale
+
+
+def _is_per_channel(tensor: RuntimeTensor) -> bool:
+    return tensor.quantization is not None and tensor.quantization.scales.size > 1
+
+
+def _hybrid_batch_matmul(node: OperatorNode, batch: tuple[int, ...], shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Run:
+    """float32 rows, quantised while running, times an int8 matrix."""
+    left, right, output, a = node.input(0), node.input(1), node.output(), node.attributes
+    x_shape, y_shape = shapes
+    scale = filter_scales(node, right, y_shape[-1]).astype(np.float32)
+
+    def run() -> None:
+        x = (left.array.swapaxes(-1, -2) if a.adj_x else left.array).reshape(-1, x_shape[-1])
+        y = right.array.swapaxes(-1, -2) if a.adj_y else right.array
+        values, input_scales, zero_points = quantize_rows(x, asymmetric=a.asymmetric_quantize_inputs)
+        centred = (values.astype(np.float64) - zero_points[:, None]).reshape(x_shape)
+        row_scales = np.broadcast_to(input_scales.reshape(*x_shape[:-1], 1), (*batch, x_shape[-2], 1))
+        output.array[...] = dequantize_rows(centred @ y.astype(np.float64), row_scales, scale, None)
 
     return run
 
@@ -176,11 +206,15 @@ OPERATORS = (
         build_fully_connected,
         (
             "f32 f32 f32? -> f32",
-            "f32 i8 f32? -> f32",
-            "i8 i8 i32? -> i8",
-            "u8 u8 i32? -> u8",
-            "i16 i8 i32|i64? -> i16",
+            "f32 i8|i4 f32? -> f32",
+            "i8 i8|i4 i32? -> i8",
+            "u8 u8 i32? -> u8|i16",
+            "i16 i8|i4 i32|i64? -> i16",
         ),
     ),
-    Implementation("BATCH_MATMUL", build_batch_matmul, ("f32 f32 -> f32", "i8 i8 -> i8", "i16 i16 -> i16")),
+    Implementation(
+        "BATCH_MATMUL",
+        build_batch_matmul,
+        ("f32 f32 -> f32", "f32 i8 -> f32", "i8 i8 -> i8|i32", "i16 i16 -> i16", "i16 i8 -> i16"),
+    ),
 )

@@ -38,14 +38,14 @@ def _asymmetric(row: Array) -> tuple[Array, np.float32, int]:
     high = max(0.0, float(np.max(row, initial=np.float32(0))))
     if low == high:
         return np.zeros(row.shape, np.int8), np.float32(1), 0
-    scale = (high - low) / 255.0
+    scale = float((np.float32(high) - np.float32(low)) / np.float32(255))
     from_low, from_high = -128 - low / scale, 127 - high / scale
     error_low, error_high = 128 + abs(low / scale), 127 + abs(high / scale)
     candidate = from_low if error_low < error_high else from_high
     zero_point = (
         -128 if candidate <= -128 else 127 if candidate >= 127 else int(np.sign(candidate) * np.floor(abs(candidate) + 0.5))
     )
-    inverse = np.float32(1.0 / float(np.float32(scale)))
+    inverse = np.float32(1.0 / scale)
     values = round_away(np.float32(zero_point) + row * inverse)
     return np.clip(values, -128, 127).astype(np.int8), np.float32(scale), zero_point
 

@@ -17,9 +17,10 @@ from npu.runtime.operators.common import (
     normalized_axis,
 )
 from npu.runtime.tensor import Array, RuntimeTensor
-from npu.runtime.types import each
+from npu.runtime.types import EVERY_NUMBER, each
 
-ANY_NUMBER = "f32 f16 f64 i4 i8 u8 i16 u16 i32 u32 i64 u64 bool"
+_SPLIT = "f32 i8 u8 i16 i32 i64"
+_PADDED = "f32 f16 i8 u8 i16 i32 i64 bool"
 
 
 def build_concatenation(node: OperatorNode) -> Run:
@@ -357,22 +358,23 @@ def build_tile(node: OperatorNode) -> Run:
     return run
 
 
-_SAME = each("T i32|i64 -> T", ANY_NUMBER)
+_SAME = each("T i32|i64 -> T", EVERY_NUMBER)
+_BLOCKS = each("T i32 i32 -> T", EVERY_NUMBER)
 
 OPERATORS = (
-    Implementation("CONCATENATION", build_concatenation, each("T T* -> T", ANY_NUMBER)),
-    Implementation("PACK", build_pack, each("T T* -> T", ANY_NUMBER)),
-    Implementation("UNPACK", build_unpack, each("T -> T T*", ANY_NUMBER)),
-    Implementation("SPLIT", build_split, each("i32 T -> T T*", ANY_NUMBER)),
-    Implementation("SPLIT_V", build_split_v, each("T i32|i64 i32 -> T T*", ANY_NUMBER)),
-    Implementation("TRANSPOSE", build_transpose, _SAME),
-    Implementation("PAD", build_pad, _SAME),
-    Implementation("PADV2", build_pad, each("T i32|i64 T -> T", ANY_NUMBER)),
+    Implementation("CONCATENATION", build_concatenation, each("T T* -> T", "f32 f16 i8 u8 i16 i32 u32 i64 bool")),
+    Implementation("PACK", build_pack, each("T T* -> T", "f32 i8 u8 i16 i32 u32 i64")),
+    Implementation("UNPACK", build_unpack, each("T -> T T*", "f32 f16 i8 u8 i16 i32 bool")),
+    Implementation("SPLIT", build_split, each("i32|i64 T -> T T*", _SPLIT)),
+    Implementation("SPLIT_V", build_split_v, each("T i32|i64 i32|i64 -> T T*", _SPLIT)),
+    Implementation("TRANSPOSE", build_transpose, each("T i32 -> T", EVERY_NUMBER)),
+    Implementation("PAD", build_pad, each("T i8|i16|i32|i64 -> T", _PADDED)),
+    Implementation("PADV2", build_pad, each("T i8|i16|i32|i64 T -> T", _PADDED)),
     Implementation("MIRROR_PAD", build_mirror_pad, _SAME),
-    Implementation("DEPTH_TO_SPACE", build_depth_to_space, each("T -> T", ANY_NUMBER)),
-    Implementation("SPACE_TO_DEPTH", build_space_to_depth, each("T -> T", ANY_NUMBER)),
-    Implementation("SPACE_TO_BATCH_ND", build_space_to_batch, each("T i32 i32 -> T", ANY_NUMBER)),
-    Implementation("BATCH_TO_SPACE_ND", build_batch_to_space, each("T i32 i32 -> T", ANY_NUMBER)),
-    Implementation("REVERSE_V2", build_reverse, _SAME),
-    Implementation("TILE", build_tile, _SAME),
+    Implementation("DEPTH_TO_SPACE", build_depth_to_space, each("T -> T", "f32 i8 u8 i32 i64")),
+    Implementation("SPACE_TO_DEPTH", build_space_to_depth, each("T -> T", "f32 i8 u8 i32 i64")),
+    Implementation("SPACE_TO_BATCH_ND", build_space_to_batch, _BLOCKS),
+    Implementation("BATCH_TO_SPACE_ND", build_batch_to_space, _BLOCKS),
+    Implementation("REVERSE_V2", build_reverse, each("T i32 -> T", "f32 f16 i8 u8 i16 i32 i64 bool")),
+    Implementation("TILE", build_tile, each("T i32|i64 -> T", f"{EVERY_NUMBER} str")),
 )

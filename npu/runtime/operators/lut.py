@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.runtime.kernels.softmax import look_up
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, round_half_away
 from npu.runtime.operators.hybrid import round_away
@@ -57,6 +58,39 @@ def table_16bit(
         error = round_half_away((following + sample) / 2) - middle
         table[i] = min(max(sample - round_half_away(error / 2), -32768), 32767)
     table[512] = min(max(round_half_away(function(high) * inverse), -32768), 32767)
+    return table
+
+
+def run_16bit(node: OperatorNode, function: Real) -> Run:
+    """Prepare a 16-bit operator as an interpolated look-up per element."""
+    ifm, output = node.input(0), node.output()
+    node.set_shape(ifm.shape)
+    require_quantized(node, ifm, output)
+    table = _samples(node, function)
+
+    def run() -> None:
+        output.array[...] = look_up(ifm.array.astype(np.int64), table)
+
+    return run
+
+
+def _samples(node: OperatorNode, function: Real) -> Array:
+    """The table of `table_16bit` with everything in float32, as LUTPopulate makes it for operators other than SOFTMAX."""
+    ifm, output, f32 = node.input(0), node.output(), np.float32
+    scale, low_out = f32(ifm.scale), f32(output.scale) * f32(-32768 - output.zero_point)
+    low, high = scale * f32(-32768 - ifm.zero_point), scale * f32(32767 - ifm.zero_point)
+    step = (high - low) / f32(512)
+    inverse = f32(65536) / (f32(output.scale) * f32(32767 - output.zero_point) - low_out)
+    starts = np.arange(513, dtype=f32)
+    with np.errstate(all="ignore"):
+        at, middle = function(low + starts * step), function(low + starts * step + step / f32(2))
+        at[512] = function(np.array([low + f32(512) * step], f32))[0]
+        rounded = round_away(at * inverse)
+        between = round_away((at[1:] * inverse + rounded[:-1]) / f32(2))
+        bias = round_away((between - round_away(middle[:-1] * inverse)) / f32(2))
+        last = round_away(function(np.array([high], f32)) * inverse)
+        samples = np.concatenate([rounded[:-1] - bias, last])
+        table: Array = np.nan_to_num(np.clip(samples, -32768, 32767), nan=0.0).astype(np.int64)
     return table
 
 

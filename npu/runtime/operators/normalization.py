@@ -7,6 +7,7 @@ import numpy as np
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import power_float
+from npu.runtime.kernels.integer_functions import halve, high_product, inverse_square_root
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import activation_bounds, clamp_float, require_quantized
 from npu.runtime.tensor import Array
@@ -35,8 +36,12 @@ def build_l2_normalization(node: OperatorNode) -> Run:
             output.array[...] = clamp_float(ifm.array / norm, bounds)
             return
         x = ifm.array.astype(np.int64) - ifm.zero_point
-        length = np.sqrt(np.maximum((x * x).sum(axis=-1, keepdims=True), 1).astype(np.float64))
-        rounded = np.rint(x / length * 128)
+        squares = (x * x).sum(axis=-1, keepdims=True)
+        if output.dtype is DType.UINT8:
+            inverse, shift = inverse_square_root(squares)
+            rounded = halve(high_product(128 * x, inverse), shift) + 128
+        else:
+            rounded = np.rint(x / np.sqrt(np.maximum(squares, 1).astype(np.float64)) * 128)
         info = np.iinfo(output.array.dtype)
         output.array[...] = np.clip(rounded, info.min, info.max)
 
@@ -65,6 +70,6 @@ def build_local_response(node: OperatorNode) -> Run:
 
 
 OPERATORS = (
-    Implementation("L2_NORMALIZATION", build_l2_normalization, ("f32 -> f32", "i8 -> i8")),
+    Implementation("L2_NORMALIZATION", build_l2_normalization, ("f32 -> f32", "i8 -> i8", "u8 -> u8")),
     Implementation("LOCAL_RESPONSE_NORMALIZATION", build_local_response, ("f32 -> f32",)),
 )

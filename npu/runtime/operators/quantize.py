@@ -28,6 +28,8 @@ def build_quantize(node: OperatorNode) -> Run:
 
         return run_float
     require_quantized(node, ifm, output)
+    if output.quantization is not None and output.quantization.scales.size > 1:
+        raise node.fail(f"output must have one scale unless the input is f32, got {output.quantization.scales.size}")
     scaling = multipliers([ifm.scale / output.scale])
 
     def run() -> None:
@@ -63,6 +65,8 @@ def build_dequantize(node: OperatorNode) -> Run:
 
         return run_half
     require_quantized(node, ifm)
+    if ifm.dtype is DType.INT16 and ifm.quantization is not None and ifm.quantization.scales.size > 1:
+        raise node.fail(f"an int16 input must have one scale, got {ifm.quantization.scales.size}")
     scale, zero_point = _axis_parameters(node, position=0)
 
     def run() -> None:
@@ -80,12 +84,16 @@ def build_cast(node: OperatorNode) -> Run:
         with np.errstate(all="ignore"):
             if output.dtype is DType.BOOL:
                 output.array[...] = ifm.array != 0
-            elif ifm.array.dtype.kind == "f" and output.array.dtype.kind in "iu":
-                output.array[...] = _truncate(ifm.array, output.array.dtype)
+            elif ifm.dtype is DType.COMPLEX64 and output.dtype is not DType.COMPLEX64:
+                output.array[...] = _converted(ifm.array.real, output.array.dtype)
             else:
-                output.array[...] = ifm.array.astype(output.array.dtype)
+                output.array[...] = _converted(ifm.array, output.array.dtype)
 
     return run
+
+
+def _converted(values: Array, dtype: np.dtype[np.generic]) -> Array:
+    return _truncate(values, dtype) if values.dtype.kind == "f" and dtype.kind in "iu" else values.astype(dtype)
 
 
 def _truncate(values: Array, dtype: np.dtype[np.generic]) -> Array:
@@ -131,16 +139,16 @@ def build_densify(node: OperatorNode) -> Run:
     return run
 
 
-_CASTABLE = "f32|f16|f64|i8|u8|i16|u16|i32|u32|i64|bool"
+_CASTABLE = "f32|f16|f64|i8|u8|i16|u16|i32|u32|i64|bool|c64"
 
 OPERATORS = (
     Implementation(
         "QUANTIZE",
         build_quantize,
-        ("f32 -> i8|u8|i16", "i8|u8|i16 -> i8|u8", "i16 -> i16|i32", "i32 -> i8|i16", "i8 -> i16"),
+        ("f32 -> i8|u8|i16", "i8|u8 -> i8|u8|i16", "i16 -> i8|i16|i32", "i32 -> i8|i16"),
     ),
     Implementation("DEQUANTIZE", build_dequantize, ("i8|u8|i16|f16|i4 -> f32",)),
-    Implementation("CAST", build_cast, (f"{_CASTABLE} -> {_CASTABLE}",)),
+    Implementation("CAST", build_cast, (f"{_CASTABLE} -> {_CASTABLE}", "i4 -> f32")),
     Implementation("FAKE_QUANT", build_fake_quant, ("f32 -> f32",)),
     Implementation("DENSIFY", build_densify, each("T -> T", "f32 f16 i8")),
 )

@@ -10,7 +10,8 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, requantize, require_quantized
+from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, requantize, require_quantized, scaled
+from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
@@ -91,13 +92,53 @@ def _divided(factor: tuple[int, int], count: int) -> tuple[Array, Array]:
 
 
 def build_sum(node: OperatorNode) -> Run:
-    if node.input(0).dtype is DType.FLOAT32:
+    ifm, output = node.input(0), node.output()
+    if ifm.dtype is DType.FLOAT32:
         return _reduce(node, _sum_in_order)
+    if ifm.dtype in (DType.INT8, DType.UINT8, DType.INT16) and (ifm.scale, ifm.zero_point) != (output.scale, output.zero_point):
+        return _rescaled_sum(node)
     return _reduce(node, lambda x, axes: x.sum(axis=axes, dtype=x.dtype))
 
 
+def _rescaled_sum(node: OperatorNode) -> Run:
+    """Quantised sums to another scale, in float32 as the reference kernel computes them."""
+    ifm, output = node.input(0), node.output()
+    require_quantized(node, ifm, output)
+    scale = np.float32(ifm.scale) / np.float32(output.scale)
+
+    def total(x: Array, axes: tuple[int, ...]) -> Array:
+        bias = np.float32(-ifm.zero_point) * scale * np.float32(_count(x.shape, axes))
+        real = x.astype(np.int64).sum(axis=axes).astype(np.float32) * scale + bias
+        return np.clip(round_away(real).astype(np.int64) + output.zero_point, *INTEGER_RANGE[output.dtype])
+
+    return _reduce(node, total)
+
+
 def build_product(node: OperatorNode) -> Run:
+    if node.input(0).dtype in (DType.INT8, DType.INT16):
+        return _quantized_product(node)
     return _reduce(node, lambda x, axes: x.prod(axis=axes, dtype=x.dtype))
+
+
+def _quantized_product(node: OperatorNode) -> Run:
+    """Products of quantised values, rescaled after each factor."""
+    ifm, output = node.input(0), node.output()
+    require_quantized(node, ifm, output)
+
+    def product(x: Array, axes: tuple[int, ...]) -> Array:
+        count = _count(x.shape, axes)
+        if count == 0:
+            raise node.fail("reduced dimensions must not be empty")
+        factor = quantise_multiplier(ifm.scale / output.scale ** (1.0 / count))
+        kept = [i for i in range(x.ndim) if i not in axes]
+        rows = x.transpose(*kept, *axes).reshape(-1, count).astype(np.int64) - ifm.zero_point
+        total = rows[:, 0]
+        for column in range(1, count):
+            total = scaled(total * rows[:, column], factor)
+        total = scaled(total, factor)
+        return np.clip(total + output.zero_point, *INTEGER_RANGE[output.dtype])
+
+    return _reduce(node, product)
 
 
 def build_max(node: OperatorNode) -> Run:
@@ -191,13 +232,13 @@ def build_cumsum(node: OperatorNode) -> Run:
 _NUMBERS = "f32 i8 u8 i16 i32 i64"
 
 OPERATORS = (
-    Implementation("MEAN", build_mean, each("T i32|i64 -> T", _NUMBERS)),
-    Implementation("SUM", build_sum, each("T i32|i64 -> T", "f32 i32 i64")),
-    Implementation("REDUCE_PROD", build_product, each("T i32|i64 -> T", "f32 i32 i64")),
-    Implementation("REDUCE_MAX", build_max, each("T i32|i64 -> T", _NUMBERS)),
-    Implementation("REDUCE_MIN", build_min, each("T i32|i64 -> T", _NUMBERS)),
-    Implementation("REDUCE_ANY", build_any, ("bool i32|i64 -> bool",)),
-    Implementation("REDUCE_ALL", build_all, ("bool i32|i64 -> bool",)),
+    Implementation("MEAN", build_mean, each("T i32 -> T", _NUMBERS)),
+    Implementation("SUM", build_sum, each("T i32 -> T", "f32 i8 u8 i16 i32 i64 bool")),
+    Implementation("REDUCE_PROD", build_product, each("T i32 -> T", "f32 i8 i16 i32 i64 bool")),
+    Implementation("REDUCE_MAX", build_max, each("T i32 -> T", f"{_NUMBERS} bool")),
+    Implementation("REDUCE_MIN", build_min, each("T i32 -> T", f"{_NUMBERS} bool")),
+    Implementation("REDUCE_ANY", build_any, ("bool i32 -> bool",)),
+    Implementation("REDUCE_ALL", build_all, ("bool i32 -> bool",)),
     Implementation("ARG_MAX", _arg(np.argmax), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
     Implementation("ARG_MIN", _arg(np.argmin), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
     Implementation("TOPK_V2", build_top_k, each("T i32|i16 -> T i32|i16", "f32 i8 u8 i16 i32 i64")),

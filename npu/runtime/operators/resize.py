@@ -128,6 +128,6 @@ def _stored(total: Array, dtype: DType) -> Array:
 
 
 OPERATORS = (
-    Implementation("RESIZE_NEAREST_NEIGHBOR", build_nearest, each("T i32 -> T", "f32 i8 u8 i16")),
+    Implementation("RESIZE_NEAREST_NEIGHBOR", build_nearest, each("T i32 -> T", "f32 f16 i8 u8 i16 u16 i32 u32 bool")),
     Implementation("RESIZE_BILINEAR", build_bilinear, each("T i32 -> T", "f32 i8 u8 i16")),
 )

@@ -10,8 +10,8 @@ from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import normalized_axis
-from npu.runtime.operators.layout import ANY_NUMBER, from_values
-from npu.runtime.types import each
+from npu.runtime.operators.layout import from_values
+from npu.runtime.types import EVERY_NUMBER, each
 
 
 def _run_reshaped(node: OperatorNode) -> Run:
@@ -190,15 +190,17 @@ def build_one_hot(node: OperatorNode) -> Run:
     return run
 
 
+_ANY = f"{EVERY_NUMBER} str"
+
 OPERATORS = (
-    Implementation("RESHAPE", build_reshape, (*each("T -> T", ANY_NUMBER), *each("T i32 -> T", ANY_NUMBER))),
-    Implementation("SQUEEZE", build_squeeze, each("T -> T", ANY_NUMBER)),
-    Implementation("EXPAND_DIMS", build_expand_dims, each("T i32|i64 -> T", ANY_NUMBER)),
+    Implementation("RESHAPE", build_reshape, each("T i32|i64? -> T", _ANY)),
+    Implementation("SQUEEZE", build_squeeze, each("T -> T", _ANY)),
+    Implementation("EXPAND_DIMS", build_expand_dims, each("T i32|i64 -> T", _ANY)),
     Implementation("SHAPE", build_shape, ("any -> i32|i64",)),
     Implementation("RANK", build_rank, ("any -> i32",)),
-    Implementation("FILL", build_fill, each("i32|i64 T -> T", "f32 f16 i8 i16 i32 i64 bool")),
+    Implementation("FILL", build_fill, each("i32|i64 T -> T", EVERY_NUMBER)),
     Implementation("RANGE", build_range, each("T T T -> T", "f32 i32 i64")),
     Implementation("ZEROS_LIKE", build_zeros_like, each("T -> T", "f32 i32 i64")),
-    Implementation("BROADCAST_TO", build_broadcast_to, each("T i32|i64 -> T", ANY_NUMBER)),
-    Implementation("ONE_HOT", build_one_hot, each("i32|i64 i32 T T -> T", "f32 i8 u8 i16 i32 i64 bool")),
+    Implementation("BROADCAST_TO", build_broadcast_to, each("T i32|i64 -> T", EVERY_NUMBER)),
+    Implementation("ONE_HOT", build_one_hot, each("i32|i64 i32 T T -> T", "f32 i8 u8 i32 i64 bool")),
 )

@@ -7,9 +7,9 @@ import numpy as np
 from npu.graph.attributes import StridedSliceOptions
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.layout import ANY_NUMBER, from_values
+from npu.runtime.operators.layout import from_values
 from npu.runtime.tensor import Array, RuntimeTensor
-from npu.runtime.types import each
+from npu.runtime.types import EVERY_NUMBER, each
 
 
 def _ints(tensor: RuntimeTensor) -> list[int]:
@@ -110,8 +110,10 @@ def build_dynamic_update_slice(node: OperatorNode) -> Run:
     return run
 
 
+_ANY = f"{EVERY_NUMBER} str"
+
 OPERATORS = (
-    Implementation("SLICE", build_slice, (*each("T i32 i32 -> T", ANY_NUMBER), *each("T i64 i64 -> T", ANY_NUMBER))),
-    Implementation("STRIDED_SLICE", build_strided_slice, each("T i32 i32 i32 -> T", ANY_NUMBER)),
-    Implementation("DYNAMIC_UPDATE_SLICE", build_dynamic_update_slice, each("T T i32|i64 -> T", "f32 i8 i32 i64 bool")),
+    Implementation("SLICE", build_slice, (*each("T i32 i32 -> T", _ANY), *each("T i64 i64 -> T", _ANY))),
+    Implementation("STRIDED_SLICE", build_strided_slice, each("T i32 i32 i32 -> T", _ANY)),
+    Implementation("DYNAMIC_UPDATE_SLICE", build_dynamic_update_slice, each("T T i32|i64 -> T", EVERY_NUMBER)),
 )
