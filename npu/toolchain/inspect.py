@@ -30,8 +30,9 @@ def verify(
         initialised = [(0, 0, job.region_bytes[0]), *job.inputs]
         decoded = decode(job.payload.words, variant)
         labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
-        for each in verify_stream(decoded, variant, job.region_bytes, initialised):
-            held = labels[each.command_index]
-            named = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
-            findings.append((job.index, named))
+        for each in verify_stream(decoded, variant, job.region_bytes, initialised, job.payload.words):
+            held = labels.get(each.command_index)
+            if held is not None:
+                each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
+            findings.append((job.index, each))
     return findings

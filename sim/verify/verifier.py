@@ -1,4 +1,4 @@
-"""Verify one command stream: bounds, hazards, SHRAM, reads of bytes that nothing has written.
+"""Verify one command stream: bounds, hazards, SHRAM, reads of bytes that nothing has written, commands without effect.
 
 What the decoder refuses (unknown commands, ranges, alignment) never gets here. A finding names rule, command and addresses; a
 clean stream has none.
@@ -17,6 +17,7 @@ from npu.isa.decode import Decoded
 from npu.isa.operations import Dma, Operation
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
+from sim.verify.registers import UnreadWrite, unread_writes
 from sim.verify.shram import lut_findings, shram_findings
 
 RULES: Mapping[str, str] = {
@@ -27,6 +28,7 @@ RULES: Mapping[str, str] = {
     "HAZARD-BLOCKDEP": "a kernel's first blocks wait for the blocks of the kernel before it that they read",
     "UNINITIALISED": "every byte that is read has been written, or is a constant or an input",
     "NO-EFFECT": "every wait has something to wait for",
+    "UNREAD-WRITE": "every register that is set is read by an operation before it is set again",
     "SHRAM": "the buffers of a kernel's block fit between the boundaries that it sets",
     "LUT": "a look-up table lies whole in its area, in a slot of its own size, and transfers into SHRAM stay in that area",
 }
@@ -39,6 +41,7 @@ class Finding:
     rule: str
     command_index: int
     operation: str
+    """Kind of the operation, or name of the command that sets a register."""
     message: str
     region: int | None = None
     address: int | None = None
@@ -53,11 +56,13 @@ def verify(
     variant: Variant,
     region_bytes: Mapping[int, int],
     initialised: Iterable[tuple[int, int, int]],
+    words: npt.NDArray[np.uint32] | None = None,
 ) -> list[Finding]:
     """All findings of a stream, in order of its commands.
 
-    `region_bytes` are the sizes of the regions; `initialised` are (region, start, end) of the bytes that hold data when the job
-    starts: constants, inputs, variables.
+    `words` are those that `decoded` came from; without them the writes between the operations are not judged. `region_bytes`
+    are the sizes of the regions; `initialised` are (region, start, end) of the bytes that hold data when the job starts:
+    constants, inputs, variables.
     """
     memory = _Memory(region_bytes, variant, initialised)
     hazards = HazardTracker(variant)
@@ -78,7 +83,16 @@ def verify(
                 continue
             findings += [_finding("UNINITIALISED", each, *where) for where in memory.unwritten(touched)]
             memory.write(touched)
-    return findings
+    if words is not None:
+        findings += [_unread(each) for each in unread_writes(words, decoded, variant)]
+    return sorted(findings, key=lambda finding: finding.command_index)
+
+
+def _unread(write: UnreadWrite) -> Finding:
+    values = ", ".join(f"{name}={value}" for name, value in write.values.items())
+    until = "the end" if write.overwritten_at is None else f"command {write.overwritten_at} sets the register again"
+    message = f"no operation reads {values} before {until}"
+    return Finding("UNREAD-WRITE", write.command_index, write.register, message)
 
 
 def _finding(rule: str, each: Decoded, message: str, region: int | None, address: int | None) -> Finding:

@@ -1,0 +1,66 @@
+"""Which register writes of a stream no operation ever sees: the only place that follows single writes.
+
+A write counts as seen when an operation that reads its register starts before the register is written again. What each
+operation reads is what `npu.isa.store` would write for it. That a register is set again to the value it holds is no matter as
+long as an operation reads it: compilers may set all registers of an operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.hardware.variant import Variant
+from npu.isa.commands import Kind
+from npu.isa.decode import Decoded, RawCommand, read_commands
+from npu.isa.latch import SCALED_OPERANDS
+from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
+from npu.isa.store import store
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadWrite:
+    """A write that nothing sees; `overwritten_at` is the command that writes the register again, None at the stream's end."""
+
+    command_index: int
+    register: str
+    values: Mapping[str, int]
+    overwritten_at: int | None
+
+
+def unread_writes(words: npt.NDArray[np.uint32], decoded: Sequence[Decoded], variant: Variant) -> Iterator[UnreadWrite]:
+    """Writes that no operation sees, in the order in which that shows. `decoded` are the operations of `words`."""
+    operations = {each.command_index: each.operation for each in decoded}
+    pending: dict[str, RawCommand] = {}
+    for command in read_commands(words, variant.accelerator.product):
+        name = command.command.name
+        if command.command.kind is Kind.OPERATION:
+            for register in _read_by(operations[command.command_index], variant):
+                pending.pop(register, None)
+            continue
+        earlier = pending.get(name)
+        if earlier is not None:
+            yield UnreadWrite(earlier.command_index, name, earlier.values, command.command_index)
+        pending[name] = command
+    for name, command in pending.items():
+        yield UnreadWrite(command.command_index, name, command.values, None)
+
+
+def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:
+    """Registers that an operation reads, and those that belong to its kind though a mode of it may not use them.
+
+    Vela writes the upscaling for every kernel, both scales of ADD and SUB where one operand is scaled alone, and an OFM scale
+    for operations that do not scale.
+    """
+    yield from (name for name, _ in store(operation, variant).writes)
+    if isinstance(operation, KernelOperation):
+        yield "NPU_SET_IFM_UPSCALE"
+    if isinstance(operation, Pooling | Elementwise):
+        yield "NPU_SET_OFM_SCALE"
+    if isinstance(operation, Elementwise) and operation.mode in SCALED_OPERANDS:
+        yield "NPU_SET_OPB_SCALE"
+    if isinstance(operation, Stop):
+        yield "NPU_SET_PARALLEL_MODE"  # a mode of the whole stream, which may hold transfers only
