@@ -40,6 +40,8 @@ def measurements_text(measurements: Sequence[Measurement], width: int) -> str:
     grown = first.peak_growth_bytes / _MIB
     peak = first.peak_bytes / _MIB
     text += f"load {first.load_ms:.1f} ms, first run {first.first_ms:.1f} ms, peak memory {peak:.1f} MiB (+{grown:.1f} MiB)\n"
+    kept, arena = first.tensor_bytes / _MIB, first.arena_bytes / _MIB
+    text += f"tensors that are no constants {kept:.2f} MiB, {arena:.2f} MiB of it the arena of intermediate ones\n"
     if len(measurements) == 2:
         text += f"speed-up over no delegates: {measurements[1].runs.mean / first.runs.mean:.2f}x\n"
     return text

@@ -41,8 +41,9 @@ _WITHOUT_DEFAULTS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 class _Session:
     """What the subgraphs of one interpreter share: resources, options, the profile."""
 
-    def __init__(self, model: Model, options: RuntimeOptions) -> None:
+    def __init__(self, model: Model, options: RuntimeOptions, *, preserve_all_tensors: bool) -> None:
         self.options = options
+        self.preserve_all_tensors = preserve_all_tensors
         self.resources: dict[tuple[str, str], Array] = {}
         self.profile: list[tuple[int, int, str, float]] | None = None
         self.subgraphs = [Subgraph(model, index, self) for index in range(len(model.graphs))]
@@ -107,10 +108,10 @@ class _Session:
 class Interpreter:
     """Runs a TFLite model on the reference kernels and on delegates.
 
-    One of `model_path` and `model_content` (bytes) must be given. `num_threads` is accepted and checked: results and the
-    kernels
-    here do not depend on it. Buffers of intermediate tensors are kept, so `experimental_preserve_all_tensors` changes nothing.
-    `options` are choices of this project. Raises ModelError for a malformed file, InterpreterError for wrong use.
+    One of `model_path` and `model_content` (bytes) must be given. `num_threads` is that of default delegates: results and the
+    kernels here do not depend on it. Intermediate tensors share memory by their lifetime, and reading one whose memory a later
+    one has used is an InterpreterValueError; with `experimental_preserve_all_tensors` each keeps its value. `options` are
+    choices of this project. Raises ModelError for a malformed file, InterpreterError for wrong use.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Interpreter:
         if not model.graphs:
             raise InterpreterValueError("interpreter: the model must have a subgraph, got none")
         self._model = model
-        self._session = _Session(model, options or RuntimeOptions())
+        self._session = _Session(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
         self._delegates: list[Delegate] = []
         self._is_allocated = False
         self._owned: list[SimpleDelegate] = []
@@ -291,6 +292,14 @@ class Interpreter:
         records, self._session.profile = self._session.profile or [], None
         return records
 
+    def arena_bytes(self) -> int:
+        """Bytes of the arenas of intermediate tensors, of all subgraphs that are allocated."""
+        return sum(graph.arena_bytes for graph in self._session.subgraphs)
+
+    def tensor_bytes(self) -> int:
+        """Bytes of all tensors that are no constants, those in arenas counted as they share memory; delegates hold more."""
+        return sum(graph.tensor_bytes for graph in self._session.subgraphs)
+
     # --- description ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -352,7 +361,13 @@ class Interpreter:
 
     def _readable(self, index: int, subgraph_index: int) -> Array:
         tensor = self._allocated(index, subgraph_index)
-        self._session.subgraph(subgraph_index).make_readable(tensor)
+        graph = self._session.subgraph(subgraph_index)
+        if graph.is_overwritten(tensor):
+            raise InterpreterValueError(
+                f"tensor {index} '{tensor.name}': must not be read, later tensors use its memory;"
+                " experimental_preserve_all_tensors=True keeps it"
+            )
+        graph.make_readable(tensor)
         return tensor.array
 
 

@@ -14,6 +14,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.ops import BY_NAME
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
+from npu.runtime.arena import lifetimes, plan_arena
 from npu.runtime.delegate import (
     Context,
     Delegate,
@@ -36,6 +37,7 @@ class Session(SubgraphServices, Protocol):
     """What all subgraphs of one interpreter share."""
 
     options: RuntimeOptions
+    preserve_all_tensors: bool
     profile: list[tuple[int, int, str, float]] | None
 
 
@@ -59,6 +61,8 @@ class Subgraph:
         self._errors: list[str] = []
         self._custom_ready: set[int] = set()
         self.is_allocated = False
+        self._arena = np.zeros(0, np.uint8)
+        self._overwritten: frozenset[int] = frozenset()
 
     # --- Context -------------------------------------------------------------------------------------------------------------
 
@@ -235,7 +239,71 @@ class Subgraph:
             if not self._tensors[index].is_constant:
                 self._allocate(self._tensors[index], self._tensors[index].shape)
         self._prepare_from(0)
+        self._share_memory()
         self.is_allocated = True
+
+    # --- memory --------------------------------------------------------------------------------------------------------------
+
+    def _share_memory(self) -> None:
+        """Move intermediate tensors into one arena, where those that do not live at the same time share bytes.
+
+        Tensors with memory of their own: inputs, outputs, constants, variables, those whose shape is not known yet, and those
+        that delegates or custom operators, which may keep addresses, read or write.
+        """
+        sizes = {} if self._session.preserve_all_tensors else self._shareable()
+        steps = [
+            ([i for i in node.inputs if i != ABSENT], [i for i in node.outputs if i != ABSENT])
+            for node in (self._nodes[index] for index in self._plan)
+        ]
+        spans = lifetimes(steps, sizes)
+        offsets, total = plan_arena(spans)
+        self._arena = np.zeros(total, np.uint8)
+        for index, start in offsets.items():
+            tensor = self._tensors[index]
+            tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)
+        self._overwritten = frozenset(
+            one.tensor
+            for one in spans
+            for other in spans
+            if one.first < other.first
+            and offsets[one.tensor] < offsets[other.tensor] + other.size
+            and offsets[other.tensor] < offsets[one.tensor] + one.size
+        )
+
+    def _shareable(self) -> dict[int, int]:
+        """Bytes of the tensors that the arena may hold."""
+        foreign = {*self.graph.inputs, *self.graph.outputs}
+        written = set()
+        for index in self._plan:
+            node = self._nodes[index]
+            written.update(node.outputs)
+            if index in self._kernels or self._registrations[index].custom_name:
+                foreign.update((*node.inputs, *node.outputs))
+        found = {}
+        for index in sorted(written - foreign - {ABSENT}):
+            tensor = self._tensors[index]
+            fixed = not (tensor.is_constant or tensor.is_variable or tensor.is_dynamic)
+            if fixed and tensor.data is not None and tensor.data.nbytes and tensor.data.dtype != object:
+                found[index] = tensor.data.nbytes
+        return found
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena of intermediate tensors."""
+        return self._arena.nbytes
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of the arena and of all other buffers that are no constants."""
+        own = (t.data.nbytes for t in self._tensors if t.data is not None and not t.is_constant and not self._in_arena(t))
+        return self._arena.nbytes + sum(own)
+
+    def is_overwritten(self, tensor: RuntimeTensor) -> bool:
+        """Whether later tensors use the memory of this one, so that nothing can be read after a run."""
+        return tensor.index in self._overwritten and self._in_arena(tensor)
+
+    def _in_arena(self, tensor: RuntimeTensor) -> bool:
+        return tensor.data is not None and np.may_share_memory(tensor.data, self._arena)
 
     @property
     def has_dynamic_shapes(self) -> bool:

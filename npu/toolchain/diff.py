@@ -71,7 +71,11 @@ def diff(
     expected = _reference_values(source, inputs, seed)
     variant = variant_of_file(target, model_name(compiled), None, None, None, None)
     recorder = Recorder(target, variant, model_name(compiled))
-    interpreter = Interpreter(model=target, experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)])
+    interpreter = Interpreter(
+        model=target,
+        experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)],
+        experimental_preserve_all_tensors=True,
+    )
     given = [expected[index] for index in source.graphs[0].inputs]
     given = [array.reshape(target.graphs[0].tensors[k].shape) for array, k in zip(given, target.graphs[0].inputs, strict=True)]
     execute(interpreter, target.graphs[0], given, seed)

@@ -77,7 +77,7 @@ def run(
         operators = map_of_file(executed, name) if is_compiled(executed) else map_of_placement(executed, placement)
     recorder = Recorder(executed, variant, name) if dump else None
     delegate = EthosUDelegate(variant, hook=recorder.hook if recorder else None)
-    interpreter = Interpreter(model=executed, experimental_delegates=[delegate])
+    interpreter = Interpreter(model=executed, experimental_delegates=[delegate], experimental_preserve_all_tensors=dump)
     outputs, names = execute(interpreter, executed.graphs[0], inputs, seed)
     tensors = named_tensors(executed, interpreter, recorder.written) if recorder else {}
     timed = time_compiled(executed, name, operators, variant, with_events=with_events)

@@ -36,7 +36,8 @@ class OperatorTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Times in milliseconds, memory in bytes. `delegates` says what each delegate took."""
+    """Times in milliseconds, memory in bytes: of the process, and the interpreter's
+    tensors that are no constants, of which the arena holds the intermediate ones. `delegates` says what each delegate took."""
 
     model: str
     log: tuple[str, ...]
@@ -49,6 +50,8 @@ class Measurement:
     operators: tuple[OperatorTime, ...]
     peak_bytes: int
     peak_growth_bytes: int
+    arena_bytes: int
+    tensor_bytes: int
 
     def to_json(self) -> str:
         """All numbers for programs."""
@@ -73,6 +76,8 @@ class Measurement:
             ],
             "peak_bytes": self.peak_bytes,
             "peak_growth_bytes": self.peak_growth_bytes,
+            "arena_bytes": self.arena_bytes,
+            "tensor_bytes": self.tensor_bytes,
         }
         return json.dumps(row, indent=2) + "\n"
 
@@ -129,6 +134,8 @@ def measure(
         operators=_operators(profile),
         peak_bytes=peak_bytes(),
         peak_growth_bytes=peak_bytes() - before,
+        arena_bytes=interpreter.arena_bytes(),
+        tensor_bytes=interpreter.tensor_bytes(),
     )
     interpreter.close()
     return measurement

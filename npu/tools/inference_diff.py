@@ -106,8 +106,8 @@ def compare(
     tested = model if test is None else read_model(test)
     name = (test or reference).name
     chosen = choose(tested, name, parameters)
-    left = open_interpreter(model, ())
-    right = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads)
+    left = open_interpreter(model, (), preserve_all_tensors=True)
+    right = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads, preserve_all_tensors=True)
     _check_same(left, right)
     generator = np.random.default_rng(seed)
     collected: list[list[Array]] = [[] for _ in left.get_output_details()]
@@ -205,7 +205,7 @@ class _Bisection:
     def _with_operators(self, left: Interpreter, nodes: range) -> FirstDifference | None:
         fresh = choose(self._model, self._name, self._parameters).delegates
         restricted = [RestrictedDelegate(as_delegate(each), nodes) for each in fresh]
-        right = open_interpreter(self._model, restricted)
+        right = open_interpreter(self._model, restricted, preserve_all_tensors=True)
         set_inputs(right, self._inputs)
         right.invoke()
         found = self._in_tensors(left, right, is_same_model=True)

@@ -39,12 +39,15 @@ def open_session(path: Path, parameters: ToolParameters, *, num_threads: int = 1
     return Session(open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads), chosen.log)
 
 
-def open_interpreter(model: Model, delegates: Sequence[Delegate | SimpleDelegate], *, num_threads: int = 1) -> Interpreter:
+def open_interpreter(
+    model: Model, delegates: Sequence[Delegate | SimpleDelegate], *, num_threads: int = 1, preserve_all_tensors: bool = False
+) -> Interpreter:
     """An interpreter with exactly these delegates, tensors allocated."""
     interpreter = Interpreter(
         model=model,
         num_threads=num_threads,
         experimental_delegates=delegates,
+        experimental_preserve_all_tensors=preserve_all_tensors,
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
     interpreter.allocate_tensors()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from npu.runtime.defaults import set_default
@@ -14,6 +15,11 @@ NAME = "xnnpack"
 def make_delegate(num_threads: int, options: XnnpackOptions | None = None) -> XnnpackDelegate:
     """A delegate with the interpreter's number of threads and otherwise these options."""
     return XnnpackDelegate(replace(options or default_options(), num_threads=num_threads))
+
+
+def make_switched(num_threads: int, switches: Sequence[str]) -> XnnpackDelegate:
+    """The same with these switches of the options on."""
+    return make_delegate(num_threads, replace(default_options(), **dict.fromkeys(switches, True)))
 
 
 def enable_by_default(options: XnnpackOptions | None = None) -> None:

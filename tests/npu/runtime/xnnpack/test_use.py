@@ -57,6 +57,24 @@ def test_a_process_wide_default_gives_every_interpreter_the_delegate_except_wher
         assert set(delegates(Interpreter(model_content=CONTENT, experimental_op_resolver_type=resolver))) == {None}
 
 
+@pytest.mark.seed("X-E-2")
+def test_an_environment_variable_gives_every_interpreter_the_delegate(monkeypatch: pytest.MonkeyPatch) -> None:
+    quantised = mobile_network(INT8, blocks=1)
+    for value, floating, signed in (("1", True, False), ("qs8, qu8", True, True), ("0", False, False), ("", False, False)):
+        monkeypatch.setenv("NPU_XNNPACK", value)
+        assert ("XnnpackDelegate" in delegates(Interpreter(model_content=CONTENT))) is floating
+        assert ("XnnpackDelegate" in delegates(Interpreter(model_content=quantised))) is signed
+        named = Interpreter(model_content=CONTENT, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+        assert set(delegates(named)) == {None}
+
+
+@pytest.mark.seed("X-E-2")
+def test_an_unknown_name_in_the_environment_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPU_XNNPACK", "qs8,fast")
+    with pytest.raises(ValueError, match="NPU_XNNPACK: must be 0, 1 or names of qs8, .*, got 'fast'"):
+        Interpreter(model_content=CONTENT)
+
+
 @pytest.mark.seed("X-E-3")
 def test_importing_one_module_registers_the_delegate() -> None:
     code = (

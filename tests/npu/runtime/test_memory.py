@@ -1,0 +1,71 @@
+"""Intermediate tensors share an arena by their lifetime; what can be read after a run, and what cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npu.graph.dtype import DType
+from npu.runtime.interpreter import Interpreter
+from tests.support.builder import ModelBuilder
+
+CHAIN = 6
+X = np.arange(-512, 512, dtype=np.float32).reshape(1, 1024)
+
+
+def _chain() -> bytes:
+    """x -> NEG -> ABS -> NEG -> ABS -> NEG -> ABS, tensors 0 to 6 of 4096 bytes."""
+    b = ModelBuilder()
+    tensor = b.input((1, 1024), DType.FLOAT32, name="t0")
+    for k in range(CHAIN):
+        tensor = b.op("ABS" if k % 2 else "NEG", [tensor], (1, 1024), DType.FLOAT32, name=f"t{k + 1}")
+    b.output(tensor)
+    return b.build()
+
+
+def _run(*, preserve: bool) -> Interpreter:
+    interpreter = Interpreter(model_content=_chain(), experimental_preserve_all_tensors=preserve)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, X)
+    interpreter.invoke()
+    return interpreter
+
+
+def test_a_chain_needs_an_arena_for_two_tensors_beside_input_and_output() -> None:
+    interpreter = _run(preserve=False)
+    assert interpreter.arena_bytes() == 2 * 4096
+    assert interpreter.tensor_bytes() == 4 * 4096
+    np.testing.assert_array_equal(interpreter.get_tensor(CHAIN), np.abs(X))
+
+
+def test_preserving_all_tensors_shares_nothing_and_keeps_every_value() -> None:
+    interpreter = _run(preserve=True)
+    assert interpreter.arena_bytes() == 0
+    assert interpreter.tensor_bytes() == (CHAIN + 1) * 4096
+    for k in range(1, CHAIN):
+        np.testing.assert_array_equal(interpreter.get_tensor(k), (-X, np.abs(X), -np.abs(X))[0 if k == 1 else 1 + k % 2])
+
+
+def test_a_tensor_whose_memory_was_used_again_cannot_be_read() -> None:
+    interpreter = _run(preserve=False)
+    for k in (1, 2, 3):
+        with pytest.raises(ValueError, match=f"tensor {k} 't{k}': must not be read, later tensors use its memory"):
+            interpreter.get_tensor(k)
+        with pytest.raises(ValueError, match="experimental_preserve_all_tensors=True keeps it"):
+            interpreter.tensor(k)()
+
+
+def test_the_last_tensors_in_the_arena_can_be_read() -> None:
+    interpreter = _run(preserve=False)
+    np.testing.assert_array_equal(interpreter.get_tensor(4), np.abs(X))
+    np.testing.assert_array_equal(interpreter.get_tensor(5), -np.abs(X))
+
+
+def test_a_resize_plans_the_arena_again() -> None:
+    interpreter = _run(preserve=False)
+    interpreter.resize_tensor_input(0, (2, 1024))
+    interpreter.allocate_tensors()
+    assert interpreter.arena_bytes() == 4 * 4096
+    interpreter.set_tensor(0, np.concatenate([X, 2 * X]))
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(CHAIN), np.abs(np.concatenate([X, 2 * X])))
