@@ -2,8 +2,8 @@
 
 FOLDER keeps the other Vela versions (installed there on first use), the files they made, and the results, one file per model.
 A result counts as long as the code that executes files is what it was measured with; an interrupted run goes on where it
-stopped, and several runs may share the folder if each has models of its own (`--models`). The page is made of every result that
-counts. Models come from beside the project (`tests/support/shared.py`).
+stopped, and several runs may share the folder if each has models of its own (`--models`). The page names the models with
+results that do not count. Models come from beside the project (`tests/support/shared.py`).
 """
 
 from __future__ import annotations
@@ -113,7 +113,12 @@ def quantised_models() -> Iterator[tuple[str, bytes]]:
 def measure(name: str, model: bytes, folder: Path, versions: Iterable[str]) -> None:
     """Fill the results of one model, what counts already excepted; saved after each target."""
     results = load(folder, name)
-    missing = [(version, target) for version in versions for target in TARGETS if f"{name}|{version}|{target}" not in results]
+    missing = [
+        (version, target)
+        for version in versions
+        for target in TARGETS
+        if results.get(f"{name}|{version}|{target}", {}).get("code") != code_digest()
+    ]
     if name in SLOW:
         missing = [pair for pair in missing if pair == ONLY]
     if not missing:
@@ -176,12 +181,12 @@ def save(results: Results, folder: Path, name: str) -> None:
     write_atomically(folder / "results" / f"{name}.json", json.dumps(results, indent=1, sort_keys=True).encode())
 
 
-def load(folder: Path, name: str = "*", *, code: str | None = None) -> Results:
-    """The results, of one model or all, that were measured with `code` (default: today's)."""
+def load(folder: Path, name: str = "*") -> Results:
+    """The results, of one model or all, whatever code they were measured with."""
     found: Results = {}
     for path in sorted((folder / "results").glob(f"{name}.json")):
         kept: Results = json.loads(path.read_text())
-        found |= {key: value for key, value in kept.items() if value.get("code") == (code or code_digest())}
+        found |= kept
     return found
 
 
@@ -190,8 +195,11 @@ def cause_of(name: str, version: str) -> Cause | None:
     return next((cause for cause in CAUSES if cause.model == name and version in cause.versions), None)
 
 
-def page(results: Results) -> str:
-    """The document: one table of models by versions, the differences with their causes, what was left out."""
+def page(results: Results, code: str) -> str:
+    """The document: one table of models by versions, the differences with their causes, what was left out.
+
+    Models with results of other code than `code` are named.
+    """
     names = sorted({key.split("|")[0] for key in results})
     lines = [HEADER, "| model | " + " | ".join(f"Vela {version}" for version in VERSIONS) + " |", "| --- " * 5 + "|"]
     for name in names:
@@ -203,6 +211,9 @@ def page(results: Results) -> str:
         if status in ("refused", "no reference", "cpu"):
             lines.append(f"- {name}: {status}{': ' + note if note else ''}".replace("<", "&lt;"))
     lines += [f"- {name}: measured for Vela {ONLY[0]}, {ONLY[1]} only: {why}" for name, why in SLOW.items()]
+    earlier = sorted({key.split("|")[0] for key, value in results.items() if value.get("code") != code})
+    if earlier:
+        lines += ["", f"Measured with an earlier state of the code, in part at least: {', '.join(earlier)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -254,16 +265,16 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--models", nargs="*", help="only these (default: all)")
     parser.add_argument("--versions", nargs="*", default=VERSIONS)
-    parser.add_argument("--code", help="make the page of what was measured with the code of this digest")
+    parser.add_argument("--code", help="only make the page; results of the code of this digest count")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.code is None:
         for name, model in quantised_models():
             if options.models is None or name in options.models:
                 measure(name, model, options.folder, options.versions)
-    results = load(options.folder, code=options.code)
+    results = load(options.folder)
     if options.output:
-        write_atomically(options.output, page(results).encode())
+        write_atomically(options.output, page(results, options.code or code_digest()).encode())
     return int(any(result["status"] == "failed" for result in results.values()))
 
 
