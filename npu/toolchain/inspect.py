@@ -8,8 +8,8 @@ from pathlib import Path
 from npu.isa.decode import decode
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
-from sim.container import jobs_of
-from sim.verify.verifier import Finding
+from sim.container import ARENA, jobs_of
+from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
 
 
@@ -21,13 +21,17 @@ def verify(
     memory_mode: str | None = None,
     system: str | None = None,
 ) -> list[tuple[int, Finding]]:
-    """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well."""
+    """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well.
+
+    What earlier jobs wrote into the arena counts as data for later ones: compilers keep tensors there between two jobs.
+    """
     source = load_compiled(model)
     variant = variant_of_file(source, model_name(model), target, config, memory_mode, system)
     operators = known_map(source, model_name(model))
     findings = []
+    kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
-        initialised = [(0, 0, job.region_bytes[0]), *job.inputs]
+        initialised = [(0, 0, job.region_bytes[0]), *job.inputs, *kept]
         decoded = decode(job.payload.words, variant)
         labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
         for each in verify_stream(decoded, variant, job.region_bytes, initialised, job.payload.words):
@@ -35,4 +39,5 @@ def verify(
             if held is not None:
                 each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
             findings.append((job.index, each))
+        kept += [place for place in written_by(decoded, variant) if place[0] == ARENA]
     return findings

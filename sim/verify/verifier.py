@@ -6,7 +6,7 @@ clean stream has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +88,14 @@ def verify(
     return sorted(findings, key=lambda finding: finding.command_index)
 
 
+def written_by(decoded: Iterable[Decoded], variant: Variant) -> Iterator[tuple[int, int, int]]:
+    """(region, start, end) of what a stream writes outside SHRAM, gaps included: a later job of the file may find it there."""
+    for each in decoded:
+        for _, part in footprint(each.operation, variant).writes:
+            if part.region != SHRAM:
+                yield part.region, part.start, part.end
+
+
 def _unread(write: UnreadWrite) -> Finding:
     values = ", ".join(f"{name}={value}" for name, value in write.values.items())
     until = "the end" if write.overwritten_at is None else f"command {write.overwritten_at} sets the register again"
@@ -110,7 +118,7 @@ class _Memory:
         sizes = {**region_bytes, SHRAM: variant.shram.total_bytes}
         self._written: dict[int, npt.NDArray[np.bool_]] = {region: np.zeros(size, np.bool_) for region, size in sizes.items()}
         for region, start, end in initialised:
-            self._written[region][start:end] = True
+            self._written[region][max(0, start) : end] = True
 
     def outside(self, touched: Footprint) -> list[tuple[str, int, int]]:
         return [

@@ -10,6 +10,17 @@ from npu.numerics.kernel import kernel
 DEPTH_FIRST = 0
 PART_KERNEL_FIRST = 1
 DEPTHWISE = 2
+LANES = 8
+"""IFM channels that real hardware takes together."""
+
+
+@kernel(nb.void(nb.int16[::1], nb.uint64, nb.int16[::1], nb.uint64))
+def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
+    """target[to : to + LANES] = source[at : at + LANES]: all read, then all written, which compiles to one load and one store."""
+    a, b, c, d = source[at], source[at + np.uint64(1)], source[at + np.uint64(2)], source[at + np.uint64(3)]
+    e, f, g, h = source[at + np.uint64(4)], source[at + np.uint64(5)], source[at + np.uint64(6)], source[at + np.uint64(7)]
+    target[to], target[to + np.uint64(1)], target[to + np.uint64(2)], target[to + np.uint64(3)] = a, b, c, d
+    target[to + np.uint64(4)], target[to + np.uint64(5)], target[to + np.uint64(6)], target[to + np.uint64(7)] = e, f, g, h
 
 
 @kernel(nb.int64(nb.int16[::1], nb.int16[::1], nb.int64[::1], nb.boolean))
@@ -57,6 +68,8 @@ def move(symbols, weights, numbers, to_symbols):  # type: ignore[no-untyped-def]
                                                 symbols[at + i] = weights[base + i]
                                             for i in range(used, lanes):
                                                 symbols[at + i] = 0
+                                        elif used == LANES:
+                                            _copy_lanes(symbols, np.uint64(at), weights, np.uint64(base))
                                         else:
                                             for i in range(used):
                                                 weights[base + i] = symbols[at + i]
