@@ -16,7 +16,7 @@ LANES = 8
 
 @kernel(nb.void(nb.int16[::1], nb.uint64, nb.int16[::1], nb.uint64))
 def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
-    """target[to : to + LANES] = source[at : at + LANES]: all read, then all written, which compiles to one load and one store."""
+    """target[to : to + LANES] = source[at : at + LANES]: read, then written, which compiles to one load and one store."""
     a, b, c, d = source[at], source[at + np.uint64(1)], source[at + np.uint64(2)], source[at + np.uint64(3)]
     e, f, g, h = source[at + np.uint64(4)], source[at + np.uint64(5)], source[at + np.uint64(6)], source[at + np.uint64(7)]
     target[to], target[to + np.uint64(1)], target[to + np.uint64(2)], target[to + np.uint64(3)] = a, b, c, d
