@@ -8,8 +8,6 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from npu.numerics.kernel import kernel
-
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
 
@@ -46,16 +44,27 @@ def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  
                                 out[b, oy, ox, c] = ifm[b, y, x, c]
 
 
-@kernel(nb.void(nb.int64[:, :, :, ::1], nb.int64[:, :]))
-def _divide(total, count):  # type: ignore[no-untyped-def]
-    """Means in place of sums, rounded, ties away from zero."""
-    for b in range(total.shape[0]):
-        for y in range(total.shape[1]):
-            for x in range(total.shape[2]):
-                n = count[y, x]
-                for c in range(total.shape[3]):
-                    value = total[b, y, x, c]
-                    total[b, y, x, c] = (value + n // 2) // n if value >= 0 else -((-value + n // 2) // n)
+@nb.njit(cache=True)  # one version per type of elements, when it is used
+def average_integer(ifm, kernel, stride, before, limits, total, out):  # type: ignore[no-untyped-def]
+    """Means, rounded, ties away from zero, clamped to limits; zero of no elements. `total`: int64 work space, one per channel."""
+    for b in range(out.shape[0]):
+        for oy in range(out.shape[1]):
+            y0 = oy * stride[0] - before[0]
+            for ox in range(out.shape[2]):
+                x0 = ox * stride[1] - before[1]
+                n = 0
+                for c in range(out.shape[3]):
+                    total[c] = 0
+                for y in range(max(y0, 0), min(y0 + kernel[0], ifm.shape[1])):
+                    for x in range(max(x0, 0), min(x0 + kernel[1], ifm.shape[2])):
+                        n += 1
+                        for c in range(out.shape[3]):
+                            total[c] += ifm[b, y, x, c]
+                n = max(n, 1)
+                for c in range(out.shape[3]):
+                    value = total[c]
+                    mean = (value + n // 2) // n if value >= 0 else -((-value + n // 2) // n)
+                    out[b, oy, ox, c] = min(max(mean, limits[0]), limits[1])
 
 
 def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype: type[np.generic]) -> tuple[Array, Array]:
@@ -63,13 +72,6 @@ def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype
     count = np.zeros(out, np.int64)
     _add_windows(np.ascontiguousarray(ifm), *kernel, *stride, *before, total, count)
     return total, np.maximum(count, 1)[:, :, None]
-
-
-def average_integer(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:
-    """Rounded mean, ties away from zero, int64."""
-    total, count = _sums(ifm, kernel, stride, before, out, np.int64)
-    _divide(total, count[:, :, 0])
-    return total
 
 
 def average_float(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:

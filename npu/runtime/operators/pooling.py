@@ -48,10 +48,12 @@ def build_average_pool(node: OperatorNode) -> Run:
             output.array[...] = clamp_float(average_float(ifm.array, *bounds), limits)
 
         return run_float
-    low, high = quantized_range(node, activation, output)
+    limits = quantized_range(node, activation, output)
+    kernel, stride, before, _ = bounds
+    total = np.zeros(ifm.shape[3], np.int64)
 
     def run() -> None:
-        output.array[...] = np.clip(average_integer(ifm.array, *bounds), low, high)
+        average_integer(np.ascontiguousarray(ifm.array), kernel, stride, before, limits, total, output.array)
 
     return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from npu.runtime.defaults import set_default
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
@@ -19,7 +20,8 @@ def make_delegate(num_threads: int, options: XnnpackOptions | None = None) -> Xn
 
 def make_switched(num_threads: int, switches: Sequence[str]) -> XnnpackDelegate:
     """The same with these switches of the options on."""
-    return make_delegate(num_threads, replace(default_options(), **dict.fromkeys(switches, True)))
+    on: dict[str, Any] = dict.fromkeys(switches, True)
+    return make_delegate(num_threads, replace(default_options(), **on))
 
 
 def enable_by_default(options: XnnpackOptions | None = None) -> None:

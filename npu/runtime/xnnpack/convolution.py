@@ -7,7 +7,7 @@ FULLY_CONNECTED. What is not covered here (uint8, grouped or dynamic-range weigh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -221,7 +221,7 @@ class _Weighted(CompiledOperation):
 
 
 class Convolution(_Weighted):
-    """CONV_2D of one group."""
+    """CONV_2D of one group; DEPTHWISE_CONV_2D with one input channel is one too."""
 
     def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
         channels, height, width, depth = given.weights.shape
@@ -371,4 +371,7 @@ def compile_weighted(index: int, node: OperatorNode, site: Site) -> CompiledOper
         return FullyConnected(index, node, site, given)
     if node.kind == "CONV_2D":
         return Convolution(index, node, site, given)
+    if node.input(0).shape[-1:] == (1,) and given.weights.shape[3] > 1:
+        # One input channel and several filters: an ordinary convolution with the same sums.
+        return Convolution(index, node, site, replace(given, weights=given.weights.transpose(3, 1, 2, 0)))
     return Depthwise(index, node, site, given)

@@ -66,11 +66,21 @@ class _NoSubgraphs:
     def __init__(self) -> None:
         self.resources = {}
 
+    def prepare_subgraph(self, index: int, shapes: Any) -> list[tuple[int, ...]] | None:
+        raise _no_subgraph(index)
+
+    def signature_of(self, index: int) -> tuple[list[DType], list[DType]]:
+        raise _no_subgraph(index)
+
     def run_subgraph(self, index: int, arguments: Any) -> list[Array]:
-        raise InterpreterError(f"xnnpack: an operator of a partition must not call subgraphs, got subgraph {index}")
+        raise _no_subgraph(index)
 
     def run_once(self, index: int) -> None:
-        raise InterpreterError(f"xnnpack: an operator of a partition must not call subgraphs, got subgraph {index}")
+        raise _no_subgraph(index)
+
+
+def _no_subgraph(index: int) -> InterpreterError:
+    return InterpreterError(f"xnnpack: an operator of a partition must not call subgraphs, got subgraph {index}")
 
 
 _SERVICES = _NoSubgraphs()

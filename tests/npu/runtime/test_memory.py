@@ -7,6 +7,7 @@ import pytest
 
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter
+
 from tests.support.builder import ModelBuilder
 
 CHAIN = 6

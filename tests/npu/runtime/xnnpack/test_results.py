@@ -232,3 +232,44 @@ def test_a_real_network_equals_the_reference(name: str) -> None:
             assert steps_apart(ours, expected) <= 256
         else:
             np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.seed("X-F-DEPTHWISE_CONV_2D", "X-Q-DEPTHWISE_CONV_2D")
+@pytest.mark.parametrize("dtype", [F32, INT8])
+@pytest.mark.parametrize(("kernel", "stride", "channels"), [((10, 8), 2, 8), ((3, 3), 1, 17), ((1, 5), 1, 2)])
+def test_several_filters_over_one_input_channel_are_compiled(
+    dtype: DType, kernel: tuple[int, int], stride: int, channels: int
+) -> None:
+    rng, b = np.random.default_rng(3), ModelBuilder()
+    shape = (1, *kernel, channels)
+    source: dict[str, Any] = {} if dtype is F32 else {"scale": 0.1, "zero_point": -5}
+    target: dict[str, Any] = {} if dtype is F32 else {"scale": 0.8, "zero_point": 4}
+    x = b.input((1, 21, 16, 1), dtype, **source)
+    if dtype is F32:
+        w, bias = (
+            b.constant(rng.normal(size=shape).astype(np.float32)),
+            b.constant(rng.normal(size=channels).astype(np.float32)),
+        )
+    else:
+        w = b.constant(rng.integers(-127, 128, shape).astype(np.int8), scale=0.02)
+        bias = b.constant(rng.integers(-900, 900, channels).astype(np.int32), scale=0.002)
+    options = at.DepthwiseConv2DOptions(
+        padding=Padding.SAME,
+        stride_h=stride,
+        stride_w=stride,
+        depth_multiplier=channels,
+        dilation_h_factor=1,
+        dilation_w_factor=1,
+    )
+    out = (1, -(-21 // stride), -(-16 // stride), channels)
+    b.output(b.op("DEPTHWISE_CONV_2D", [x, w, bias], out, dtype, attributes=options, **target))
+    content = b.build()
+    inputs = random_inputs(content, 1)
+    interpreter, delegate = delegated(content, qs8=True)
+    ours, expected = run(interpreter, inputs)[0], run_reference(content, inputs)[0]
+    operations = delegate.partitions[0].operations
+    assert [isinstance(each, CompiledOperation) and each.is_compiled for each in operations] == [True]
+    if dtype is F32:
+        assert steps_apart(ours, expected) <= ULP["DEPTHWISE_CONV_2D"]
+    else:
+        np.testing.assert_array_equal(ours, expected)

@@ -71,7 +71,7 @@ def test_an_environment_variable_gives_every_interpreter_the_delegate(monkeypatc
 @pytest.mark.seed("X-E-2")
 def test_an_unknown_name_in_the_environment_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPU_XNNPACK", "qs8,fast")
-    with pytest.raises(ValueError, match="NPU_XNNPACK: must be 0, 1 or names of qs8, .*, got 'fast'"):
+    with pytest.raises(ValueError, match=r"NPU_XNNPACK: must be 0, 1 or names of qs8, .*, got 'fast'"):
         Interpreter(model_content=CONTENT)
 
 
