@@ -46,7 +46,7 @@ def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  
 
 @nb.njit(cache=True)  # one version per type of elements, when it is used
 def average_integer(ifm, kernel, stride, before, limits, total, out):  # type: ignore[no-untyped-def]
-    """Means, rounded, ties away from zero, clamped to limits; zero of no elements. `total`: int64 work space, one per channel."""
+    """Means, rounded, ties away from zero, clamped to limits; `total`: int64 work space, one per channel."""
     for b in range(out.shape[0]):
         for oy in range(out.shape[1]):
             y0 = oy * stride[0] - before[0]
