@@ -18,6 +18,9 @@ from npu.tool_cli import TOOLS, add_tools
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
+LONGEST_MESSAGE = 900
+"""Characters of an error."""
+
 PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
 
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with import_module("npu.commands").changed_hardware(options):
             return int(getattr(handlers, options.command.replace("-", "_"))(options))
     except UserError as error:
-        sys.stderr.write(f"npu: error: {error}\n")
+        sys.stderr.write(f"npu: error: {_shown(str(error))}\n")
         return 1
     except MemoryError:
         sys.stderr.write("npu: error: the model must fit the memory of this process, got sizes beyond it\n")
@@ -53,6 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("npu: stopped\n")
         return 130
+
+
+def _shown(message: str) -> str:
+    """A message that a person reads: what a broken file holds may be of any length."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 200]} ... {message[-190:]}"
 
 
 def benchmark() -> int:

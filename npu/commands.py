@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from npu import console
 from npu.errors import InterpreterError, UserError
-from npu.files import write_atomically
+from npu.files import load_arrays, write_atomically
 
 if TYPE_CHECKING:
     from npu.toolchain.timing import TimedModel
@@ -291,8 +291,8 @@ def _make_folder(path: Path) -> None:
 def read_array(path: Path) -> npt.NDArray[Any]:
     """The array of a .npy file; InterpreterError if it is none."""
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
+        array = load_arrays(path)
+    except (OSError, ValueError) as error:
         raise InterpreterError(f"{path}: must be a readable .npy file of numbers, got: {error}") from error
     if not isinstance(array, np.ndarray):
         raise InterpreterError(f"{path}: must be one array (.npy), got an archive of several")

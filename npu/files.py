@@ -1,12 +1,41 @@
-"""Writing files so that nobody ever sees half of one; the only place that replaces files."""
+"""Reading files of arrays, and writing files so that nobody ever sees half of one; the only place that does either."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import tokenize
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from npu.errors import UserError
+
+
+def load_arrays(path: Path) -> Any:
+    """What numpy reads from a .npy file (an array) or a .npz archive. OSError or ValueError if there is nothing to read."""
+    with told_as_value_error():
+        return np.load(path, allow_pickle=False)
+
+
+@contextmanager
+def told_as_value_error() -> Iterator[None]:
+    """Whatever numpy raises for a broken array becomes ValueError.
+
+    numpy gives the header to Python's own parser, whose errors and warnings tell nothing about the file.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (SyntaxError, tokenize.TokenError, EOFError, RecursionError, TypeError, IndexError, OverflowError) as error:
+        raise ValueError("an array with a broken header") from error
+    except MemoryError as error:
+        raise ValueError("an array that needs more memory than there is") from error
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:

@@ -45,7 +45,7 @@ RANGES: dict[tuple[type, str], Range] = {
     (Shram, "bank_bytes"): (1024, 1024),
     (Shram, "reserved_output_banks"): (0, 254),
     (Shram, "reserved_lut_banks"): (0, 254),
-    (Shram, "lut_bytes"): (256, 65536),
+    (Shram, "lut_bytes"): (1024, 2048),
     (PipelineTiming, "ublock_mac_cycles"): (1, 64),
     (PipelineTiming, "weights_per_cycle"): (1, 4096),
     (PipelineTiming, "weight_decode_bits_per_cycle"): (1, 65536),
@@ -55,7 +55,7 @@ RANGES: dict[tuple[type, str], Range] = {
     (PipelineTiming, "max_burst_bytes"): (8, 256),
     (PipelineTiming, "weight_window_bytes"): (16, 2**20),
     (Memory, "clock_scale"): (1e-6, 64),
-    (Memory, "burst_bytes"): (1, 4096),
+    (Memory, "burst_bytes"): (8, 4096),
     (TimingAdapter, "pulse_on_cycles"): (1, 2**31),
     (System, "clock_hz"): (1_000_000, 10_000_000_000),
     (MemoryMode, "arena_cache_bytes"): (1024, 2**40),
@@ -100,6 +100,10 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
             raise ConfigError(
                 f"{where}: accelerator.max_block.{axis}: must be a multiple of ofm_ublock.{axis} ({ublock}), got {block}"
             )
+    for axis in ("height", "width"):
+        inner, outer = getattr(accelerator.ifm_ublock, axis), getattr(accelerator.ofm_ublock, axis)
+        if inner != outer:
+            raise ConfigError(f"{where}: accelerator.ifm_ublock.{axis}: must be that of ofm_ublock ({outer}), got {inner}")
     if accelerator.product is Product.ETHOS_U85:
         raise ConfigError(f"{where}: accelerator.product: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
 

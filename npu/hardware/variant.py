@@ -57,6 +57,7 @@ class Accelerator:
     max_outstanding_kernels: int
     max_blockdep: int
     address_bits: int
+    """Width of an address in a command stream; addresses beyond it are refused."""
     axi_data_bytes: int
     """Bytes per beat of each AXI port."""
     max_kernel_stride: int
@@ -72,7 +73,6 @@ class ShramGranules:
     ifm_8_bit_elementwise: int
     ifm_16_bit_elementwise: int
     ifm_32_bit: int
-    accumulator_16_bit: int
     accumulator_32_bit: int
     accumulator_40_bit: int
 

@@ -53,9 +53,9 @@ def check_operation(operation: Operation, variant: Variant) -> None:
     if isinstance(operation, Pooling):
         _check_pooling(operation)
     if isinstance(operation, Elementwise):
-        _check_elementwise(operation)
+        _check_elementwise(operation, variant)
     if isinstance(operation, Dma):
-        _check_dma(operation, variant.accelerator.product)
+        _check_dma(operation, variant)
 
 
 def _require(condition: bool, what: str, rule: str, got: object) -> None:
@@ -68,8 +68,9 @@ def _broken(what: str, rule: str, got: object) -> StreamError:
 
 
 def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> None:
-    _check_feature_map(operation.ifm, "IFM")
-    _check_feature_map(operation.ofm, "OFM")
+    address_bits = variant.accelerator.address_bits
+    _check_feature_map(operation.ifm, "IFM", address_bits)
+    _check_feature_map(operation.ofm, "OFM", address_bits)
     limit, ublock = variant.accelerator.max_block, variant.accelerator.ofm_ublock
     for axis in ("height", "width", "depth"):
         size, unit = getattr(operation.block, axis), getattr(ublock, axis)
@@ -92,7 +93,7 @@ def _check_activation(operation: KernelOperation) -> None:
         _require(is_none, "activation function", "NONE for an unclipped 32-bit OFM", activation.function.name)
 
 
-def _check_feature_map(feature_map: FeatureMap, name: str) -> None:
+def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) -> None:
     for axis in ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0"):
         size = getattr(feature_map, axis)
         if not 0 < size <= _EXTENT_LIMIT:
@@ -103,6 +104,8 @@ def _check_feature_map(feature_map: FeatureMap, name: str) -> None:
     for tile, address in enumerate(feature_map.addresses):
         if address % alignment:
             raise _broken(f"{name} address of tile {tile}", f"a multiple of {alignment}", address)
+        if address >> address_bits:
+            raise _broken(f"{name} address of tile {tile}", f"of at most {address_bits} bits", address)
     strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c} if is_brick else {}
     for axis, stride in strides.items():
         _require(stride % _ALIGNMENT_BYTES == 0, f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
@@ -131,13 +134,14 @@ def _check_weights(operation: WeightedOperation, variant: Variant) -> None:
     for name, ranges in (("weights", operation.weights), ("scales", operation.scales)):
         _require(1 <= len(ranges) <= cores, name, f"ranges for 1 to {cores} core(s)", len(ranges))
         for core, one in enumerate(ranges):
-            _check_range(one, f"{name} of core {core}")
+            _check_range(one, f"{name} of core {core}", variant.accelerator.address_bits)
             _require(one.region == ranges[0].region, f"{name} of core {core}", "in the region of core 0", one.region)
     _require(len(operation.weights) == len(operation.scales), "scales", "one range per weight stream", len(operation.scales))
 
 
-def _check_range(one: AddressRange, name: str) -> None:
+def _check_range(one: AddressRange, name: str, address_bits: int) -> None:
     _require(one.address % _ALIGNMENT_BYTES == 0, f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", one.address)
+    _require(not one.address >> address_bits, f"{name} address", f"of at most {address_bits} bits", one.address)
     is_length = one.length_bytes > 0 and one.length_bytes % _ALIGNMENT_BYTES == 0
     _require(is_length, f"{name} length", f"a positive multiple of {_ALIGNMENT_BYTES}", one.length_bytes)
 
@@ -153,7 +157,7 @@ def _check_pooling(operation: Pooling) -> None:
         raise StreamError("scale: must be None for an AVERAGE with padding that divides by its own count, got a scale of 1")
 
 
-def _check_elementwise(operation: Elementwise) -> None:
+def _check_elementwise(operation: Elementwise, variant: Variant) -> None:
     ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
     extent = (ofm.height, ofm.width, ofm.depth)
     _require(
@@ -164,7 +168,7 @@ def _check_elementwise(operation: Elementwise) -> None:
         operands == (0 if operation.mode.is_unary else 1), operation.mode.name, "given IFM2 or a scalar unless unary", operands
     )
     if ifm2 is not None:
-        _check_ifm2(ifm, ifm2)
+        _check_ifm2(ifm, ifm2, variant.accelerator.address_bits)
     if operation.scalar is not None:
         _check_pattern(operation.scalar, ifm.element, "scalar")
     _check_pattern(operation.scalar_zero_point, ifm.element, "scalar zero point")
@@ -186,8 +190,8 @@ def _check_elementwise(operation: Elementwise) -> None:
     _check_operand_scales(operation)
 
 
-def _check_ifm2(ifm: FeatureMap, ifm2: FeatureMap) -> None:
-    _check_feature_map(ifm2, "IFM2")
+def _check_ifm2(ifm: FeatureMap, ifm2: FeatureMap, address_bits: int) -> None:
+    _check_feature_map(ifm2, "IFM2", address_bits)
     _require(ifm2.element == ifm.element, "IFM2 element", f"the IFM's {ifm.element}", ifm2.element)
     for axis in ("height", "width", "depth"):
         size, full = getattr(ifm2, axis), getattr(ifm, axis)
@@ -210,11 +214,12 @@ def _check_operand_scales(operation: Elementwise) -> None:
         _require(opb == 0, "operand B scale", f"0 for {scaling.name}", opb)
 
 
-def _check_dma(operation: Dma, product: Product) -> None:
+def _check_dma(operation: Dma, variant: Variant) -> None:
     sides = {"source": operation.source, "destination": operation.destination}
-    needs_alignment = product is Product.ETHOS_U55
+    needs_alignment, address_bits = variant.accelerator.product is Product.ETHOS_U55, variant.accelerator.address_bits
     for name, side in sides.items():
         _check_dma_side(side, name, needs_alignment=needs_alignment)
+        _require(not side.address >> address_bits, f"{name} address", f"of at most {address_bits} bits", side.address)
     touches_shram = any(side.region is None for side in sides.values())
     is_aligned = operation.length_bytes % _ALIGNMENT_BYTES == 0 or not (needs_alignment or touches_shram)
     _require(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from constraints.checker import check as check_model
 from npu.compiler.compiled import Compiled as CompiledModel
+from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
-from npu.errors import ModelError
+from npu.errors import CompileError, ModelError
 from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
@@ -62,9 +63,21 @@ def compile_source(
     """`compile` for a model that has been read, on a variant that has been chosen."""
     placement = check_model(source, profile=profile, variant=variant)
     result = compile_model(source, placement, variant, progress=progress)
+    _check_read_only(result.usage, name, variant)
     operators = map_of_compiled(result)
     model = result.model
     if result.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
     report = compile_report(operators, name, variant, result.usage)
     return Compiled(write_model(model), report, variant, result)
+
+
+def _check_read_only(usage: Usage, name: str, variant: Variant) -> None:
+    """CompileError if the memory of the constants has a size, and constants and command streams do not fit it."""
+    memory = variant.system.memories[variant.memory_mode.constants]
+    size = usage.read_only_bytes + usage.command_stream_bytes + usage.cpu_constant_bytes
+    if memory.size_bytes and size > memory.size_bytes:
+        raise CompileError(
+            f"{name}: constants and command streams must fit the {memory.size_bytes:,} bytes of memory '{memory.name}', "
+            f"got {size:,} bytes"
+        )

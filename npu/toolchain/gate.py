@@ -40,7 +40,7 @@ def read_budget(path: Path) -> Budget:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{path}: must be a readable YAML or JSON file, got: {error}") from error
+        raise ConfigError(f"{path}: must be a readable YAML or JSON file, got: {' '.join(str(error).split())}") from error
     known = list(Budget.__dataclass_fields__)
     if not isinstance(content, dict) or not content:
         raise ConfigError(f"{path}: must map some of {', '.join(known)} to numbers, got {content!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import ModelError
+from npu.files import load_arrays, told_as_value_error
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.hardware.catalogue import list_variants, load_variant
@@ -68,7 +70,7 @@ class _Archive:
                 size = sum(entry.file_size for entry in archive.infolist())
             if size > _LIMIT_BYTES:
                 raise self._error("archive", f"must unpack to at most {_LIMIT_BYTES} bytes", size)
-            self._content = np.load(path, allow_pickle=False)
+            self._content = load_arrays(path)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error
 
@@ -122,9 +124,12 @@ class _Archive:
 
     def _entry(self, name: str) -> Array:
         try:
-            array = self._content[name]
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise self._error(name, "must be an array of numbers or bytes", str(error).splitlines()[0]) from error
+            with told_as_value_error():
+                array = self._content[name]
+        except (KeyError, ValueError, OSError, zlib.error, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+            raise self._error(
+                name, "must be an array of numbers or bytes", (str(error) or type(error).__name__).splitlines()[0]
+            ) from error
         if not isinstance(array, np.ndarray):
             raise self._error(name, "must be an array", type(array).__name__)
         return array

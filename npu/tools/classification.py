@@ -72,6 +72,8 @@ def rank(scores: Array, label: int, path: Path) -> int:
     """How many classes come before `label`: those with a higher score, and those with an equal one and a lower number."""
     if not 0 <= label < scores.size:
         raise UserError(f"{path}: class must be in [0, {scores.size}), got {label}")
+    if np.isnan(scores).any():
+        raise UserError(f"{path}: the model's scores must be numbers, got NaN")
     return int(np.count_nonzero(scores > scores[label]) + np.count_nonzero(scores[:label] == scores[label]))
 
 
@@ -84,7 +86,7 @@ def _truth(paths: list[Path], folder: Path, ground_truth: Path | None, names: li
     if ground_truth is None:
         return [(path, _number(path.parent.name, names, str(path))) for path in paths]
     lines = [line for line in _read_lines(ground_truth) if line.strip()]
-    if all(len(line.split()) == 1 for line in lines) or not (folder / lines[0].split()[0]).exists():
+    if all(len(line.split()) == 1 for line in lines) or not _exists(folder / lines[0].split()[0]):
         if len(lines) != len(paths):
             raise UserError(f"{ground_truth}: must have one line for each of {len(paths)} images, got {len(lines)}")
         return [(path, _number(line.strip(), names, str(path))) for path, line in zip(paths, lines, strict=True)]
@@ -92,10 +94,18 @@ def _truth(paths: list[Path], folder: Path, ground_truth: Path | None, names: li
     return [(folder / pair[0], _number(pair[-1], names, f"{ground_truth}: {pair[0]}")) for pair in pairs]
 
 
+def _exists(path: Path) -> bool:
+    """Whether there is such a file; there is none under a name that no file can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def _number(text: str, names: list[str] | None, where: str) -> int:
     if names is not None and text in names:
         return names.index(text)
-    if text.isdecimal():
+    if text.isdecimal() and len(text) < 19:
         return int(text)
     raise UserError(f"{where}: class must be a number or a name from the labels, got '{text}'")
 

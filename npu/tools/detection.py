@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from npu.errors import UserError
 from npu.runtime.tensor import Array
@@ -84,6 +88,8 @@ def _detect(session: Session, image: int, path: Path, class_offset: int, how: Pr
     boxes, classes, scores, count = (real_values(value, detail) for value, detail in zip(outputs, details, strict=True))
     if boxes.ndim != 3 or boxes.shape[2] != 4 or classes.shape != boxes.shape[:2] or scores.shape != boxes.shape[:2]:
         raise UserError(f"detection model: boxes must have shape (1, n, 4), got {list(boxes.shape)} and {list(classes.shape)}")
+    if not all(np.isfinite(values).all() for values in (boxes, classes, scores, count)):
+        raise UserError(f"detection model: outputs must be finite numbers, got others for {path}")
     total = min(int(count.reshape(-1)[0]), boxes.shape[1])
     return [
         Detection(image, int(classes[0, i]) + class_offset, _box(boxes[0, i], pixels.shape), float(scores[0, i]))
@@ -104,8 +110,11 @@ def read_annotations(path: Path) -> Annotations:
         images = tuple((int(row["id"]), str(row["file_name"])) for row in data["images"])
         truth = tuple(_ground_truth(row) for row in data["annotations"])
         names = {int(row["id"]): str(row["name"]) for row in data.get("categories", ())}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: must be a COCO annotation file (images, annotations with bbox), got: {error!r}") from error
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        told = f"{type(error).__name__}: {error}"
+        raise UserError(
+            f"{path}: must be a COCO annotation file (images, annotations with bbox), got: {textwrap.shorten(told, 200)}"
+        ) from error
     if not images:
         raise UserError(f"{path}: must name at least one image")
     return Annotations(images, truth, names)
@@ -114,4 +123,6 @@ def read_annotations(path: Path) -> Annotations:
 def _ground_truth(row: dict[str, Any]) -> GroundTruth:
     x, y, width, height = (float(value) for value in row["bbox"])
     crowd = bool(row.get("iscrowd", 0))
+    if not all(map(math.isfinite, (x, y, width, height))) or width < 0 or height < 0:
+        raise ValueError(f"bbox {row['bbox']} of annotation {row.get('id')}")
     return GroundTruth(int(row["image_id"]), int(row["category_id"]), (x, y, width, height), crowd)

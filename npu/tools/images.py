@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from npu.errors import UserError
+from npu.files import load_arrays
 from npu.runtime.tensor import Array
 
 SUFFIXES = (".npy", ".ppm", ".pgm", ".png", ".jpg", ".jpeg", ".bmp")
@@ -59,12 +60,12 @@ def read_image(path: Path) -> Array:
     """An image as (height, width, 3) uint8; .npy may also hold (height, width) or (height, width, 1) uint8."""
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: must be a readable image, got: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: must be a readable image, got: {getattr(error, 'strerror', None) or error}") from error
     suffix = path.suffix.lower()
     try:
         if suffix == ".npy":
-            pixels = np.load(path, allow_pickle=False)
+            pixels = load_arrays(path)
         elif data[:2] in (b"P5", b"P6"):
             pixels = _netpbm(data)
         elif data.startswith(_SIGNATURE):

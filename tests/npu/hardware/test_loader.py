@@ -33,12 +33,12 @@ OUTPUT_CYCLES = {
 }
 # Banks per buffer kind in field order.
 GRANULES = {
-    "ethos-u55-32": (2, 2, 2, 2, 4, 4, 4, 4),
-    "ethos-u55-64": (2, 2, 2, 2, 4, 4, 4, 8),
-    "ethos-u55-128": (4, 4, 4, 4, 8, 4, 8, 12),
-    "ethos-u55-256": (8, 8, 8, 8, 16, 8, 16, 20),
-    "ethos-u65-256": (8, 8, 8, 8, 16, 8, 16, 20),
-    "ethos-u65-512": (8, 8, 8, 8, 16, 8, 16, 20),
+    "ethos-u55-32": (2, 2, 2, 2, 4, 4, 4),
+    "ethos-u55-64": (2, 2, 2, 2, 4, 4, 8),
+    "ethos-u55-128": (4, 4, 4, 4, 8, 8, 12),
+    "ethos-u55-256": (8, 8, 8, 8, 16, 16, 20),
+    "ethos-u65-256": (8, 8, 8, 8, 16, 16, 20),
+    "ethos-u65-512": (8, 8, 8, 8, 16, 16, 20),
 }
 # Clock in MHz, bytes per cycle of the second memory as (AXI bytes x clock scale).
 SYSTEMS = {
@@ -246,6 +246,11 @@ REFUSED = {
     "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
     "other_architecture": ("accelerator: {product: ethos_u85}", ["accelerator.product", "got ETHOS_U85"]),
     "lut_no_whole_banks": ("shram: {lut_bytes: 1536}", ["shram.lut_bytes", "multiple of bank_bytes", "got 1536"]),
+    "more_luts_than_there_are": ("shram: {lut_bytes: 4096}", ["shram.lut_bytes", "[1024, 2048]", "got 4096"]),
+    "input_block_of_another_plane": (
+        "accelerator: {ifm_ublock: {height: 2}}",
+        ["accelerator.ifm_ublock.height", "that of ofm_ublock (1)", "got 2"],
+    ),
     "shram_too_small": ("shram: {banks: 8}", ["shram.banks", "(20 banks), got 8"]),
     "shram_field_too_wide": (
         "accelerator: {cores: 2, macs_per_cycle: 256}\nshram: {banks: 200}",

@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Operation, str]] = {
     "region": (replace(COPY, source=DmaSide(8, 0)), r"NPU_SET_DMA0_SRC_REGION: region must be in \[0, 7\], got 8"),
     "address": (
         replace(COPY, source=DmaSide(0, 1 << 32)),
-        r"NPU_SET_DMA0_SRC: value must be in \[0, 4294967295\], got 4294967296",
+        r"source address: must be of at most 32 bits, got 4294967296",
     ),
     "rows_without_stride": (replace(COPY, rows=2), r"rows: must be 1 without row stride, got 2"),
     "planes_without_stride": (replace(COPY, planes=2), r"planes: must be 1 without plane stride, got 2"),

@@ -1,0 +1,142 @@
+"""Broken files beside the model, such as descriptions, arrays, listings, images: one clear error, no traceback, no hang."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu.cli import main
+
+ROOT = Path(__file__).parents[2]
+DIGITS = str(ROOT / "examples" / "digits.tflite")
+SECONDS = 30.0
+"""Longest that a command may take, with the compilation of kernels on a busy machine."""
+
+TOKENS = [
+    *(b"", b"\0", b"\xff\xfe", b"nan", b"1e999", b"-1", b"9" * 20, b"9" * 5000, b"{}", b"[]", b"null", b"true", b":", b"\n"),
+    *(b"[" * 3000, b"&a *a", b"!!python/object:os.system", b"\xc3\x28", b'"', b"0x", b"1_000", b"~", b"- - -", b"<<: *x"),
+    *(b"'", b"P6"),
+]
+
+CONFIG = """extends: ethos-u55-128
+name: Board
+system:
+  extends: High_End_Embedded
+  clock_hz: 400_000_000
+  memories: {axi1: {clock_scale: 0.5}}
+  adapters: {}
+memory_mode: Shared_Sram
+cpu: cortex-m4
+shram: {banks: 24}
+timing: {output_cycles: {other: 0.5}}
+"""
+ANNOTATIONS = {
+    "images": [{"id": 1, "file_name": "0/0.ppm"}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4], "iscrowd": 0}],
+    "categories": [{"id": 1, "name": "a"}],
+}
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """The bytes with one to three things broken."""
+    data = content
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at, kind, token = rng.randrange(len(data) + 1), rng.randrange(5), rng.choice(TOKENS)
+        words = list(re.finditer(rb"[\w.+-]+", data))
+        if kind == 0:
+            data = data[:at]
+        elif kind == 1 and data:
+            data = data[: at - 1] + bytes([rng.randrange(256)]) + data[at:]
+        elif kind == 2:
+            data = data[:at] + token + data[at:]
+        elif kind == 3:
+            data = data[:at] + data[at + rng.randrange(40) :]
+        elif words:
+            word = rng.choice(words)
+            data = data[: word.start()] + token + data[word.end() :]
+    return data
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A good file of each kind."""
+    folder = tmp_path_factory.mktemp("good")
+    image = folder / "images" / "0" / "0.ppm"
+    image.parent.mkdir(parents=True)
+    image.write_bytes(b"P6 8 8 255\n" + bytes(range(192)))
+    (folder / "image.ppm").write_bytes(image.read_bytes())
+    (folder / "board.yaml").write_text(CONFIG)
+    (folder / "budget.yaml").write_text("max_cpu_ops: 3\nmax_cycles: 100000\nmax_sram: 100000\n")
+    (folder / "labels.txt").write_text("zero\none\n")
+    (folder / "truth.txt").write_text("0/0.ppm 0\n")
+    (folder / "annotations.json").write_text(json.dumps(ANNOTATIONS))
+    (folder / "digit.npy").write_bytes((ROOT / "examples" / "digit_7.npy").read_bytes())
+    assert main(["compile", DIGITS, "-o", str(folder / "compiled.tflite")]) == 0
+    assert main(["disasm", str(folder / "compiled.tflite"), "-o", str(folder / "listing.lst")]) == 0
+    np.savez(folder / "raw.npz", cmd_data=np.zeros(4, np.uint8), weight_data=np.zeros(4, np.uint8))
+    return folder
+
+
+Arguments = Callable[[str, Path], list[str]]
+COMMANDS: dict[str, tuple[str, Arguments]] = {
+    "run_config": ("board.yaml", lambda file, _: ["run", DIGITS, "--timing-only", "--config", file]),
+    "check_config": ("board.yaml", lambda file, _: ["check", DIGITS, "--config", file]),
+    "explain_config": ("board.yaml", lambda file, _: ["explain", DIGITS, "--config", file]),
+    "budget": ("budget.yaml", lambda file, _: ["check", DIGITS, "--budget", file]),
+    "run_input": ("digit.npy", lambda file, _: ["run", DIGITS, "--input", file]),
+    "benchmark_input": ("digit.npy", lambda file, _: ["benchmark", DIGITS, "--num-runs", "1", "--input", file]),
+    "diff_input": ("digit.npy", lambda file, good: ["diff", DIGITS, str(good / "compiled.tflite"), "--input", file]),
+    "labels": ("labels.txt", lambda file, _: ["run", DIGITS, "--labels", file]),
+    "listing": (
+        "listing.lst",
+        lambda file, good: ["asm", file, "--base", str(good / "compiled.tflite"), "-o", str(good / "new.tflite")],
+    ),
+    "explain_raw": ("raw.npz", lambda file, _: ["explain", file]),
+    "truth": (
+        "truth.txt",
+        lambda file, good: ["eval-classification", DIGITS, "--images", str(good / "images"), "--ground-truth", file],
+    ),
+    "image": ("image.ppm", lambda file, _: ["eval-classification", DIGITS, "--images", str(Path(file).parent)]),
+    "annotations": (
+        "annotations.json",
+        lambda file, good: ["eval-detection", DIGITS, "--images", str(good / "images"), "--annotations", file],
+    ),
+}
+
+
+def attack(name: str, count: int, files: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, arguments = COMMANDS[name]
+    content, rng = (files / base).read_bytes(), random.Random(name)
+    (folder / "0").mkdir()
+    broken = folder / "0" / base
+    for number in range(count):
+        broken.write_bytes(mutated(content, rng))
+        start = time.monotonic()
+        code = main(arguments(str(broken), files))
+        error = capsys.readouterr().err
+        assert code in (0, 1), number
+        assert time.monotonic() - start < SECONDS, number
+        if code == 1 and error:
+            assert error.startswith("npu: error: "), number
+            assert error.count("\n") == 1, (number, error)
+            assert len(error) < 1000, (number, error)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_broken_file_is_one_clear_error(name: str, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    attack(name, 12, files, tmp_path, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_many_broken_files_are_one_clear_error_each(
+    name: str, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attack(name, 600, files, tmp_path, capsys)
