@@ -37,10 +37,10 @@ def decode_scales(
         raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
     records = np.frombuffer(data, dtype=np.uint8, count=count * RECORD_BYTES).reshape(count, RECORD_BYTES)
     wide = np.zeros((count, 16), dtype=np.uint8)
-    wide[:, :_BIAS_BYTES] = records[:, :_BIAS_BYTES]
+    wide[:, 8 - _BIAS_BYTES : 8] = records[:, :_BIAS_BYTES]
     wide[:, 8:12] = records[:, _BIAS_BYTES:_SHIFT_BYTE]
-    numbers = wide.view("<i8").astype(np.int64)
-    biases = np.where(numbers[:, 0] >= 1 << 39, numbers[:, 0] - (1 << 40), numbers[:, 0])
+    numbers = wide.view("<i8")
+    biases = numbers[:, 0] >> 8 * (8 - _BIAS_BYTES)  # the shift brings the sign along
     shifts = records[:, _SHIFT_BYTE].astype(np.int64)
     if count and shifts.max() > _LIMITS["shift"][1]:
         channel = int(shifts.argmax())

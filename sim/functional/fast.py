@@ -278,11 +278,12 @@ def pack_constants(
         return
     bound = sums[1] * reach + np.abs(constants.biases)
     biases = constants.biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
-    stage = _stage(biases, scales, shifts, bound, operation.ofm.zero_point)
+    may_floor = _may_floor(shifts)
+    stage = _stage(biases, scales, shifts, bound, operation.ofm.zero_point, may_floor=may_floor)
     if stage is None:
         return
     n[r.STAGE] = row.table("stage", stage)
-    n[r.IS_FLOOR] = n[r.LOW] >= operation.ofm.zero_point and _may_floor(shifts)
+    n[r.IS_FLOOR] = may_floor and n[r.LOW] >= operation.ofm.zero_point
     packed = _packed_depthwise(row, operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
     n[r.WEIGHTS] = row.table("weights", packed)
     checks = np.empty((len(source), 4), np.int64)
@@ -291,15 +292,17 @@ def pack_constants(
     n[r.CHECKS], n[r.CHECK_COUNT], n[r.KIND] = row.table("checks", checks), len(checks), row.kind
 
 
-def _stage(biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, zero_point: int) -> npt.NDArray[np.int32] | None:
+def _stage(
+    biases: Numbers, scales: Numbers, shifts: Numbers, bound: Numbers, zero_point: int, *, may_floor: bool
+) -> npt.NDArray[np.int32] | None:
     """The output stage of every block int32 (blocks, STAGE_VECTORS, 16), None if the sums may leave what the kernels can do."""
     stage = np.zeros((-(-biases.size // 16), r.STAGE_VECTORS, 16), np.int32)
-    return stage if make_stage(biases, scales, shifts, bound, zero_point, _LIMIT, _may_floor(shifts), stage) else None
+    return stage if make_stage(biases, scales, shifts, bound, zero_point, _LIMIT, may_floor, stage) else None
 
 
 def _may_floor(shifts: Numbers) -> bool:
     """Whether the product, the rounding and the zero point fit 64 bits, and the rest of the shift the high half."""
-    return bool((shifts >= 32).all() and (shifts <= 50).all())
+    return bool(shifts.min() >= 32 and shifts.max() <= 50)
 
 
 def _packed(row: Row, weights: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
@@ -335,7 +338,8 @@ def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
     _fill_output(row, operation, pixels=False)
     numbers = elementwise_numbers(operation)
     ones = np.ones(16, np.int64)
-    stage = _stage(0 * ones, numbers[1] * ones, numbers[2] * ones, bound * ones, operation.ofm.zero_point)
+    shifts = numbers[2] * ones
+    stage = _stage(0 * ones, numbers[1] * ones, shifts, bound * ones, operation.ofm.zero_point, may_floor=_may_floor(shifts))
     if stage is None:
         return
     n[r.STAGE] = row.table("stage", stage)
