@@ -18,6 +18,7 @@ from npu.graph.attributes import DepthwiseConv2DOptions, FusedActivation, LeakyR
 from npu.graph.graph import Graph, Model, Tensor
 from npu.tflite.writer import write_model
 
+from tests.naive.lstm import STREAM, Cell
 from tests.support.compatibility import reference
 
 Array = npt.NDArray[Any]
@@ -205,6 +206,13 @@ def sum_over_first_axis(model: Model, inputs: Sequence[Array]) -> Array:
     return found.reshape(ofm.shape)
 
 
+def lstm_int8(model: Model, inputs: Sequence[Array]) -> Array:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM int8 of one batch: its gates by the activation tables of the hardware."""
+    graph = model.graphs[0]
+    result = Cell(graph, graph.ops[0]).run(inputs[0][0], STREAM)
+    return np.asarray(result, np.int8).reshape(_ends(graph)[1].shape)
+
+
 FORMULAS: dict[str, Formula] = {
     "DEPTHWISE_CONV_2D-uint8": depthwise_in_int8_copies,
     "EXP-int8": exponential,
@@ -223,4 +231,5 @@ FORMULAS: dict[str, Formula] = {
     "SUM-int16": sum_over_first_axis,
     "SUM-int32": sum_over_first_axis,
     "TRANSPOSE-uint8": transposed_as_int8,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM-int8": lstm_int8,
 }

@@ -20,6 +20,7 @@ from npu.tflite.writer import write_model
 
 from tests.support import operator_cases as base
 from tests.support.operator_cases import I8, I16, I32, U8, Case, In, ints, model, out, scale_of, shape_of, tensor
+from tests.support.vela_differences import lstm
 
 Rng = np.random.Generator
 KINDS = (
@@ -146,6 +147,9 @@ for _dtype in (I8, U8, I16):
     VELA_CASES[f"STRIDED_SLICE-{_dtype}-steps"] = lambda rng, d=_dtype: _strided(rng, d)
     VELA_CASES[f"LEAKY_RELU-{_dtype}-negative"] = lambda rng, d=_dtype: _negative_slope(rng, d)
 VELA_CASES["TRANSPOSE-int32"] = _transposed_in_place
+VELA_CASES["UNIDIRECTIONAL_SEQUENCE_LSTM-int8"] = lambda rng: lstm(
+    int(rng.integers(0, 1 << 20)), cell_scale=float(rng.choice([2**-12, 2**-11]))
+)
 
 CPU_ONLY = {
     "ABS-int32", "BATCH_MATMUL-int16", "BATCH_MATMUL-uint8", "CONCATENATION-int32",

@@ -28,7 +28,6 @@ GOLDEN = {
 }
 REAL = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_ad_int8", "mlperf_vww_int8", "kws_micronet_m_int8", "rnnoise_int8")
 ACCELERATORS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
-UNLIKE_LITERT = {("LEAKY_RELU", 2): "Vela's table of a LEAKY_RELU differs from the reference kernel's"}
 
 
 def run_job(job: Job, target: str, inputs: list[np.ndarray], tier: Tier | None = None) -> list[np.ndarray]:
