@@ -1,0 +1,120 @@
+"""Listings of compiled files give the same bytes again, and the files have no findings: every compiler, target and format.
+
+The slow cases take the models beside the project, where they are there, and every Vela of `VELA_ENVIRONMENTS`: a folder with
+one environment per version, named `vela-VERSION`, as the compatibility benchmark leaves it. Without it, the installed one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.errors import UserError
+from npu.isa.disassemble import assemble as assemble_words
+from npu.isa.disassemble import disassemble as disassemble_words
+from npu.isa.payload import PayloadFormat
+from npu.toolchain.inspect import verify
+from npu.toolchain.listing import assemble, disassemble
+from npu.toolchain.sources import load_compiled, variant_of_file
+from sim.container import is_compiled, jobs_of
+
+from tests.support.compatibility import INSTALLED, TARGETS, VERSIONS, compile_with, environment
+from tests.support.litert import repaired
+from tests.support.sample_models import SAMPLES
+from tests.support.shared import shared_models
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
+FOLDER = os.environ.get("VELA_ENVIRONMENTS")
+FOUND = [each for each in VERSIONS if each == INSTALLED or (FOLDER and (Path(FOLDER) / f"vela-{each}").is_dir())]
+LARGEST_BYTES = 1 << 19
+"""Larger models say nothing new here and take long."""
+COP2 = ("--cop-format", "COP2")
+NOT_MODELS = {name for name in shared_models() if "vela" in name or "invalid" in name}
+FORMATS = {"COP1": (), "COP2": COP2, "COP2-separate": (*COP2, "--separate-io-regions")}
+
+
+@cache
+def models() -> dict[str, bytes]:
+    """Our own models, and the small ones beside the project."""
+    own = {"digits": DIGITS.read_bytes()}
+    paths = {name: path for name, path in shared_models().items() if path.stat().st_size <= LARGEST_BYTES}
+    return own | {name: repaired(path.read_bytes()) for name, path in paths.items() if name not in NOT_MODELS}
+
+
+def check(content: bytes) -> int:
+    """The number of streams in a file that survives the listing; 0 for one that holds none."""
+    model = npu.load(content)
+    if not is_compiled(model):
+        return 0
+    assert assemble(disassemble(content), content) == content
+    assert verify(content) == []
+    return len(list(jobs_of(model)))
+
+
+def check_raw(path: Path) -> int:
+    """The same for a raw archive, whose streams are listed and assembled one by one."""
+    model = load_compiled(path)
+    variant = variant_of_file(model, path.name, None, None, None, None)
+    found = [job.payload.words for job in jobs_of(model)]
+    for words in found:
+        assert np.array_equal(assemble_words(str(disassemble_words(words, variant))), words)
+    return len(found)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_our_files_of_sample_models_survive_the_listing(name: str) -> None:
+    try:
+        content = npu.compile(SAMPLES[name](), target="ethos-u55-128").content
+    except UserError:
+        return  # a model that is not for the NPU
+    check(content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("version", [*FOUND, "ours"])
+def test_files_of_every_compiler_survive_the_listing(version: str, target: str) -> None:
+    streams = 0
+    for model in models().values():
+        try:
+            if version == "ours":
+                content = npu.compile(model, target=target).content
+            else:
+                content = compile_with(environment(version, Path(FOLDER or ".")), model, target)
+        except (RuntimeError, UserError):
+            continue  # that compiler refuses it
+        streams += check(content)
+    assert streams
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_payload_format_survives_the_listing(target: str, form: str) -> None:
+    content = compile_with(environment(INSTALLED, Path()), DIGITS.read_bytes(), target, *FORMATS[form])
+    assert check(content) == 1
+    (job,) = jobs_of(npu.load(content))
+    assert job.payload.format is (PayloadFormat.COP1 if form == "COP1" else PayloadFormat.COP2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_raw_archives_survive_the_listing(form: str, target: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        vela, output = environment(INSTALLED, Path()), Path(folder)
+        command = [str(vela), str(DIGITS), "--accelerator-config", target, "--output-dir", folder, "--output-format", "raw"]
+        subprocess.run([*command, *FORMATS[form]], capture_output=True, check=True)
+        assert check_raw(output / "digits_vela.npz") == 1
+
+
+@pytest.mark.parametrize("name", sorted(name for name in shared_models() if "vela" in name))
+def test_published_files_survive_the_listing(name: str) -> None:
+    assert check(shared_models()[name].read_bytes())
