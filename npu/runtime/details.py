@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import RuntimeTensor
 
 
@@ -31,6 +32,19 @@ def tensor_details(tensor: RuntimeTensor) -> dict[str, Any]:
             "block_size": 0,
         },
         "sparsity_parameters": {},
+    }
+
+
+def operator_details(graph: Subgraph, index: int) -> dict[str, Any]:
+    """A node as the dictionary that LiteRT scripts expect: name, tensor numbers (-1 where absent) and their types."""
+    node, registration = graph.get_node_and_registration(index)
+    return {
+        "index": index,
+        "op_name": registration.custom_name or registration.builtin_code,
+        "inputs": np.array(node.inputs, np.int32),
+        "outputs": np.array(node.outputs, np.int32),
+        "operand_types": [_scalar_type(graph.tensors[i].dtype) for i in node.inputs if i >= 0],
+        "result_types": [_scalar_type(graph.tensors[i].dtype) for i in node.outputs if i >= 0],
     }
 
 

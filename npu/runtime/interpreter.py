@@ -15,13 +15,14 @@ from npu.graph.graph import Model, Signature
 from npu.runtime.calls import check_calls
 from npu.runtime.defaults import default_delegates
 from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
-from npu.runtime.details import tensor_details
-from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
+from npu.runtime.details import operator_details, tensor_details
+from npu.runtime.misuse import InterpreterStateError, InterpreterValueError, litert_errors
 from npu.runtime.operator import RuntimeOptions
 from npu.runtime.plugins import load_delegate as load_delegate
 from npu.runtime.signature import SignatureRunner
 from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.views import Views
 from npu.tflite.reader import read_model
 
 
@@ -111,30 +112,42 @@ class Interpreter:
     One of `model_path` and `model_content` (bytes) must be given. `num_threads` is that of default delegates: results and the
     kernels here do not depend on it. Intermediate tensors share memory by their lifetime, and reading one whose memory a later
     one has used is an InterpreterValueError; with `experimental_preserve_all_tensors` each keeps its value. `options` are
-    choices of this project. Raises ModelError for a malformed file, InterpreterError for wrong use.
+    choices of this project. The other arguments choose among LiteRT's ways to the same results and change nothing.
+
+    Raises ModelError (a ValueError) for a malformed file, InterpreterError otherwise: a ValueError for wrong values, a
+    RuntimeError where an operator or the order of calls is to blame.
     """
 
     def __init__(
         self,
         model_path: str | Path | None = None,
         model_content: bytes | None = None,
-        num_threads: int | None = 1,
         experimental_delegates: Sequence[Delegate | SimpleDelegate] | None = None,
+        num_threads: int | None = None,
+        experimental_op_resolver_type: Any = OpResolverType.AUTO,
         experimental_preserve_all_tensors: bool = False,
-        experimental_op_resolver_type: Any = None,
+        experimental_disable_delegate_clustering: bool = False,
+        experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
         *,
         options: RuntimeOptions | None = None,
         model: Model | None = None,
     ) -> None:
         _check_threads(num_threads)
+        resolver = _resolver_name(experimental_op_resolver_type)
+        self.experimental_compress_quantization_zero_points = experimental_compress_quantization_zero_points
         if model is None:
             if (model_path is None) == (model_content is None):
                 raise InterpreterValueError("interpreter: exactly one of model_path and model_content must be given")
-            model = read_model(Path(model_path) if model_path is not None else bytes(model_content or b""))
+            with litert_errors():
+                model = read_model(Path(model_path) if model_path is not None else bytes(model_content or b""))
         if not model.graphs:
             raise InterpreterValueError("interpreter: the model must have a subgraph, got none")
         self._model = model
         self._session = _Session(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
+        self._views = Views()
         self._delegates: list[Delegate] = []
         self._is_allocated = False
         self._owned: list[SimpleDelegate] = []
@@ -142,7 +155,6 @@ class Interpreter:
         self._finalizer.atexit = False
         for delegate in experimental_delegates or ():
             self.modify_graph_with_delegate(delegate)
-        resolver = getattr(experimental_op_resolver_type, "name", "")
         if self._session.options.use_xnnpack or resolver not in _WITHOUT_DEFAULTS:
             for made in default_delegates(num_threads or 1, use_xnnpack=self._session.options.use_xnnpack):
                 self._owned.append(made)
@@ -216,22 +228,25 @@ class Interpreter:
 
     def allocate_tensors(self) -> None:
         """Prepare all operators for the current input shapes and give tensors buffers."""
+        self._views.require_none()
         if not self._is_allocated or not self._session.subgraph(0).is_allocated:
-            self._session.check_calls()
-            self._session.subgraph(0).allocate()
+            with litert_errors():
+                self._session.check_calls()
+                self._session.subgraph(0).allocate()
             self._is_allocated = True
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input a new shape; allocate_tensors must follow. `strict`: only dimensions that are -1 in the signature."""
+        self._views.require_none()
         graph = self._session.subgraph(0)
-        tensor = self._tensor(input_index, 0)
         shape = tuple(int(size) for size in tensor_size)
         if input_index not in graph.inputs:
-            raise InterpreterValueError(
+            raise InterpreterStateError(
                 f"resize_tensor_input: tensor must be one of the inputs {list(graph.inputs)}, got {input_index}"
             )
+        tensor = self._tensor(input_index, 0)
         if any(size < 0 for size in shape):
-            raise InterpreterValueError(f"resize_tensor_input: dimensions must not be negative, got {list(shape)}")
+            raise InterpreterStateError(f"resize_tensor_input: dimensions must not be negative, got {list(shape)}")
         if strict:
             _check_strict(tensor, shape)
         if tensor.shape != shape:
@@ -262,21 +277,26 @@ class Interpreter:
         return self._readable(tensor_index, subgraph_index).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        """A function that returns a view of the tensor's buffer; call it again after each allocation, and before each write."""
+        """A function that returns a view of the tensor's buffer; call it again after each allocation, and before each write.
+
+        While somebody holds such a view, allocate_tensors, resize_tensor_input and invoke raise a RuntimeError, as LiteRT's do.
+        """
         tensor = self._tensor(tensor_index, 0)
 
         def view() -> Array:
             array = self._readable(tensor_index, 0)
             tensor.mark_written()  # what the caller does with a view that can be written is not known
-            return array
+            return self._views.lend(array)
 
         return view
 
     def invoke(self) -> None:
         """Run subgraph 0 once on the current inputs."""
-        if not self._is_allocated or not self._session.subgraph(0).is_allocated:
+        self._views.require_none()
+        if not self._session.subgraph(0).is_allocated:
             raise InterpreterStateError("invoke: allocate_tensors must be called first")
-        self._session.subgraph(0).invoke()
+        with litert_errors():
+            self._session.subgraph(0).invoke()
 
     def reset_all_variables(self) -> None:
         """Set variable tensors to zero (their zero point if quantised)."""
@@ -324,6 +344,11 @@ class Interpreter:
     def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         """One dictionary per tensor of a subgraph."""
         return [tensor_details(tensor) for tensor in self._session.subgraph(subgraph_index).tensors]
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """One dictionary per operator of subgraph 0, and per delegate node after them: LiteRT's experimental call."""
+        graph = self._session.subgraph(0)
+        return [operator_details(graph, index) for index in range(graph.node_count)]
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The input and output names of every signature."""
@@ -381,6 +406,15 @@ def _free_kernels(subgraphs: Sequence[Subgraph], delegates: list[Delegate], owne
     delegates.clear()
 
 
+def _resolver_name(resolver: Any) -> str:
+    """The name of an op resolver type, of this project's enumeration or of LiteRT's; None stands for AUTO."""
+    name = "AUTO" if resolver is None else getattr(resolver, "name", None)
+    if name not in OpResolverType.__members__:
+        names = list(OpResolverType.__members__)
+        raise InterpreterValueError(f"interpreter: op resolver type must be one of {names}, got {resolver!r}")
+    return str(name)
+
+
 def _check_threads(num_threads: int | None) -> None:
     if num_threads is None:
         return
@@ -393,6 +427,6 @@ def _check_threads(num_threads: int | None) -> None:
 def _check_strict(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
     signature = tensor.source.shape_signature or tensor.source.shape
     if len(signature) != len(shape) or any(s not in (-1, n) for s, n in zip(signature, shape, strict=True)):
-        raise InterpreterValueError(
+        raise InterpreterStateError(
             f"resize_tensor_input: only dimensions that are -1 in {list(signature)} must change, got {list(shape)}"
         )

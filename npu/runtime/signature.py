@@ -9,7 +9,7 @@ import numpy as np
 
 from npu.graph.graph import Signature
 from npu.runtime.details import tensor_details
-from npu.runtime.misuse import InterpreterValueError
+from npu.runtime.misuse import InterpreterValueError, litert_errors
 from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array
 
@@ -42,7 +42,8 @@ class SignatureRunner:
                     f"signature '{signature.key}': argument '{name}' must have type {graph.tensors[index].dtype},"
                     f" got {by_tensor[index].dtype}"
                 )
-        results = self._session.run_subgraph(signature.graph, [by_tensor[index] for index in graph.inputs])
+        with litert_errors():
+            results = self._session.run_subgraph(signature.graph, [by_tensor[index] for index in graph.inputs])
         by_output = dict(zip(graph.outputs, results, strict=True))
         return {name: by_output[index] for name, index in sorted(signature.outputs.items())}
 

@@ -306,6 +306,11 @@ class Subgraph:
         return tensor.data is not None and np.may_share_memory(tensor.data, self._arena)
 
     @property
+    def node_count(self) -> int:
+        """Operators of the file and delegate nodes."""
+        return len(self._nodes)
+
+    @property
     def has_dynamic_shapes(self) -> bool:
         """Whether the shape of a tensor is known only in the run."""
         return self._first_dynamic is not None

@@ -25,23 +25,25 @@ class Interpreter(CpuInterpreter):
         self,
         model_path: str | Path | None = None,
         model_content: bytes | None = None,
-        num_threads: int | None = 1,
         experimental_delegates: Sequence[Delegate | SimpleDelegate] | None = None,
-        experimental_preserve_all_tensors: bool = False,
+        num_threads: int | None = None,
         experimental_op_resolver_type: Any = None,
+        experimental_preserve_all_tensors: bool = False,
         *,
         options: RuntimeOptions | None = None,
         model: Model | None = None,
+        **experimental: bool,
     ) -> None:
         super().__init__(
             model_path,
             model_content,
-            num_threads,
             experimental_delegates,
-            experimental_preserve_all_tensors,
+            num_threads,
             experimental_op_resolver_type,
+            experimental_preserve_all_tensors,
             options=options,
             model=model,
+            **experimental,
         )
         if is_compiled(self._model):
             npu = EthosUDelegate()

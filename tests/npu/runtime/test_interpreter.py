@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
+from ai_edge_litert.interpreter import OpResolverType as LiteRtResolver
 
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
@@ -209,6 +210,40 @@ def test_results_are_copies_and_views_follow_the_buffer() -> None:
     interpreter.invoke()
     assert not before.any()
     np.testing.assert_array_equal(interpreter.get_tensor(0), np.full((1, 4), 5, np.float32))
+
+
+def test_a_held_view_stops_calls_that_could_move_it() -> None:
+    interpreter = Interpreter(model_content=_two_inputs())
+    interpreter.allocate_tensors()
+    part = interpreter.tensor(0)()[0, 1:]
+    for call in (interpreter.invoke, interpreter.allocate_tensors, lambda: interpreter.resize_tensor_input(0, [2, 4])):
+        with pytest.raises(RuntimeError, match="arrays that it returned must be gone"):
+            call()
+    del part
+    interpreter.invoke()
+
+
+def test_kinds_of_op_resolvers_are_those_of_litert() -> None:
+    for kind in (None, OpResolverType.BUILTIN_REF, LiteRtResolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+        Interpreter(model_content=_two_inputs(), experimental_op_resolver_type=kind)
+    with pytest.raises(ValueError, match=r"op resolver type must be one of \['AUTO', .*\], got 'fast'"):
+        Interpreter(model_content=_two_inputs(), experimental_op_resolver_type="fast")
+
+
+def test_what_operators_are_to_blame_for_is_a_runtime_error() -> None:
+    """As from LiteRT's allocate_tensors and invoke; a file that is no model is a ValueError."""
+    b = ModelBuilder()
+    b.output(
+        b.op("EMBEDDING_LOOKUP", [b.input((1,), DType.INT32), b.constant(np.eye(2, dtype=np.float32))], (1, 2), DType.FLOAT32)
+    )
+    for make in (Interpreter, LiteRt):
+        interpreter = make(model_content=b.build())
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.array([7], np.int32))
+        with pytest.raises(RuntimeError):
+            interpreter.invoke()
+        with pytest.raises(ValueError, match=r"(?i)model"):
+            make(model_content=b"no model of any kind, only text")
 
 
 def test_profile_names_every_step() -> None:

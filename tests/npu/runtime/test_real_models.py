@@ -6,6 +6,7 @@ XNNPACK-like delegate too, which takes only float operators unless it is told ot
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,31 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 from npu.errors import UserError
+from npu.graph.graph import Op
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import RuntimeOptions
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
 
-from tests.support.litert import random_inputs, repaired
+from tests.support.litert import random_inputs
 from tests.support.shared import shared_models
 
 Array = npt.NDArray[Any]
 
 NOT_RUN_BY_LITERT = {
     "custom_op_unknown": "unresolved custom operator",
-    "edsr_f32b5_int8": "its reference resolver lacks DEPTH_TO_SPACE version 2",
     "invalid_makefile": "no model at all",
     "keyword_scrambled_8bit": "its SVDF kernel corrupts memory with int8 state",
     "seanet_transpose_conv0_16x8": "needs its real first input",
 }
 FLOAT_STEPS = {False: 0, True: 64}
 """Allowed error of float outputs without and with the XNNPACK-like delegate, in steps at the magnitude of the largest one."""
+HYBRID_STEPS = {"mlperf_kws_hybrid": 1 << 15}
+"""The same where the delegate's float sums are quantised again: a last bit may change an 8-bit value, 1/256 of the range."""
 LARGE = 400_000
 """Files of more bytes are compared once in the default run, and with the delegate only in the slow one."""
+HUGE = {"edsr_f32b5_int8"}
+"""Compared once, in the slow run: 2 million pixels."""
 
 
 def _cases() -> dict[str, Path]:
@@ -46,8 +53,17 @@ def _is_large(name: str) -> bool:
 
 
 def _content(name: str) -> bytes:
+    """The file in a form that LiteRT's reference resolver loads: it has no version 2 of DEPTH_TO_SPACE, which computes the same."""
     content = _cases()[name].read_bytes()
-    return repaired(content) if name.startswith("person_detect") else content
+    if not name.startswith(("person_detect", "edsr")):
+        return content
+    model = read_model(content)
+    graphs = (replace(graph, ops=tuple(_first_version(op) for op in graph.ops)) for graph in model.graphs)
+    return write_model(replace(model, graphs=tuple(graphs)))
+
+
+def _first_version(op: Op) -> Op:
+    return replace(op, version=1) if op.kind == "DEPTH_TO_SPACE" else op
 
 
 def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
@@ -69,12 +85,13 @@ def _compare(name: str, runs: int, *, xnnpack: bool) -> None:
             assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
             if expected.dtype == np.float32:
                 step = np.spacing(np.abs(expected).max(initial=np.float32(1e-30)))
-                assert np.abs(result - expected).max(initial=0) <= FLOAT_STEPS[xnnpack] * step
+                allowed = HYBRID_STEPS.get(name, FLOAT_STEPS[True]) if xnnpack else FLOAT_STEPS[False]
+                assert np.abs(result - expected).max(initial=0) <= allowed * step
             else:
                 np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("name", sorted(_cases()))
+@pytest.mark.parametrize("name", sorted(set(_cases()) - HUGE))
 def test_outputs_equal_the_reference(name: str) -> None:
     _compare(name, 1 if _is_large(name) else 3, xnnpack=False)
 
@@ -88,7 +105,7 @@ def test_outputs_equal_the_reference_with_the_xnnpack_like_delegate(name: str) -
 @pytest.mark.parametrize("xnnpack", [False, True], ids=["plain", "xnnpack"])
 @pytest.mark.parametrize("name", sorted(_cases()))
 def test_outputs_equal_the_reference_over_many_runs(name: str, xnnpack: bool) -> None:
-    _compare(name, 10, xnnpack=xnnpack)
+    _compare(name, 1 if name in HUGE else 10, xnnpack=xnnpack)
 
 
 @pytest.mark.parametrize("name", sorted({"custom_op_unknown", "invalid_makefile"} & set(shared_models())))

@@ -24,7 +24,7 @@ from tests.support.recurrent_cases import STATEFUL, single
 
 Array = npt.NDArray[Any]
 
-FLOAT_STEPS = {"float32": 32, "basic_float32": 32, "hybrid": 128, "hybrid_uint8": 128}
+FLOAT_STEPS = {"float32": 64, "basic_float32": 64, "hybrid": 128, "hybrid_uint8": 128}
 """Largest error of float results in float32 steps at the magnitude of the largest one, or of 1/16 where it is smaller.
 
 Layer normalisation of nearly equal sums multiplies the last bits; hybrid cells quantise their state again in every step.
