@@ -1,8 +1,8 @@
 """Small models of one operator for every plausible combination of types: the cells of the operator x types table.
 
-A cell is "KIND i8 i8c i32 -> i8": one code per input and output in the notation of `npu.runtime.types`, "-" for an absent input,
-with a suffix for integers: "p" (plain, without quantisation) and "c" (one scale per channel). `make_cell` draws shapes, options,
-scales and values from a generator.
+A cell is "KIND i8 i8c i32 -> i8": one code per input and output in the notation of `npu.runtime.types`, "-" for an absent
+input, with a suffix for integers: "p" (plain, without quantisation) and "c" (one scale per channel). `make_cell` draws shapes,
+options, scales and values from a generator.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
+from npu.graph.graph import Tensor
 from npu.runtime.types import CODES
 
 from tests.support.builder import ModelBuilder
@@ -403,10 +404,36 @@ def _unary(kind: str) -> Callable[[Rng, tuple[str, ...]], Draw]:
     return draw
 
 
-for _kind in (
-    "ABS NEG SQUARE SQRT RSQRT EXP LOG SIN COS CEIL FLOOR ROUND SIGN LOGICAL_NOT RELU RELU6 RELU_N1_TO_1 ELU HARD_SWISH GELU"
-    " LOGISTIC TANH LEAKY_RELU SOFTMAX LOG_SOFTMAX L2_NORMALIZATION ZEROS_LIKE FAKE_QUANT"
-).split():
+for _kind in [
+    "ABS",
+    "NEG",
+    "SQUARE",
+    "SQRT",
+    "RSQRT",
+    "EXP",
+    "LOG",
+    "SIN",
+    "COS",
+    "CEIL",
+    "FLOOR",
+    "ROUND",
+    "SIGN",
+    "LOGICAL_NOT",
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "ELU",
+    "HARD_SWISH",
+    "GELU",
+    "LOGISTIC",
+    "TANH",
+    "LEAKY_RELU",
+    "SOFTMAX",
+    "LOG_SOFTMAX",
+    "L2_NORMALIZATION",
+    "ZEROS_LIKE",
+    "FAKE_QUANT",
+]:
     template(_kind, "T -> T", "i8 -> i16", "u8 -> i16|i8", "i16 -> i8")(_unary(_kind))
 
 
@@ -427,7 +454,7 @@ def _prelu(rng: Rng, codes: tuple[str, ...]) -> Draw:
 def _quantize_op(rng: Rng, codes: tuple[str, ...]) -> Draw:
     shape = shape_of(rng)
     is_channel = codes[1].endswith("c")
-    return Draw([Slot(shape, wide_scale=True, low=-5000 if codes[0] == "i32" else None, high=5000 if codes[0] == "i32" else None)], [Slot(shape if is_channel else (1,), axis=len(shape) - 1)])
+    return Draw([Slot(shape, wide_scale=True)], [Slot(shape if is_channel else (1,), axis=len(shape) - 1)])
 
 
 @template("DEQUANTIZE", "f32|f16|f64|i4|i4c|i8|i8c|u8|u8c|i16|i16c|i32|i64|bool|u16 -> f32", "i8|u8|i16|f16 -> f16|f64")
@@ -544,9 +571,7 @@ def _concatenation(rng: Rng, codes: tuple[str, ...]) -> Draw:
 @template("PACK", "T T -> T", "f32 i32 -> f32")
 def _pack(rng: Rng, codes: tuple[str, ...]) -> Draw:
     shape = shape_of(rng, int(rng.integers(1, 4)))
-    return Draw(
-        [Slot(shape), Slot(shape, like=0)], [Slot(like=0)], at.PackOptions(2, int(rng.integers(0, len(shape) + 1)))
-    )
+    return Draw([Slot(shape), Slot(shape, like=0)], [Slot(like=0)], at.PackOptions(2, int(rng.integers(0, len(shape) + 1))))
 
 
 @template("UNPACK", "T -> T")
@@ -711,9 +736,7 @@ def _gather(rng: Rng, codes: tuple[str, ...]) -> Draw:
     shape = shape_of(rng)
     axis = int(rng.integers(0, len(shape)))
     indices = rng.integers(0, shape[axis], shape_of(rng, 2, 4))
-    return Draw(
-        [Slot(shape, weights=codes[0] == "i4"), Slot(data=indices, plain=True)], [Slot(like=0)], at.GatherOptions(axis)
-    )
+    return Draw([Slot(shape, weights=codes[0] == "i4"), Slot(data=indices, plain=True)], [Slot(like=0)], at.GatherOptions(axis))
 
 
 @template("GATHER_ND", "T i16p|i32|i64 -> T")
@@ -727,7 +750,7 @@ def _gather_nd(rng: Rng, codes: tuple[str, ...]) -> Draw:
 @template("SELECT", "bool T T -> T", "i32|u8p f32 f32 -> f32")
 def _select(rng: Rng, codes: tuple[str, ...]) -> Draw:
     shape = shape_of(rng)
-    condition = (shape[0],) if rng.random() < 0.3 and len(shape) > 1 else shape
+    condition = (shape[0],) if rng.random() < 0.3 and len(shape) > 1 and shape[0] > 1 else shape
     return Draw([Slot(condition), Slot(shape), Slot(shape, like=1)], [Slot(like=1)])
 
 
@@ -775,7 +798,9 @@ def _strided_slice(rng: Rng, codes: tuple[str, ...]) -> Draw:
     strides = [int(rng.choice([1, 1, 2, -1])) for _ in shape]
     end = [n if s > 0 else -n - 1 for n, s in zip(shape, strides, strict=True)]
     return Draw(
-        [Slot(shape), Slot(data=begin), Slot(data=end), Slot(data=strides)], [Slot(like=0)], at.StridedSliceOptions(0, 0, 0, 0, 0)
+        [Slot(shape), Slot(data=begin), Slot(data=end), Slot(data=strides)],
+        [Slot(like=0)],
+        at.StridedSliceOptions(0, 0, 0, 0, 0),
     )
 
 
@@ -805,3 +830,26 @@ def _nearest(rng: Rng, codes: tuple[str, ...]) -> Draw:
 def all_cells() -> tuple[str, ...]:
     """Every cell once, by operator."""
     return tuple(dict.fromkeys(cell for kind in sorted(TEMPLATES) for cell in TEMPLATES[kind].cells()))
+
+
+def cell_inputs(cell: str, seed: int, tensors: Sequence[Tensor]) -> list[Any]:
+    """Values of the inputs of a cell's model, extremes among them; inside the domain of functions that have one."""
+    kind = cell.split()[0]
+    rng = np.random.default_rng([seed, 7])
+    result = []
+    for tensor in tensors:
+        slot = Slot(positive=kind in {*_POSITIVE, "POW"}, small=kind in ("REDUCE_PROD", "SCATTER_ND"))
+        if tensor.dtype is DType.STRING:
+            drawn = [b"x%d" % v for v in rng.integers(0, 3, int(np.prod(tensor.shape)))]
+            values = np.empty(len(drawn), object)
+            values[:] = drawn
+            result.append(values.reshape(tensor.shape))
+            continue
+        if kind in _POSITIVE and tensor.dtype in (DType.INT8, DType.INT16) and tensor.quantization is not None:
+            slot = Slot(low=tensor.quantization.zero_point)
+        elif kind == "QUANTIZE" and tensor.dtype is DType.INT32:
+            slot = Slot(low=-5000, high=5000)
+        elif kind == "DIV" and tensor is not tensors[0] and tensor.quantization is not None:
+            slot = Slot(low=tensor.quantization.zero_point + 1)
+        result.append(random_values(rng, tensor.shape, tensor.dtype, slot))
+    return result

@@ -134,8 +134,9 @@ def build_leaky_relu(node: OperatorNode) -> Run:
         return run_float(node, lambda x: np.where(x > 0, x, x * alpha))
     require_quantized(node, ifm, output)
     node.set_shape(ifm.shape)
-    identity = quantise_multiplier(ifm.scale / output.scale)
-    negative = quantise_multiplier(ifm.scale * float(alpha) / output.scale)
+    f32 = np.float32
+    identity = quantise_multiplier(float(f32(ifm.scale) / f32(output.scale)))
+    negative = quantise_multiplier(float(f32(ifm.scale) * alpha / f32(output.scale)))
     limits = INTEGER_RANGE[output.dtype]
 
     def run() -> None:

@@ -277,7 +277,7 @@ _EXTREMUM = each("T T -> T", "f32 f16 i8 u8 i16 i32 i64")
 OPERATORS = (
     Implementation("ADD", build_add, each("T T -> T", "f32 f16 i8 u8 i16 i32 i64")),
     Implementation("SUB", build_sub, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
-    Implementation("MUL", build_mul, (*each("T T -> T", "f32 f16 i8 u8 i16 i32 u32 i64"), "i8 i8 -> i32")),
+    Implementation("MUL", build_mul, each("T T -> T", "f32 f16 i8 u8 i16 i32 u32 i64")),
     Implementation("DIV", build_div, each("T T -> T", "f32 i8 u8 i16 i32")),
     Implementation("SQUARED_DIFFERENCE", build_squared_difference, each("T T -> T", "f32 i8 i32")),
     Implementation("MAXIMUM", build_extremum(_maximum), _EXTREMUM),

@@ -134,7 +134,7 @@ def _quantized_product(node: OperatorNode) -> Run:
         rows = x.transpose(*kept, *axes).reshape(-1, count).astype(np.int64) - ifm.zero_point
         total = rows[:, 0]
         for column in range(1, count):
-            total = scaled(total * rows[:, column], factor)
+            total = scaled((total * rows[:, column]).astype(np.int32).astype(np.int64), factor)
         total = scaled(total, factor)
         return np.clip(total + output.zero_point, *INTEGER_RANGE[output.dtype])
 

@@ -1,0 +1,158 @@
+"""Every plausible combination of types of every operator: what LiteRT computes is computed alike, the rest is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from npu.errors import InterpreterError, UserError
+from npu.graph.attributes import FusedActivation
+from npu.runtime.accuracy import ACCEPTED, ACCURACY, OTHER_VALUES, REFUSED, Departure
+from npu.runtime.interpreter import Interpreter
+from npu.runtime.registry import OPERATORS
+from npu.runtime.type_page import operator_types_page
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+
+from tests.support.type_cells import TEMPLATES, all_cells, dtype_of
+from tests.support.type_probe import Answer, ask, model_and_inputs, run_cell
+
+Array = npt.NDArray[Any]
+PAGE = Path(__file__).parents[3] / "docs" / "operator-types.md"
+
+WITH_STATE_OR_TABLES = {
+    "ASSIGN_VARIABLE", "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "CALL", "CALL_ONCE", "CONCAT_EMBEDDINGS",
+    "EMBEDDING_LOOKUP", "EMBEDDING_LOOKUP_SPARSE", "HASHTABLE_LOOKUP", "IF", "LSH_PROJECTION", "LSTM", "READ_VARIABLE", "RNN",
+    "SKIP_GRAM", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE", "WHILE",
+}  # fmt: skip
+"""Operators that other tests cover."""
+
+
+TAKE_EVERYTHING = {"EXPAND_DIMS", "RANK", "RESHAPE", "SHAPE", "SQUEEZE", "TILE"}
+"""Operators that no type of the cells is refused for."""
+
+
+@lru_cache(maxsize=1)
+def _reference(seed: int) -> dict[str, Answer]:
+    return ask(all_cells(), seed)
+
+
+def _is_listed(cell: str, rows: Sequence[Departure]) -> bool:
+    return any(row.matches(cell) for row in rows)
+
+
+def _magnitudes(cell: str, content: bytes, inputs: list[Any]) -> list[Array]:
+    """Sums of the magnitudes of the terms: of an elementwise function its input, else the operator on absolute values."""
+    if len(inputs) == 1 and TEMPLATES[cell.split()[0]].patterns[0] == "T -> T":
+        return [np.abs(inputs[0])]
+    model = read_model(content)
+    graph = model.graphs[0]
+    tensors = tuple(
+        replace(t, data=np.abs(np.maximum(t.data, -127)) if t.data.dtype == np.int8 else np.abs(t.data))
+        if t.data is not None
+        else t
+        for t in graph.tensors
+    )
+    options = replace(graph.ops[0].attributes, fused_activation_function=FusedActivation.NONE)  # type: ignore[type-var]
+    ops = (replace(graph.ops[0], attributes=options),)
+    absolute = write_model(replace(model, graphs=(replace(graph, tensors=tensors, ops=ops),)))
+    return run_cell(Interpreter(model_content=absolute), [np.abs(value) for value in inputs])
+
+
+def _assert_equal(cell: str, expected: list[Array], got: list[Array], magnitudes: list[Array] | None) -> None:
+    bound = ACCURACY.get(cell.split()[0])
+    for position, (reference, ours) in enumerate(zip(expected, got, strict=True)):
+        assert ours.dtype == reference.dtype, cell
+        assert ours.shape == reference.shape, cell
+        if bound is None or reference.dtype != np.float32:
+            np.testing.assert_array_equal(ours, reference, err_msg=cell)
+            continue
+        size = np.abs(reference)
+        if bound.measure == "terms":
+            assert magnitudes is not None
+            size = magnitudes[position]
+        step = np.spacing(np.maximum(size, np.float32(1e-30)).astype(np.float32))
+        assert np.all(np.abs(ours.astype(np.float64) - reference) <= bound.steps * step), cell
+
+
+def _declared(cell: str, answer: list[Array]) -> bool:
+    """Whether LiteRT wrote the types that the file gives the outputs; it overwrites some of them."""
+    words = cell.split("->")[1].split()
+    wanted = [dtype_of(words[min(i, len(words) - 1)]).numpy or np.dtype(object) for i in range(len(answer))]
+    return [a.dtype for a in answer] == wanted
+
+
+def _without_scales(cell: str) -> bool:
+    return any(word in ("i8p", "u8p", "i16p") for word in cell.split())
+
+
+def _check(cell: str, seed: int, answer: Answer) -> None:
+    content, inputs = model_and_inputs(cell, seed)
+    try:
+        got: Answer = run_cell(Interpreter(model_content=content), inputs)
+    except UserError as error:
+        got = str(error)
+    if isinstance(got, str):
+        if isinstance(answer, list) and _declared(cell, answer):
+            assert _is_listed(cell, REFUSED) or _without_scales(cell), f"{cell}: LiteRT runs this, here: {got}"
+        return
+    if isinstance(answer, str):
+        invalid_file = "invalid quantization parameters" in answer
+        assert invalid_file or _is_listed(cell, ACCEPTED), f"{cell}: executed here, LiteRT: {answer}"
+        return
+    assert not _is_listed(cell, REFUSED), f"{cell}: must be refused"
+    if not _is_listed(cell, OTHER_VALUES):
+        needed = cell.split()[0] in ACCURACY
+        _assert_equal(cell, answer, got, _magnitudes(cell, content, inputs) if needed and "f32" in cell else None)
+
+
+@pytest.mark.parametrize("kind", sorted(TEMPLATES))
+def test_type_combinations_are_those_of_the_reference(kind: str) -> None:
+    answers = _reference(0)
+    for cell in TEMPLATES[kind].cells():
+        _check(cell, 0, answers[cell])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 25))
+def test_type_combinations_are_those_of_the_reference_on_many_cases(seed: int) -> None:
+    for cell, answer in ask(all_cells(), seed).items():
+        _check(cell, seed, answer)
+
+
+def _refusal(cell: str) -> str | None:
+    try:
+        Interpreter(model_content=model_and_inputs(cell, 0)[0]).allocate_tensors()
+    except InterpreterError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("kind", sorted(TEMPLATES))
+def test_types_that_no_operator_takes_are_refused_when_tensors_are_allocated(kind: str) -> None:
+    messages = [message for cell in TEMPLATES[kind].cells() if (message := _refusal(cell)) is not None]
+    assert all(message.startswith(f"{kind.lower()} (op 0 of subgraph 0): ") for message in messages)
+    assert any("types must be one of" in message for message in messages) or kind in TAKE_EVERYTHING
+
+
+def test_every_operator_without_state_has_cells() -> None:
+    assert set(OPERATORS) - set(TEMPLATES) <= WITH_STATE_OR_TABLES
+    assert set(TEMPLATES) <= set(OPERATORS)
+
+
+def test_every_bound_and_departure_belongs_to_a_cell() -> None:
+    assert set(ACCURACY) <= set(TEMPLATES)
+    for row in (*REFUSED, *ACCEPTED, *OTHER_VALUES):
+        for pattern in row.cells:
+            assert any(Departure((pattern,), "").matches(cell) for cell in all_cells()), pattern
+
+
+def test_the_page_of_types_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == operator_types_page(), "run: python -m tests.support.operator_types_page"
