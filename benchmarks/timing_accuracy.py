@@ -29,6 +29,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from npu.errors import UserError
 from npu.hardware.loader import load_variant
 from npu.hardware.variant import Port, Variant
 from npu.isa.decode import decode
@@ -50,8 +51,23 @@ REASONS = {
     "model": "model not in the folder",
     "hash": "another file of that name in the folder",
     "install": "compiler could not be installed or run here",
+    "fields": "a field that is missing or that nothing here knows",
+    "jobs": "no single NPU job in the compiled file",
 }
 """Why records are left out."""
+
+FIELDS = ("id", "model", "accelerator", "system_config", "memory_mode", "vela_version")
+"""What every record must have."""
+
+CONSTANTS = {
+    "weight_decode_bits_per_cycle": ("bits / cycle", "compressed weights that the decoder of a core parses"),
+    "operation_overhead_cycles": ("cycles", "from the hand-over of a kernel operation to its first input fetch"),
+    "port_beat_cycles": ("cycles / beat", "what a data beat takes on a port with ideal memory"),
+    "max_burst_bytes": ("bytes", "longest AXI burst"),
+    "burst_hold_fraction": ("1", "part of a burst's beats for which it still occupies an outstanding slot"),
+    "weight_window_bytes": ("bytes", "compressed weights that a core asks for ahead of their use"),
+}
+"""Unit and meaning of the constants of `configs/base` that the measurements decide."""
 
 TARGETS = {"U55-32, -64, -128": (2.0, 6.0), "U55-256": (4.0, 10.0), "U65": (6.0, 12.0), "no memory delays": (3.0, 8.0)}
 """Goals in percent: mean and worst error of a group."""
@@ -65,6 +81,13 @@ ADAPTER_FIELDS = {
     "PULSE_OFF": "pulse_off_cycles",
     "BWCAP": "beats_per_window",
 }
+
+
+TARGET = r"ethos-u(55-(32|64|128|256)|65-(256|512))"
+
+
+class SeveralJobs(Exception):
+    """A compiled file does not hold exactly one NPU job, which is what a record measures."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +137,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--old-python", type=Path, help="Python 3.8 or 3.9 for releases before 3.4")
     parser.add_argument("--bands", action="store_true", help="write the error band of each target into its configs/*.yaml")
     options = parser.parse_args(arguments)
-    records = yaml.safe_load(options.records.read_text())["records"]
+    records = read_records(options.records)
     models = options.models or options.records.parent / "models"
     settings = options.records.parent / "campaign.ini"
     compared: list[Comparison] = []
@@ -125,9 +148,12 @@ def main(arguments: list[str]) -> int:
             try:
                 found = compare(record, models, settings.resolve() if settings.exists() else None, options)
                 compared.append(found)
+            except SeveralJobs:
+                reason = "jobs"
             except (OSError, subprocess.CalledProcessError) as error:
                 detail = getattr(error, "stderr", None) or str(error).encode()
-                sys.stderr.write(f"{record['id']}: {detail.decode(errors='replace').strip().splitlines()[-1]}\n")
+                told = detail.decode(errors="replace").strip().splitlines() or ["failed without a word"]
+                sys.stderr.write(f"{record['id']}: {told[-1]}\n")
                 reason = "install"
         if reason:
             skipped[reason] += 1
@@ -142,6 +168,18 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def read_records(path: Path) -> list[Any]:
+    """The list `records` of a YAML file; ends the program with one line if there is none."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise SystemExit(f"{path}: must be a readable YAML file, got: {' '.join(str(error).split())[:300]}") from error
+    records = content.get("records") if isinstance(content, dict) else None
+    if not isinstance(records, list) or not records:
+        raise SystemExit(f"{path}: must hold a list `records` with at least one record")
+    return records
+
+
 def version_of(record: dict[str, Any]) -> str:
     """The release of Vela that a record names, without remarks; empty if there is none."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?(?=$|[\s?(])", str(record.get("vela_version")))
@@ -150,7 +188,11 @@ def version_of(record: dict[str, Any]) -> str:
 
 def reason_to_skip(record: dict[str, Any], models: Path) -> str:
     """Why a record cannot be used, empty if it can."""
-    if not re.fullmatch(r"ethos-u(55-(32|64|128|256)|65-(256|512))", str(record.get("accelerator"))):
+    if not isinstance(record, dict) or any(not isinstance(record.get(field), str) for field in FIELDS):
+        return "fields"
+    if not is_known_system(record):
+        return "fields" if re.fullmatch(TARGET, record["accelerator"]) else "target"
+    if not re.fullmatch(TARGET, record["accelerator"]):
         return "target"
     if not version_of(record):
         return "compiler"
@@ -161,6 +203,18 @@ def reason_to_skip(record: dict[str, Any], models: Path) -> str:
         return "model"
     stated = record.get("model_sha256")
     return "hash" if stated and stated != hashlib.sha256(path.read_bytes()).hexdigest() else ""
+
+
+def is_known_system(record: dict[str, Any]) -> bool:
+    """Whether the record's target, system, memory mode and change of adapters are known here, with whole numbers."""
+    for field in ("active_cycles", "total_cycles"):
+        if not isinstance(record.get(field), int | None) or (record.get(field) or 0) < 0:
+            return False
+    try:
+        variant_of(record)
+    except (UserError, KeyError, ValueError, TypeError, AttributeError):
+        return False
+    return True
 
 
 def compare(record: dict[str, Any], models: Path, settings: Path | None, options: argparse.Namespace) -> Comparison:
@@ -239,8 +293,10 @@ def variant_of(record: dict[str, Any]) -> Variant:
 
 def totals_of(data: bytes, variant: Variant) -> Totals:
     """Totals of the one NPU job of a compiled model."""
-    (job,) = jobs_of(read_model(data))
-    words = job.payload.words
+    jobs = list(jobs_of(read_model(data)))
+    if len(jobs) != 1:
+        raise SeveralJobs
+    words = jobs[0].payload.words
     return schedule(decode(words, variant), variant, stream_words=len(words)).totals
 
 
@@ -324,8 +380,9 @@ def document(compared: list[Comparison], skipped: dict[str, int]) -> str:
         f"of the compiled files are byte for byte the files that were measured. A difference of at most {RESOLUTION_CYCLES} "
         "cycles counts as none: the measured totals move in steps of that size.",
         "Most of these records were also used to calibrate the constants whose `source` in `configs/base/*.yaml` says so: the "
-        "figures say how well eight physical constants fit all of them at once, not how far a new model will be off. Records "
+        "figures say how well these physical constants fit all of them at once, not how far a new model will be off. Records "
         "of other compiler versions than 5.0.0 took no part in the calibration.",
+        "\n".join(constant_table()),
         "Left out: "
         + "; ".join(f"{count} with {REASONS[reason]}" for reason, count in sorted(skipped.items(), key=lambda each: -each[1]))
         + ".",
@@ -350,6 +407,21 @@ def document(compared: list[Comparison], skipped: dict[str, int]) -> str:
         "\n".join(record_table(compared)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def constant_table() -> list[str]:
+    """Rows of the constants that are calibrated: values, unit, meaning, and what decided them."""
+    folder = Path(__file__).parents[1] / "configs" / "base"
+    sources = {
+        name: yaml.safe_load((folder / f"{name}.yaml").read_text())["timing"]["source"] for name in ("ethos-u55", "ethos-u65")
+    }
+    values = [load_variant(name).timing for name in ("ethos-u55-128", "ethos-u65-256")]
+    rows = ["| constant | U55 | U65 | unit | meaning | source |", "|---|---|---|---|---|---|"]
+    for name, (unit, meaning) in CONSTANTS.items():
+        told = "; U65: ".join(sources[base][name] for base in sources if name in sources[base])
+        u55, u65 = (getattr(timing, name) for timing in values)
+        rows.append(f"| `{name}` | {u55:g} | {u65:g} | {unit} | {meaning} | {told} |")
+    return rows
 
 
 def record_table(compared: Iterable[Comparison]) -> list[str]:

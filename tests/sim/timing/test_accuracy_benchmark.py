@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.timing_accuracy import (
     Comparison,
+    constant_table,
     group_table,
+    read_records,
     reason_to_skip,
     sweep_table,
     target_table,
@@ -110,3 +112,38 @@ def test_a_guessed_version_counts_in_no_mean() -> None:
     assert guessed.is_inferred
     assert group_table([comparison(96_000), guessed])[2].startswith("| U55-32, -64, -128 | 1 | 4.0 % | 4.0 % |")
     assert target_table([comparison(96_000), guessed])[2].startswith("| ethos-u55-128 | 1 | 4.0 % | 4.0 % |")
+
+
+@pytest.mark.parametrize(
+    "record",
+    {
+        "no_mapping": "one",
+        "nothing": {},
+        "no_model": {key: value for key, value in RECORD.items() if key != "model"},
+        "model_of_another_kind": RECORD | {"model": ["net.tflite"]},
+        "unknown_system": RECORD | {"system_config": "Fast_Enough"},
+        "unknown_memory_mode": RECORD | {"memory_mode": "Everywhere"},
+        "unknown_change": RECORD | {"timing_adapter_change": {"EXT_COLOUR": 3}},
+        "change_of_another_kind": RECORD | {"timing_adapter_change": [3]},
+        "cycles_of_another_kind": RECORD | {"active_cycles": "many"},
+        "negative_cycles": RECORD | {"total_cycles": -1},
+    }.values(),
+)
+def test_a_broken_record_is_left_out(record: Any, tmp_path: Path) -> None:
+    assert reason_to_skip(record, tmp_path) == "fields"
+
+
+@pytest.mark.parametrize("text", ["", "[", "records: 3", "records: []", "other: [1]", "\0"])
+def test_a_file_without_records_ends_with_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "records.yaml"
+    path.write_text(text)
+    with pytest.raises(SystemExit, match=r"records\.yaml: must ") as caught:
+        read_records(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_calibrated_constant_is_in_the_document() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "timing-accuracy.md").read_text()
+    calibrated = [row for row in constant_table() if "calibrated" in row]
+    assert len(calibrated) == 6
+    assert all(row in text for row in calibrated)
