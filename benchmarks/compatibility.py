@@ -13,7 +13,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -195,10 +195,10 @@ def cause_of(name: str, version: str) -> Cause | None:
     return next((cause for cause in CAUSES if cause.model == name and version in cause.versions), None)
 
 
-def page(results: Results, code: str) -> str:
+def page(results: Results, codes: Collection[str]) -> str:
     """The document: one table of models by versions, the differences with their causes, what was left out.
 
-    Models with results of other code than `code` are named.
+    Models with results of other code than `codes` are named.
     """
     names = sorted({key.split("|")[0] for key in results})
     lines = [HEADER, "| model | " + " | ".join(f"Vela {version}" for version in VERSIONS) + " |", "| --- " * 5 + "|"]
@@ -211,7 +211,7 @@ def page(results: Results, code: str) -> str:
         if status in ("refused", "no reference", "cpu"):
             lines.append(f"- {name}: {status}{': ' + note if note else ''}".replace("<", "&lt;"))
     lines += [f"- {name}: measured for Vela {ONLY[0]}, {ONLY[1]} only: {why}" for name, why in SLOW.items()]
-    earlier = sorted({key.split("|")[0] for key, value in results.items() if value.get("code") != code})
+    earlier = sorted({key.split("|")[0] for key, value in results.items() if value.get("code") not in codes})
     if earlier:
         lines += ["", f"Measured with an earlier state of the code, in part at least: {', '.join(earlier)}."]
     return "\n".join(lines) + "\n"
@@ -265,7 +265,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--models", nargs="*", help="only these (default: all)")
     parser.add_argument("--versions", nargs="*", default=VERSIONS)
-    parser.add_argument("--code", help="only make the page; results of the code of this digest count")
+    parser.add_argument("--code", nargs="*", help="only make the page; results of the code of these digests count")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.code is None:
@@ -274,7 +274,7 @@ def main() -> int:
                 measure(name, model, options.folder, options.versions)
     results = load(options.folder)
     if options.output:
-        write_atomically(options.output, page(results, options.code or code_digest()).encode())
+        write_atomically(options.output, page(results, options.code or [code_digest()]).encode())
     return int(any(result["status"] == "failed" for result in results.values()))
 
 

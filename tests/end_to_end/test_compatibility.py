@@ -126,7 +126,7 @@ def results(model: str, status: str, note: str = "", versions: tuple[str, ...] =
 
 def test_differences_are_one_row_per_model_and_cause(benchmark: ModuleType) -> None:
     found = results("dtln_int8", "differs", "24 of 257 values, at most 2") | results("plain", "exact")
-    page = benchmark.page(found, "now")
+    page = benchmark.page(found, ["now"])
     assert "| plain | exact (all 6) | exact (all 6) | exact (all 6) | exact (all 6) |" in page
     rows = [line for line in page.splitlines() if line.startswith("| dtln_int8 |")]
     assert len(rows) == 2
@@ -137,13 +137,13 @@ def test_differences_are_one_row_per_model_and_cause(benchmark: ModuleType) -> N
 def test_a_difference_without_a_known_cause_says_so(benchmark: ModuleType) -> None:
     found = results("plain", "exact")
     found["plain|5.2.0|ethos-u55-64"] = {"status": "differs", "note": "1 of 9 values", "code": "now", "operators": "MUL 1"}
-    assert "| plain | 5.2.0 | u55-64 | 1 of 9 values | not explained (differs); MUL 1 |" in benchmark.page(found, "now")
+    assert "| plain | 5.2.0 | u55-64 | 1 of 9 values | not explained (differs); MUL 1 |" in benchmark.page(found, ["now"])
 
 
 def test_results_of_other_code_are_named(benchmark: ModuleType) -> None:
     found = results("old", "exact") | results("new", "exact")
     found["old|5.2.0|ethos-u55-64"]["code"] = "before"
-    assert benchmark.page(found, "now").endswith("Measured with an earlier state of the code, in part at least: old.\n")
+    assert benchmark.page(found, ["now"]).endswith("Measured with an earlier state of the code, in part at least: old.\n")
 
 
 def test_every_cause_has_its_section(benchmark: ModuleType) -> None:
