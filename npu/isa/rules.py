@@ -46,21 +46,14 @@ def check_operation(operation: Operation, variant: Variant) -> None:
         _check_window(operation)
     if isinstance(operation, WeightedOperation):
         _check_weights(operation, variant)
-    if isinstance(operation, DepthwiseConvolution):
-        _require(
-            operation.ifm.depth == operation.ofm.depth, "IFM depth", f"the OFM depth {operation.ofm.depth}", operation.ifm.depth
-        )
+    if isinstance(operation, DepthwiseConvolution) and operation.ifm.depth != operation.ofm.depth:
+        raise _broken("IFM depth", f"the OFM depth {operation.ofm.depth}", operation.ifm.depth)
     if isinstance(operation, Pooling):
         _check_pooling(operation)
     if isinstance(operation, Elementwise):
         _check_elementwise(operation, variant)
     if isinstance(operation, Dma):
         _check_dma(operation, variant)
-
-
-def _require(condition: bool, what: str, rule: str, got: object) -> None:
-    if not condition:
-        raise _broken(what, rule, got)
 
 
 def _broken(what: str, rule: str, got: object) -> StreamError:
@@ -74,11 +67,14 @@ def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> Non
     limit, ublock = variant.accelerator.max_block, variant.accelerator.ofm_ublock
     for axis in ("height", "width", "depth"):
         size, unit = getattr(operation.block, axis), getattr(ublock, axis)
-        _require(0 < size <= getattr(limit, axis), f"block {axis}", f"in [1, {getattr(limit, axis)}]", size)
-        _require(size % unit == 0, f"block {axis}", f"a multiple of the micro-block's {unit}", size)
+        if not 0 < size <= getattr(limit, axis):
+            raise _broken(f"block {axis}", f"in [1, {getattr(limit, axis)}]", size)
+        if size % unit:
+            raise _broken(f"block {axis}", f"a multiple of the micro-block's {unit}", size)
     for name in ("ifm_end", "accumulator_start", "ifm2_start"):
         bank = getattr(operation.shram, name)
-        _require(0 <= bank <= variant.shram.banks, f"SHRAM {name}", f"in [0, {variant.shram.banks}]", bank)
+        if not 0 <= bank <= variant.shram.banks:
+            raise _broken(f"SHRAM {name}", f"in [0, {variant.shram.banks}]", bank)
     _check_activation(operation)
 
 
@@ -87,10 +83,12 @@ def _check_activation(operation: KernelOperation) -> None:
     low, high = (-(1 << 15), (1 << 15) - 1) if element.is_signed else (0, (1 << 16) - 1)
     for name in ("minimum", "maximum"):
         limit = getattr(activation, name)
-        _require(low <= limit <= high, f"activation {name}", f"in [{low}, {high}]", limit)
+        if not low <= limit <= high:
+            raise _broken(f"activation {name}", f"in [{low}, {high}]", limit)
     if element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
         is_none = activation.function is ActivationFunction.NONE
-        _require(is_none, "activation function", "NONE for an unclipped 32-bit OFM", activation.function.name)
+        if not is_none:
+            raise _broken("activation function", "NONE for an unclipped 32-bit OFM", activation.function.name)
 
 
 def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) -> None:
@@ -108,12 +106,14 @@ def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) ->
             raise _broken(f"{name} address of tile {tile}", f"of at most {address_bits} bits", address)
     strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c} if is_brick else {}
     for axis, stride in strides.items():
-        _require(stride % _ALIGNMENT_BYTES == 0, f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
+        if stride % _ALIGNMENT_BYTES:
+            raise _broken(f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
 
 
 def _check_pattern(value: int, element: ElementType, name: str) -> None:
     low, high = (-(1 << 15), (1 << 15) - 1) if element.is_signed else (0, (1 << 16) - 1)
-    _require(low <= value <= high, name, f"in [{low}, {high}]", value)
+    if not low <= value <= high:
+        raise _broken(name, f"in [{low}, {high}]", value)
 
 
 def _check_window(operation: WindowOperation) -> None:
@@ -124,34 +124,45 @@ def _check_window(operation: WindowOperation) -> None:
     )
     width = ifm_extent(ofm.width, kernel.stride_x, kernel.dilated_width, padding.left + padding.right, is_upscaled=is_upscaled)
     rule = "what OFM, kernel and padding imply: {}"
-    _require(operation.ifm.height == height, "IFM height", rule.format(height), operation.ifm.height)
-    _require(operation.ifm.width == width, "IFM width", rule.format(width), operation.ifm.width)
+    if operation.ifm.height != height:
+        raise _broken("IFM height", rule.format(height), operation.ifm.height)
+    if operation.ifm.width != width:
+        raise _broken("IFM width", rule.format(width), operation.ifm.width)
 
 
 def _check_weights(operation: WeightedOperation, variant: Variant) -> None:
     cores = variant.accelerator.cores
-    _require(operation.ifm.element.bits in (8, 16), "IFM element", "8 or 16 bits of a convolution", operation.ifm.element)
+    if operation.ifm.element.bits not in (8, 16):
+        raise _broken("IFM element", "8 or 16 bits of a convolution", operation.ifm.element)
     for name, ranges in (("weights", operation.weights), ("scales", operation.scales)):
-        _require(1 <= len(ranges) <= cores, name, f"ranges for 1 to {cores} core(s)", len(ranges))
+        if not 1 <= len(ranges) <= cores:
+            raise _broken(name, f"ranges for 1 to {cores} core(s)", len(ranges))
         for core, one in enumerate(ranges):
             _check_range(one, f"{name} of core {core}", variant.accelerator.address_bits)
-            _require(one.region == ranges[0].region, f"{name} of core {core}", "in the region of core 0", one.region)
-    _require(len(operation.weights) == len(operation.scales), "scales", "one range per weight stream", len(operation.scales))
+            if one.region != ranges[0].region:
+                raise _broken(f"{name} of core {core}", "in the region of core 0", one.region)
+    if len(operation.weights) != len(operation.scales):
+        raise _broken("scales", "one range per weight stream", len(operation.scales))
 
 
 def _check_range(one: AddressRange, name: str, address_bits: int) -> None:
-    _require(one.address % _ALIGNMENT_BYTES == 0, f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", one.address)
-    _require(not one.address >> address_bits, f"{name} address", f"of at most {address_bits} bits", one.address)
+    if one.address % _ALIGNMENT_BYTES:
+        raise _broken(f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", one.address)
+    if one.address >> address_bits:
+        raise _broken(f"{name} address", f"of at most {address_bits} bits", one.address)
     is_length = one.length_bytes > 0 and one.length_bytes % _ALIGNMENT_BYTES == 0
-    _require(is_length, f"{name} length", f"a positive multiple of {_ALIGNMENT_BYTES}", one.length_bytes)
+    if not is_length:
+        raise _broken(f"{name} length", f"a positive multiple of {_ALIGNMENT_BYTES}", one.length_bytes)
 
 
 def _check_pooling(operation: Pooling) -> None:
     ifm, ofm = operation.ifm, operation.ofm
     if operation.mode is PoolingMode.REDUCE_SUM:
-        _require(ofm.depth == 1, "OFM depth", "1 for REDUCE_SUM", ofm.depth)
+        if ofm.depth != 1:
+            raise _broken("OFM depth", "1 for REDUCE_SUM", ofm.depth)
         return
-    _require(ifm.depth == ofm.depth, "IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
+    if ifm.depth != ofm.depth:
+        raise _broken("IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
     is_counted = operation.mode is PoolingMode.AVERAGE and operation.padding != Padding()
     if is_counted and operation.scale == Scale(1, 0):
         raise StreamError("scale: must be None for an AVERAGE with padding that divides by its own count, got a scale of 1")
@@ -160,42 +171,33 @@ def _check_pooling(operation: Pooling) -> None:
 def _check_elementwise(operation: Elementwise, variant: Variant) -> None:
     ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
     extent = (ofm.height, ofm.width, ofm.depth)
-    _require(
-        (ifm.height, ifm.width, ifm.depth) == extent, "IFM", f"of the OFM's extent {extent}", (ifm.height, ifm.width, ifm.depth)
-    )
+    if (ifm.height, ifm.width, ifm.depth) != extent:
+        raise _broken("IFM", f"of the OFM's extent {extent}", (ifm.height, ifm.width, ifm.depth))
     operands = (ifm2 is not None) + (operation.scalar is not None)
-    _require(
-        operands == (0 if operation.mode.is_unary else 1), operation.mode.name, "given IFM2 or a scalar unless unary", operands
-    )
+    if operands != (0 if operation.mode.is_unary else 1):
+        raise _broken(operation.mode.name, "given IFM2 or a scalar unless unary", operands)
     if ifm2 is not None:
         _check_ifm2(ifm, ifm2, variant.accelerator.address_bits)
     if operation.scalar is not None:
         _check_pattern(operation.scalar, ifm.element, "scalar")
     _check_pattern(operation.scalar_zero_point, ifm.element, "scalar zero point")
-    _require(
-        operation.scalar is not None or operation.scalar_zero_point == 0,
-        "scalar zero point",
-        "0 without a scalar",
-        operation.scalar_zero_point,
-    )
-    _require(
-        not (operation.mode.is_unary and operation.is_reversed), "operand order", "unreversed for a unary mode", "reversed"
-    )
-    _require(
-        not operation.mode.is_unary or operation.shram.ifm2_start == 0,
-        "SHRAM ifm2_start",
-        "0 for a unary mode",
-        operation.shram.ifm2_start,
-    )
+    if operation.scalar is None and operation.scalar_zero_point != 0:
+        raise _broken("scalar zero point", "0 without a scalar", operation.scalar_zero_point)
+    if operation.mode.is_unary and operation.is_reversed:
+        raise _broken("operand order", "unreversed for a unary mode", "reversed")
+    if operation.mode.is_unary and operation.shram.ifm2_start != 0:
+        raise _broken("SHRAM ifm2_start", "0 for a unary mode", operation.shram.ifm2_start)
     _check_operand_scales(operation)
 
 
 def _check_ifm2(ifm: FeatureMap, ifm2: FeatureMap, address_bits: int) -> None:
     _check_feature_map(ifm2, "IFM2", address_bits)
-    _require(ifm2.element == ifm.element, "IFM2 element", f"the IFM's {ifm.element}", ifm2.element)
+    if ifm2.element != ifm.element:
+        raise _broken("IFM2 element", f"the IFM's {ifm.element}", ifm2.element)
     for axis in ("height", "width", "depth"):
         size, full = getattr(ifm2, axis), getattr(ifm, axis)
-        _require(size in (1, full), f"IFM2 {axis}", f"1 or the IFM's {full}", size)
+        if size not in (1, full):
+            raise _broken(f"IFM2 {axis}", f"1 or the IFM's {full}", size)
 
 
 def _check_operand_scales(operation: Elementwise) -> None:
@@ -207,11 +209,14 @@ def _check_operand_scales(operation: Elementwise) -> None:
             Scale(0, 0),
             0,
         )
-        _require(is_default, "operand scaling", f"left at its defaults for {operation.mode.name}", (scaling.name, opa, opb))
+        if not is_default:
+            raise _broken("operand scaling", f"left at its defaults for {operation.mode.name}", (scaling.name, opa, opb))
     elif scaling is OperandScaling.BOTH_16:
-        _require(opa.scale < 1 << 16 and opa.shift == 0, "operand A scale", "16 bits without shift for BOTH_16", opa)
+        if opa.scale >= 1 << 16 or opa.shift != 0:
+            raise _broken("operand A scale", "16 bits without shift for BOTH_16", opa)
     else:
-        _require(opb == 0, "operand B scale", f"0 for {scaling.name}", opb)
+        if opb != 0:
+            raise _broken("operand B scale", f"0 for {scaling.name}", opb)
 
 
 def _check_dma(operation: Dma, variant: Variant) -> None:
@@ -219,27 +224,23 @@ def _check_dma(operation: Dma, variant: Variant) -> None:
     needs_alignment, address_bits = variant.accelerator.product is Product.ETHOS_U55, variant.accelerator.address_bits
     for name, side in sides.items():
         _check_dma_side(side, name, needs_alignment=needs_alignment)
-        _require(not side.address >> address_bits, f"{name} address", f"of at most {address_bits} bits", side.address)
+        if side.address >> address_bits:
+            raise _broken(f"{name} address", f"of at most {address_bits} bits", side.address)
     touches_shram = any(side.region is None for side in sides.values())
     is_aligned = operation.length_bytes % _ALIGNMENT_BYTES == 0 or not (needs_alignment or touches_shram)
-    _require(
-        operation.length_bytes > 0 and is_aligned,
-        "length",
-        f"a positive multiple of {_ALIGNMENT_BYTES}",
-        operation.length_bytes,
-    )
+    if operation.length_bytes <= 0 or not is_aligned:
+        raise _broken("length", f"a positive multiple of {_ALIGNMENT_BYTES}", operation.length_bytes)
     stride = max(side.stride for side in sides.values())
-    _require(operation.rows > 0 and operation.planes > 0, "rows and planes", "positive", (operation.rows, operation.planes))
-    if stride < DmaStride.ROWS:
-        _require(operation.rows == 1 and operation.row_skip_bytes == 0, "rows", "1 without row stride", operation.rows)
-    if stride < DmaStride.PLANES:
-        _require(
-            operation.planes == 1 and operation.plane_skip_bytes == 0, "planes", "1 without plane stride", operation.planes
-        )
+    if operation.rows <= 0 or operation.planes <= 0:
+        raise _broken("rows and planes", "positive", (operation.rows, operation.planes))
+    if stride < DmaStride.ROWS and (operation.rows != 1 or operation.row_skip_bytes != 0):
+        raise _broken("rows", "1 without row stride", operation.rows)
+    if stride < DmaStride.PLANES and (operation.planes != 1 or operation.plane_skip_bytes != 0):
+        raise _broken("planes", "1 without plane stride", operation.planes)
 
 
 def _check_dma_side(side: DmaSide, name: str, *, needs_alignment: bool) -> None:
-    if needs_alignment or side.region is None:
-        _require(side.address % _ALIGNMENT_BYTES == 0, f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", side.address)
-    if side.region is not None:
-        _require(side.core_mask == 3, f"{name} core mask", "left at 3 outside SHRAM", side.core_mask)
+    if (needs_alignment or side.region is None) and side.address % _ALIGNMENT_BYTES:
+        raise _broken(f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", side.address)
+    if side.region is not None and side.core_mask != 3:
+        raise _broken(f"{name} core mask", "left at 3 outside SHRAM", side.core_mask)
