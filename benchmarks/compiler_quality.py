@@ -58,7 +58,7 @@ def judge(model: Model, target: str, seconds: float) -> Quality:
     jobs = [op for op in graph.ops if is_npu_job(op)]
     scratch = {index for op in jobs for index in op.inputs[2:4]}
     constants = {op.inputs[1] for op in jobs} | {op.inputs[0] for op in jobs}
-    timeline = build_timeline(list(tasks_of(graph, map_of_file(model, target).sources, variant)), variant)
+    timeline = build_timeline(list(tasks_of(graph, map_of_file(model, target, variant).sources, variant)), variant)
     return Quality(
         cycles=sum(segment.cycles for segment in timeline.segments if segment.device == "npu"),
         sram_bytes=sum(graph.tensors[index].elements for index in scratch),

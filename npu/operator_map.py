@@ -1,7 +1,7 @@
 """Which operator of the source model each operation of a compiled file works for.
 
 Kept in the compiled file as a metadata entry that runtimes ignore, so that `npu run compiled.tflite` reports the operators of
-the model that it came from. Files of other compilers have no such entry: their own operators stand for themselves.
+the model that it came from. Files of other compilers have no such entry: their rows are what their command streams tell.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from npu.compiler.compiled import Compiled
 from npu.errors import ModelError
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
-from sim.container import is_npu_job
+from npu.hardware.variant import Variant
+from npu.isa.decode import decode
+from npu.stream_operators import operators_of_stream
+from sim.container import is_npu_job, payload_of
 
 METADATA_NAME = "npulab_operators"
 _LIMIT_BYTES = 1 << 26
@@ -80,17 +83,32 @@ def map_of_compiled(compiled: Compiled) -> OperatorMap:
     return OperatorMap(compiled.placement.profile, tuple(operators), sources)
 
 
-def map_of_file(model: Model, name: str) -> OperatorMap:
-    """The map that a compiled file carries; without one, each operator of its main subgraph stands for itself."""
+def stored_map(model: Model, name: str) -> OperatorMap | None:
+    """The map that a compiled file carries, None if it has none."""
     stored = model.metadata.get(METADATA_NAME)
-    if stored is not None:
-        return _parse(stored, name, len(model.graphs[0].ops))
+    return None if stored is None else _parse(stored, name, len(model.graphs[0].ops))
+
+
+def map_of_file(model: Model, name: str, variant: Variant) -> OperatorMap:
+    """The map that a compiled file carries; without one, what the command streams of its main subgraph tell."""
+    return stored_map(model, name) or _map_of_streams(model, variant)
+
+
+def _map_of_streams(model: Model, variant: Variant) -> OperatorMap:
+    """One row per CPU operator of the file and per operator of its streams."""
     graph = model.graphs[0]
-    operators = []
+    rows: list[SourceOperator] = []
+    sources: dict[int, tuple[int, ...]] = {}
     for index, op in enumerate(graph.ops):
-        violations = () if is_npu_job(op) else (_left_on_cpu(op),)
-        operators.append(_source_operator(graph, OpPlacement(0, index, op.kind, op.name, violations), None))
-    return OperatorMap("compiled", tuple(operators), {index: (index,) for index in range(len(graph.ops))})
+        if is_npu_job(op):
+            found, owners = operators_of_stream(decode(payload_of(graph, index).words, variant))
+            sources[index] = tuple(len(rows) + owner if owner >= 0 else -1 for owner in owners)
+            rows += [SourceOperator(len(rows) + k, each.type, each.shape, "npu", each.macs) for k, each in enumerate(found)]
+        else:
+            sources[index] = (len(rows),)
+            placed = OpPlacement(0, index, op.kind, op.name, (_left_on_cpu(op),))
+            rows.append(replace(_source_operator(graph, placed, None), index=len(rows)))
+    return OperatorMap("compiled", tuple(rows), sources)
 
 
 def _left_on_cpu(op: Op) -> Violation:

@@ -35,7 +35,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorReport:
-    """One operator of the source model (of a foreign compiled file: one operator of that file).
+    """One operator of the source model (of a file that another compiler made: of its streams).
 
     `cycles` is the time that the operator keeps the machine from going on: overlapped time counts for the earlier operator.
     `absorbed_into` is the operator that does this one's work (fused), None if it has its own or became a memory view.

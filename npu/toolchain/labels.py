@@ -13,7 +13,7 @@ from npu.errors import UserError
 from npu.graph.graph import Model
 from npu.isa.decode import Decoded
 from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
-from npu.operator_map import OperatorMap, SourceOperator, map_of_file
+from npu.operator_map import OperatorMap, SourceOperator, stored_map
 from sim.container import NpuJob
 from sim.memory import feature_map_ranges
 
@@ -51,10 +51,9 @@ def place_of(fm: FeatureMap) -> Place:
 def known_map(model: Model, name: str) -> OperatorMap | None:
     """The operator map of a file that carries a readable one."""
     try:
-        found = map_of_file(model, name)
+        return stored_map(model, name)
     except UserError:
         return None
-    return None if found.profile == "compiled" else found
 
 
 def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None) -> list[Label]:

@@ -69,12 +69,12 @@ def run(
     if is_compiled(source):
         executed = source
         variant = variant_of_file(source, name, target, config, memory_mode, system)
-        operators = map_of_file(executed, name)
+        operators = map_of_file(executed, name, variant)
     else:
         variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
         compiled = compile_source(source, name, variant, profile=profile, progress=progress)
         executed, placement = read_model(compiled.content), compiled.result.placement
-        operators = map_of_file(executed, name) if is_compiled(executed) else map_of_placement(executed, placement)
+        operators = map_of_file(executed, name, variant) if is_compiled(executed) else map_of_placement(executed, placement)
     recorder = Recorder(executed, variant, name) if dump else None
     delegate = EthosUDelegate(variant, hook=recorder.hook if recorder else None)
     interpreter = Interpreter(model=executed, experimental_delegates=[delegate], experimental_preserve_all_tensors=dump)

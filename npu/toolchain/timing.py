@@ -84,7 +84,7 @@ def time_model(
     else:
         variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
         source = read_model(compile_source(source, name, variant, profile=profile, progress=progress).content)
-    operators = map_of_file(source, name) if is_compiled(source) else _map_of_cpu(source, variant, profile)
+    operators = map_of_file(source, name, variant) if is_compiled(source) else _map_of_cpu(source, variant, profile)
     return time_compiled(source, name, operators, variant, with_events=with_events)
 
 

@@ -1,0 +1,179 @@
+"""Operators of a command stream that names none: what the rows of a report are for a file of another compiler.
+
+A compiler cuts an operator into stripes and depth slices; operations that differ in nothing but their place are put together
+again, so that a row is as near to an operator of the source model as the stream tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npu.isa.decode import Decoded
+from npu.isa.operations import (
+    AddressRange,
+    Convolution,
+    Dma,
+    Elementwise,
+    KernelOperation,
+    Pooling,
+    Stop,
+    WeightedOperation,
+    WindowOperation,
+)
+
+_NEAR = 16
+"""Stripes of one operator are at most this many kernel operations apart: cascades are not deeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOperator:
+    """One operator of a stream: `type` in the words of the command, `shape` of its output, its multiplications."""
+
+    type: str
+    shape: str
+    macs: int
+
+
+Staged = dict[tuple[int, int], tuple[int, AddressRange]]
+"""Transfers by region and address of their destination: their length, and where they come from."""
+
+
+@dataclass(slots=True)
+class _Group:
+    first: KernelOperation
+    last: KernelOperation
+    last_position: int
+    height: int
+    depth: int
+    macs: int = 0
+
+    def continues(self, operation: KernelOperation, position: int) -> bool:
+        """Whether an operation that is alike may be a part of the same operator: near, and below or at the top again."""
+        if position - self.last_position > _NEAR or operation.ofm.region != self.last.ofm.region:
+            return False
+        below = self.last.ofm.addresses[0] + self.last.ofm.height * self.last.ofm.stride_y
+        return isinstance(operation, WeightedOperation) or operation.ofm.addresses[0] == below
+
+    def add(self, operation: KernelOperation, position: int) -> None:
+        """Count an operation: rows of a stripe (other input), channels of a slice (same input)."""
+        if position > self.last_position:
+            if operation.ifm == self.last.ifm:
+                self.depth += operation.ofm.depth
+            elif operation.ofm.depth == self.first.ofm.depth:
+                self.height += operation.ofm.height
+        self.last, self.last_position = operation, position
+        self.macs += _macs(operation)
+
+
+def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator], tuple[int, ...]]:
+    """The operators of one stream in order, and for every operation the position of the one that it works for.
+
+    Transfers work for the kernel operation behind them; the end of the stream for none (-1).
+    """
+    groups: list[_Group] = []
+    owners: list[int] = []
+    recent: dict[object, int] = {}
+    staged: Staged = {}
+    position = 0
+    for each in decoded:
+        operation = each.operation
+        owners.append(-1)
+        if isinstance(operation, Dma):
+            _stage(operation, staged)
+        elif isinstance(operation, KernelOperation):
+            identity = _identity(operation, staged)
+            known = recent.get(identity, -1)
+            if known < 0 or not groups[known].continues(operation, position):
+                known = len(groups) - 1
+                if not groups or not _is_slice(operation, groups[known].last):
+                    known = len(groups)
+                    ofm = operation.ofm
+                    groups.append(_Group(operation, operation, position, ofm.height, ofm.depth))
+            groups[known].add(operation, position)
+            owners[-1] = recent[identity] = known
+            position += 1
+    return [_named(group) for group in groups], _with_transfers(decoded, owners)
+
+
+def _stage(transfer: Dma, staged: Staged) -> None:
+    source, destination = transfer.source, transfer.destination
+    if source.region is not None and destination.region is not None:
+        origin = AddressRange(source.region, source.address, transfer.length_bytes)
+        place = destination.region, destination.address
+        staged.pop(place, None)
+        staged[place] = transfer.length_bytes, origin
+
+
+def _is_slice(operation: KernelOperation, before: KernelOperation) -> bool:
+    """Whether two operations in a row compute further channels of one output."""
+    return (
+        isinstance(operation, WeightedOperation)
+        and type(operation) is type(before)
+        and isinstance(before, WeightedOperation)
+        and (operation.kernel, operation.ifm, operation.padding) == (before.kernel, before.ifm, before.padding)
+        and (operation.ofm.region, operation.ofm.zero_point, operation.ofm.width, operation.ofm.height)
+        == (before.ofm.region, before.ofm.zero_point, before.ofm.width, before.ofm.height)
+        and operation.activation == before.activation
+    )
+
+
+def _identity(operation: KernelOperation, staged: Staged) -> object:
+    """What operations of one operator have in common: the same weights; without weights all but the place."""
+    if isinstance(operation, WeightedOperation):
+        return type(operation), operation.kernel, tuple(_origin(each, staged) for each in operation.weights)
+    ifm, ofm = operation.ifm, operation.ofm
+    mode = operation.mode if isinstance(operation, Pooling | Elementwise) else None
+    window = operation.kernel if isinstance(operation, WindowOperation) else None
+    second = operation.ifm2.width if isinstance(operation, Elementwise) and operation.ifm2 is not None else None
+    maps = tuple((fm.region, fm.width, fm.depth, fm.zero_point, fm.element, fm.stride_y) for fm in (ifm, ofm))
+    return type(operation), mode, window, second, maps, operation.scale, operation.activation
+
+
+def _origin(weights: AddressRange, staged: Staged) -> tuple[int, int]:
+    """Where weights come from: a buffer that a transfer has filled is named by the transfer's source."""
+    for (region, start), (length, source) in reversed(staged.items()):
+        if region == weights.region and start <= weights.address < start + length:
+            return source.region, source.address + weights.address - start
+    return weights.region, weights.address
+
+
+def _macs(operation: KernelOperation) -> int:
+    """Multiplications of the weights: of a pooling or an elementwise operation none, as in reports of source models."""
+    if not isinstance(operation, WeightedOperation):
+        return 0
+    ofm, kernel = operation.ofm, operation.kernel
+    channels = operation.ifm.depth if isinstance(operation, Convolution) else 1
+    return ofm.height * ofm.width * ofm.depth * kernel.height * kernel.width * channels
+
+
+def _named(group: _Group) -> StreamOperator:
+    operation = group.first
+    if isinstance(operation, Elementwise):
+        name = operation.mode.name
+    elif isinstance(operation, Pooling):
+        name = f"{operation.mode.name}_POOL {_window(operation)}"
+    else:
+        assert isinstance(operation, WeightedOperation)
+        name = f"{'CONV' if isinstance(operation, Convolution) else 'DEPTHWISE'} {_window(operation)}"
+    shape = f"{group.height}x{operation.ofm.width}x{group.depth}"
+    element = operation.ofm.element
+    kind = f"{'' if element.is_signed else 'u'}int{element.bits}"
+    return StreamOperator(name, shape if kind == "int8" else f"{shape} {kind}", group.macs)
+
+
+def _window(operation: WindowOperation) -> str:
+    kernel = operation.kernel
+    stride = "" if kernel.stride_y == kernel.stride_x == 1 else f"/{max(kernel.stride_y, kernel.stride_x)}"
+    return f"{kernel.height}x{kernel.width}{stride}"
+
+
+def _with_transfers(decoded: Sequence[Decoded], owners: list[int]) -> tuple[int, ...]:
+    """`owners` with transfers and waits given to the kernel operation behind them."""
+    found, following = list(owners), -1
+    for index in reversed(range(len(owners))):
+        if owners[index] >= 0:
+            following = owners[index]
+        elif not isinstance(decoded[index].operation, Stop):
+            found[index] = following
+    return tuple(found)
