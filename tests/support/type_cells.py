@@ -452,7 +452,7 @@ def _prelu(rng: Rng, codes: tuple[str, ...]) -> Draw:
 
 @template("QUANTIZE", "f32|f16|f64|i8|u8|i16|i32|i64|bool -> i4|i8|i8c|u8|i16|i32|u16|f32|f16")
 def _quantize_op(rng: Rng, codes: tuple[str, ...]) -> Draw:
-    shape = shape_of(rng)
+    shape = (*shape_of(rng, 2), 3)
     is_channel = codes[1].endswith("c")
     return Draw([Slot(shape, wide_scale=True)], [Slot(shape if is_channel else (1,), axis=len(shape) - 1)])
 
@@ -750,7 +750,8 @@ def _gather_nd(rng: Rng, codes: tuple[str, ...]) -> Draw:
 @template("SELECT", "bool T T -> T", "i32|u8p f32 f32 -> f32")
 def _select(rng: Rng, codes: tuple[str, ...]) -> Draw:
     shape = shape_of(rng)
-    condition = (shape[0],) if rng.random() < 0.3 and len(shape) > 1 and shape[0] > 1 else shape
+    shape = (shape[0] + 1, *shape[1:])
+    condition = (shape[0],) if rng.random() < 0.3 and len(shape) > 1 else shape
     return Draw([Slot(condition), Slot(shape), Slot(shape, like=1)], [Slot(like=1)])
 
 
