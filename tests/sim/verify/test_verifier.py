@@ -34,7 +34,7 @@ from npu.tflite.writer import write_model
 from npu.toolchain.inspect import verify as verify_file
 from npu.toolchain.listing import assemble, disassemble
 from sim.container import NpuJob, jobs_of
-from sim.verify.verifier import RULES, Finding, verify
+from sim.verify.verifier import RULES, Finding, verify, written_by
 
 from tests.support.litert import repaired
 from tests.support.random_graphs import chains
@@ -216,6 +216,12 @@ def test_a_register_set_again_to_what_it_holds_is_no_finding() -> None:
     lines = str(disassemble_words(job_of(TARGET).payload.words, load_variant(TARGET))).splitlines()
     first = next(line.partition(";")[0] for line in lines if line.startswith("NPU_SET_OFM_PRECISION"))
     assert judge_words(listed("NPU_OP_DEPTHWISE", first), job_of(TARGET)) == []
+
+
+def test_what_a_stream_writes_outside_shram_is_left_for_later_jobs() -> None:
+    sides = {"memory": DmaSide(1, 64), "table": DmaSide(None, 0)}
+    copies = [Decoded(Dma(source=DmaSide(0, 0), destination=side, length_bytes=48), 0, 0) for side in sides.values()]
+    assert list(written_by(copies, load_variant(TARGET))) == [(1, 64, 112)]
 
 
 def test_every_rule_is_described() -> None:
