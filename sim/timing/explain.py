@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Pooling
-from sim.timing.kernels import engine as e
 from sim.timing.kernels import expand as k
+from sim.timing.kernels import ports as p
 from sim.timing.plan import Plan, expand_rows, make_plan, output_rates
 from sim.timing.ports import port_scalars
-from sim.timing.scheduler import engine_scalars, finish_time
+from sim.timing.preparation import engine_scalars
+from sim.timing.scheduler import finish_time
 
 PARTS = (
     "latency",
@@ -165,7 +166,7 @@ def _round_up(value: int, unit: int) -> int:
 def _without_latency(ports: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ports whose transfers are only bound by their data beats and the windows of an adapter."""
     ideal = ports.copy()
-    ideal[:, [e.P_READ_LATENCY, e.P_WRITE_LATENCY, e.P_READ_BURST_CYCLES, e.P_WRITE_BURST_CYCLES]] = 0.0
+    ideal[:, [p.P_READ_LATENCY, p.P_WRITE_LATENCY, p.P_READ_BURST_CYCLES, p.P_WRITE_BURST_CYCLES]] = 0.0
     return ideal
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,20 @@ _KIND_NAMES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Links (m, LINK_COLUMNS), ends (blocks + 1, 2), costs (m, COST_COLUMNS) of the loads; `moved` (n, 4): beats of port 0
+    read and write, port 1 read and write, without weights and commands. `ports` and `scalars` are what it was prepared for.
+    """
+
+    links: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    costs: NDArray[np.float64]
+    moved: NDArray[np.int64]
+    ports: NDArray[np.float64]
+    scalars: NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class Plan:
     """A command stream as arrays: one row per operation, one per IFM load.
@@ -74,6 +88,8 @@ class Plan:
     mac_cycles: NDArray[np.float64]
     output_cycles: NDArray[np.float64]
     beat_bytes: int = 8
+    prepared: list[tuple[Variant, Work]] = field(default_factory=list, init=False, compare=False, repr=False)
+    """At most one: what the engine was given for a variant (`sim.timing.preparation`)."""
 
 
 def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> Plan:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Memory, Port, TimingAdapter, Variant
-from sim.timing.kernels import engine as e
+from sim.timing.kernels import ports as p
 from sim.timing.plan import burst_bytes
 
 
@@ -18,10 +18,10 @@ def port_scalars(variant: Variant) -> NDArray[np.float64]:
 
 
 def _scalars(variant: Variant, port: Port) -> NDArray[np.float64]:
-    scalars = np.zeros(e.PORT_SCALARS, np.float64)
-    scalars[e.P_BURST_BYTES] = burst_bytes(variant, port)
-    scalars[e.P_BEAT_CYCLES] = variant.timing.port_beat_cycles
-    burst_beats = float(scalars[e.P_BURST_BYTES]) / variant.accelerator.axi_data_bytes
+    scalars = np.zeros(p.PORT_SCALARS, np.float64)
+    scalars[p.P_BURST_BYTES] = burst_bytes(variant, port)
+    scalars[p.P_BEAT_CYCLES] = variant.timing.port_beat_cycles
+    burst_beats = float(scalars[p.P_BURST_BYTES]) / variant.accelerator.axi_data_bytes
     held_beats = burst_beats * variant.timing.burst_hold_fraction
     adapter = variant.system.adapters.get(port)
     memory = variant.system.memories.get(port)
@@ -34,12 +34,12 @@ def _scalars(variant: Variant, port: Port) -> NDArray[np.float64]:
 
 def _apply_memory(scalars: NDArray[np.float64], memory: Memory, held_beats: float) -> None:
     """A memory takes 1 / clock_scale cycles per beat and holds a slot from the address until `held_beats` have passed."""
-    beat = scalars[e.P_BEAT_CYCLES] / memory.clock_scale
-    scalars[e.P_BEAT_CYCLES] = beat
-    scalars[e.P_READ_LATENCY] = memory.read_latency_cycles
-    scalars[e.P_WRITE_LATENCY] = memory.write_latency_cycles
-    scalars[e.P_READ_BURST_CYCLES] = _per_slot(memory.read_latency_cycles + held_beats * beat, memory.max_outstanding_reads)
-    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(memory.write_latency_cycles + held_beats * beat, memory.max_outstanding_writes)
+    beat = scalars[p.P_BEAT_CYCLES] / memory.clock_scale
+    scalars[p.P_BEAT_CYCLES] = beat
+    scalars[p.P_READ_LATENCY] = memory.read_latency_cycles
+    scalars[p.P_WRITE_LATENCY] = memory.write_latency_cycles
+    scalars[p.P_READ_BURST_CYCLES] = _per_slot(memory.read_latency_cycles + held_beats * beat, memory.max_outstanding_reads)
+    scalars[p.P_WRITE_BURST_CYCLES] = _per_slot(memory.write_latency_cycles + held_beats * beat, memory.max_outstanding_writes)
 
 
 def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_beats: float, held_beats: float) -> None:
@@ -48,20 +48,20 @@ def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_b
     The cap works on whole transactions. The slots empty in rounds, and every round that starts while addresses pass is
     served, so the open part of a window admits whole rounds.
     """
-    scalars[e.P_READ_LATENCY] = adapter.read_latency_cycles
-    scalars[e.P_WRITE_LATENCY] = adapter.write_latency_cycles
+    scalars[p.P_READ_LATENCY] = adapter.read_latency_cycles
+    scalars[p.P_WRITE_LATENCY] = adapter.write_latency_cycles
     held = adapter.read_latency_cycles + held_beats
     read = _per_slot(held, adapter.max_outstanding_reads)
-    scalars[e.P_WRITE_BURST_CYCLES] = _per_slot(adapter.write_latency_cycles + held_beats, adapter.max_outstanding_writes)
+    scalars[p.P_WRITE_BURST_CYCLES] = _per_slot(adapter.write_latency_cycles + held_beats, adapter.max_outstanding_writes)
     if read > 0.0:
         rounds = math.ceil(adapter.pulse_on_cycles / held)
         read = min(read, adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads))
-    scalars[e.P_READ_BURST_CYCLES] = read
+    scalars[p.P_READ_BURST_CYCLES] = read
     if adapter.pulse_off_cycles or adapter.beats_per_window:
-        scalars[e.P_WINDOW] = adapter.pulse_on_cycles + adapter.pulse_off_cycles
-        scalars[e.P_OPEN] = adapter.pulse_on_cycles
+        scalars[p.P_WINDOW] = adapter.pulse_on_cycles + adapter.pulse_off_cycles
+        scalars[p.P_OPEN] = adapter.pulse_on_cycles
     if adapter.beats_per_window:
-        scalars[e.P_CAP] = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
+        scalars[p.P_CAP] = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
 
 
 def _per_slot(held_cycles: float, slots: int) -> float:

@@ -14,8 +14,8 @@ from sim.timing.bounds import find_bounds
 from sim.timing.counters import count_events
 from sim.timing.kernels import engine as e
 from sim.timing.kernels import expand as k
-from sim.timing.plan import Plan, make_plan
-from sim.timing.ports import port_scalars
+from sim.timing.plan import Plan, Work, make_plan
+from sim.timing.preparation import command_port, prepare, prepare_for
 from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
 
 _MOMENTS = {Column.ISSUED: e.R_ISSUED, Column.START: e.R_START, Column.END: e.R_END}
@@ -55,25 +55,13 @@ def schedule(
 
 def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trace:
     """The trace of a plan made for `variant`."""
-    count, total = len(plan.operations), len(plan.loads)
-    result = np.zeros((count, e.RESULT_COLUMNS), np.float64)
-    moved = np.zeros((count, 4), np.int64)
-    times = np.zeros((total if with_events else 0, e.TIME_COLUMNS), np.float64)
+    work = prepare_for(plan, variant)
+    result = np.zeros((len(plan.operations), e.RESULT_COLUMNS), np.float64)
+    times = np.zeros((len(plan.loads) if with_events else 0, e.TIME_COLUMNS), np.float64)
     tails = np.zeros(3, np.float64)
-    finish = e.run(
-        plan.operations,
-        plan.loads,
-        plan.mac_cycles,
-        plan.output_cycles,
-        port_scalars(variant),
-        engine_scalars(variant),
-        result,
-        moved,
-        times,
-        tails,
-    )
+    finish = _run(plan, work, result, times, tails)
     cycles = round(finish)
-    table = _table(plan, variant, result, moved)
+    table = _table(plan, variant, result, work.moved)
     return Trace(
         variant=variant.name,
         clock_hz=variant.system.clock_hz,
@@ -89,30 +77,13 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
 
 def finish_time(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> float:
     """When everything has finished, on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,) that need not be a variant's."""
-    count = len(plan.operations)
-    outputs = np.zeros((count, e.RESULT_COLUMNS)), np.zeros((count, 4), np.int64), np.zeros((0, e.TIME_COLUMNS)), np.zeros(3)
-    return float(e.run(plan.operations, plan.loads, plan.mac_cycles, plan.output_cycles, ports, scalars, *outputs))
+    outputs = np.zeros((len(plan.operations), e.RESULT_COLUMNS)), np.zeros((0, e.TIME_COLUMNS)), np.zeros(3)
+    return _run(plan, prepare(plan, ports, scalars), *outputs)
 
 
-def engine_scalars(variant: Variant) -> NDArray[np.float64]:
-    """(ENGINE_SCALARS,) float64."""
-    accelerator, timing = variant.accelerator, variant.timing
-    scalars = np.zeros(e.ENGINE_SCALARS, np.float64)
-    scalars[e.E_COMMAND_CYCLES] = timing.command_cycles_per_word
-    scalars[e.E_START_CYCLES] = timing.operation_overhead_cycles
-    scalars[e.E_KERNEL_QUEUE] = accelerator.max_outstanding_kernels
-    scalars[e.E_DMA_QUEUE] = accelerator.max_outstanding_dma
-    scalars[e.E_DMA_SETUP] = timing.dma_setup_cycles
-    scalars[e.E_BEAT] = accelerator.axi_data_bytes
-    scalars[e.E_DECODE_BYTES] = timing.weight_decode_bits_per_cycle / 8 * accelerator.cores
-    scalars[e.E_WEIGHT_WINDOW] = timing.weight_window_bytes * accelerator.cores
-    scalars[e.E_COMMAND_PORT] = _command_port(variant)
-    return scalars
-
-
-def _command_port(variant: Variant) -> int:
-    """The command stream is fetched through the port of the constants (the driver's QCONFIG)."""
-    return 0 if variant.memory_mode.constants is Port.AXI0 else 1
+def _run(plan: Plan, work: Work, result: NDArray[np.float64], times: NDArray[np.float64], tails: NDArray[np.float64]) -> float:
+    """When everything has finished; fills the arrays (see the engine's `run`)."""
+    return float(e.run(plan.operations, work.links, work.ends, work.costs, work.ports, work.scalars, result, times, tails))
 
 
 def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -124,7 +95,7 @@ def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDA
     table[:, list(_DURATIONS)] = np.diff(sums, axis=0, prepend=0)
     table[:, Column.ELEMENT_BYTES] = plan.operations[:, k.IFM_BYTES]
     beat = variant.accelerator.axi_data_bytes
-    command_column = Column.AXI0_READ_BYTES if _command_port(variant) == 0 else Column.AXI1_READ_BYTES
+    command_column = Column.AXI0_READ_BYTES if command_port(variant) == 0 else Column.AXI1_READ_BYTES
     ports = (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES)
     for index, column in enumerate(ports):
         table[:, column] = moved[:, index] * beat
