@@ -28,6 +28,7 @@ docs: ## Regenerate the generated pages under docs/
 	$(PYTHON) -m npu.cli supported-ops --profile u55-u65 -o docs/supported-ops-u55-u65.md
 	$(PYTHON) -m npu.cli supported-ops --profile xnnpack -o docs/supported-ops-xnnpack.md
 	$(PYTHON) -m tests.support.operator_types_page
+	$(PYTHON) -m tests.support.vela_features
 	$(PYTHON) -m tests.support.vela_agreement
 	$(PYTHON) -m tests.support.coverage_table
 
