@@ -119,10 +119,21 @@ def _where(index: int, position: int) -> str:
     return f"command {index} (word {position})"
 
 
-def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A kick-off that starts nothing the hardware has, and the rule that it breaks."""
+
+    name: str
+    reason: str
+    command_index: int
+    word_index: int
+
+
+def decode(words: NDArray[np.uint32], variant: Variant, refused: list[Refused] | None = None) -> tuple[Decoded, ...]:
     """Operations of a whole stream, the last one a `Stop`.
 
-    `words` is one-dimensional uint32. Raises StreamError; see the module docstring.
+    `words` is one-dimensional uint32. Raises StreamError; see the module docstring. With a list for what is `refused`,
+    operations that break a rule are added to that list instead, for those who look at a stream without running it.
     """
     product = variant.accelerator.product
     registers = RegisterFile(product)
@@ -145,7 +156,10 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
             operation = latch(command.name, values, registers, variant)
             check_operation(operation, variant)
         except StreamError as error:
-            raise StreamError(f"{_where(index, position)}: {command.name}: {error}") from error
+            if refused is None:
+                raise StreamError(f"{_where(index, position)}: {command.name}: {error}") from error
+            refused.append(Refused(command.name, str(error), index, position))
+            continue
         decoded.append(Decoded(operation, index, position))
         is_stopped = isinstance(operation, Stop)
     if not is_stopped:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
-from npu.isa.decode import RawCommand, decode, read_commands
+from npu.isa.decode import RawCommand, Refused, decode, read_commands
 from npu.isa.summary import summarise
 
 _PRODUCT = ".product"
@@ -50,9 +50,14 @@ class Listing:
 
 
 def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
-    """Listing of a command stream (one-dimensional uint32); StreamError as `decode`."""
+    """Listing of a command stream (one-dimensional uint32); operations that break a rule say which.
+
+    StreamError if the words are not commands, or do not end with NPU_OP_STOP.
+    """
     product = variant.accelerator.product
-    summaries = {one.command_index: summarise(one.operation) for one in decode(words, variant)}
+    refused: list[Refused] = []
+    summaries = {one.command_index: summarise(one.operation) for one in decode(words, variant, refused)}
+    summaries |= {one.command_index: f"REFUSED {one.reason}" for one in refused}
     lines = tuple(
         Line(raw.word_index, _command_text(raw, words, product), summaries.get(raw.command_index, ""))
         for raw in read_commands(words, product)

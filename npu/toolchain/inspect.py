@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from npu.isa.decode import decode
+from npu.isa.decode import Refused, decode
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
 from sim.container import ARENA, jobs_of
@@ -28,13 +28,16 @@ def verify(
     source = load_compiled(model)
     variant = variant_of_file(source, model_name(model), target, config, memory_mode, system)
     operators = known_map(source, model_name(model))
-    findings = []
+    findings: list[tuple[int, Finding]] = []
     kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
         initialised = [(0, 0, job.region_bytes[0]), *job.inputs, *kept]
-        decoded = decode(job.payload.words, variant)
+        refused: list[Refused] = []
+        decoded = decode(job.payload.words, variant, refused)
+        findings += [(job.index, Finding("REFUSED", each.command_index, each.name, each.reason)) for each in refused]
         labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
-        for each in verify_stream(decoded, variant, job.region_bytes, initialised, job.payload.words):
+        words = None if refused else job.payload.words
+        for each in verify_stream(decoded, variant, job.region_bytes, initialised, words):
             held = labels.get(each.command_index)
             if held is not None:
                 each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))

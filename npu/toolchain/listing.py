@@ -39,7 +39,7 @@ def disassemble(model: Source) -> str:
 
 
 def _section(job: NpuJob, source: Model, name: str, variant: Variant) -> str:
-    decoded = decode(job.payload.words, variant)
+    decoded = decode(job.payload.words, variant, [])
     labels = label(decoded, job, known_map(source, name))
     notes = {each.word_index: list(_notes(each, held)) for each, held in zip(decoded, labels, strict=True)}
     listing = disassemble_words(job.payload.words, variant)

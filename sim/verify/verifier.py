@@ -1,7 +1,7 @@
 """Verify one command stream: bounds, hazards, SHRAM, reads of bytes that nothing has written, commands without effect.
 
-What the decoder refuses (unknown commands, ranges, alignment) never gets here. A finding names rule, command and addresses; a
-clean stream has none.
+Operations that the decoder refuses (ranges, alignment) never get here: whoever decodes reports them. A finding names rule,
+command and addresses; a clean stream has none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sim.verify.registers import UnreadWrite, unread_writes
 from sim.verify.shram import lut_findings, shram_findings
 
 RULES: Mapping[str, str] = {
+    "REFUSED": "every operation is one that the hardware has: ranges, alignments, sizes that belong together",
     "BOUNDS": "every access lies in its region",
     "HAZARD-KERNEL-DMA": "a kernel waits for the transfer whose bytes it touches",
     "HAZARD-DMA-KERNEL": "a transfer waits for the kernel whose bytes it touches",

@@ -7,6 +7,7 @@ one environment per version, named `vela-VERSION`, as the compatibility benchmar
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from functools import cache
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import npu
-from npu.errors import UserError
+from npu.errors import StreamError, UserError
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.payload import PayloadFormat
@@ -66,6 +67,20 @@ def check_raw(path: Path) -> int:
     for words in found:
         assert np.array_equal(assemble_words(str(disassemble_words(words, variant))), words)
     return len(found)
+
+
+def test_a_stream_that_breaks_a_rule_is_listed_and_judged_but_not_run() -> None:
+    compiled = npu.compile(DIGITS, target="ethos-u55-128").content
+    text = re.sub(r"(NPU_SET_SCALE_BASE value=0x[0-9a-f]*)0 ", r"\g<1>1 ", disassemble(compiled), count=1)
+    broken = assemble(text, compiled)
+    listing = disassemble(broken)
+    assert "REFUSED" in listing
+    assert assemble(listing, broken) == broken
+    findings = [finding for _, finding in verify(broken) if finding.rule == "REFUSED"]
+    assert [finding.operation for finding in findings] == ["NPU_OP_CONV"]
+    assert "16" in findings[0].message
+    with pytest.raises(StreamError, match=r"command \d+ \(word \d+\): NPU_OP_CONV"):
+        npu.run(broken)
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
