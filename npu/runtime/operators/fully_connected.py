@@ -98,12 +98,14 @@ def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, outp
         return lambda acc: clamp_float(acc, bounds)
     require_quantized(node, ifm, output)
     scales = filter_scales(node, weights, weights.shape[0])
-    factors = products(ifm, scales) / output.scale
+    is_double = node.options.fully_connected_rounding == "double"
+    # The reference kernel multiplies scales as doubles for every type.
+    factors = (ifm.scale * scales if is_double else products(ifm, scales)) / output.scale
     if not np.all(factors < 2.0**31):
         raise node.fail(f"scales must give factors below 2**31, got {float(np.max(factors)):g}")
     limits = quantized_range(node, activation, output)
     bias = node.optional(2)
-    if node.options.fully_connected_rounding == "double":
+    if is_double:
         return lambda acc: _round_double(acc * factors, output.zero_point, limits)
     scaling = multipliers(factors.tolist())
     wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)

@@ -1,7 +1,7 @@
 """CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED compiled to job rows over packed weights and indirection tables.
 
 Quantised results are those of the reference kernels: two roundings for convolutions, one in double precision for
-FULLY_CONNECTED. What is not covered here (uint8, grouped or dynamic-range weights, very large scales) is left to them.
+FULLY_CONNECTED. What is not covered here (grouped or dynamic-range weights, very large scales) is left to them.
 """
 
 from __future__ import annotations
@@ -14,27 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.attributes import Padding
-from npu.graph.dtype import DType
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import (
-    activation_bounds,
-    multipliers,
-    output_size,
-    pad_before,
-    quantized_range,
-    require_quantized,
-)
-from npu.runtime.operators.convolution import filter_scales, products
+from npu.runtime.operators.common import output_size, pad_before
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
+from npu.runtime.xnnpack.operand import Operand, operand
 from npu.runtime.xnnpack.operation import CompiledOperation, Words
-from npu.runtime.xnnpack.packing import Layout, folded_bias, pack_matrix, pack_taps, sums_fit
+from npu.runtime.xnnpack.packing import Layout, pack_matrix, pack_taps, sums_fit
 
 Array = npt.NDArray[Any]
 Store = Callable[[Array], Array]
 """Keeps packed weights: the weights cache, or the identity."""
 _SIGN = 0x80808080
+_NOTHING = guarded((1,), np.dtype(np.int32))
+_KNOWN_TAPS = 9
+"""Taps of the filter that has a kernel of its own."""
 _NARROW = 16
 """Fewer input channels than this are read a filter row at a time from a padded copy."""
 
@@ -48,60 +43,6 @@ class Site:
     transient: bool
     is_guarded: Callable[[RuntimeTensor], bool]
     """Whether a tensor's buffer may be read past its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """Constant weights (out, kernel height, kernel width, in), or (taps, out) for depthwise, with bias and clamp."""
-
-    weights: Array
-    bias: Array
-    factors: tuple[Array, Array] | None
-    """Multipliers and exponents of scaled results."""
-    scales: Array | None
-    """Real factors, for results that are scaled in double precision."""
-    low: int
-    high: int
-    zero_point: int
-    """Of the input."""
-    output_zero_point: int
-
-
-def _float_bits(value: float) -> int:
-    return int(np.float32(value).view(np.int32))
-
-
-def _clamp(node: OperatorNode) -> tuple[int, int]:
-    activation = node.attributes.fused_activation_function
-    if node.output().dtype is not DType.FLOAT32:
-        return quantized_range(node, activation, node.output())
-    low, high = activation_bounds(node, activation)
-    return _float_bits(-np.inf if low is None else low), _float_bits(np.inf if high is None else high)
-
-
-def operand(node: OperatorNode, channel_axis: int) -> Operand | None:
-    """The constants of an operator whose types the compiled kernels cover, None for others."""
-    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
-    types = (ifm.dtype, weights.dtype, output.dtype)
-    if types not in ((DType.FLOAT32,) * 3, (DType.INT8,) * 3) or weights.data is None or not weights.elements:
-        return None
-    channels = weights.shape[channel_axis]
-    if bias is not None and (bias.data is None or bias.elements != channels):
-        return None
-    low, high = _clamp(node)
-    if ifm.dtype is DType.FLOAT32:
-        values = np.zeros(channels, np.float32) if bias is None else bias.array.reshape(-1).astype(np.float32)
-        return Operand(weights.array, values, None, None, low, high, 0, 0)
-    if bias is not None and bias.dtype is not DType.INT32:
-        return None
-    scaling = weights.quantization
-    if scaling is None or scaling.scales.size not in (1, channels) or np.any(scaling.zero_points != 0):
-        return None
-    require_quantized(node, ifm, weights, output)
-    scales = products(ifm, filter_scales(node, weights, channels)) / output.scale
-    factors = multipliers(scales.tolist())
-    values = np.zeros(channels, np.int32) if bias is None else bias.array.reshape(-1).astype(np.int32)
-    return Operand(weights.array, values, factors, scales, low, high, ifm.zero_point, output.zero_point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +128,30 @@ class _Weighted(CompiledOperation):
         row[r.WEIGHTS], row[r.WEIGHT_STEP] = address(self._packed), layout.step
         row[r.STAGE] = address(self._packed) + layout.stage_offset
         row[r.OUT], row[r.OUT_STEP] = address(output.array), output.shape[-1] * output.array.itemsize
-        row[r.GROUPS], row[r.TAIL], row[r.SIGN] = layout.groups, layout.tail, 0 if self.is_float else _SIGN
+        row[r.GROUPS], row[r.TAIL], row[r.SIGN] = layout.groups, layout.tail, self._sign
         row[r.ZERO_POINT], row[r.LOW], row[r.HIGH] = given.output_zero_point, given.low, given.high
         return row
 
+    @property
+    def _sign(self) -> int:
+        return 0 if self.is_float or self._operand.is_unsigned else _SIGN
+
     def _outside(self, channels: int) -> int:
         """The address of a pixel of padding."""
-        dtype = np.dtype(np.float32 if self.is_float else np.int8)
-        return address(self.keep(guarded((channels + GUARD_BYTES,), dtype, self._operand.zero_point)))
+        dtype = self.node.input(0).array.dtype
+        return address(self.keep(guarded((channels + GUARD_BYTES,), dtype, self._operand.padding)))
+
+    def _corrected(self, row: Words) -> list[Words]:
+        """Name what a product's row adds to the sums of each pixel; the row that computes it, if it is not nothing."""
+        row[r.IN] = address(_NOTHING)
+        if not self._operand.weight_zero_point:
+            return []
+        before = row.copy()
+        sums = self.keep(np.zeros(int(row[r.ROWS]), np.int32))
+        row[r.IN], row[r.IN_STEP] = address(sums), 4
+        before[r.KIND], before[r.OUT], before[r.ZERO_POINT] = r.SUM_PIXELS, address(sums), -self._operand.weight_zero_point
+        before[r.ROW_BYTES] = self._operand.weights.size // self._operand.bias.size // self._layout.segments
+        return [before]
 
     def _copy(self, source: Array, target: Array, place: tuple[int, int]) -> list[Words]:
         """Rows that copy a map (batch, height, width, channels) to a place in a larger one, one row per batch."""
@@ -229,8 +186,7 @@ class Convolution(_Weighted):
         narrow = depth < _NARROW or depth % 4 != 0
         self.by_rows = narrow and width > 1 and node.attributes.dilation_w_factor == 1
         shape = (channels, height, width * depth) if self.by_rows else (channels, height * width, depth)
-        bias = given.bias if given.factors is None else folded_bias(given.weights, given.bias, given.zero_point)
-        packed, layout = pack_matrix(given.weights.reshape(shape), bias, given.factors)
+        packed, layout = pack_matrix(given.weights.reshape(shape), given.folded(), given.factors)
         super().__init__(index, node, site, given, packed, layout)
 
     def shape(self) -> bool:
@@ -252,13 +208,14 @@ class Convolution(_Weighted):
         table = self.table(int(row[r.PIXELS]) * self._layout.segments)
         row[r.TABLE] = address(table)
         if self.by_rows:
-            canvas = self.keep(guarded((batches, *g.canvas, channels), ifm.dtype, self._operand.zero_point))
+            canvas = self.keep(guarded((batches, *g.canvas, channels), ifm.dtype, self._operand.padding))
             before = self._copy(ifm, canvas, g.before)
             start = _Geometry((g.kernel[0], 1), g.stride, g.dilation, (0, 0), g.out)
             _taps(start, canvas, address(canvas), 0, table.reshape(batches, *g.out, g.kernel[0], 1))
         else:
             source, before = self._readable(1 if self.is_float else 4)
             _taps(g, source, address(source), self._outside(channels), table.reshape(batches, *g.out, *g.kernel))
+        before += self._corrected(row)
         self.rows = np.array([*before, row])
 
 
@@ -272,7 +229,10 @@ class Depthwise(_Weighted):
         _, height, width, channels = given.weights.shape
         self._kernel = (height, width)
         taps = given.weights.reshape(height * width, channels)
-        bias = given.bias if given.factors is None else folded_bias(taps.T, given.bias, given.zero_point)
+        bias = replace(given, weights=taps.T).folded()
+        if given.weight_zero_point and len(taps) != _KNOWN_TAPS:
+            # The kernel takes taps by fours; those that fill up read padding.
+            bias = bias + np.int32(-len(taps) % 4 * given.weight_zero_point * given.padding)
         packed, layout = pack_taps(taps, bias, given.factors)
         super().__init__(index, node, site, given, packed, layout)
 
@@ -302,6 +262,8 @@ class Depthwise(_Weighted):
         grid[:, :taps] = found.reshape(-1, taps)
         grid[:, taps:] = outside
         row[r.TABLE] = address(table)
+        if self._operand.weight_zero_point:
+            row[r.CENTRED], row[r.SIGN] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
         self.rows = np.array([*before, row])
 
 
@@ -310,8 +272,7 @@ class FullyConnected(_Weighted):
 
     def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
         units, depth = given.weights.shape
-        bias = given.bias if given.factors is None else folded_bias(given.weights, given.bias, given.zero_point)
-        packed, layout = pack_matrix(given.weights.reshape(units, 1, depth), bias, None)
+        packed, layout = pack_matrix(given.weights.reshape(units, 1, depth), given.folded(), None)
         super().__init__(index, node, site, given, packed, layout)
 
     def shape(self) -> bool:
@@ -339,6 +300,7 @@ class FullyConnected(_Weighted):
         table = self.keep(address(ifm) + np.arange(count, dtype=np.int64) * depth * ifm.itemsize)
         row[r.TABLE] = address(table)
         row[r.PIXELS] = row[r.ROWS] = count
+        before += self._corrected(row)
         after = [] if self.is_float else [self._round_after(row, count)]
         self.rows = np.array([*before, row, *after])
 
@@ -359,9 +321,9 @@ def compile_weighted(index: int, node: OperatorNode, site: Site) -> CompiledOper
     given = operand(node, {"DEPTHWISE_CONV_2D": 3}.get(node.kind, 0))
     if given is None or given.weights.ndim != (2 if node.kind == "FULLY_CONNECTED" else 4):
         return None
-    by_channel = given.weights
+    by_channel = given.centred
     if node.kind == "DEPTHWISE_CONV_2D":
-        by_channel = given.weights.reshape(-1, given.weights.shape[3]).T
+        by_channel = given.centred.reshape(-1, given.weights.shape[3]).T
         if given.weights.shape[0] != 1:
             return None
     exponents = None if given.factors is None or node.kind == "FULLY_CONNECTED" else given.factors[1]

@@ -20,10 +20,11 @@ from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.operator import OperatorNode, RuntimeOptions
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
-from npu.runtime.xnnpack.convolution import Site, compile_weighted, operand
+from npu.runtime.xnnpack.convolution import Site, compile_weighted
 from npu.runtime.xnnpack.elementwise import make_elementwise
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
+from npu.runtime.xnnpack.operand import operand
 from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Words
 from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs

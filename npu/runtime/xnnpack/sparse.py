@@ -10,9 +10,10 @@ from constraints.sparse import sparse_violations
 from npu.graph.graph import Graph
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import activation_bounds
-from npu.runtime.xnnpack.convolution import Operand, Store
+from npu.runtime.xnnpack.convolution import Store
 from npu.runtime.xnnpack.kernels.sparse import multiply_sparse
 from npu.runtime.xnnpack.memory import guarded
+from npu.runtime.xnnpack.operand import Operand
 from npu.runtime.xnnpack.operation import Array, Operation
 
 _TAILS = ("MEAN", "DEPTH_TO_SPACE")

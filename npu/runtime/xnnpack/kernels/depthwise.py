@@ -54,13 +54,18 @@ def _emit_float(taps):  # type: ignore[no-untyped-def]
     return emit
 
 
-def _emit_byte(taps):  # type: ignore[no-untyped-def]
-    """`taps` None: a number known only when it runs, which the packing has rounded up to a multiple of four."""
+def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
+    """`taps` None: a number known only when it runs, which the packing has rounded up to a multiple of four.
+
+    `centred`: `sign` holds four times the zero point of the weights, and inputs are unsigned as they are.
+    """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         table, count, channel, weights, stage, out, out_step, pixels, tail, sign, zero_point, low, high = args
         bias, *factors = (e.load(LANES, stage, 64 * j) for j in range(4))
         sign, zero_point, low, high = (e.splat_word(value) for value in (sign, zero_point, low, high))
+        flip = e.constant(0) if centred else sign
+        begin = [bias, e.constant(0)] if centred else [bias]
         groups = -(-(taps or 0) // 4)
         known = [e.load(LANES, weights, 64 * k) for k in range(groups)]
         step = e.b.mul(count, e.word(8))
@@ -68,22 +73,27 @@ def _emit_byte(taps):  # type: ignore[no-untyped-def]
         def four(pointers, at, many):  # type: ignore[no-untyped-def]
             addresses = [e.b.add(e.load(WORD, e.b.add(pointers, at), 8 * k), channel) for k in range(many)]
             if many == 1:
-                return e.b.xor(e.b.zext(e.load(BYTES, addresses[0]), LANES), sign)
-            return e.b.xor(e.interleave([e.load(BYTES, address) for address in addresses]), sign)
+                return e.b.xor(e.b.zext(e.load(BYTES, addresses[0]), LANES), flip)
+            return e.b.xor(e.interleave([e.load(BYTES, address) for address in addresses]), flip)
+
+        def summed(totals, value, vector):  # type: ignore[no-untyped-def]
+            sums = [e.dot(totals[0], value, vector)]
+            return [*sums, e.dot(totals[1], value, sign)] if centred else sums
 
         def over_pixels(index, carried):  # type: ignore[no-untyped-def]
             pointers, target = carried
-            total = bias
+            totals = begin
             if taps is not None:
                 for g in range(groups):
-                    total = e.dot(total, four(pointers, e.word(32 * g), min(4, taps - 4 * g)), known[g])
+                    totals = summed(totals, four(pointers, e.word(32 * g), min(4, taps - 4 * g)), known[g])
             else:
 
                 def over_groups(g, values):  # type: ignore[no-untyped-def]
                     vector = e.load(LANES, e.b.add(weights, e.b.mul(g, e.word(64))))
-                    return [e.dot(values[0], four(pointers, e.b.mul(g, e.word(32)), 4), vector)]
+                    return summed(values, four(pointers, e.b.mul(g, e.word(32)), 4), vector)
 
-                total = e.loop(e.b.lshr(count, e.word(2)), [bias], over_groups)[0]
+                totals = e.loop(e.b.lshr(count, e.word(2)), begin, over_groups)
+            total = e.b.sub(*totals) if centred else totals[0]
             value = e.clamp(e.b.add(e.rescale(total, factors), zero_point), low, high)
             e.store(e.b.trunc(value, BYTES), target, tail)
             return [e.b.add(pointers, step), e.b.add(target, out_step)]
@@ -93,9 +103,9 @@ def _emit_byte(taps):  # type: ignore[no-untyped-def]
     return emit
 
 
-def _kernel(taps, *, floating):  # type: ignore[no-untyped-def]
-    name = f"depthwise_{'float' if floating else 'byte'}_{taps}"
-    codegen = internal(name, _ARGUMENTS, (_emit_float if floating else _emit_byte)(taps), dot=_DOT)
+def _kernel(taps, mode):  # type: ignore[no-untyped-def]
+    emit = _emit_float(taps) if mode == "float" else _emit_byte(taps, centred=mode == "centred")
+    codegen = internal(f"depthwise_{mode}_{taps}", _ARGUMENTS, emit, dot=_DOT)
 
     @intrinsic
     def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
@@ -104,8 +114,9 @@ def _kernel(taps, *, floating):  # type: ignore[no-untyped-def]
     return kernel
 
 
-float_9, float_any = _kernel(9, floating=True), _kernel(None, floating=True)
-byte_9, byte_any = _kernel(9, floating=False), _kernel(None, floating=False)
+float_9, float_any = _kernel(9, "float"), _kernel(None, "float")
+byte_9, byte_any = _kernel(9, "byte"), _kernel(None, "byte")
+centred_9, centred_any = _kernel(9, "centred"), _kernel(None, "centred")
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
@@ -134,7 +145,11 @@ def depthwise_byte(row, first, last):  # type: ignore[no-untyped-def]
         for g in range(row[r.GROUPS]):
             tail = row[r.TAIL] if g + 1 == row[r.GROUPS] else np.int64(16)
             w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * r.BYTE_STAGE_BYTES, g * 16
-            if row[r.LENGTH] == 9:
+            if row[r.CENTRED] != 0 and row[r.LENGTH] == 9:
+                centred_9(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
+            elif row[r.CENTRED] != 0:
+                centred_any(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
+            elif row[r.LENGTH] == 9:
                 byte_9(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
             else:
                 byte_any(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)

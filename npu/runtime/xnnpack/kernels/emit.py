@@ -56,6 +56,14 @@ class Emitter:
         value.align = 1
         return value
 
+    def load_first(self, kind, address, count):  # type: ignore[no-untyped-def]
+        """The first `count` lanes at an address, zero in the others, without touching the memory of those."""
+        pointer = self.b.inttoptr(address, kind.as_pointer())
+        keep = self.b.icmp_signed("<", ir.Constant(LANES, list(range(16))), self.splat_word(count))
+        name = f"llvm.masked.load.{_MANGLED[str(kind)]}.p0"
+        function = self.function(name, ir.FunctionType(kind, [pointer.type, INT, MASK, kind]))
+        return self.b.call(function, [pointer, ir.Constant(INT, 1), keep, ir.Constant(kind, None)])
+
     def splat(self, scalar):  # type: ignore[no-untyped-def]
         kind = ir.VectorType(scalar.type, 16)
         one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(INT, 0))

@@ -17,7 +17,8 @@ from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, has_dot_product, internal
 
 _DOT = has_dot_product()
-_ARGUMENTS = 13
+_ARGUMENTS = 15
+"""The last two: address of an int32 that is added to all sums of a pixel, and bytes from it to that of the next pixel."""
 
 
 def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
@@ -26,8 +27,11 @@ def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
     lanes, stage_bytes = (LANES, r.BYTE_STAGE_BYTES) if mode == "byte" else (FLOATS if floating else LANES, 64)
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        table, segments, length, weights, step, stage, out, out_step, tail, sign, zero_point, low, high = args
-        start = [e.load(lanes, stage, stage_bytes * n) for _ in range(height) for n in range(width)]
+        table, segments, length, weights, step, stage, out, out_step, tail, sign, zero_point, low, high, extra, gap = args
+        start = [e.load(lanes, stage, stage_bytes * n) for n in range(width)] * height
+        if not floating:
+            added = [e.splat(e.load(INT, e.b.add(extra, e.b.mul(gap, e.word(k))))) for k in range(height)]
+            start = [e.b.add(start[n], each) for each in added for n in range(width)]
         stride = e.b.mul(segments, e.word(8))
         rows = [e.b.add(table, e.b.mul(stride, e.word(k))) for k in range(height)]
         steps = [e.b.mul(step, e.word(n)) for n in range(width)]
@@ -81,7 +85,7 @@ def _tile(height, width, mode):  # type: ignore[no-untyped-def]
     codegen = internal(f"gemm_{mode}_{height}_{width}", _ARGUMENTS, _emit_tile(height, width, mode), dot=_DOT)
 
     @intrinsic
-    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
+    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o):  # type: ignore[no-untyped-def]
         return nb.void(*[nb.int64] * _ARGUMENTS), codegen
 
     return tile
@@ -135,21 +139,21 @@ def gemm_float(row, first, last):  # type: ignore[no-untyped-def]
             o = row[r.OUT] + m * out_step + done * 64
             if height == 1:
                 if width == 1:
-                    f_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    f_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
                 elif width == 2:
-                    f_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    f_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
                 elif width == 3:
-                    f_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    f_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
                 else:
-                    f_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    f_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
             elif width == 1:
-                f_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                f_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
             elif width == 2:
-                f_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                f_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
             elif width == 3:
-                f_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                f_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
             else:
-                f_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                f_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
             m += height
         done += width
 
@@ -159,7 +163,7 @@ def gemm_byte(row, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last` (exclusive) of a job."""
     segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]
     out_step, sign, low, high = row[r.OUT_STEP], row[r.SIGN], row[r.LOW], row[r.HIGH]
-    done = np.int64(0)
+    gap, done = row[r.IN_STEP], np.int64(0)
     while done < row[r.GROUPS]:
         width = _tile_width(row[r.GROUPS] - done)
         height = _tile_height(width)
@@ -174,23 +178,24 @@ def gemm_byte(row, first, last):  # type: ignore[no-untyped-def]
                 m = last - height
             t = row[r.TABLE] + m * segments * 8
             o = row[r.OUT] + m * out_step + done * 16
+            x = row[r.IN] + m * gap
             if height == 1:
                 if width == 1:
-                    b_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    b_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
                 elif width == 2:
-                    b_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    b_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
                 elif width == 3:
-                    b_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    b_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
                 else:
-                    b_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                    b_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             elif width == 1:
-                b_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                b_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             elif width == 2:
-                b_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                b_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             elif width == 3:
-                b_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                b_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             else:
-                b_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high)
+                b_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             m += height
         done += width
 
@@ -200,19 +205,20 @@ def gemm_sum(row, first, last):  # type: ignore[no-untyped-def]
     """The same for 32-bit sums without scaling; the stage holds biases only."""
     segments, length, step = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP]
     out_step, sign, zero = row[r.OUT_STEP], row[r.SIGN], np.int64(0)
-    done = np.int64(0)
+    gap, done = row[r.IN_STEP], np.int64(0)
     while done < row[r.GROUPS]:
         width = _tile_width(row[r.GROUPS] - done)
         tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
         w, s = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * 64
         for m in range(first, last):
             t, o = row[r.TABLE] + m * segments * 8, row[r.OUT] + m * out_step + done * 64
+            x = row[r.IN] + m * gap
             if width == 1:
-                s_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+                s_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
             elif width == 2:
-                s_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+                s_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
             elif width == 3:
-                s_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+                s_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
             else:
-                s_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero)
+                s_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
         done += width

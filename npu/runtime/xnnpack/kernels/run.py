@@ -20,7 +20,7 @@ from npu.runtime.xnnpack.kernels.emit import (
     yield_processor,
 )
 from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
-from npu.runtime.xnnpack.kernels.sums import sum_bytes
+from npu.runtime.xnnpack.kernels.sums import sum_bytes, sum_pixels
 
 _SPINS = 2000
 
@@ -94,6 +94,8 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
         round_sums(row, first, last)
     elif kind == r.ADD_BYTES or kind == r.SUBTRACT_BYTES:
         sum_bytes(row, first, last)
+    elif kind == r.SUM_PIXELS:
+        sum_pixels(row, first, last)
 
 
 @nb.njit(nb.void(nb.int64[:, ::1]), cache=True, nogil=True)

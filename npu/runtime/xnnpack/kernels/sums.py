@@ -1,4 +1,7 @@
-"""ADD and SUB of 8-bit maps, 16 elements at a time. The last block overlaps the one before, so there must be 16 elements."""
+"""ADD and SUB of 8-bit maps, 16 elements at a time, and sums of the inputs of 8-bit products.
+
+The last block of an ADD overlaps the one before, so there must be 16 elements.
+"""
 
 # mypy: allow-untyped-calls
 
@@ -9,7 +12,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, LANES, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, INT, LANES, WORD, has_dot_product, internal
 
 _ARGUMENTS = 10
 LEFT_SHIFT = 20
@@ -63,3 +66,42 @@ def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
         _add(a, b, out, count, first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
     else:
         _subtract(a, b, out, count, first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
+
+
+def _emit_pixels(e, args):  # type: ignore[no-untyped-def]
+    """For every pixel: `factor` times the sum of `count` unsigned bytes of each of its stretches, int32."""
+    table, segments, count, out, pixels, factor = args
+    whole, rest = e.b.ashr(count, e.word(4)), e.b.and_(count, e.word(15))
+    step = e.b.mul(segments, e.word(8))
+
+    def over_pixels(index, carried):  # type: ignore[no-untyped-def]
+        def over_segments(segment, totals):  # type: ignore[no-untyped-def]
+            start = e.load(WORD, e.b.add(carried[0], e.b.mul(segment, e.word(8))))
+
+            def over_blocks(block, sums):  # type: ignore[no-untyped-def]
+                values = e.load(BYTES, e.b.add(start, e.b.mul(block, e.word(16))))
+                return [e.b.add(sums[0], e.b.zext(values, LANES))]
+
+            total = e.loop(whole, totals, over_blocks)[0]
+            last = e.load_first(BYTES, e.b.add(start, e.b.mul(whole, e.word(16))), rest)
+            return [e.b.add(total, e.b.zext(last, LANES))]
+
+        lanes = e.loop(segments, [e.constant(0)], over_segments)[0]
+        add = e.function("llvm.vector.reduce.add.v16i32", ir.FunctionType(INT, [LANES]))
+        value = e.b.mul(e.b.call(add, [lanes]), e.b.trunc(factor, INT))
+        e.b.store(value, e.b.inttoptr(carried[1], INT.as_pointer())).align = 4
+        return [e.b.add(carried[0], step), e.b.add(carried[1], e.word(4))]
+
+    e.loop(pixels, [table, out], over_pixels)
+
+
+@intrinsic
+def _pixels(typingctx, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
+    return nb.void(*[nb.int64] * 6), internal("sum_pixels", 6, _emit_pixels, dot=has_dot_product())
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def sum_pixels(row, first, last):  # type: ignore[no-untyped-def]
+    """What the zero point of the weights adds to the sums of the pixels `first` to `last`."""
+    table = row[r.TABLE] + 8 * first * row[r.SEGMENTS]
+    _pixels(table, row[r.SEGMENTS], row[r.ROW_BYTES], row[r.OUT] + 4 * first, last - first, row[r.ZERO_POINT])

@@ -23,7 +23,7 @@ from tests.support.operator_cases import CASES
 from tests.support.shared import shared_models
 from tests.support.xnnpack import delegated, mobile_network, run, steps_apart
 
-F32, INT8 = DType.FLOAT32, DType.INT8
+F32, INT8, UINT8 = DType.FLOAT32, DType.INT8, DType.UINT8
 NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}
 ULP = {"CONV_2D": 16, "DEPTHWISE_CONV_2D": 16, "FULLY_CONNECTED": 16, "ELU": 4, "RESIZE_BILINEAR": 2}
 """Largest error in float32 steps at the magnitude of the largest output; other operators are equal bit for bit."""
@@ -136,13 +136,20 @@ def _weighted(kind: str, dtype: DType, size: tuple[int, int, int], channels: tup
     depth, out = channels if kind == "CONV_2D" else (channels[0], channels[0])
     stride, dilation = max(window[2], 1), max(-window[2], 1)
     shape = (out, *window[:2], depth) if kind == "CONV_2D" else (1, *window[:2], depth)
-    if dtype is INT8:
+    if dtype is UINT8:
+        # Small zero points of the weights leave differences that are no int8 values; 128 is the signed form.
+        zero_point = (0, 128, 121, 255, 3)[seed % 5]
+        x = b.input((*size, depth), dtype, scale=0.04, zero_point=int(generator.integers(0, 256)))
+        weights = b.constant(generator.integers(0, 256, shape).astype(np.uint8), scale=0.003, zero_point=zero_point)
+        bias = b.constant(generator.integers(-(1 << 14), 1 << 14, out).astype(np.int32), scale=0.00012)
+        quantised: dict[str, Any] = {"scale": 0.1, "zero_point": int(generator.integers(0, 256))}
+    elif dtype is INT8:
         x = b.input((*size, depth), dtype, scale=0.04, zero_point=int(generator.integers(-128, 128)))
         scales = np.exp(generator.uniform(-9, -3, out)).tolist()
         weights = b.constant(generator.integers(-128, 128, shape).astype(np.int8), scale=scales, zero_point=[0] * out,
                              axis=0 if kind == "CONV_2D" else 3)  # fmt: skip
         bias = b.constant(generator.integers(-(1 << 14), 1 << 14, out).astype(np.int32), scale=0.001)
-        quantised: dict[str, Any] = {"scale": 0.1, "zero_point": int(generator.integers(-128, 128))}
+        quantised = {"scale": 0.1, "zero_point": int(generator.integers(-128, 128))}
     else:
         x, quantised = b.input((*size, depth), dtype), {}
         change = np.abs if magnitudes else np.positive
@@ -161,7 +168,8 @@ def _weighted(kind: str, dtype: DType, size: tuple[int, int, int], channels: tup
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
 @settings(max_examples=60)
 @given(
-    dtype=st.sampled_from([F32, INT8]), size=st.tuples(st.integers(1, 2), SIZES, SIZES), channels=st.tuples(CHANNELS, CHANNELS),
+    dtype=st.sampled_from([F32, INT8, UINT8]), size=st.tuples(st.integers(1, 2), SIZES, SIZES),
+    channels=st.tuples(CHANNELS, CHANNELS),
     window=st.tuples(st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2, 3, -2, -3])), seed=st.integers(0, 999),
 )  # fmt: skip
 def test_convolutions_of_any_geometry_equal_the_reference(
@@ -171,15 +179,33 @@ def test_convolutions_of_any_geometry_equal_the_reference(
     size = (size[0], max(size[1], reach[0]), max(size[2], reach[1]))
     content = _weighted(kind, dtype, size, channels, window, seed)
     inputs = random_inputs(content, seed)
-    interpreter, delegate = delegated(content, qs8=True)
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
     ours, expected = run(interpreter, inputs)[0], run_reference(content, inputs)[0]
     assert all(isinstance(op, CompiledOperation) and op.is_compiled for p in delegate.partitions for op in p.operations)
-    if dtype is INT8:
+    if dtype is not F32:
         np.testing.assert_array_equal(ours, expected)
     else:
         sums = run_reference(_weighted(kind, dtype, size, channels, window, seed, magnitudes=True), [np.abs(inputs[0])])[0]
         terms = window[0] * window[1] * (channels[0] if kind == "CONV_2D" else 1) + 1
         assert (np.abs(ours - expected) <= terms * 2.0**-23 * sums).all()
+
+
+@pytest.mark.seed("X-Q-FULLY_CONNECTED")
+@pytest.mark.parametrize("zero_point", [0, 17, 128, 255])
+@pytest.mark.parametrize(("batch", "depth", "units"), [(1, 640, 128), (3, 37, 10), (7, 4, 33)])
+def test_unsigned_products_of_any_zero_point_equal_the_reference(zero_point: int, batch: int, depth: int, units: int) -> None:
+    rng, b = np.random.default_rng(zero_point), ModelBuilder()
+    x = b.input((batch, depth), UINT8, scale=0.02, zero_point=100)
+    weights = b.constant(rng.integers(0, 256, (units, depth)).astype(np.uint8), scale=0.004, zero_point=zero_point)
+    bias = b.constant(rng.integers(-4000, 4000, units).astype(np.int32), scale=0.02 * 0.004)
+    b.output(b.op("FULLY_CONNECTED", [x, weights, bias], (batch, units), UINT8, scale=0.3, zero_point=131,
+                  attributes=at.FullyConnectedOptions()))  # fmt: skip
+    content = b.build()
+    inputs = random_inputs(content, 1)
+    interpreter, delegate = delegated(content, qu8=True)
+    ours = run(interpreter, inputs)[0]
+    assert all(isinstance(op, CompiledOperation) and op.is_compiled for p in delegate.partitions for op in p.operations)
+    np.testing.assert_array_equal(ours, run_reference(content, inputs)[0])
 
 
 @pytest.mark.parametrize("dtype", [F32, INT8])
