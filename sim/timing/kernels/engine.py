@@ -19,7 +19,6 @@ from sim.timing.kernels.expand import (
     DMA,
     DMA_BYTES,
     DMA_FROM,
-    DMA_TO,
     DMA_WAIT,
     ELEMENTWISE,
     IFM2_PORT,
@@ -33,8 +32,12 @@ from sim.timing.kernels.expand import (
 )
 from sim.timing.kernels.ports import (
     FAR,
+    P_BEAT_CYCLES,
     P_BURST_BYTES,
+    P_OPEN,
+    P_READ_BURST_CYCLES,
     P_READ_LATENCY,
+    P_WINDOW,
     P_WRITE_LATENCY,
     S_CAP,
     S_CLOSES,
@@ -42,14 +45,11 @@ from sim.timing.kernels.ports import (
     S_READ_FREE,
     S_START,
     S_USED,
+    S_WINDOW,
     S_WRITE_FREE,
     STATE_COLUMNS,
     admit,
     open_ports,
-    read,
-    read_cycles,
-    write,
-    write_cycles,
 )
 from sim.timing.kernels.work import (
     C_DECODE,
@@ -115,80 +115,22 @@ _INT_TABLE = nb.int64[:, ::1]
 _FLOAT_TABLE = nb.float64[:, ::1]
 
 
-@kernel(_F(_INT_TABLE, _I, _F, _FLOATS, *(_INTS,) * 3, _FLOATS), error_model="numpy")
-def parser_ready(ops, p, free, scalars, kernels, transfers, counts, finished):  # type: ignore[no-untyped-def]
-    """When the parser can perform its next operation; counts = (kernels issued, transfers issued)."""
-    kind = ops[p, KIND]
-    kernel_need = np.int64(-1)
-    transfer_need = np.int64(-1)
+@kernel(nb.types.UniTuple(_I, 2)(*(_I,) * 6), error_model="numpy")
+def parser_needs(kind, wait, kernels, transfers, kernel_queue, dma_queue):  # type: ignore[no-untyped-def]
+    """The kernel and the transfer that must have finished before the parser goes on; below 0: none.
+
+    `kernels` and `transfers` are counts of what has been issued.
+    """
+    nothing = np.int64(-1)
     if kind <= ELEMENTWISE:
-        kernel_need = counts[0] - np.int64(scalars[E_KERNEL_QUEUE])
-    elif kind == DMA:
-        transfer_need = counts[1] - np.int64(scalars[E_DMA_QUEUE])
-    elif kind == DMA_WAIT:
-        transfer_need = counts[1] - 1 - ops[p, WAIT]
-    elif kind == KERNEL_WAIT:
-        kernel_need = counts[0] - 1 - ops[p, WAIT]
-    else:
-        kernel_need = counts[0] - 1
-        transfer_need = counts[1] - 1
-    time = free
-    if kernel_need >= 0:
-        time = max(time, finished[kernels[kernel_need]])
-    if transfer_need >= 0:
-        time = max(time, finished[transfers[transfer_need]])
-    return time
-
-
-@kernel(
-    _F(_INT_TABLE, _I, _F, _F, _FLOATS, _FLOAT_TABLE, _FLOAT_TABLE, *(_INTS,) * 3, _FLOATS, _FLOAT_TABLE), error_model="numpy"
-)
-def parse(ops, n, time, free, scalars, ports, state, kernels, transfers, counts, issued, result):  # type: ignore[no-untyped-def]
-    """Hands over operation `n` at `time` to its queue; returns when the parser is free again (it was free at `free`)."""
-    kind = ops[n, KIND]
-    words = ops[n, WORDS]
-    port = np.int64(scalars[E_COMMAND_PORT])
-    # Commands are fetched ahead: their latency is hidden, but they take their turn on the port.
-    beats = words * 4.0 / scalars[E_BEAT]
-    _, fetched = read(
-        ports, state, port, time, read_cycles(ports, port, beats, words * 4.0 / ports[port, P_BURST_BYTES]), beats
-    )
-    done = max(time + scalars[E_COMMAND_CYCLES] * words, fetched)
-    result[n, R_WAIT] = time - free
-    result[n, R_ISSUED] = done
-    if kind <= ELEMENTWISE:
-        issued[n] = done
-        kernels[counts[0]] = n
-        counts[0] += 1
-    elif kind == DMA:
-        issued[n] = done
-        transfers[counts[1]] = n
-        counts[1] += 1
-    else:
-        result[n, R_START] = free
-        result[n, R_END] = done
-    return done
-
-
-@kernel(nb.types.UniTuple(_F, 2)(_INT_TABLE, _I, _F, _I, _FLOAT_TABLE, _FLOAT_TABLE, _F), error_model="numpy")
-def transfer_chunk(ops, n, time, chunk, ports, state, beat):  # type: ignore[no-untyped-def]
-    """Moves one chunk of a DMA transfer at `time`; (arrival, when the next chunk can be asked for)."""
-    beats = np.ceil(chunk / beat)
-    arrived = time
-    following = time
-    source = ops[n, DMA_FROM]
-    target = ops[n, DMA_TO]
-    if source >= 0:
-        cycles = read_cycles(ports, source, beats, np.ceil(chunk / ports[source, P_BURST_BYTES]))
-        _, end = read(ports, state, source, time, cycles, beats)
-        arrived = end + ports[source, P_READ_LATENCY]
-        following = max(following, end)
-    if target >= 0:
-        cycles = write_cycles(ports, target, beats, np.ceil(chunk / ports[target, P_BURST_BYTES]))
-        landed = write(ports, state, target, time, cycles, beats)
-        following = max(following, landed)
-        arrived = max(arrived, landed) + ports[target, P_WRITE_LATENCY]
-    return arrived, following
+        return kernels - kernel_queue, nothing
+    if kind == DMA:
+        return nothing, transfers - dma_queue
+    if kind == DMA_WAIT:
+        return nothing, transfers - 1 - wait
+    if kind == KERNEL_WAIT:
+        return kernels - 1 - wait, nothing
+    return kernels - 1, transfers - 1
 
 
 @kernel(
@@ -201,6 +143,8 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
     `ops` (n, OPERATION_COLUMNS), `links` (m, LINK_COLUMNS), `ends` (blocks + 1, 2), `costs` (m, COST_COLUMNS), `ports`
     (2, PORT_SCALARS). Outputs: `result` (n, RESULT_COLUMNS) cycles, `times` (m, TIME_COLUMNS) cycles, not filled if it has no
     rows; `tails` (3,) cycles that MAC array, output unit and weight decoder are idle at the end.
+
+    No array goes into another function here: every call would count references to it, which took half of the time.
     """
     count = ops.shape[0]
     total = links.shape[0]
@@ -208,18 +152,23 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
     state = np.empty((2, STATE_COLUMNS))
     open_ports(ports, state)
     issued, finished = np.full(count, FAR), np.full(count, FAR)
-    kernels, transfers, counts = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), np.zeros(2, np.int64)
+    kernels, transfers = np.empty(count, np.int64), np.empty(count, np.int64)
     output_end, block_end = np.empty(ends.shape[0]), np.empty(ends.shape[0])
     fetched, stream_start, stream_end = np.empty(total), np.empty(total), np.empty(total)
     mac_start, mac_end = np.empty(total), np.empty(total)
-    parsed, transferred, fetch, stream, array, block = 0, 0, 0, 0, 0, 0
+    parsed, kernel_count, transfer_count = np.int64(0), np.int64(0), np.int64(0)
+    transferred, fetch, stream, array, block = 0, 0, 0, 0, 0
     parser_free, transfer_time, fetch_free, stream_free, mac_free, output_free = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     parser_at, transfer_at, fetch_at, stream_at, array_at, output_at = FAR, FAR, FAR, FAR, FAR, FAR
-    left = np.int64(-1)
-    transfer_arrival, held, finish = 0.0, 0.0, 0.0
+    held, finish = 0.0, 0.0
+    left, shaped, fetching = np.int64(-1), np.int64(-1), np.int64(-1)
+    transfer_arrival, chunk_beats = 0.0, 0.0
+    chunk_cycles = np.empty(2)
     look_parser = True
-    fetching = np.int64(-1)
-    overhead = scalars[E_START_CYCLES]
+    command_cycles = scalars[E_COMMAND_CYCLES]
+    overhead, beat, setup = scalars[E_START_CYCLES], scalars[E_BEAT], scalars[E_DMA_SETUP]
+    kernel_queue, dma_queue = np.int64(scalars[E_KERNEL_QUEUE]), np.int64(scalars[E_DMA_QUEUE])
+    command_port = np.int64(scalars[E_COMMAND_PORT])
     while True:
         # A time that is known stays as it is; the others are looked at until nothing more becomes known.
         while True:
@@ -274,11 +223,18 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
             if not act:
                 if output_at >= FAR and ends[block, 0] < array:
                     output_at = max(output_free, mac_end[ends[block, 0]])
-                if transfer_at >= FAR and transferred < counts[1]:
-                    transfer_at = max(transfer_time, issued[transfers[transferred]] + scalars[E_DMA_SETUP])
+                if transfer_at >= FAR and transferred < transfer_count:
+                    transfer_at = max(transfer_time, issued[transfers[transferred]] + setup)
                 if look_parser and parser_at >= FAR and parsed < count:
                     look_parser = False
-                    parser_at = parser_ready(ops, parsed, parser_free, scalars, kernels, transfers, counts, finished)
+                    kernel_need, transfer_need = parser_needs(
+                        ops[parsed, KIND], ops[parsed, WAIT], kernel_count, transfer_count, kernel_queue, dma_queue
+                    )
+                    parser_at = parser_free
+                    if kernel_need >= 0:
+                        parser_at = max(parser_at, finished[kernels[kernel_need]])
+                    if transfer_need >= 0:
+                        parser_at = max(parser_at, finished[transfers[transfer_need]])
                 first = min(parser_at, transfer_at)
                 best = min(min(first, fetch_at), min(stream_at, min(array_at, output_at)))
                 if array_at != best or first == best or fetch_at == best or stream_at == best or best >= FAR:
@@ -310,28 +266,59 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
             array_at = FAR
         if best >= FAR:
             break
-        if parser_at == best:
-            parser_free = parse(
-                ops, parsed, best, parser_free, scalars, ports, state, kernels, transfers, counts, issued, result
-            )
-            if ops[parsed, KIND] > DMA:
-                finish = max(finish, parser_free)
-            parsed += 1
-            parser_at = FAR
-            look_parser = True
-            continue
-        if transfer_at == best:
+        if transfer_at == best and parser_at != best:
             n = transfers[transferred]
+            size = ops[n, DMA_BYTES]
+            whole = chunk_bytes(size)
             if left < 0:
-                left = ops[n, DMA_BYTES]
+                left = size
                 transfer_arrival = best
                 result[n, R_START] = best
-            chunk = min(left, chunk_bytes(ops[n, DMA_BYTES]))
-            arrived, transfer_time = transfer_chunk(ops, n, best, chunk, ports, state, scalars[E_BEAT])
-            left -= chunk
-            transfer_arrival = max(transfer_arrival, arrived)
+            others = min(min(fetch_at, stream_at), min(array_at, output_at))
+            # One chunk, and all that follow it before another unit's turn.
+            while True:
+                chunk = min(left, whole)
+                if chunk != shaped:
+                    shaped = chunk
+                    chunk_beats = np.ceil(chunk / beat)
+                    for side in range(2):
+                        port = ops[n, DMA_FROM + side]
+                        if port < 0:
+                            continue
+                        bursts = np.ceil(chunk / ports[port, P_BURST_BYTES])
+                        chunk_cycles[side] = max(
+                            chunk_beats * ports[port, P_BEAT_CYCLES], bursts * ports[port, P_READ_BURST_CYCLES + side]
+                        )
+                arrived = best
+                transfer_time = best
+                for side in range(2):
+                    port = ops[n, DMA_FROM + side]
+                    if port < 0:
+                        continue
+                    begin = max(best, state[port, side])
+                    cycles = chunk_cycles[side]
+                    passed = begin + cycles
+                    used = state[port, S_USED] + chunk_beats
+                    fits = (state[port, S_START] <= begin) & (begin < state[port, S_END])
+                    if fits & (passed <= state[port, S_CLOSES]) & (used <= state[port, S_CAP]):
+                        state[port, S_USED] = used
+                    elif ports[port, P_WINDOW] > 0.0 and chunk_beats > 0.0:
+                        window, opened, index = ports[port, P_WINDOW], ports[port, P_OPEN], state[port, S_WINDOW]
+                        passed, index, used = admit(
+                            begin, cycles, chunk_beats, window, opened, state[port, S_CAP], index, state[port, S_USED]
+                        )
+                        state[port, S_WINDOW], state[port, S_USED], state[port, S_START] = index, used, index * window
+                        state[port, S_CLOSES], state[port, S_END] = index * window + opened, (index + 1.0) * window
+                    state[port, side] = passed
+                    transfer_time = max(transfer_time, passed)
+                    arrived = max(arrived, passed) + ports[port, P_READ_LATENCY + side]
+                transfer_arrival = max(transfer_arrival, arrived)
+                left -= chunk
+                if left <= 0 or transfer_time >= parser_at or transfer_time > others:
+                    break
+                best = transfer_time
             if left <= 0:
-                left = np.int64(-1)
+                left = shaped = np.int64(-1)
                 finished[n] = transfer_arrival
                 result[n, R_END] = transfer_arrival
                 result[n, R_DMA_ACTIVE] = transfer_arrival - result[n, R_START]
@@ -340,41 +327,90 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
                 look_parser = True
             transfer_at = FAR
             continue
-        is_fetch, is_stream = fetch_at == best, stream_at == best and fetch_at != best
-        if is_fetch:
-            n, port, channel = links[fetch, K_OPERATION], ops[links[fetch, K_OPERATION], IFM_PORT], S_READ_FREE
-            cycles, beats = costs[fetch, C_IFM_CYCLES], costs[fetch, C_IFM_BEATS]
+        is_parse = parser_at == best
+        is_fetch = not is_parse and fetch_at == best
+        is_stream = not is_parse and not is_fetch and stream_at == best
+        # What the unit asks of its port, and of another one at the same time.
+        channel, then_port, other = S_READ_FREE, np.int64(-1), best
+        if is_parse:
+            # Commands are fetched ahead: their latency is hidden, but they take their turn on the port.
+            n, port = np.int64(parsed), command_port
+            beats = ops[n, WORDS] * 4.0 / beat
+            bursts = ops[n, WORDS] * 4.0 / ports[port, P_BURST_BYTES]
+            cycles = max(beats * ports[port, P_BEAT_CYCLES], bursts * ports[port, P_READ_BURST_CYCLES])
+        elif is_fetch:
+            n = links[fetch, K_OPERATION]
+            port, cycles, beats = ops[n, IFM_PORT], costs[fetch, C_IFM_CYCLES], costs[fetch, C_IFM_BEATS]
+            if costs[fetch, C_IFM2_BEATS] > 0.0:
+                then_port = ops[n, IFM2_PORT]
         elif is_stream:
-            n, port, channel = links[stream, K_OPERATION], ops[links[stream, K_OPERATION], WEIGHT_PORT], S_READ_FREE
-            cycles, beats = costs[stream, C_STREAM_CYCLES], costs[stream, C_STREAM_BEATS]
+            n = links[stream, K_OPERATION]
+            port, cycles, beats = ops[n, WEIGHT_PORT], costs[stream, C_STREAM_CYCLES], costs[stream, C_STREAM_BEATS]
         else:
-            n, port, channel = ends[block, 1], ops[ends[block, 1], OFM_PORT], S_WRITE_FREE
-            cycles, beats = costs[ends[block, 0], C_OFM_CYCLES], costs[ends[block, 0], C_OFM_BEATS]
+            n, channel = ends[block, 1], S_WRITE_FREE
+            port, cycles, beats = ops[n, OFM_PORT], costs[ends[block, 0], C_OFM_CYCLES], costs[ends[block, 0], C_OFM_BEATS]
         begin, passed = best, best
         if beats > 0.0 or not is_fetch:
-            # As `read` and `write`; a call would count references to its arrays, which took most of the time.
             begin = max(best, state[port, channel])
             passed = begin + cycles
             used = state[port, S_USED] + beats
             fits = (state[port, S_START] <= begin) & (begin < state[port, S_END])
             if fits & (passed <= state[port, S_CLOSES]) & (used <= state[port, S_CAP]):
                 state[port, S_USED] = used
-            else:
-                passed = admit(ports, state, port, begin, cycles, beats)
+            elif ports[port, P_WINDOW] > 0.0 and beats > 0.0:
+                window, opened, index = ports[port, P_WINDOW], ports[port, P_OPEN], state[port, S_WINDOW]
+                passed, index, used = admit(
+                    begin, cycles, beats, window, opened, state[port, S_CAP], index, state[port, S_USED]
+                )
+                state[port, S_WINDOW], state[port, S_USED], state[port, S_START] = index, used, index * window
+                state[port, S_CLOSES], state[port, S_END] = index * window + opened, (index + 1.0) * window
             state[port, channel] = passed
-        if is_fetch:
+        if then_port >= 0:
+            cycles, beats = costs[fetch, C_IFM2_CYCLES], costs[fetch, C_IFM2_BEATS]
+            start = max(best, state[then_port, S_READ_FREE])
+            other = start + cycles
+            used = state[then_port, S_USED] + beats
+            fits = (state[then_port, S_START] <= start) & (start < state[then_port, S_END])
+            if fits & (other <= state[then_port, S_CLOSES]) & (used <= state[then_port, S_CAP]):
+                state[then_port, S_USED] = used
+            elif ports[then_port, P_WINDOW] > 0.0:
+                window, opened, index = ports[then_port, P_WINDOW], ports[then_port, P_OPEN], state[then_port, S_WINDOW]
+                other, index, used = admit(
+                    start, cycles, beats, window, opened, state[then_port, S_CAP], index, state[then_port, S_USED]
+                )
+                state[then_port, S_WINDOW], state[then_port, S_USED], state[then_port, S_START] = index, used, index * window
+                state[then_port, S_CLOSES], state[then_port, S_END] = index * window + opened, (index + 1.0) * window
+            state[then_port, S_READ_FREE] = other
+        if is_parse:
+            done = max(best + command_cycles * ops[n, WORDS], passed)
+            result[n, R_WAIT] = best - parser_free
+            result[n, R_ISSUED] = done
+            issued[n] = done
+            if ops[n, KIND] <= ELEMENTWISE:
+                kernels[kernel_count] = n
+                kernel_count += 1
+            elif ops[n, KIND] == DMA:
+                transfers[transfer_count] = n
+                transfer_count += 1
+            else:
+                result[n, R_START] = parser_free
+                result[n, R_END] = done
+                finish = max(finish, done)
+            parser_free = done
+            parsed += 1
+            parser_at = FAR
+            look_parser = True
+        elif is_fetch:
             if n != fetching:
                 fetching = n
                 result[n, R_START] = best
             result[n, R_BLOCKDEP] += held
             end = best
-            if beats > 0.0:
+            if costs[fetch, C_IFM_BEATS] > 0.0:
                 fetch_free = passed
                 end = passed + ports[port, P_READ_LATENCY]
-            if costs[fetch, C_IFM2_BEATS] > 0.0:
-                port = ops[n, IFM2_PORT]
-                _, other = read(ports, state, port, best, costs[fetch, C_IFM2_CYCLES], costs[fetch, C_IFM2_BEATS])
-                end = max(end, other + ports[port, P_READ_LATENCY])
+            if then_port >= 0:
+                end = max(end, other + ports[then_port, P_READ_LATENCY])
                 fetch_free = max(fetch_free, other)
             fetched[fetch] = end
             if with_times:

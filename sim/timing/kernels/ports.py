@@ -47,42 +47,40 @@ def open_ports(ports, state):  # type: ignore[no-untyped-def]
         state[p, S_CAP] = ports[p, P_CAP] if limited and ports[p, P_CAP] > 0.0 else FAR
 
 
-@kernel(_F(_TABLE, _TABLE, _I, _F, _F, _F), error_model="numpy")
-def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def]
-    """End of a transfer of `beats` that takes `cycles` on an open port from `start`, spread over the port's windows."""
-    window = ports[p, P_WINDOW]
-    if window <= 0.0 or beats <= 0.0:
-        return start + cycles
-    opened = ports[p, P_OPEN]
-    cap = state[p, S_CAP]
+@kernel(nb.types.UniTuple(_F, 3)(*(_F,) * 8), error_model="numpy")
+def admit(start, cycles, beats, window, opened, cap, current, used):  # type: ignore[no-untyped-def]
+    """(end, current window, beats used in it) of a transfer that does not fit into what is left of the current window.
+
+    The transfer has `beats` (above 0) and takes `cycles` on an open port from `start`; it is spread over the port's windows, of
+    `window` cycles each. Only scalars go in and out: a call counts references to arrays, which takes longer than the rest.
+    """
+    first = current * window
     # A division rounds: it can put a time just before the end of a window into the next one.
-    sure_end = state[p, S_END] * (1.0 - 1e-14)
+    sure_end = (current + 1.0) * window * (1.0 - 1e-14)
     # Most transfers need less than two whole windows.
     is_long = cycles >= 1.9 * opened or beats >= 1.9 * cap
     left = 1.0
     time = start
     while True:
-        index = state[p, S_WINDOW]
-        if not state[p, S_START] <= time < sure_end:
+        index = current
+        if not first <= time < sure_end:
             index = np.floor(time / window)
-            if index > state[p, S_WINDOW]:
-                state[p, S_WINDOW] = index
-                state[p, S_USED] = 0.0
-                state[p, S_START] = index * window
-                state[p, S_CLOSES] = index * window + opened
-                state[p, S_END] = (index + 1.0) * window
-                sure_end = state[p, S_END] * (1.0 - 1e-14)
+            if index > current:
+                current = index
+                used = 0.0
+                first = index * window
+                sure_end = (index + 1.0) * window * (1.0 - 1e-14)
         part = left
         if cycles > 0.0:
             part = min(part, (index * window + opened - time) / cycles)
         if cap < FAR:
-            part = min(part, (cap - state[p, S_USED]) / beats)
+            part = min(part, (cap - used) / beats)
         if part > 0.0:
-            state[p, S_USED] += part * beats
+            used += part * beats
             left -= part
             time += part * cycles
         if left <= 1e-9:
-            return time
+            return time, current, used
         time = max(time, (index + 1.0) * window)
         if is_long:
             # Whole windows in one step.
@@ -93,35 +91,6 @@ def admit(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def
             if skip > 0.0:
                 left -= skip * full
                 time += skip * window
-
-
-@kernel(_F(_TABLE, _TABLE, _I, _F, _F, _F), error_model="numpy")
-def transfer_end(ports, state, p, start, cycles, beats):  # type: ignore[no-untyped-def]
-    """End of a transfer from `start`: at once when it fits into what is left of the current window, else by `admit`."""
-    end = start + cycles
-    used = state[p, S_USED] + beats
-    if (state[p, S_START] <= start) & (start < state[p, S_END]) & (end <= state[p, S_CLOSES]) & (used <= state[p, S_CAP]):
-        state[p, S_USED] = used
-        return end
-    return admit(ports, state, p, start, cycles, beats)
-
-
-@kernel(nb.types.UniTuple(_F, 2)(_TABLE, _TABLE, _I, _F, _F, _F), error_model="numpy")
-def read(ports, state, p, time, cycles, beats):  # type: ignore[no-untyped-def]
-    """(start, end) on the port of a read asked for at `time`; the data come one read latency later."""
-    start = max(time, state[p, S_READ_FREE])
-    end = transfer_end(ports, state, p, start, cycles, beats)
-    state[p, S_READ_FREE] = end
-    return start, end
-
-
-@kernel(_F(_TABLE, _TABLE, _I, _F, _F, _F), error_model="numpy")
-def write(ports, state, p, time, cycles, beats):  # type: ignore[no-untyped-def]
-    """End of the data of a write asked for at `time`; the response comes one write latency later."""
-    start = max(time, state[p, S_WRITE_FREE])
-    end = transfer_end(ports, state, p, start, cycles, beats)
-    state[p, S_WRITE_FREE] = end
-    return end
 
 
 @kernel(_F(_TABLE, _I, _F, _F), error_model="numpy")
