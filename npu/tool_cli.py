@@ -38,7 +38,7 @@ def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warmup-runs", type=_not_negative, default=1, metavar="N", help="runs before (default: %(default)s)")
     parser.add_argument("--profile", action="store_true", help="time every operator")
     parser.add_argument("--compare", action="store_true", help="measure without delegates too")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the numbers as CSV")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the numbers as CSV, those with delegates")
 
 
 def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,13 @@ def _add_eval_classification(parser: argparse.ArgumentParser) -> None:
     _add_images(parser)
     parser.add_argument("--ground-truth", type=Path, metavar="FILE", help='lines "file class" (default: name of the subfolder)')
     parser.add_argument("--labels", type=Path, metavar="FILE", help="class names, one a line, in order of the model's outputs")
-    parser.add_argument("--top", type=_positive, default=5, metavar="K", help="top-1 to top-K (default: %(default)s)")
+    parser.add_argument(
+        "--top",
+        type=_positive,
+        default=5,
+        metavar="K",
+        help="top-1 to top-K, or to the number of classes (default: %(default)s)",
+    )
     parser.add_argument("--crop", type=float, default=1.0, metavar="X", help="central share of the image (default: whole)")
 
 
@@ -72,20 +78,25 @@ def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
-    parser.add_argument("--num-threads", type=_positive, default=1, metavar="N", help="threads of the interpreter")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--num-threads", type=_positive, default=1, metavar="N", help="threads (default: %(default)s)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the result (default: %(default)s)")
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", type=Path, action="append", metavar="FILE.npy", help="one per input (default: random data)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
 
 
 def _add_images(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="folder of images")
-    parser.add_argument("--limit", type=_not_negative, default=0, metavar="N", help="only the first N images")
-    parser.add_argument("--mean", type=float, metavar="X", help="subtracted from every pixel")
-    parser.add_argument("--std", type=float, metavar="X", help="then divides it")
+    parser.add_argument("--limit", type=_not_negative, default=0, metavar="N", help="only the first N images (default: all)")
+    parser.add_argument("--mean", type=float, metavar="X", help="subtracted from every pixel (default: see --std)")
+    parser.add_argument(
+        "--std",
+        type=float,
+        metavar="X",
+        help="then divides it (default without both: floats to [-1, 1], 8-bit pixels as they are)",
+    )
 
 
 def _add_delegates(parser: argparse.ArgumentParser) -> None:

@@ -80,7 +80,7 @@ def eval_classification(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tool_text.classification_text(result), None)
+    emit(result.to_json() if options.format == "json" else tool_text.classification_text(result, console.width_for(None)), None)
     return 0
 
 
@@ -100,7 +100,7 @@ def eval_detection(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tool_text.detection_text(result), None)
+    emit(result.to_json() if options.format == "json" else tool_text.detection_text(result, console.width_for(None)), None)
     return 0
 
 

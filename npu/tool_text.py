@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import textwrap
 from collections.abc import Sequence
 
 from rich import box
@@ -14,48 +15,72 @@ from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
 from npu.tools.detection import DetectionResult
 from npu.tools.inference_diff import Comparison
+from npu.tools.session import count_of
 from npu.tools.tf_compat import Survivor, TensorFlowOperation
 
 _MIB = 1 << 20
 
 
 def measurements_text(measurements: Sequence[Measurement], width: int) -> str:
-    """Latencies in milliseconds, one row a measurement, then operators and memory of the first."""
+    """Latencies, one column a measurement, then operators and memory of the first."""
     first = measurements[0]
-    lines = [f"{first.model}, {first.threads} {'thread' if first.threads == 1 else 'threads'}", *first.log, *first.delegates]
-    rows = []
+    head = _head(f"{first.model}, {count_of(first.threads, 'thread')}", (*first.log, *first.delegates), width)
+    names, columns = [], []
     for position, each in enumerate(measurements):
         who = "without delegates" if position else ", ".join(line.split(":")[0] for line in each.delegates) or "CPU kernels"
-        if each.warm_up is not None:
-            rows.append([who, "warm-up", *_numbers(each.warm_up.row())])
-        rows.append([who, "runs", *_numbers(each.runs.row())])
-    text = "\n".join(lines) + "\n" + _table(["executor", "ms", *first.runs.row()], rows, width)
+        phases = {"warm-up": each.warm_up, "runs": each.runs}
+        for phase, numbers in phases.items():
+            if numbers is not None:
+                names.append(f"{who}\n{phase}")
+                columns.append(_numbers(numbers.row()))
+    rows = [list(row) for row in zip(first.runs.row(), *columns, strict=True)]
+    text = head + _table(["ms", *names], rows, width)
     if first.operators:
-        ordered = sorted(first.operators, key=lambda each: -each.share)
-        cells = [
-            [f"{each.node}", each.kind, f"{each.milliseconds.mean:.3f}", f"{each.milliseconds.std:.3f}", f"{each.share:.1%}"]
-            for each in ordered
-        ]
-        text += _table(["node", "operator", "mean ms", "std", "share"], cells, width)
-    grown = first.peak_growth_bytes / _MIB
-    peak = first.peak_bytes / _MIB
-    text += f"load {first.load_ms:.1f} ms, first run {first.first_ms:.1f} ms, peak memory {peak:.1f} MiB (+{grown:.1f} MiB)\n"
-    kept, arena = first.tensor_bytes / _MIB, first.arena_bytes / _MIB
-    text += f"tensors that are no constants {kept:.2f} MiB, {arena:.2f} MiB of it the arena of intermediate ones\n"
+        text += _table(["node", "operator", "mean ms", "std", "share"], _operator_rows(first), width)
+    text += f"load {first.load_ms:.1f} ms, first run {first.first_ms:.1f} ms, "
+    text += f"peak memory {_size(first.peak_bytes)} (+{_size(first.peak_growth_bytes)})\n"
+    text += f"tensors that are no constants {_size(first.tensor_bytes)}, {_size(first.arena_bytes)} of it the arena\n"
     if len(measurements) == 2:
-        text += f"speed-up over no delegates: {measurements[1].runs.mean / first.runs.mean:.2f}x\n"
+        ratio = measurements[1].runs.percentiles[0] / first.runs.percentiles[0]
+        text += f"speed-up over no delegates: {ratio:.2f}x (medians)\n"
     return text
+
+
+def _head(title: str, log: Sequence[str], width: int) -> str:
+    """The first lines of a result, folded between words."""
+    folded = (textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False) for line in (title, *log))
+    return "\n".join(folded) + "\n"
+
+
+def _operator_rows(measurement: Measurement) -> list[list[str]]:
+    """Steps by falling share, each followed by the operators inside it; then those of other subgraphs, as "subgraph:node"."""
+    ordered = sorted(measurement.operators, key=lambda each: (each.subgraph, -each.share))
+    rows = []
+    for step in (each for each in ordered if each.inside is None):
+        parts = [each for each in ordered if each.inside == step.node and each.subgraph == step.subgraph]
+        for each in (step, *parts):
+            node = f"{each.subgraph}:{each.node}" if each.subgraph else f"{each.node}"
+            numbers = (f"{each.milliseconds.mean:.3f}", f"{each.milliseconds.std:.3f}", f"{each.share:.1%}")
+            rows.append([node, each.kind if each.is_step else f"  {each.kind}", *numbers])
+    return rows
+
+
+def _size(count: int) -> str:
+    return f"{count / _MIB:.1f} MiB" if count >= _MIB else f"{count / 1024:.1f} KiB"
 
 
 def comparison_text(result: Comparison, width: int) -> str:
     """One row an output, then latencies and the first differing operator."""
-    lines = [f"reference {result.reference} (CPU kernels, one thread), test {result.test}, {result.runs} runs", *result.log]
+    title = f"reference {result.reference} (CPU kernels, one thread), test {result.test}, {count_of(result.runs, 'run')}"
     rows = [
         [each.name, each.dtype, f"{each.differing} of {each.elements}", *(f"{value:.6g}" for value in _differences(each))]
         for each in result.outputs
     ]
-    text = "\n".join(lines) + "\n" + _table(["output", "type", "differing", "max", "min", "mean", "std"], rows, width)
-    text += f"mean latency: reference {result.reference_ms.mean:.3f} ms, test {result.test_ms.mean:.3f} ms\n"
+    text = _head(title, result.log, width)
+    text += _table(["output", "type", "differing", "max", "min", "mean", "std"], rows, width)
+    sides = (("reference", result.reference_ms), ("test", result.test_ms))
+    latencies = [f"{side} {times.percentiles[0]:.3f} ms (first {times.first:.3f})" for side, times in sides]
+    text += f"median latency: {', '.join(latencies)}\n"
     if result.first is not None:
         where = f"{result.first.kind} (op {result.first.node}) on {result.first.executor}"
         text += f"first difference: {where}, tensor '{result.first.tensor}', by up to {result.first.max:.6g}\n"
@@ -68,20 +93,19 @@ def _differences(each: object) -> tuple[float, ...]:
     return tuple(getattr(each, name) for name in ("max", "min", "mean", "std"))
 
 
-def classification_text(result: ClassificationResult) -> str:
+def classification_text(result: ClassificationResult, width: int) -> str:
     """One line for each k."""
-    lines = [f"{result.model}: {result.images} images", *result.log]
-    lines += [f"top-{k} accuracy {value:.2%}" for k, value in enumerate(result.accuracy, 1)]
-    return "\n".join(lines) + "\n"
+    head = _head(f"{result.model}: {count_of(result.images, 'image')}", result.log, width)
+    return head + "".join(f"top-{k} accuracy {value:.2%}\n" for k, value in enumerate(result.accuracy, 1))
 
 
-def detection_text(result: DetectionResult) -> str:
+def detection_text(result: DetectionResult, width: int) -> str:
     """The COCO numbers and one line a class."""
     precision = result.precision
-    lines = [f"{result.model}: {result.images} images", *result.log]
-    lines.append(f"mAP {precision.mean:.4f}, AP50 {precision.at_50:.4f}, AP75 {precision.at_75:.4f}")
+    head = _head(f"{result.model}: {count_of(result.images, 'image')}", result.log, width)
+    lines = [f"mAP {precision.mean:.4f}, AP50 {precision.at_50:.4f}, AP75 {precision.at_75:.4f}"]
     lines += [f"{result.names.get(key, f'class {key}')}: {value:.4f}" for key, value in precision.by_class.items()]
-    return "\n".join(lines) + "\n"
+    return head + "\n".join(lines) + "\n"
 
 
 def operations_text(rows: Sequence[TensorFlowOperation], format: str, width: int) -> str:

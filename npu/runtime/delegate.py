@@ -19,6 +19,7 @@ from weakref import WeakSet
 from npu.errors import InterpreterError
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Model
+from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.tensor import RuntimeTensor
 
 
@@ -28,6 +29,16 @@ class Status(Enum):
     OK = 0
     ERROR = 1
     DELEGATE_ERROR = 2
+
+
+def require_ok(status: object, what: str, errors: list[str], *, wanted: str = "return OK") -> None:
+    """InterpreterError with the reported `errors`, which are cleared, unless a callback ended with Status.OK."""
+    if status is Status.OK:
+        return
+    reasons = "; ".join(errors) or "no reason given"
+    errors.clear()
+    got = status.name if isinstance(status, Status) else f"{status!r}, which is no Status"
+    raise InterpreterError(f"{what}: must {wanted}, got {got}: {reasons}")
 
 
 class DelegateFlags(Flag):
@@ -185,6 +196,10 @@ class Delegate(ABC):
         """Limits on partitions; none by default."""
         return SimpleDelegateOptions()
 
+    def executor(self) -> Delegate:
+        """The object that nodes and tensors refer to: another one if this one only wraps it."""
+        return self
+
     def delete(self) -> None:
         """Release what the delegate holds; exactly once, after every interpreter that uses it is closed or gone."""
         users = len(self._users)
@@ -308,7 +323,13 @@ def _supports(simple: SimpleDelegate, context: Context, index: int) -> bool:
 def _kernel_registration(simple: SimpleDelegate) -> KernelRegistration:
     def init(context: Context, params: DelegateParams) -> SimpleDelegateKernel | None:
         kernel = simple.create_delegate_kernel_interface()
-        return kernel if kernel.init(context, params) is Status.OK else None
+        if not isinstance(kernel, SimpleDelegateKernel):
+            context.report_error(f"create_delegate_kernel_interface: must return a SimpleDelegateKernel, got {kernel!r}")
+            return None
+        status = kernel.init(context, params)
+        if not isinstance(status, Status):
+            context.report_error(f"init: must return a Status, got {status!r}")
+        return kernel if status is Status.OK else None
 
     def prepare(context: Context, node: Node) -> Status:
         kernel: SimpleDelegateKernel = node.user_data
@@ -325,8 +346,17 @@ def _kernel_registration(simple: SimpleDelegate) -> KernelRegistration:
 
 
 def as_delegate(delegate: Delegate | SimpleDelegate) -> Delegate:
-    """The raw delegate object that owns a SimpleDelegate (`delete` closes it); raw delegates are returned as they are."""
-    return _FromSimple(delegate) if isinstance(delegate, SimpleDelegate) else delegate
+    """The raw delegate object that owns a SimpleDelegate (`delete` closes it); raw delegates are returned as they are.
+
+    InterpreterValueError for anything else.
+    """
+    if isinstance(delegate, SimpleDelegate):
+        return _FromSimple(delegate)
+    if not isinstance(delegate, Delegate):
+        raise InterpreterValueError(
+            f"delegate: must be a Delegate or a SimpleDelegate, got {delegate!r}; load_delegate loads one by name"
+        )
+    return delegate
 
 
 class RestrictedDelegate(Delegate):
@@ -336,6 +366,9 @@ class RestrictedDelegate(Delegate):
         self._inner = inner
         self._nodes = frozenset(nodes)
         self.flags = inner.flags
+
+    def executor(self) -> Delegate:
+        return self._inner.executor()
 
     def partition_options(self) -> SimpleDelegateOptions:
         return self._inner.partition_options()

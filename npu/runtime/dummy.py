@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from npu.graph.graph import ABSENT
+from npu.graph.ops import BY_NAME
 from npu.runtime.delegate import (
     Context,
     Delegate,
@@ -22,6 +23,7 @@ from npu.runtime.delegate import (
     Status,
     as_delegate,
 )
+from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.plugins import ReportError, parse_options
 
 
@@ -38,6 +40,11 @@ class DummyOptions:
     error_during_invoke: bool = False
     max_delegated_partitions: int = 0
     min_nodes_per_partition: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.allowed_builtins if name not in BY_NAME]
+        if unknown:
+            raise InterpreterValueError(f"dummy options: allowed_builtins must be names of operators, got '{unknown[0]}'")
 
 
 def default_options() -> DummyOptions:

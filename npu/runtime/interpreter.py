@@ -93,6 +93,7 @@ class _Session:
         self._resize(graph, [value.shape for value in arguments])
         for tensor_index, value in zip(graph.inputs, arguments, strict=True):
             graph.tensors[tensor_index].array[...] = value
+            graph.tensors[tensor_index].mark_written()
         graph.invoke()
         results = []
         for tensor_index in graph.outputs:
@@ -211,7 +212,7 @@ class Interpreter:
 
     def set_buffer_handle(self, tensor_index: int, handle: int, delegate: Delegate) -> None:
         """Attach a delegate's buffer to a tensor of subgraph 0; a former handle is freed."""
-        self._session.subgraph(0).set_buffer_handle(self._tensor(tensor_index, 0), handle, delegate)
+        self._session.subgraph(0).set_buffer_handle(self._tensor(tensor_index, 0), handle, delegate.executor())
 
     def close(self) -> None:
         """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module, metadata
@@ -34,19 +35,19 @@ SHIPPED = {"dummy": "npu.runtime.dummy", "ethos-u": "sim.plugin", "xnnpack": "np
 
 ReportError = Callable[[str], None]
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-_SUFFIXES = (".so", ".dylib", ".dll")
+_LIBRARY = re.compile(r".*\.(so(\.\d+)*|dylib|dll)")
 Options = TypeVar("Options")
 
 
 def load_delegate(library: str | Path, options: Mapping[Any, Any] | None = None) -> LoadedDelegate:
     """A delegate for `experimental_delegates`. Keys and values of `options` are passed as text.
 
-    `library` is a shared library (.so, .dylib, .dll), a Python file, the name of a shipped plug-in or of an entry point in the
-    group `npulab.delegates`, or the dotted name of a module. InterpreterValueError (a ValueError) carries what the plug-in
-    reported if it creates nothing.
+    `library` is a shared library (.so, .so.2, .dylib, .dll), a Python file, the name of a shipped plug-in or of an entry point
+    in the group `npulab.delegates`, or the dotted name of a module. InterpreterValueError (a ValueError) carries what the
+    plug-in reported if it creates nothing.
     """
     text = {str(key): str(value) for key, value in (options or {}).items()}
-    plugin = _Library(str(library)) if Path(library).suffix in _SUFFIXES else _Module(str(library))
+    plugin = _Library(str(library)) if _LIBRARY.fullmatch(str(library)) else _Module(str(library))
     errors: list[str] = []
     created = plugin.create(list(text), list(text.values()), errors.append)
     if created is None:
@@ -71,7 +72,11 @@ def parse_options(keys: Sequence[str], values: Sequence[str], defaults: Options,
         except ValueError:
             report_error(f"option '{key}' must be of type {type(fields[key]).__name__}, got '{value}'")
             return None
-    return dataclasses.replace(defaults, **parsed)  # type: ignore[type-var]
+    try:
+        return dataclasses.replace(defaults, **parsed)  # type: ignore[type-var]
+    except InterpreterValueError as error:
+        report_error(str(error))
+        return None
 
 
 def convert(text: str, default: Any) -> Any:
@@ -98,6 +103,9 @@ class LoadedDelegate(Delegate):
     def inner(self) -> Delegate:
         """What the plug-in created; kernels and tensors refer to it."""
         return self._inner
+
+    def executor(self) -> Delegate:
+        return self._inner.executor()
 
     def name(self) -> str:
         return self._inner.name()
@@ -145,7 +153,7 @@ class _Library:
 
     def __init__(self, path: str) -> None:
         try:
-            self._library = ctypes.CDLL(path)
+            self._library = ctypes.CDLL(str(Path(path).resolve()) if Path(path).is_file() else path)
             self._create, self._destroy = getattr(self._library, CREATE), getattr(self._library, DESTROY)
         except (OSError, AttributeError) as error:
             raise InterpreterValueError(
@@ -162,6 +170,7 @@ class _Library:
     def create(self, keys: list[str], values: list[str], report_error: ReportError) -> Delegate | None:
         array = ctypes.c_char_p * len(keys)
         callback = _Callback(lambda message: report_error((message or b"").decode(errors="replace")))
+        self._callback = callback  # the library may keep the pointer and call it as late as in its destroy function
         encoded = [array(*(text.encode() for text in texts)) for texts in (keys, values)]
         self._pointer = self._create(*encoded, len(keys), callback)
         return None if not self._pointer else _ForeignDelegate(self._path, self._pointer)
@@ -198,7 +207,7 @@ def _find_module(name: str) -> ModuleType:
     target = SHIPPED.get(name)
     if target is None:
         points = [point for point in metadata.entry_points(group=GROUP) if point.name == name]
-        target = points[0].value if points else name
+        target = points[0].module if points else name
     try:
         return import_module(target)
     except (ImportError, ValueError, TypeError) as error:

@@ -14,7 +14,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.ops import BY_NAME
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
-from npu.runtime.arena import lifetimes, plan_arena
+from npu.runtime.buffer_handles import BufferHandles
 from npu.runtime.delegate import (
     Context,
     Delegate,
@@ -25,9 +25,11 @@ from npu.runtime.delegate import (
     Registration,
     SimpleDelegateOptions,
     Status,
+    require_ok,
 )
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions, SubgraphServices
 from npu.runtime.registry import find_custom, find_operator
+from npu.runtime.shared_memory import SharedMemory
 from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
 
 _WITHOUT_NUMPY = {DType.STRING, DType.RESOURCE, DType.VARIANT}
@@ -61,8 +63,8 @@ class Subgraph:
         self._errors: list[str] = []
         self._custom_ready: set[int] = set()
         self.is_allocated = False
-        self._arena = np.zeros(0, np.uint8)
-        self._overwritten: frozenset[int] = frozenset()
+        self._memory = SharedMemory()
+        self._handles = BufferHandles(self, self._check)
 
     # --- Context -------------------------------------------------------------------------------------------------------------
 
@@ -150,12 +152,8 @@ class Subgraph:
     def apply_delegate(self, delegate: Delegate) -> None:
         """Let the delegate claim nodes. On failure an InterpreterError says why; `undo_delegates` must follow."""
         self._errors.clear()
-        status = delegate.prepare(self)
-        if status is not Status.OK:
-            reasons = "; ".join(self._errors) or "no reason given"
-            raise InterpreterError(
-                f"delegate '{delegate.name()}' on subgraph {self._index}: must accept the graph, got {status.name}: {reasons}"
-            )
+        what = f"delegate '{delegate.name()}' on subgraph {self._index}"
+        require_ok(delegate.prepare(self), what, self._errors, wanted="accept the graph")
 
     def undo_delegates(self) -> None:
         """Put the execution plan back to the operators of the file; kernels and buffer handles are freed."""
@@ -200,35 +198,18 @@ class Subgraph:
 
     def set_buffer_handle(self, tensor: RuntimeTensor, handle: int, delegate: Delegate | None) -> None:
         """Attach a delegate's buffer to a tensor; a former handle is freed."""
-        old, owner = tensor.buffer_handle, tensor.delegate
-        if old != NO_BUFFER_HANDLE and owner is not None and old != handle and owner.free_buffer_handle is not None:
-            owner.free_buffer_handle(self, old)
-        if delegate is None:
-            tensor.data_is_stale = tensor.buffer_is_stale = False
-        tensor.buffer_handle, tensor.delegate = handle, delegate
+        self._handles.attach(tensor, handle, delegate)
 
     def make_readable(self, tensor: RuntimeTensor) -> None:
         """Copy a delegate's newer data into the numpy buffer."""
-        if not tensor.data_is_stale or tensor.delegate is None:
-            return
-        status = tensor.delegate.copy_from_buffer_handle(self, tensor.buffer_handle, tensor)
-        self._check(status, f"copy from buffer handle {tensor.buffer_handle} of tensor {tensor.index} '{tensor.name}'")
-        tensor.data_is_stale = False
-
-    def _make_buffer_current(self, tensor: RuntimeTensor) -> None:
-        """Copy newer numpy data into the delegate's buffer, if the delegate has a function for it."""
-        delegate = tensor.delegate
-        if not tensor.buffer_is_stale or delegate is None or delegate.copy_to_buffer_handle is None:
-            return
-        status = delegate.copy_to_buffer_handle(self, tensor.buffer_handle, tensor)
-        self._check(status, f"copy to buffer handle {tensor.buffer_handle} of tensor {tensor.index} '{tensor.name}'")
-        tensor.buffer_is_stale = False
+        self._handles.make_readable(tensor)
 
     # --- preparation ---------------------------------------------------------------------------------------------------------
 
     def allocate(self) -> None:
         """Prepare every operator whose shapes are known and give all tensors buffers."""
         self._custom_ready.clear()
+        self._handles.forget()
         self._steps = []
         self._first_dynamic = None
         for tensor in self._tensors:
@@ -245,65 +226,28 @@ class Subgraph:
     # --- memory --------------------------------------------------------------------------------------------------------------
 
     def _share_memory(self) -> None:
-        """Move intermediate tensors into one arena, where those that do not live at the same time share bytes.
-
-        Tensors with memory of their own: inputs, outputs, constants, variables, those whose shape is not known yet, and those
-        that delegates or custom operators, which may keep addresses, read or write.
-        """
-        sizes = {} if self._session.preserve_all_tensors else self._shareable()
-        steps = [
-            ([i for i in node.inputs if i != ABSENT], [i for i in node.outputs if i != ABSENT])
-            for node in (self._nodes[index] for index in self._plan)
-        ]
-        spans = lifetimes(steps, sizes)
-        offsets, total = plan_arena(spans)
-        self._arena = np.zeros(total, np.uint8)
-        for index, start in offsets.items():
-            tensor = self._tensors[index]
-            tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)
-        self._overwritten = frozenset(
-            one.tensor
-            for one in spans
-            for other in spans
-            if one.first < other.first
-            and offsets[one.tensor] < offsets[other.tensor] + other.size
-            and offsets[other.tensor] < offsets[one.tensor] + one.size
-        )
-
-    def _shareable(self) -> dict[int, int]:
-        """Bytes of the tensors that the arena may hold."""
+        """Let intermediate tensors share memory, but for inputs, outputs, and what delegates or custom operators, which may keep
+        addresses, read or write."""
         foreign = {*self.graph.inputs, *self.graph.outputs}
-        written = set()
-        for index in self._plan:
-            node = self._nodes[index]
-            written.update(node.outputs)
-            if index in self._kernels or self._registrations[index].custom_name:
+        nodes = [self._nodes[index] for index in self._plan]
+        for node in nodes:
+            if node.index in self._kernels or self._registrations[node.index].custom_name:
                 foreign.update((*node.inputs, *node.outputs))
-        found = {}
-        for index in sorted(written - foreign - {ABSENT}):
-            tensor = self._tensors[index]
-            fixed = not (tensor.is_constant or tensor.is_variable or tensor.is_dynamic)
-            if fixed and tensor.data is not None and tensor.data.nbytes and tensor.data.dtype != object:
-                found[index] = tensor.data.nbytes
-        return found
+        self._memory.place(self._tensors, nodes, foreign, share=not self._session.preserve_all_tensors)
 
     @property
     def arena_bytes(self) -> int:
         """Bytes of the arena of intermediate tensors."""
-        return self._arena.nbytes
+        return self._memory.bytes
 
     @property
     def tensor_bytes(self) -> int:
         """Bytes of the arena and of all other buffers that are no constants."""
-        own = (t.data.nbytes for t in self._tensors if t.data is not None and not t.is_constant and not self._in_arena(t))
-        return self._arena.nbytes + sum(own)
+        return self._memory.bytes_of(self._tensors)
 
     def is_overwritten(self, tensor: RuntimeTensor) -> bool:
         """Whether later tensors use the memory of this one, so that nothing can be read after a run."""
-        return tensor.index in self._overwritten and self._in_arena(tensor)
-
-    def _in_arena(self, tensor: RuntimeTensor) -> bool:
-        return tensor.data is not None and np.may_share_memory(tensor.data, self._arena)
+        return self._memory.is_overwritten(tensor)
 
     @property
     def node_count(self) -> int:
@@ -404,10 +348,7 @@ class Subgraph:
         return run
 
     def _check(self, status: Status, what: str) -> None:
-        if status is not Status.OK:
-            reasons = "; ".join(self._errors) or "no reason given"
-            self._errors.clear()
-            raise InterpreterError(f"{what} in subgraph {self._index}: must return OK, got {status.name}: {reasons}")
+        require_ok(status, f"{what} in subgraph {self._index}", self._errors)
 
     def _allocate(self, tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
         if tensor.data is not None and tensor.data.shape == shape and tensor.shape == shape:
@@ -423,34 +364,19 @@ class Subgraph:
 
     def invoke(self) -> None:
         """Run the execution plan once."""
-        handles = any(tensor.delegate is not None for tensor in self._tensors)
+        handles = bool(self._kernels) or any(tensor.delegate is not None for tensor in self._tensors)
         self._errors.clear()
         if self._first_dynamic is not None:
             del self._steps[self._first_dynamic + 1 :]
         for position, index in enumerate(self._plan):
             if position >= len(self._steps):
                 self._prepare_from(position)
-            if handles or self._kernels:
-                self._before(self._nodes[index])
+            if handles:
+                self._handles.before(self._nodes[index])
             if self._session.profile is None:
                 self._steps[position]()
             else:
                 self._timed(position, index)
-
-    def _before(self, node: Node) -> None:
-        for index in node.inputs:
-            if index == ABSENT:
-                continue
-            tensor = self._tensors[index]
-            if node.delegate is None or tensor.delegate is not node.delegate:
-                self.make_readable(tensor)
-            else:
-                self._make_buffer_current(tensor)
-        for tensor in (self._tensors[index] for index in node.outputs if self._tensors[index].delegate is not None):
-            if tensor.delegate is node.delegate:
-                tensor.buffer_is_stale = False
-            else:
-                tensor.mark_written()
 
     def _timed(self, position: int, index: int) -> None:
         assert self._session.profile is not None

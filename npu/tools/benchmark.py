@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import Array
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import default_parameters
-from npu.tools.session import delegation, open_session, random_inputs, set_inputs
+from npu.tools.session import open_session, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
 
 Progress = Callable[[str, int, int], None]
@@ -25,13 +26,22 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class OperatorTime:
-    """Time of one step over all measured runs; `share` of the sum over steps."""
+    """Time of one operator over all measured runs; `share` of the sum over the steps of subgraph 0.
+
+    Operators inside a delegate's node (`inside` is its number) and those of other subgraphs are parts of such a step.
+    """
 
     subgraph: int
     node: int
     kind: str
+    inside: int | None
     milliseconds: Statistics
     share: float
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the shares of all such rows make up the whole."""
+        return self.inside is None and self.subgraph == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class Measurement:
                     "subgraph": each.subgraph,
                     "node": each.node,
                     "kind": each.kind,
+                    "inside": each.inside,
                     "share": each.share,
                     **each.milliseconds.row(),
                 }
@@ -86,10 +97,11 @@ class Measurement:
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         names = list(self.runs.row())
-        writer.writerow(["subgraph", "node", "kind", "share", *names])
-        writer.writerow(["", "", "model", 1.0, *self.runs.row().values()])
+        writer.writerow(["subgraph", "node", "kind", "inside", "share", *names])
+        writer.writerow(["", "", "model", "", 1.0, *self.runs.row().values()])
         for each in self.operators:
-            writer.writerow([each.subgraph, each.node, each.kind, each.share, *each.milliseconds.row().values()])
+            place = [each.subgraph, each.node, each.kind, "" if each.inside is None else each.inside, each.share]
+            writer.writerow([*place, *each.milliseconds.row().values()])
         return buffer.getvalue()
 
 
@@ -125,13 +137,13 @@ def measure(
     measurement = Measurement(
         model=path.name,
         log=session.log,
-        delegates=tuple(delegation(interpreter)),
+        delegates=session.delegation,
         threads=num_threads,
         load_ms=load * 1e3,
         first_ms=(warm or times)[0],
         warm_up=summarize(warm) if warm else None,
         runs=summarize(times),
-        operators=_operators(profile),
+        operators=_operators(profile, interpreter),
         peak_bytes=peak_bytes(),
         peak_growth_bytes=peak_bytes() - before,
         arena_bytes=interpreter.arena_bytes(),
@@ -153,9 +165,14 @@ def _timed(function: Callable[[], None]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def _operators(profile: Sequence[tuple[int, int, str, float]]) -> tuple[OperatorTime, ...]:
+def _operators(profile: Sequence[tuple[int, int, str, float]], interpreter: Interpreter) -> tuple[OperatorTime, ...]:
     times: dict[tuple[int, int, str], list[float]] = {}
     for subgraph, node, kind, seconds in profile:
         times.setdefault((subgraph, node, kind), []).append(seconds * 1e3)
-    total = sum(sum(values) for values in times.values()) or 1.0
-    return tuple(OperatorTime(*place, summarize(values), sum(values) / total) for place, values in times.items())
+    plans = {subgraph: interpreter.execution_plan(subgraph) for subgraph, _, _ in times}
+    owners = {(subgraph, node): step["index"] for subgraph, plan in plans.items() for step in plan for node in step["replaces"]}
+    steps = {(0, step["index"]) for step in plans.get(0, [])}
+    total = sum(sum(values) for place, values in times.items() if place[:2] in steps) or 1.0
+    return tuple(
+        OperatorTime(*place, owners.get(place[:2]), summarize(values), sum(values) / total) for place, values in times.items()
+    )

@@ -20,7 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ClassificationResult:
-    """`accuracy[k - 1]` is the share of images whose class is among the k best scores."""
+    """`accuracy[k - 1]` is the share of images whose class is among the k best scores; k ends at the number of classes."""
 
     model: str
     log: tuple[str, ...]
@@ -58,6 +58,7 @@ def evaluate(
     if others:
         raise UserError(f"{model.name}: must have one input to classify images, got {1 + len(others)}")
     output = session.interpreter.get_output_details()[0]
+    classes = int(np.prod(output["shape"]))
     ranks = []
     for done, (path, label) in enumerate(truth):
         scores = session.run([model_input(read_image(path), detail, preprocessing or Preprocessing())])[0]
@@ -65,7 +66,8 @@ def evaluate(
         if progress is not None:
             progress("images", done + 1, len(truth))
     session.interpreter.close()
-    return ClassificationResult(model.name, session.log, len(ranks), top_k(ranks, top))
+    log = (*session.log, *session.delegation)
+    return ClassificationResult(model.name, log, len(ranks), top_k(ranks, min(top, classes)))
 
 
 def rank(scores: Array, label: int, path: Path) -> int:

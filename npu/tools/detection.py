@@ -76,7 +76,7 @@ def evaluate(
     session.interpreter.close()
     present = {image for image, _ in chosen}
     precision = average_precision([each for each in known.truth if each.image in present], found)
-    return DetectionResult(model.name, session.log, len(chosen), precision, known.names)
+    return DetectionResult(model.name, (*session.log, *session.delegation), len(chosen), precision, known.names)
 
 
 def _detect(session: Session, image: int, path: Path, class_offset: int, how: Preprocessing) -> list[Detection]:

@@ -22,7 +22,7 @@ from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import Chosen, choose
-from npu.tools.session import open_interpreter, outputs, random_inputs, set_inputs
+from npu.tools.session import delegation, open_interpreter, outputs, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
 
 Progress = Callable[[str, int, int], None]
@@ -105,7 +105,7 @@ def compare(
     model = read_model(reference)
     tested = model if test is None else read_model(test)
     name = (test or reference).name
-    chosen = choose(tested, name, parameters)
+    chosen = choose(tested, name, parameters, num_threads=num_threads)
     left = open_interpreter(model, (), preserve_all_tensors=True)
     right = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads, preserve_all_tensors=True)
     _check_same(left, right)
@@ -125,12 +125,12 @@ def compare(
     return Comparison(
         reference=reference.name,
         test=name,
-        log=chosen.log,
+        log=(*chosen.log, *delegation(right, chosen.delegates)),
         runs=total,
         outputs=tuple(_output(detail, np.concatenate(each)) for detail, each in zip(details, collected, strict=True)),
         reference_ms=summarize(times[0]),
         test_ms=summarize(times[1]),
-        first=_Bisection(model, chosen, given, parameters, name).first(left, right) if is_bisected else None,
+        first=_Bisection(model, chosen, given, parameters, name, num_threads).first(left, right) if is_bisected else None,
     )
 
 
@@ -182,12 +182,15 @@ def _output(detail: dict[str, Any], difference: Array) -> OutputDifference:
 class _Bisection:
     """Finds the first differing operator: by the tensors that both sides hold, then by giving a delegate fewer operators."""
 
-    def __init__(self, model: Model, chosen: Chosen, inputs: list[Array], parameters: ToolParameters, name: str) -> None:
+    def __init__(
+        self, model: Model, chosen: Chosen, inputs: list[Array], parameters: ToolParameters, name: str, num_threads: int
+    ) -> None:
         self._model = model
         self._chosen = chosen
         self._inputs = inputs
         self._parameters = parameters
         self._name = name
+        self._threads = num_threads
 
     def first(self, left: Interpreter, right: Interpreter) -> FirstDifference | None:
         """None if no tensor that both hold differs. Both have run on the same inputs."""
@@ -203,9 +206,9 @@ class _Bisection:
         return self._with_operators(left, range(high)) or found
 
     def _with_operators(self, left: Interpreter, nodes: range) -> FirstDifference | None:
-        fresh = choose(self._model, self._name, self._parameters).delegates
+        fresh = choose(self._model, self._name, self._parameters, num_threads=self._threads).delegates
         restricted = [RestrictedDelegate(as_delegate(each), nodes) for each in fresh]
-        right = open_interpreter(self._model, restricted, preserve_all_tensors=True)
+        right = open_interpreter(self._model, restricted, num_threads=self._threads, preserve_all_tensors=True)
         set_inputs(right, self._inputs)
         right.invoke()
         found = self._in_tensors(left, right, is_same_model=True)

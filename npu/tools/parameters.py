@@ -54,6 +54,16 @@ class ToolParameters:
             raise UserError(f"parameter '{name}': must be read as {type(value).__name__}, got {kind.__name__}")
         return value
 
+    def copy(self) -> ToolParameters:
+        """Parameters of their own with the same values."""
+        copied = ToolParameters()
+        copied.merge(self)
+        return copied
+
+    def changed(self, defaults: ToolParameters) -> list[str]:
+        """The names in `defaults` that have another value here."""
+        return [name for name in defaults if self._known(name) != defaults._values[name]]
+
     def merge(self, other: ToolParameters) -> None:
         """Add all parameters of `other`."""
         for name in other:

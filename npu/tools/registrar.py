@@ -31,7 +31,7 @@ class DelegateProvider(ABC):
 
     @abstractmethod
     def default_parameters(self) -> ToolParameters:
-        """The provider's parameters with their defaults, among them the flag that asks for the delegate."""
+        """The provider's parameters with their defaults. The first is the one that asks for the delegate."""
 
     @abstractmethod
     def create_flags(self, parameters: ToolParameters) -> list[Flag]:
@@ -76,9 +76,9 @@ def load_providers() -> None:
         import_module(f"npu.tools.providers.{module}")
     for point in metadata.entry_points(group=GROUP):
         try:
-            import_module(point.value)
+            import_module(point.module)
         except ImportError as error:
-            raise UserError(f"delegate provider '{point.name}': must be importable as {point.value}, got: {error}") from error
+            raise UserError(f"delegate provider '{point.name}': must be importable as {point.module}, got: {error}") from error
 
 
 def providers() -> tuple[DelegateProvider, ...]:
@@ -88,8 +88,9 @@ def providers() -> tuple[DelegateProvider, ...]:
 
 
 def default_parameters() -> ToolParameters:
-    """The parameters of all providers."""
+    """The parameters of all providers, and `num_threads`, which they have in common."""
     parameters = ToolParameters()
+    parameters.add("num_threads", 1)
     for provider in providers():
         parameters.merge(provider.default_parameters())
     return parameters
@@ -104,14 +105,30 @@ class Chosen:
     log: tuple[str, ...]
 
 
-def choose(model: Model, name: str, parameters: ToolParameters) -> Chosen:
-    """Ask every provider; `model` passes through those that were asked for."""
+def choose(model: Model, name: str, parameters: ToolParameters, *, num_threads: int = 1) -> Chosen:
+    """Ask every provider; `model` passes through those that were asked for.
+
+    Providers find `num_threads` among the parameters. UserError if parameters were set that nothing would read.
+    """
+    parameters = parameters.copy()
+    parameters.set("num_threads", num_threads)
     delegates: list[Delegate | SimpleDelegate] = []
     log: list[str] = []
     for provider in providers():
+        _refuse_unread(provider, parameters)
         delegate = provider.create_delegate(parameters)
         if delegate is not None:
             model = provider.transform_model(model, name, parameters)
             delegates.append(delegate)
             log.extend(provider.log_parameters(parameters))
     return Chosen(model, delegates, tuple(log))
+
+
+def _refuse_unread(provider: DelegateProvider, parameters: ToolParameters) -> None:
+    """UserError for settings of a delegate that was not asked for."""
+    defaults = provider.default_parameters()
+    changed = parameters.changed(defaults)
+    switch = next(iter(defaults), "")
+    if changed and switch not in changed:
+        flags = ", ".join(f"--{name}" for name in changed)
+        raise UserError(f"{flags}: must be given together with --{switch}, got no {provider.name()}")

@@ -21,10 +21,11 @@ from npu.tools.registrar import choose
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An interpreter with tensors allocated, and lines that say which delegates were asked for."""
+    """An interpreter with tensors allocated, and lines that say which delegates were asked for and what each took."""
 
     interpreter: Interpreter
     log: tuple[str, ...]
+    delegation: tuple[str, ...]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Outputs of one inference."""
@@ -35,8 +36,9 @@ class Session:
 
 def open_session(path: Path, parameters: ToolParameters, *, num_threads: int = 1) -> Session:
     """The model of a file with the delegates that the parameters ask for, tensors allocated."""
-    chosen = choose(read_model(path), path.name, parameters)
-    return Session(open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads), chosen.log)
+    chosen = choose(read_model(path), path.name, parameters, num_threads=num_threads)
+    interpreter = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads)
+    return Session(interpreter, chosen.log, delegation(interpreter, chosen.delegates))
 
 
 def open_interpreter(
@@ -101,18 +103,27 @@ def real_values(array: Array, detail: dict[str, Any]) -> Array:
     return (values - zero_point) * scale if scale else values
 
 
-def delegation(interpreter: Interpreter) -> list[str]:
+def delegation(interpreter: Interpreter, delegates: Sequence[Delegate | SimpleDelegate]) -> tuple[str, ...]:
     """What each delegate took of subgraph 0, one line a delegate, and which operators stayed between its partitions."""
     plan = interpreter.execution_plan()
     total = sum(len(step["replaces"]) or 1 for step in plan)
-    names = list(dict.fromkeys(step["delegate"] for step in plan if step["delegate"] is not None))
-    lines = []
-    for name in names:
-        taken = [step for step in plan if step["delegate"] == name]
-        count = sum(len(step["replaces"]) for step in taken)
-        crossing = sum(len(step["inputs"]) + len(step["outputs"]) for step in taken)
-        first, last = (index for index in (plan.index(taken[0]), plan.index(taken[-1])))
-        between = sorted({step["op_name"] for step in plan[first:last] if step["delegate"] != name})
-        split = f", split by {', '.join(between)}" if between else ""
-        lines.append(f"{name}: {count} of {total} nodes in {len(taken)} partitions, {crossing} tensors cross its border{split}")
-    return lines
+    return tuple(_share(plan, name, total) for name in dict.fromkeys(each.name() for each in delegates))
+
+
+def _share(plan: list[dict[str, Any]], name: str, total: int) -> str:
+    places = [place for place, step in enumerate(plan) if step["delegate"] == name]
+    if not places:
+        return f"{name}: none of {count_of(total, 'node')}"
+    nodes = sum(len(plan[place]["replaces"]) for place in places)
+    crossing = sum(len(plan[place]["inputs"]) + len(plan[place]["outputs"]) for place in places)
+    between = sorted({step["op_name"] for step in plan[places[0] : places[-1]] if step["delegate"] != name})
+    split = f", split by {', '.join(between)}" if between else ""
+    return (
+        f"{name}: {nodes} of {count_of(total, 'node')} in {count_of(len(places), 'partition')}, "
+        f"{count_of(crossing, 'tensor')} cross its border{split}"
+    )
+
+
+def count_of(number: int, what: str) -> str:
+    """A number with its noun, as in "1 node" and "2 nodes"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -24,7 +24,7 @@ class NpuDelegateProvider(DelegateProvider):
 
     def create_flags(self, parameters: ToolParameters) -> list[Flag]:
         return [
-            create_flag("use_npu", parameters, "compile for the NPU if needed and simulate it bit-exactly"),
+            create_flag("use_npu", parameters, "compile for the NPU if needed and simulate it exactly"),
             create_flag("npu_target", parameters, "shipped variant, see npu configs (default: ethos-u55-128)"),
             create_flag("npu_config", parameters, "hardware description of your own"),
         ]

@@ -7,6 +7,8 @@ from npu.runtime.plugins import load_delegate
 from npu.tools.parameters import Flag, ToolParameters, create_flag
 from npu.tools.registrar import DelegateProvider, register_delegate_provider
 
+_SWITCHES = ("qs8", "qu8", "force_fp16", "variable_operators", "transient_indirection_buffer")
+
 
 @register_delegate_provider
 class XnnpackDelegateProvider(DelegateProvider):
@@ -18,9 +20,9 @@ class XnnpackDelegateProvider(DelegateProvider):
     def default_parameters(self) -> ToolParameters:
         parameters = ToolParameters()
         parameters.add("use_xnnpack", False)
-        for name in ("qs8", "qu8", "force_fp16"):
+        for name in _SWITCHES:
             parameters.add(f"xnnpack_{name}", False)
-        parameters.add("xnnpack_num_threads", 1)
+        parameters.add("xnnpack_num_threads", 0)
         return parameters
 
     def create_flags(self, parameters: ToolParameters) -> list[Flag]:
@@ -29,15 +31,21 @@ class XnnpackDelegateProvider(DelegateProvider):
             create_flag("xnnpack_qs8", parameters, "let it take signed 8-bit operators"),
             create_flag("xnnpack_qu8", parameters, "let it take unsigned 8-bit operators"),
             create_flag("xnnpack_force_fp16", parameters, "compute float operators in half precision or fail"),
-            create_flag("xnnpack_num_threads", parameters, "its threads (default: 1)"),
+            create_flag("xnnpack_variable_operators", parameters, "let it keep resource variables"),
+            create_flag("xnnpack_transient_indirection_buffer", parameters, "rebuild indirection buffers in every run"),
+            create_flag("xnnpack_num_threads", parameters, "its threads (default: 0, as --num-threads)"),
         ]
 
     def log_parameters(self, parameters: ToolParameters) -> list[str]:
-        threads = parameters.get("xnnpack_num_threads", int)
-        return [f"use XNNPACK-like delegate: {parameters.get('use_xnnpack', bool)}, threads: {threads}"]
+        on = "".join(f", {name}" for name in _SWITCHES if parameters.get(f"xnnpack_{name}", bool))
+        return [f"use XNNPACK-like delegate: {parameters.get('use_xnnpack', bool)}, threads: {_threads(parameters)}{on}"]
 
     def create_delegate(self, parameters: ToolParameters) -> Delegate | None:
         if not parameters.get("use_xnnpack", bool):
             return None
-        options: dict[str, object] = {name: parameters.get(f"xnnpack_{name}", bool) for name in ("qs8", "qu8", "force_fp16")}
-        return load_delegate("xnnpack", {**options, "num_threads": parameters.get("xnnpack_num_threads", int)})
+        options: dict[str, object] = {name: parameters.get(f"xnnpack_{name}", bool) for name in _SWITCHES}
+        return load_delegate("xnnpack", {**options, "num_threads": _threads(parameters)})
+
+
+def _threads(parameters: ToolParameters) -> int:
+    return parameters.get("xnnpack_num_threads", int) or parameters.get("num_threads", int)
