@@ -47,8 +47,6 @@ class Row:
     """A row and the arrays that its addresses point to."""
 
     numbers: Numbers
-    is_portable: bool = False
-    """Whether constants are packed for the portable kernels."""
     kind: int = r.GENERAL
     """What `numbers[KIND]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
@@ -60,9 +58,9 @@ class Row:
         return address
 
 
-def make_row(operation: Operation, memory: Memory, *, is_portable: bool = False) -> Row:
+def make_row(operation: Operation, memory: Memory) -> Row:
     """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
-    row = Row(np.zeros(r.ROW_LENGTH, np.int64), is_portable)
+    row = Row(np.zeros(r.ROW_LENGTH, np.int64))
     if isinstance(operation, Dma):
         _fill_copy(row, operation)
     elif not isinstance(operation, KernelOperation):
@@ -262,8 +260,8 @@ def pack_constants(
     """Pack constants decoded from `source`, copies of the bytes of its ranges.
 
     The row stays GENERAL if the fast kernels would not be exact with them.
-    The vector kernels read weights as [block of 16 channels][4 inputs][channel][input], 4 inputs being 4 columns of a depthwise
-    kernel's row; the portable ones as [channel][input], and [block][kernel row][column][channel] if depthwise.
+    The kernels read weights as [block of 16 channels][4 inputs][channel][input]; a depthwise kernel's 4 inputs are a row's
+    columns.
     """
     n = row.numbers
     n[r.KIND], n[r.CHECKS] = r.GENERAL, 0
@@ -284,7 +282,7 @@ def pack_constants(
         return
     n[r.STAGE] = row.table("stage", stage)
     n[r.IS_FLOOR] = may_floor and n[r.LOW] >= operation.ofm.zero_point
-    packed = _packed_depthwise(row, operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
+    packed = _packed_depthwise(operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
     n[r.WEIGHTS] = row.table("weights", packed)
     checks = np.empty((len(source), 4), np.int64)
     for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
@@ -307,23 +305,19 @@ def _may_floor(shifts: Numbers) -> bool:
 
 def _packed(row: Row, weights: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
     order = row.arrays["order"].astype(np.int64, copy=False)
-    group, lanes = (1, 1) if row.is_portable else (16, 4)
-    packed = np.zeros(-(-weights.shape[0] // group) * group * order.size, np.int8)
-    pack(weights, order, packed, group, lanes)
+    packed = np.zeros(-(-weights.shape[0] // 16) * 16 * order.size, np.int8)
+    pack(weights, order, packed, 16, 4)
     return packed
 
 
-def _packed_depthwise(
-    row: Row, operation: DepthwiseConvolution | Convolution, weights: npt.NDArray[np.int16]
-) -> npt.NDArray[np.int8]:
+def _packed_depthwise(operation: DepthwiseConvolution | Convolution, weights: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
     kernel = operation.kernel
     outputs = weights.shape[0]
     packed = np.zeros((-(-outputs // 16) * 16, 3, 4), np.int8)
     rows = np.arange(kernel.height) * kernel.dilation_y
     columns = 4 - kernel.dilated_width + np.arange(kernel.width) * kernel.dilation_x
     packed[:outputs, rows[:, None], columns] = weights.reshape(outputs, kernel.height, kernel.width)
-    axes = (0, 2, 3, 1) if row.is_portable else (0, 2, 1, 3)
-    return packed.reshape(-1, 16, 3, 4).transpose(axes)
+    return packed.reshape(-1, 16, 3, 4).transpose(0, 2, 1, 3)
 
 
 def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:

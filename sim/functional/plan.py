@@ -26,7 +26,7 @@ _FEATURES = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 
 
 class Tier(Enum):
-    """Sets of kernels, fastest first: 8-bit dot-product instructions, compiled loops, general 64-bit loops."""
+    """Sets of kernels, fastest first: 8-bit dot-product instructions, vectors of any CPU, general 64-bit loops."""
 
     VNNI = "vnni"
     PORTABLE = "portable"
@@ -67,7 +67,7 @@ def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     execute.check(decoded.operation, memory)
     row = Row(np.zeros(r.ROW_LENGTH, np.int64))
     if tier is not Tier.GENERAL:
-        row = make_row(decoded.operation, memory, is_portable=tier is Tier.PORTABLE)
+        row = make_row(decoded.operation, memory)
     where = f"command {decoded.command_index} ({type(decoded.operation).__name__})"
     return Step(decoded.operation, where, row)
 

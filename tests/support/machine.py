@@ -217,6 +217,18 @@ class Workbench:
             operation = Convolution(traversal=self.choose(*Traversal), **common)  # type: ignore[arg-type]
         return self._with_constants(operation, 1 if is_depthwise else depth)
 
+    def dense_convolution(self, height: int, width: int, depth: int, outputs: int) -> Convolution:
+        """A 3x3 convolution of int8 maps that keeps their size."""
+        unused = (AddressRange(0, 0, 0),) * min(self.variant.accelerator.cores, outputs)
+        common = self.output(height, width, outputs, INT8, self.feature_map(height, width, depth, INT8))
+        common |= {"kernel": Kernel(3, 3), "padding": Padding(1, 1, 1, 1), "upscale": Upscale.NONE, "scale": None}
+        common |= {"weights": unused, "scales": unused, "has_4x4_sub_kernels": False}
+        common |= {"activation": Activation(-128, 127), "rounding": Rounding.DOUBLE}
+        operation = Convolution(traversal=self.choose(*Traversal), **common)  # type: ignore[arg-type]
+        done = self._with_constants(operation, depth)
+        assert isinstance(done, Convolution)
+        return done
+
     def _with_constants(self, operation: Convolution | DepthwiseConvolution, inputs: int) -> Convolution | DepthwiseConvolution:
         outputs, kernel, element = operation.ofm.depth, operation.kernel, operation.ifm.element
         reach = self.choose(127, 127, 7, 1) if self.plain else self.choose(127, 255, 7)

@@ -1,144 +1,202 @@
-"""Fast kernels as plain compiled loops, for any CPU: the same rows as the vector kernels, the same bytes."""
+"""Fast kernels for any CPU, as LLVM vector code without instructions of one machine: the same rows, the same bytes.
+
+Inputs and weights become pairs of 16-bit numbers, because nearly every CPU multiplies those and adds up neighbours in one
+instruction (pmaddwd), which LLVM finds. Of 4 consecutive inputs or weights the first pair is 0 and 2, the second 1 and 3: that
+takes a mask and a shift, where neighbours would take a permutation.
+"""
+
+# mypy: allow-untyped-calls
+# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
 
 from npu.numerics.kernel import kernel
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.raw import load_i8, load_i8_at, load_i32, load_i64, load_u8, load_u8_at, store_8, store_32
+from sim.functional.kernels.vectors import (
+    BYTE,
+    BYTES,
+    DEPTHWISE_ARGUMENTS,
+    INT,
+    LANES,
+    WORD,
+    as_intrinsic,
+    combine,
+    depthwise_row,
+    set_depthwise,
+)
+
+SHORT = ir.IntType(16)
+SHORTS = ir.VectorType(SHORT, 32)
+PRODUCTS = ir.VectorType(INT, 32)
+HEIGHT = 6
+"""Pixels of a tile: with its sums for 16 channels, weights and an input, what 16 registers of 8 lanes hold."""
+PANEL_BYTES = 1 << 17
+"""Inputs that are made ready at a time, for all channels: what stays in the second-level cache beside the weights."""
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
-def divide_away(t, term, mask, shift):  # type: ignore[no-untyped-def]
-    """t / 2**shift, ties away from zero."""
-    return (t + term + ((t >> np.int64(31)) & mask)) >> shift
+def _prepare(e, weights):  # type: ignore[no-untyped-def]
+    """The two pairs of each lane of 4 signed bytes."""
+    eight = ir.Constant(SHORTS, [8] * 32)
+    pairs = e.b.bitcast(weights, SHORTS)
+    return e.b.ashr(e.b.shl(pairs, eight), eight), e.b.ashr(pairs, eight)
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
-def requantise(total, stage):  # type: ignore[no-untyped-def]
-    """A sum scaled with the constants of one channel at `stage`."""
-    product = (total << load_i32(stage + 64)) * load_i32(stage + 128) + (np.int64(1) << np.int64(31))
-    return divide_away(product >> np.int64(32), load_i32(stage + 192), load_i32(stage + 256), load_i32(stage + 320))
+def _add_pairs(e, total, first, second):  # type: ignore[no-untyped-def]
+    """total + first[2 * k] * second[2 * k] + first[2 * k + 1] * second[2 * k + 1]; in this form LLVM finds the instruction."""
+    products = e.b.mul(e.b.sext(first, PRODUCTS), e.b.sext(second, PRODUCTS))
+    even, odd = (e.b.shuffle_vector(products, products, ir.Constant(LANES, list(range(start, 32, 2)))) for start in (0, 1))
+    return e.b.add(total, e.b.add(even, odd))
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int32[::1], nb.int64, nb.int64, nb.int64))
-def _finish(row, bases, totals, stage, out, count):  # type: ignore[no-untyped-def]
-    for c in range(count):
-        value = requantise(np.int64(totals[c]), stage + 4 * c) + row[r.ZERO_POINT]
-        store_8(out + c, min(max(value, row[r.LOW]), row[r.HIGH]))
+def _dot(e, total, inputs, prepared):  # type: ignore[no-untyped-def]
+    mask, eight = e.constant(0x00FF00FF), e.constant(8)
+    for pair, weights in zip((inputs, e.b.lshr(inputs, eight)), prepared, strict=True):
+        total = _add_pairs(e, total, e.b.bitcast(e.b.and_(pair, mask), SHORTS), weights)
+    return total
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
-def _dot(inputs, weights, count):  # type: ignore[no-untyped-def]
-    """Sum of uint8 times int8; only reads, so that the compiler vectorises it."""
-    total = np.int32(0)
-    for k in range(count):
-        total = np.int32(total + np.int32(load_u8_at(inputs, k)) * np.int32(load_i8_at(weights, k)))
-    return np.int64(total)
+depthwise_1, depthwise_2 = (depthwise_row(stride, "portable", _prepare, _dot) for stride in (1, 2))
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64))
-def _collect(row, pixel, buffer):  # type: ignore[no-untyped-def]
-    """The inputs of a pixel one after the other in `buffer`, as unsigned numbers."""
-    size = 4 * row[r.DWORDS]
-    for s in range(row[r.SEGMENTS]):
-        at = pixel + load_i64(row[r.SEGMENT_TABLE] + 8 * s)
-        for k in range(0, size, 4):
-            store_32(buffer + s * size + k, load_i32(at + k) ^ row[r.XOR])
+def _emit_collect(e, args):  # type: ignore[no-untyped-def]
+    pixels, base, count, segments, segment_count, dwords, xor, target = args
+    flip, many = e.splat(e.b.trunc(xor, BYTE)), e.b.lshr(dwords, e.word(2))
+    half, eight = ir.VectorType(SHORT, 8), ir.Constant(ir.VectorType(SHORT, 8), [8] * 8)
+    four = ir.VectorType(INT, 4)
+    order = ir.Constant(ir.VectorType(INT, 8), [0, 4, 1, 5, 2, 6, 3, 7])
+    with e.loop(count, [target]) as outer:
+        pixel = e.b.add(base, e.load(WORD, e.b.add(pixels, e.b.shl(outer.index, e.word(3)))))
+        with e.loop(segment_count, outer.values) as middle:
+            start = e.b.add(pixel, e.load(WORD, e.b.add(segments, e.b.shl(middle.index, e.word(3)))))
+            with e.loop(many, [start, *middle.values]) as whole:
+                source, to = whole.values
+                inputs = e.b.bitcast(e.b.xor(e.load(BYTES, source), flip), half)
+                even = e.b.bitcast(e.b.and_(inputs, ir.Constant(half, [0xFF] * 8)), four)
+                odd = e.b.bitcast(e.b.lshr(inputs, eight), four)
+                e.store(e.b.shuffle_vector(even, odd, order), to)
+                whole.results = [e.offset(source, 16), e.offset(to, 32)]
+            with e.loop(e.b.and_(dwords, e.word(3)), whole.values) as rest:
+                source, to = rest.values
+                inputs = e.b.xor(e.load(INT, source), e.b.trunc(xor, INT))
+                for pair, at in ((inputs, to), (e.b.lshr(inputs, ir.Constant(INT, 8)), e.offset(to, 4))):
+                    e.store(e.b.and_(pair, ir.Constant(INT, 0x00FF00FF)), at)
+                rest.results = [e.offset(source, 4), e.offset(to, 8)]
+            middle.results = [rest.values[1]]
+        outer.results = middle.values
+
+
+_collect_code = as_intrinsic("portable_collect", 8, _emit_collect)
+
+
+@intrinsic
+def collect(typingctx, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
+    """The inputs of pixels one after the other, as pairs of 16-bit numbers."""
+    return nb.void(*[nb.int64] * 8), _collect_code
+
+
+def _tile(height, width):  # type: ignore[no-untyped-def]
+    """Kernel of `height` collected pixels by `width` groups of 16 channels."""
+
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        panel, pitch, dwords, weights, weight_step, stage, outs, out_base, brick, tail, zp, low, high, is_floor = args
+        rows = [e.b.add(panel, e.b.mul(pitch, e.word(k))) for k in range(height)]
+        biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
+        steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
+        with e.loop(dwords, [weights, *biases * height]) as loop:
+            at = e.b.shl(loop.index, e.word(3))
+            vectors = [_prepare(e, e.load(LANES, e.b.add(loop.values[0], step))) for step in steps]
+            totals = loop.values[1:]
+            for half in range(2):
+                for k in range(height):
+                    pair = e.load(INT, e.offset(e.b.add(rows[k], at), 4 * half))
+                    value = e.b.bitcast(e.splat(pair), SHORTS)
+                    for n in range(width):
+                        totals[k * width + n] = _add_pairs(e, totals[k * width + n], value, vectors[n][half])
+            loop.results = [e.offset(loop.values[0], 64), *totals]
+        totals = loop.values[1:]
+        limits = [e.splat_word(value) for value in (zp, low, high)]
+
+        def put(k, n, value):  # type: ignore[no-untyped-def]
+            target = e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k)))
+            target = e.b.add(target, e.b.mul(brick, e.word(n)))
+            if n == width - 1:
+                e.store_lanes(value, target, tail)
+            else:
+                e.store(value, target)
+
+        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, is_floor, limits, put)
+
+    codegen = as_intrinsic(f"portable_tile_{height}_{width}", 14, emit)
+
+    @intrinsic
+    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n):  # type: ignore[no-untyped-def]
+        return nb.void(*[nb.int64] * 14), codegen
+
+    return tile
+
+
+tile_many, tile_1_1, tile_1_4 = _tile(HEIGHT, 1), _tile(1, 1), _tile(1, 4)
+
+
+@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64))
+def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
+    """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
+    blocks, outs, out_base = row[r.BLOCKS], row[r.OUT_TABLE] + 8 * first, bases[row[r.OUT_REGION]]
+    dwords, brick = row[r.SEGMENTS] * row[r.DWORDS], row[r.OUT_BRICK]
+    zp, low, high, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR]
+    step = dwords * 64
+    height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
+    done = np.int64(0)
+    while done < blocks:
+        width = np.int64(4) if height == 1 and blocks - done >= 4 else np.int64(1)
+        tail = row[r.TAIL] if done + width == blocks else np.int64(16)
+        w, s, ob = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * r.STAGE_BYTES, out_base + done * brick
+        m = np.int64(0)
+        while m < pixels:
+            m = min(m, pixels - height)
+            p, o = panel + m * pitch, outs + 8 * m
+            if width == 4:
+                tile_1_4(p, pitch, dwords, w, step, s, o, ob, brick, tail, zp, low, high, fl)
+            elif height == 1:
+                tile_1_1(p, pitch, dwords, w, step, s, o, ob, brick, tail, zp, low, high, fl)
+            else:
+                tile_many(p, pitch, dwords, w, step, s, o, ob, brick, tail, zp, low, high, fl)
+            m += height
+        done += width
 
 
 @kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
-    """A convolution as one dot product per output; weights [channel][SEGMENTS * DWORDS * 4]."""
+    """A convolution as a matrix product, with the inputs of some pixels made ready at a time."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
-    length = row[r.SEGMENTS] * row[r.DWORDS] * 4
-    buffer = np.empty(length + 64, np.uint8)
-    inputs = np.int64(buffer.ctypes.data)
-    totals = np.empty(16, np.int32)
-    for m in range(row[r.PIXELS]):
-        _collect(row, base + load_i64(row[r.IN_TABLE] + 8 * m), inputs)
-        out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * m)
-        for b in range(row[r.BLOCKS]):
-            stage = row[r.STAGE] + b * r.STAGE_BYTES
-            tail = row[r.TAIL] if b + 1 == row[r.BLOCKS] else np.int64(16)
-            for c in range(tail):
-                weights = row[r.WEIGHTS] + (16 * b + c) * length
-                totals[c] = np.int32(load_i32(stage + 4 * c) + _dot(inputs, weights, length))
-            _finish(row, bases, totals, stage, out + b * row[r.OUT_BRICK], tail)
-
-
-@kernel(nb.void(nb.int64, nb.int64, nb.int64, nb.int64[::1], nb.int64))
-def _add_tap(pixel, weights, flip, totals, count):  # type: ignore[no-untyped-def]
-    for c in range(count):
-        totals[c] += (load_u8_at(pixel, c) ^ flip) * load_i8_at(weights, c)
+    pitch = row[r.SEGMENTS] * row[r.DWORDS] * 8
+    count = min(row[r.PIXELS], max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
+    buffer = np.empty(count * pitch, np.uint8)
+    panel = np.int64(buffer.ctypes.data)
+    for first in range(0, row[r.PIXELS], count):
+        pixels = min(count, row[r.PIXELS] - first)
+        table = row[r.IN_TABLE] + 8 * first
+        collect(table, base, pixels, row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS], row[r.XOR], panel)
+        _convolve_panel(row, bases, panel, pitch, np.int64(first), pixels)
 
 
 @kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
-    """A depthwise convolution of at most 3 rows and 4 columns; weights [block][3 rows][4 columns][16 channels]."""
-    base = bases[row[r.IN_REGION]]
-    flip = row[r.XOR] & np.int64(0x80)
-    wide = np.empty(16, np.int64)
-    totals = np.empty(16, np.int32)
+    """A depthwise convolution of at most 3 rows, 4 columns and stride 2."""
+    buffer = np.empty(DEPTHWISE_ARGUMENTS, np.int64)
+    arguments = np.int64(buffer.ctypes.data)
     for y in range(row[r.PIXELS]):
         for b in range(row[r.BLOCKS]):
-            stage = row[r.STAGE] + b * r.STAGE_BYTES
-            tail = row[r.TAIL] if b + 1 == row[r.BLOCKS] else np.int64(16)
-            for x in range(row[r.WIDTH]):
-                last = row[r.FIRST_COLUMN] + row[r.WARM_UP] + (x + 1) * row[r.STRIDE] - 1
-                for c in range(16):
-                    wide[c] = load_i32(stage + 4 * c)
-                for k in range(3):
-                    offset = load_i64(row[r.IN_TABLE] + 8 * (3 * y + k))
-                    for tap in range(4):
-                        column = last - 3 + tap
-                        pixel = base + offset + b * row[r.IN_BRICK] + column * row[r.IN_PIXEL]
-                        if offset < 0 or column < 0 or column >= row[r.IN_WIDTH]:
-                            pixel = row[r.PADDING_PIXEL]
-                        _add_tap(pixel, row[r.WEIGHTS] + b * 192 + k * 64 + 16 * tap, flip, wide, 16)
-                for c in range(16):
-                    totals[c] = np.int32(wide[c])
-                out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y)
-                _finish(row, bases, totals, stage, out + b * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL], tail)
-
-
-@kernel(nb.int64(nb.int64, nb.int64))
-def _operand(value, numbers):  # type: ignore[no-untyped-def]
-    product = value * load_i64(numbers + 8) + load_i64(numbers + 16)
-    t = product >> load_i64(numbers + 24)
-    return divide_away(t, load_i64(numbers + 32), load_i64(numbers + 40), load_i64(numbers + 48))
-
-
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
-def combine(row, bases):  # type: ignore[no-untyped-def]
-    """ADD, SUB or MUL of 8-bit maps."""
-    mode = load_i64(row[r.OPERANDS] + 128)
-    numbers = row[r.OPERANDS]
-    for y in range(row[r.PIXELS]):
-        for k in range(row[r.BLOCKS]):
-            a = bases[row[r.IN_REGION]] + load_i64(row[r.IN_TABLE] + 8 * y) + k * row[r.IN_BRICK]
-            b = bases[row[r.IN2_REGION]] + load_i64(row[r.IN2_TABLE] + 8 * y) + k * row[r.IN2_BRICK]
-            o = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + k * row[r.OUT_BRICK]
-            tail = row[r.TAIL] if k + 1 == row[r.BLOCKS] else np.int64(16)
-            for _ in range(row[r.WIDTH]):
-                for c in range(tail):
-                    first = load_i8(a + c) if row[r.XOR] != 0 else load_u8(a + c)
-                    second = load_i8(b + c) if row[r.XOR] != 0 else load_u8(b + c)
-                    first -= load_i64(numbers)
-                    second -= load_i64(numbers + 64)
-                    if mode == 0:
-                        total = first * second
-                    elif mode == 1:
-                        total = _operand(first, numbers) + _operand(second, numbers + 64)
-                    else:
-                        total = _operand(first, numbers) - _operand(second, numbers + 64)
-                    value = requantise(total, row[r.STAGE] + 4 * c) + row[r.ZERO_POINT]
-                    store_8(o + c, min(max(value, row[r.LOW]), row[r.HIGH]))
-                a += row[r.IN_PIXEL]
-                b += row[r.IN2_PIXEL]
-                o += row[r.OUT_PIXEL]
+            set_depthwise(row, bases, y, b, arguments)
+            if row[r.STRIDE] == 1:
+                depthwise_1(arguments)
+            else:
+                depthwise_2(arguments)
 
 
 @kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))

@@ -29,7 +29,7 @@ DWORDS = 6
 BLOCKS = 7
 """Groups of 16 output channels."""
 WEIGHTS = 8
-"""Each tier has its own order, see `pack_constants`; of a depthwise kernel's 4 columns the last is the last."""
+"""In the order that `pack_constants` says; of a depthwise kernel's 4 columns the last is the last."""
 STAGE = 9
 """Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
 `IS_FLOOR` needs: two vectors of 8 int64 to add to the products of even and odd channels, a right shift of the high halves."""

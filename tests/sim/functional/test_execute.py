@@ -54,6 +54,24 @@ def test_operations_of_the_fast_kernels_equal_their_naive_twin_on_every_tier(par
         assert_all_equal(bench, bench.operation(), f"seed {seed}")
 
 
+SIZES = {
+    "more_inputs_than_are_made_ready_at_a_time": (10, 11, 64, 20),
+    "fewer_pixels_than_a_tile_and_many_channels": (1, 3, 8, 77),
+    "a_pixel_more_than_a_tile": (1, 7, 5, 16),
+}
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_convolutions_of_many_sizes_equal_their_naive_twin_on_every_tier(case: str) -> None:
+    kinds = set()
+    for seed in range(4):
+        bench = Workbench(seed, plain=True)
+        operation = bench.dense_convolution(*SIZES[case])
+        kinds.add(make_row(operation, bench.memory()).kind)
+        assert_all_equal(bench, operation, f"seed {seed}")
+    assert rows.CONVOLUTION in kinds
+
+
 def test_the_random_operations_reach_every_fast_kernel() -> None:
     kinds: Counter[int] = Counter()
     for seed in range(150):
