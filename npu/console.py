@@ -9,6 +9,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,7 +160,14 @@ def print_pmu(pmu: Mapping[str, Any]) -> None:
         f"= {unit['elapsed']:>12,}"
         for unit in pmu["units"]
     ]
-    sys.stdout.write(_render(width_for(None), "Performance counters of all NPU jobs", table, "\n".join(units)))
+    width = width_for(None)
+    reasons: dict[str, list[str]] = {}
+    for name, reason in pmu["not_modelled"].items():
+        reasons.setdefault(reason, []).append(name)
+    lines = ["", "not modelled:"]
+    for reason, names in reasons.items():
+        lines += textwrap.wrap(f"{', '.join(names)}: {reason}", width, initial_indent="  ", subsequent_indent="    ")
+    sys.stdout.write(_render(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines])))
 
 
 def explain_text(explained: ExplainedModel, width: int) -> str:

@@ -20,15 +20,15 @@ MAX_ARENA_BYTES = 1 << 28
 Range = tuple[int, int]
 
 
-def arena_use(operations: Sequence[Operation]) -> NDArray[np.int64]:
-    """Bytes of the arena (region 1) in use during each operation, shape (operations,).
+def arena_use(operations: Sequence[Operation], region: int = ARENA) -> NDArray[np.int64]:
+    """Bytes of the arena (or of another `region`) in use during each operation, shape (operations,).
 
     A byte is in use from the operation that writes it to the last one that reads it; what the stream leaves behind counts
     as read at the end if nothing in the stream reads it. Maps count as ranges of addresses. Raises SimulationError for an
     arena above MAX_ARENA_BYTES.
     """
-    reads = [_reads(operation) for operation in operations]
-    writes = [_writes(operation) for operation in operations]
+    reads = [_reads(operation, region) for operation in operations]
+    writes = [_writes(operation, region) for operation in operations]
     size = max((end for ranges in (*reads, *writes) for _, end in ranges), default=0)
     if size > MAX_ARENA_BYTES:
         raise SimulationError(f"timeline: the arena must be at most {MAX_ARENA_BYTES} bytes, got {size}")
@@ -63,33 +63,33 @@ def _left_behind(reads: list[list[Range]], writes: list[list[Range]], size: int)
     return left
 
 
-def _reads(operation: Operation) -> list[Range]:
+def _reads(operation: Operation, region: int) -> list[Range]:
     if isinstance(operation, Dma):
         size = operation.length_bytes * operation.rows * operation.planes
         source = operation.source
-        return [(source.address, source.address + size)] if source.region == ARENA else []
+        return [(source.address, source.address + size)] if source.region == region else []
     if not isinstance(operation, KernelOperation):
         return []
-    found = _ranges(operation.ifm)
+    found = _ranges(operation.ifm, region)
     if isinstance(operation, Elementwise) and operation.ifm2 is not None:
-        found += _ranges(operation.ifm2)
+        found += _ranges(operation.ifm2, region)
     if isinstance(operation, WeightedOperation):
         parts = (*operation.weights, *operation.scales)
-        found += [(part.address, part.address + part.length_bytes) for part in parts if part.region == ARENA]
+        found += [(part.address, part.address + part.length_bytes) for part in parts if part.region == region]
     return [each for each in found if each[1] > each[0]]
 
 
-def _writes(operation: Operation) -> list[Range]:
+def _writes(operation: Operation, region: int) -> list[Range]:
     if isinstance(operation, Dma):
         size = operation.length_bytes * operation.rows * operation.planes
         target = operation.destination
-        return [(target.address, target.address + size)] if target.region == ARENA else []
-    return _ranges(operation.ofm) if isinstance(operation, KernelOperation) else []
+        return [(target.address, target.address + size)] if target.region == region else []
+    return _ranges(operation.ofm, region) if isinstance(operation, KernelOperation) else []
 
 
-def _ranges(fm: FeatureMap) -> list[Range]:
-    """Address ranges of the tiles of a map that is in the arena."""
-    if fm.region != ARENA:
+def _ranges(fm: FeatureMap, region: int) -> list[Range]:
+    """Address ranges of the tiles of a map that is in `region`."""
+    if fm.region != region:
         return []
     size = fm.element.bytes
     if fm.layout is Layout.NHCWB16:

@@ -197,6 +197,14 @@ def _shares(job: Job) -> list[tuple[int, int, str]]:
     return shares
 
 
+def cycles_of_job(job: Job) -> dict[int, int]:
+    """Cycles of each operator within one job; they sum to the job's active time."""
+    cycles: dict[int, int] = {}
+    for operator, share, _ in _shares(job):
+        cycles[operator] = cycles.get(operator, 0) + share
+    return cycles
+
+
 def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -> None:
     columns = (
         (Port.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),

@@ -35,6 +35,9 @@ _FIRST_MAP = 4
 """Position of the first feature map among the inputs of an `ethos-u` operator."""
 
 
+FAST_MEMORY = 2
+"""Region of feature maps and staged weights where the arena is not in the SRAM."""
+
 _REMEMBERED = 8
 _PLANS: dict[bytes, tuple[Variant, tuple[Decoded, ...], Plan]] = {}
 
@@ -62,8 +65,11 @@ class TimedModel:
 
     def trace(self) -> dict[str, Any]:
         """The whole inference in the Chrome trace-event format; needs a model that was timed with events."""
-        arena = [arena_use([each.operation for each in decoded]) for decoded in self.decoded]
-        return inference_trace(self.timeline, self.jobs, self.names, arena)
+        streams = [[each.operation for each in decoded] for decoded in self.decoded]
+        memory = {"arena in use": [arena_use(stream) for stream in streams]}
+        if self.variant.memory_mode.has_separate_cache:
+            memory["fast memory in use"] = [arena_use(stream, FAST_MEMORY) for stream in streams]
+        return inference_trace(self.timeline, self.jobs, self.names, memory)
 
 
 def time_model(
@@ -136,7 +142,7 @@ def _planned(words: NDArray[np.uint32], variant: Variant) -> tuple[tuple[Decoded
     """A command stream decoded and planned; the last few are remembered, because both depend on nothing else."""
     key = words.tobytes()
     known = _PLANS.get(key)
-    if known is not None and known[0] == variant:
+    if known is not None and (known[0] is variant or known[0] == variant):
         return known[1], known[2]
     decoded = tuple(decode(words, variant))
     plan = make_plan([each.operation for each in decoded], variant, stream_words=len(words))

@@ -2,7 +2,11 @@
 
 One track (thread) per unit and per memory port under one process; operations as complete events ("X"), bandwidth of each
 port as counter events ("C"). `chrome_trace` shows one NPU job, `inference_trace` a whole inference: jobs one after the
-other on the same tracks, the CPU on its own, operators under the names of the source model, and the arena in use.
+other on the same tracks, the CPU on its own, operators under the names of the source model, and the memory in use.
+
+Start and end of a slice are rounded to whole nanoseconds, the resolution of the viewers, so that neighbours on a track touch
+and never overlap. Numbers of tracks start at 1: Perfetto takes thread 0 for the idle task of its own process. A counter has
+one value at a time and ends with 0, because viewers hold the last value to the end of the trace.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from sim.timeline import OVERHEAD_NAMES, Job, Segment, Timeline
 from sim.trace import Cause, Column, Events, TimedUnit, Trace
 
 PROCESS = 1
+FIRST_UNIT_TRACK = 1
+"""Track of `TimedUnit(0)`; those of the other units follow."""
 OPERATION_TRACK = 100
 CPU_TRACK = 101
 COUNTER_WINDOWS = 500
@@ -51,23 +57,22 @@ def chrome_trace(trace: Trace) -> dict[str, Any]:
 
 
 def inference_trace(
-    timeline: Timeline, jobs: Sequence[Job], names: Mapping[int, str], arena: Sequence[NDArray[np.int64]]
+    timeline: Timeline, jobs: Sequence[Job], names: Mapping[int, str], memory: Mapping[str, Sequence[NDArray[np.int64]]]
 ) -> dict[str, Any]:
     """A whole inference: `jobs` in the order of the timeline, made with events.
 
-    `names` gives what to call the source operators, `arena` for each job the bytes in use during each of its operations.
+    `names` gives what to call the source operators, `memory` by the name of a counter for each job the bytes in use during
+    each of its operations.
     """
     first = jobs[0].trace if jobs else None
     microseconds = 1e6 / timeline.clock_hz
-    entries: list[dict[str, Any]] = []
-    if first is not None:
-        entries += _metadata(first)
+    entries = _process("CPU") if first is None else _metadata(first)
     entries += _track(CPU_TRACK, "CPU", -2)
     entries += _segment_slices(timeline, names, microseconds)
     for number, job in enumerate(jobs):
         start = next((each.start for each in timeline.segments if each.device == "npu" and each.job == number), 0)
         named = tuple(names.get(operator, kind) for operator, kind in zip(job.operator_of, job.trace.kinds, strict=True))
-        entries += _job_entries(job.trace, named, arena[number], microseconds, start)
+        entries += _job_entries(job.trace, named, {each: use[number] for each, use in memory.items()}, microseconds, start)
     return {
         "traceEvents": entries,
         "displayTimeUnit": "ns",
@@ -76,7 +81,7 @@ def inference_trace(
 
 
 def _job_entries(
-    trace: Trace, names: tuple[str, ...], arena: NDArray[np.int64], scale: float, start: int
+    trace: Trace, names: tuple[str, ...], memory: Mapping[str, NDArray[np.int64]], scale: float, start: int
 ) -> list[dict[str, Any]]:
     """Everything of one job, `start` cycles after the beginning of the inference."""
     entries = [entry for entry in _operation_slices(trace, scale) if entry["tid"] != OPERATION_TRACK]
@@ -85,11 +90,12 @@ def _job_entries(
         entries += _unit_slices(trace, trace.events, scale, names)
     entries += _bandwidth(trace, scale)
     begins = np.maximum.accumulate(trace.column(Column.START))
-    for cycle, used in zip(begins.tolist(), arena.tolist(), strict=True):
-        entries.append({"ph": "C", "name": "arena in use", "pid": PROCESS, "ts": cycle * scale, "args": {"bytes": used}})
-    end = trace.totals.total_cycles * scale
-    entries.append({"ph": "C", "name": "arena in use", "pid": PROCESS, "ts": end, "args": {"bytes": 0}})
-    return [entry | {"ts": entry["ts"] + start * scale} for entry in entries]
+    for name, use in memory.items():
+        # Of operations that start together the last one counts.
+        used = dict(zip(begins.tolist(), use.tolist(), strict=True)) | {trace.totals.total_cycles: 0}
+        entries += [_counter(name, cycle * scale, {"bytes": value}) for cycle, value in used.items()]
+    moved = _nanoseconds(start * scale)
+    return [entry | {"ts": (_nanoseconds(entry["ts"]) + moved) / 1000} for entry in entries]
 
 
 def _segment_slices(timeline: Timeline, names: Mapping[int, str], scale: float) -> list[dict[str, Any]]:
@@ -120,18 +126,37 @@ def _track(number: int, name: str, order: int) -> list[dict[str, Any]]:
     ]
 
 
+def _process(name: str) -> list[dict[str, Any]]:
+    return [{"ph": "M", "name": "process_name", "pid": PROCESS, "tid": CPU_TRACK, "args": {"name": name}}]
+
+
 def _metadata(trace: Trace) -> list[dict[str, Any]]:
-    names = {OPERATION_TRACK: "operations"} | {int(unit): name for unit, name in _UNIT_NAMES.items()}
-    entries: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": PROCESS, "tid": 0, "args": {"name": f"NPU {trace.variant}"}}
-    ]
+    names = {OPERATION_TRACK: "operations"} | {unit_track(unit): name for unit, name in _UNIT_NAMES.items()}
+    entries = _process(f"NPU {trace.variant}")
     for track, name in names.items():
         entries += _track(track, name, -1 if track == OPERATION_TRACK else track)
     return entries
 
 
+def unit_track(unit: int) -> int:
+    """Number of the track of a `TimedUnit`."""
+    return FIRST_UNIT_TRACK + int(unit)
+
+
+def _nanoseconds(microseconds: float) -> int:
+    return round(microseconds * 1000)
+
+
 def _slice(name: str, track: int, start: float, length: float, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "X", "name": name, "cat": "npu", "pid": PROCESS, "tid": track, "ts": start, "dur": length, "args": arguments}
+    """A slice from `start` on, microseconds; both its ends are rounded to nanoseconds."""
+    begin, end = _nanoseconds(start), _nanoseconds(start + length)
+    times = {"ts": begin / 1000, "dur": (end - begin) / 1000}
+    return {"ph": "X", "name": name, "cat": "npu", "pid": PROCESS, "tid": track, **times, "args": arguments}
+
+
+def _counter(name: str, time: float, values: Mapping[str, float]) -> dict[str, Any]:
+    """The values of a counter from `time` on, microseconds. Counters belong to a process, not to a track."""
+    return {"ph": "C", "name": name, "cat": "npu", "pid": PROCESS, "ts": _nanoseconds(time) / 1000, "args": dict(values)}
 
 
 def _operation_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
@@ -142,7 +167,7 @@ def _operation_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
         if operation.kind in ("dma wait", "kernel wait"):
             if operation.cycles > 0:
                 waited: dict[str, Any] = {"operation": operation.index}
-                track = int(TimedUnit.PARSER)
+                track = unit_track(TimedUnit.PARSER)
                 entries.append(_slice(operation.kind, track, operation.start * scale, operation.cycles * scale, waited))
         elif operation.blocks:
             start = max(operation.start, reached)
@@ -175,7 +200,7 @@ def _port_slices(trace: Trace, scale: float, names: tuple[str, ...] = ()) -> lis
             reached = end
             arguments = {"read_bytes": read, "written_bytes": written}
             name = names[operation.index] if names else f"{operation.kind} {operation.index}"
-            entries.append(_slice(name, int(unit), start * scale, (end - start) * scale, arguments))
+            entries.append(_slice(name, unit_track(unit), start * scale, (end - start) * scale, arguments))
     return entries
 
 
@@ -195,7 +220,7 @@ def _unit_slices(trace: Trace, events: Events, scale: float, names: tuple[str, .
         reached = end
         name = names[operation] if names else f"{trace.kinds[operation]} {operation}"
         arguments = {"cause": Cause(cause).name.lower(), "bytes": moved}
-        entries.append(_slice(name, unit, start * scale, (end - start) * scale, arguments))
+        entries.append(_slice(name, unit_track(unit), start * scale, (end - start) * scale, arguments))
     return entries
 
 
@@ -214,15 +239,8 @@ def _bandwidth(trace: Trace, scale: float) -> list[dict[str, Any]]:
         rates = [_rate(trace.column(column), start, end, edges) for column in columns]
         for index in range(len(edges) - 1):
             values = {"read": round(float(rates[0][index]), 3), "written": round(float(rates[1][index]), 3)}
-            entries.append(
-                {
-                    "ph": "C",
-                    "name": f"{name} bytes per cycle",
-                    "pid": PROCESS,
-                    "ts": float(edges[index]) * scale,
-                    "args": values,
-                }
-            )
+            entries.append(_counter(f"{name} bytes per cycle", float(edges[index]) * scale, values))
+        entries.append(_counter(f"{name} bytes per cycle", total * scale, {"read": 0.0, "written": 0.0}))
     return entries
 
 

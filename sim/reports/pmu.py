@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from sim.timeline import Job, Timeline, owners_of
-from sim.timing.counters import count_events
+from sim.timeline import Job, Timeline, cycles_of_job, owners_of
+from sim.timing.counters import operation_events, sum_events
 from sim.trace import Column, Trace
 
 _CODES: tuple[tuple[str, int], ...] = (
@@ -116,6 +117,40 @@ class PmuRow:
     value: int
 
 
+_REASONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("counts nothing", ("NO_EVENT",)),
+    ("the time is part of operation_overhead_cycles and cannot be told apart", ("CC_STALLED_ON_SHRAM_RECONFIG",)),
+    ("no public source says what it counts beyond the events beside it", (
+        "MAC_DPU_ACTIVE", "MAC_STALLED_BY_WD_ACC", "MAC_STALLED_BY_INT_W", "MAC_STALLED_BY_INT_ACC",
+        "AO_STALLED_BY_OFMP_OB", "AO_STALLED_BY_OB", "AO_STALLED_BY_ACC_IB",
+    )),
+    ("the decoder is one unit here, without its parser and its inner transfers", (
+        "WD_PARSE_ACTIVE", "WD_PARSE_STALLED", "WD_PARSE_STALLED_IN", "WD_PARSE_STALLED_OUT",
+        "WD_TRANS_WS", "WD_TRANS_WB", "WD_TRANS_DW0", "WD_TRANS_DW1",
+    )),
+    ("waiting for the port is part of the transfer's time and not counted on its own", tuple(
+        f"{port}_{name}"
+        for port in ("AXI0", "AXI1")
+        for name in ("RD_TRAN_REQ_STALLED", "WR_TRAN_REQ_STALLED", "WR_DATA_BEAT_STALLED", "RD_STALL_LIMIT", "WR_STALL_LIMIT")
+    )),
+    ("writes are not told apart by who completes them", ("AXI0_WR_TRANS_COMPLETED_S", "AXI1_WR_TRANS_COMPLETED_S")),
+    ("transactions are not followed one by one", tuple(
+        f"AXI_LATENCY_{least}" for least in ("ANY", "32", "64", "128", "256", "512", "1024")
+    )),
+    ("memories have no errors here", ("ECC_DMA", "ECC_SB0", "ECC_SB1")),
+)  # fmt: skip
+
+NOT_MODELLED: Mapping[str, str] = {name: reason for reason, names in _REASONS for name in names}
+"""Events that have no value here, and why."""
+
+NOTES: Mapping[str, str] = {
+    f"{port}_{way}": "as many as full bursts of max_burst_bytes take; bursts that end early make more"
+    for port in ("AXI0", "AXI1")
+    for way in ("RD_TRANS_ACCEPTED", "RD_TRANS_COMPLETED", "WR_TRANS_ACCEPTED", "WR_TRANS_COMPLETED_M")
+}
+"""What to know of a value that is not a count of what the model did."""
+
+
 def pmu_rows(trace: Trace) -> tuple[PmuRow, ...]:
     """The counters that the timing model has a value for, in the driver's order."""
     return tuple(PmuRow(event, trace.pmu[event.name]) for event in EVENTS if event.name in trace.pmu)
@@ -164,41 +199,69 @@ def unit_times(trace: Trace) -> tuple[UnitTime, ...]:
     All three parts are measured by the engine; idle is what is neither work nor a stall (before, after, other work). They add
     up to the job's cycles but for the rounding of each part, which idle takes.
     """
-    sums = trace.table.sum(axis=0)
-    times = []
+    return unit_times_of(trace, np.zeros(len(trace.table), np.int64)).get(0, ())
+
+
+def unit_times_of(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitTime, ...]]:
+    """The same for each operator, from the owner of each operation (n,): a unit's time from its last work before to its last
+    work for that operator. What is left of the job after the last work, and the rounding, is idle time of the last operator.
+    """
+    found: dict[int, list[UnitTime]] = {int(owner): [] for owner in np.unique(owners)}
     for (unit, (active_column, stall_columns, idle_column)), tail in zip(_UNITS.items(), trace.tails, strict=True):
-        active, stalled = int(sums[active_column]), sum(int(sums[column]) for column in stall_columns)
-        idle = int(sums[idle_column]) + tail
-        rounding = trace.totals.npu_active_cycles - active - stalled - idle
+        parts = np.stack(
+            [trace.table[:, active_column], trace.table[:, list(stall_columns)].sum(axis=1), trace.table[:, idle_column]]
+        )
+        rounding = trace.totals.npu_active_cycles - tail - int(parts.sum())
         if abs(rounding) > _ROUNDING:
             raise AssertionError(f"{unit}: active, stalled and idle must add up to the job, but {rounding} cycles are missing")
-        times.append(UnitTime(unit, active, stalled, idle + rounding))
-    return tuple(times)
+        if parts.size:
+            parts[2, -1] += tail + rounding
+        for owner, times in found.items():
+            times.append(UnitTime(unit, *(int(value) for value in parts[:, owners == owner].sum(axis=1))))
+    return {owner: tuple(times) for owner, times in found.items()}
 
 
 def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dict[str, Any]:
     """Counters of all jobs and of every operator of the timeline, by event name, and how the units spent the jobs.
 
-    `events` gives the numbers of the names. CYCLE and NPU_ACTIVE of an operator are its cycles on the timeline.
+    `events` gives the numbers of the names, `not_modelled` the events without a value and why, `notes` what to know of a
+    value. CYCLE and NPU_ACTIVE of an operator are its cycles on the timeline; the counters of all operators add up to the
+    total. `operator_units` gives how the units spent their time for each operator (see `unit_times_of`).
     """
     operators: dict[str, dict[str, int]] = {}
     total: dict[str, int] = {}
     units: dict[str, UnitTime] = {}
+    operator_units: dict[str, dict[str, UnitTime]] = {}
     for job in jobs:
         _add(total, job.trace.pmu)
-        for each in unit_times(job.trace):
-            before = units.get(each.unit, UnitTime(each.unit, 0, 0, 0))
-            parts = (before.active + each.active, before.stalled + each.stalled, before.idle + each.idle)
-            units[each.unit] = UnitTime(each.unit, *parts)
         owners = owners_of(job)
-        for operator in sorted(set(owners.tolist())):
-            rows = np.flatnonzero(owners == operator)
-            kinds = [job.trace.kinds[row] for row in rows]
-            cycles = timeline.operators[operator].cycles if operator in timeline.operators else 0
-            operators[str(operator)] = count_events(job.trace.table[rows], kinds, variant, cycles)
-    events = {event.name: {"driver_id": event.driver_id, "code": event.code} for event in EVENTS if event.name in total}
-    rows_of_units = [asdict(unit) | {"elapsed": unit.elapsed} for unit in units.values()]
-    return {"events": events, "total": total, "operators": operators, "units": rows_of_units}
+        events = operation_events(job.trace.table, job.trace.kinds, variant)
+        cycles = cycles_of_job(job)
+        for operator, times in unit_times_of(job.trace, owners).items():
+            _add_times(units, times)
+            _add_times(operator_units.setdefault(str(operator), {}), times)
+            counters = sum_events(events, np.flatnonzero(owners == operator), cycles.get(operator, 0))
+            _add(operators.setdefault(str(operator), {}), counters)
+    return {
+        "events": {event.name: {"driver_id": event.driver_id, "code": event.code} for event in EVENTS if event.name in total},
+        "total": total,
+        "operators": operators,
+        "units": _unit_rows(units),
+        "operator_units": {operator: _unit_rows(times) for operator, times in operator_units.items()},
+        "notes": {name: text for name, text in NOTES.items() if name in total},
+        "not_modelled": dict(NOT_MODELLED),
+    }
+
+
+def _add_times(sums: dict[str, UnitTime], times: Sequence[UnitTime]) -> None:
+    for each in times:
+        before = sums.get(each.unit, UnitTime(each.unit, 0, 0, 0))
+        parts = (before.active + each.active, before.stalled + each.stalled, before.idle + each.idle)
+        sums[each.unit] = UnitTime(each.unit, *parts)
+
+
+def _unit_rows(times: Mapping[str, UnitTime]) -> list[dict[str, Any]]:
+    return [asdict(unit) | {"elapsed": unit.elapsed} for unit in times.values()]
 
 
 def _add(total: dict[str, int], counters: Mapping[str, int]) -> None:

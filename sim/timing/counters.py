@@ -1,13 +1,13 @@
 """The performance counters of the hardware, from a schedule: the names are the Ethos-U driver's, the values are modelled.
 
 For the MAC array, the output unit and the weight decoder, the active and stalled counters and the idle time add up to
-NPU_ACTIVE; the counters of a unit that the model does not separate are left out, not set to zero.
+NPU_ACTIVE; events that the model does not separate are left out, not set to zero (`sim.reports.pmu` lists them with the
+reason).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,53 +18,67 @@ from sim.trace import Column
 
 
 def count_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant, cycles: int) -> dict[str, int]:
-    """Counter values by event name of operations that take `cycles`: rows of a trace's table (n, len(Column)) and kinds."""
-    sums = table.sum(axis=0)
-    wide = table[:, Column.ELEMENT_BYTES] > 1
-    kernel = table[:, Column.ELEMENT_BYTES] > 0
+    """Counter values by event name of a job that takes `cycles`: a trace's table (n, len(Column)) and kinds."""
+    return sum_events(operation_events(table, kinds, variant), slice(None), cycles)
+
+
+def sum_events(events: Mapping[str, NDArray[np.int64]], rows: slice | NDArray[np.int64], cycles: int) -> dict[str, int]:
+    """Counters of some operations that take `cycles` together, from the `operation_events` of their job."""
+    counters = {"CYCLE": cycles, "NPU_ACTIVE": cycles, "NPU_IDLE": 0}
+    counters |= {name: int(values[rows].sum()) for name, values in events.items()}
+    return counters | dict.fromkeys(("AXI0_ENABLED_CYCLES", "AXI1_ENABLED_CYCLES"), cycles)
+
+
+def operation_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant) -> dict[str, NDArray[np.int64]]:
+    """Counters of each operation of a job, shape (n,) by event name; sums over any operations are their counters."""
+    element = table[:, Column.ELEMENT_BYTES]
+    kernel, wide = element > 0, element > 1
     mac, output = table[:, Column.MAC_ACTIVE], table[:, Column.OUTPUT_ACTIVE]
     elementwise = np.array([kind == "elementwise" for kind in kinds], np.bool_)
     waited = table[:, Column.OUTPUT_STALLED_BY_INPUT]
-    counters = {
-        "CYCLE": cycles,
-        "NPU_ACTIVE": cycles,
-        "NPU_IDLE": 0,
-        "CC_STALLED_ON_BLOCKDEP": int(sums[Column.BLOCKDEP_STALL]),
-        "MAC_ACTIVE": int(mac.sum()),
-        "MAC_ACTIVE_8BIT": int(mac[kernel & ~wide].sum()),
-        "MAC_ACTIVE_16BIT": int(mac[kernel & wide].sum()),
-        "MAC_STALLED_BY_WD": int(sums[Column.MAC_STALLED_BY_WEIGHTS]),
-        "MAC_STALLED_BY_ACC": int(sums[Column.MAC_STALLED_BY_ACCUMULATOR]),
-        "MAC_STALLED_BY_IB": int(sums[Column.MAC_STALLED_BY_IFM]),
-        "AO_ACTIVE": int(output.sum()),
-        "AO_ACTIVE_8BIT": int(output[kernel & ~wide].sum()),
-        "AO_ACTIVE_16BIT": int(output[kernel & wide].sum()),
-        "AO_STALLED_BY_OFMP": int(sums[Column.OUTPUT_STALLED_BY_MEMORY]),
-        "AO_STALLED_BY_IB": int(waited[elementwise].sum()),
-        "AO_STALLED_BY_ACC": int(waited[kernel & ~elementwise].sum()),
-        "WD_ACTIVE": int(sums[Column.DECODER_ACTIVE]),
-        "WD_STALLED_BY_WS": int(sums[Column.DECODER_STALLED_BY_MEMORY]),
-        "WD_STALLED_BY_WD_BUF": int(sums[Column.DECODER_STALLED_BY_MAC]),
+    source, buffer = table[:, Column.DECODER_STALLED_BY_MEMORY], table[:, Column.DECODER_STALLED_BY_MAC]
+    return {
+        "CC_STALLED_ON_BLOCKDEP": table[:, Column.BLOCKDEP_STALL],
+        "MAC_ACTIVE": mac,
+        "MAC_ACTIVE_8BIT": mac * (element == 1),
+        "MAC_ACTIVE_16BIT": mac * (element == 2),
+        "MAC_ACTIVE_32BIT": mac * (element == 4),
+        "MAC_STALLED_BY_WD": table[:, Column.MAC_STALLED_BY_WEIGHTS],
+        "MAC_STALLED_BY_ACC": table[:, Column.MAC_STALLED_BY_ACCUMULATOR],
+        "MAC_STALLED_BY_IB": table[:, Column.MAC_STALLED_BY_IFM],
+        "AO_ACTIVE": output,
+        "AO_ACTIVE_8BIT": output * (element == 1),
+        "AO_ACTIVE_16BIT": output * wide,
+        "AO_STALLED_BY_OFMP": table[:, Column.OUTPUT_STALLED_BY_MEMORY],
+        "AO_STALLED_BY_IB": waited * elementwise,
+        "AO_STALLED_BY_ACC": waited * (kernel & ~elementwise),
+        "WD_ACTIVE": table[:, Column.DECODER_ACTIVE],
+        "WD_STALLED": source + buffer,
+        "WD_STALLED_BY_WS": source,
+        "WD_STALLED_BY_WD_BUF": buffer,
+        **_port_events(table, variant),
     }
-    counters["WD_STALLED"] = counters["WD_STALLED_BY_WS"] + counters["WD_STALLED_BY_WD_BUF"]
-    counters.update(_port_events(sums, variant, cycles))
-    return counters
 
 
-def _port_events(sums: NDArray[np.int64], variant: Variant, cycles: int) -> dict[str, int]:
+def _port_events(table: NDArray[np.int64], variant: Variant) -> dict[str, NDArray[np.int64]]:
+    """Beats and transactions, as many as the bytes so far need: a beat that two operations share counts for the first."""
     beat = variant.accelerator.axi_data_bytes
-    events: dict[str, int] = {}
+    events: dict[str, NDArray[np.int64]] = {}
     ports = {
         "AXI0": (Port.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
         "AXI1": (Port.AXI1, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
     }
     for name, (port, read, write) in ports.items():
         burst = burst_bytes(variant, port)
-        events[f"{name}_RD_TRANS_ACCEPTED"] = math.ceil(int(sums[read]) / burst)
-        events[f"{name}_RD_TRANS_COMPLETED"] = math.ceil(int(sums[read]) / burst)
-        events[f"{name}_RD_DATA_BEAT_RECEIVED"] = math.ceil(int(sums[read]) / beat)
-        events[f"{name}_WR_TRANS_ACCEPTED"] = math.ceil(int(sums[write]) / burst)
-        events[f"{name}_WR_TRANS_COMPLETED_M"] = math.ceil(int(sums[write]) / burst)
-        events[f"{name}_WR_DATA_BEAT_WRITTEN"] = math.ceil(int(sums[write]) / beat)
-        events[f"{name}_ENABLED_CYCLES"] = cycles
+        reads, writes = table[:, read], table[:, write]
+        events[f"{name}_RD_TRANS_ACCEPTED"] = events[f"{name}_RD_TRANS_COMPLETED"] = _whole(reads, burst)
+        events[f"{name}_RD_DATA_BEAT_RECEIVED"] = _whole(reads, beat)
+        events[f"{name}_WR_TRANS_ACCEPTED"] = events[f"{name}_WR_TRANS_COMPLETED_M"] = _whole(writes, burst)
+        events[f"{name}_WR_DATA_BEAT_WRITTEN"] = _whole(writes, beat)
     return events
+
+
+def _whole(sizes: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
+    """Units that each of `sizes` (bytes) begins when they follow one another."""
+    begun: NDArray[np.int64] = np.diff(-(-np.cumsum(sizes) // unit), prepend=0)
+    return begun

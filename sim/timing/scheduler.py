@@ -156,13 +156,14 @@ def _events(plan: Plan, result: NDArray[np.float64], times: NDArray[np.float64])
     """Busy intervals of every unit, from the times of the loads and of the transfers."""
     loads = plan.loads
     operation = loads[:, k.L_OPERATION]
-    beats = np.where(loads[:, k.L_LAST] == 1, loads[:, k.L_OFM_BEATS], 0)
+    read = (loads[:, k.L_IFM_BEATS] + loads[:, k.L_IFM2_BEATS]) * plan.beat_bytes
+    written = np.where(loads[:, k.L_LAST] == 1, loads[:, k.L_OFM_BEATS], 0) * plan.beat_bytes
     parts = [
-        (operation, TimedUnit.IFM_FETCH, times[:, e.T_IFM_START], times[:, e.T_IFM_END], loads[:, k.L_IFM_BEATS], Cause.IFM),
+        (operation, TimedUnit.IFM_FETCH, times[:, e.T_IFM_START], times[:, e.T_IFM_END], read, Cause.IFM),
         (operation, TimedUnit.WEIGHT_DECODER, times[:, e.T_STREAM_START], times[:, e.T_STREAM_END],
          loads[:, k.L_STREAM_BYTES], Cause.WEIGHTS),
-        (operation, TimedUnit.MAC, times[:, e.T_MAC_START], times[:, e.T_MAC_END], np.zeros_like(beats), Cause.KERNEL),
-        (operation, TimedUnit.OUTPUT, times[:, e.T_OUTPUT_START], times[:, e.T_OUTPUT_END], beats, Cause.OFM),
+        (operation, TimedUnit.MAC, times[:, e.T_MAC_START], times[:, e.T_MAC_END], np.zeros_like(read), Cause.KERNEL),
+        (operation, TimedUnit.OUTPUT, times[:, e.T_OUTPUT_START], times[:, e.T_OUTPUT_END], written, Cause.OFM),
     ]  # fmt: skip
     transfers = np.flatnonzero(plan.operations[:, k.KIND] == k.DMA)
     moved = plan.operations[transfers, k.DMA_BYTES]

@@ -97,6 +97,7 @@ def test_the_arena_is_in_use_from_a_write_to_the_last_read() -> None:
         transfer(256, source=0, destination=1),
         Stop(),
     ]
+    assert arena_use(stream, 2).tolist() == [0, 0, 0, 0]
     # The transfer leaves 256 bytes at 0; before it wrote them they are in use only by the first operation.
     assert arena_use(stream).tolist() == [512, 512, 512, 512]
 
@@ -107,7 +108,7 @@ def test_the_trace_names_operators_and_keeps_the_order_of_time() -> None:
     jobs = [task for task in tasks if isinstance(task, Job)]
     timeline = build_timeline(tasks, variant)
     names = {0: "0 CONV_2D a", 2: "2 CONV_2D b", 3: "3 CUSTOM c"}
-    trace = inference_trace(timeline, jobs, names, [np.full(3, 96, np.int64)] * 2)
+    trace = inference_trace(timeline, jobs, names, {"arena in use": [np.full(3, 96, np.int64)] * 2})
     slices = [entry for entry in trace["traceEvents"] if entry["ph"] == "X"]
     assert [entry["name"] for entry in slices if entry["tid"] == OPERATION_TRACK] == [names[0], names[2]] * 2
     on_cpu = [entry["name"] for entry in slices if entry["tid"] == CPU_TRACK]

@@ -14,7 +14,7 @@ from sim.reports.perfetto import PROCESS, chrome_trace
 from sim.reports.pmu import EVENTS, pmu_rows, unit_times
 from sim.reports.table import HEADER, operation_rows, trace_dict
 from sim.timing import schedule
-from sim.trace import Trace
+from sim.trace import Column, TimedUnit, Trace
 
 from tests.support.timing import addition, convolution, round_variant, transfer
 
@@ -124,3 +124,10 @@ def test_bandwidth_counters_integrate_to_the_bytes_moved() -> None:
 def test_a_trace_without_events_still_makes_a_timeline() -> None:
     names = {entry["name"] for entry in chrome_trace(make_trace(with_events=False))["traceEvents"]}
     assert "conv 2" in names
+
+
+def test_slices_tell_the_bytes_that_they_moved() -> None:
+    trace = make_trace()
+    assert trace.events is not None
+    for unit, column in ((TimedUnit.IFM_FETCH, Column.IFM_BYTES), (TimedUnit.OUTPUT, Column.OFM_BYTES)):
+        assert trace.events.bytes[trace.events.unit == unit].sum() == trace.column(column).sum() > 0
