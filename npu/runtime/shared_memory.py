@@ -1,0 +1,71 @@
+"""One arena for the intermediate tensors of a subgraph, where those that do not live at the same time share bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from npu.graph.graph import ABSENT
+from npu.runtime.arena import lifetimes, plan_arena
+from npu.runtime.delegate import Node
+from npu.runtime.tensor import RuntimeTensor
+
+
+class SharedMemory:
+    """Nothing is shared until `place`."""
+
+    def __init__(self) -> None:
+        self._arena = np.zeros(0, np.uint8)
+        self._overwritten: frozenset[int] = frozenset()
+
+    def place(self, tensors: Sequence[RuntimeTensor], nodes: Sequence[Node], foreign: Collection[int], *, share: bool) -> None:
+        """Move what `nodes`, in their order, compute into an arena, except `foreign` tensors; without `share`, nothing.
+
+        Constants, variables and tensors whose shape is not known yet keep memory of their own.
+        """
+        sizes = _sizes(tensors, nodes, foreign) if share else {}
+        steps = [([i for i in node.inputs if i != ABSENT], [i for i in node.outputs if i != ABSENT]) for node in nodes]
+        spans = lifetimes(steps, sizes)
+        offsets, total = plan_arena(spans)
+        self._arena = np.zeros(total, np.uint8)
+        for index, start in offsets.items():
+            tensor = tensors[index]
+            tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)
+        self._overwritten = frozenset(
+            one.tensor
+            for one in spans
+            for other in spans
+            if one.first < other.first
+            and offsets[one.tensor] < offsets[other.tensor] + other.size
+            and offsets[other.tensor] < offsets[one.tensor] + one.size
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Of the arena."""
+        return self._arena.nbytes
+
+    def bytes_of(self, tensors: Sequence[RuntimeTensor]) -> int:
+        """Of the arena and of all other buffers of `tensors` that are no constants."""
+        own = (t.data.nbytes for t in tensors if t.data is not None and not t.is_constant and not self._holds(t))
+        return self._arena.nbytes + sum(own)
+
+    def is_overwritten(self, tensor: RuntimeTensor) -> bool:
+        """Whether later tensors use the memory of this one, so that nothing can be read after a run."""
+        return tensor.index in self._overwritten and self._holds(tensor)
+
+    def _holds(self, tensor: RuntimeTensor) -> bool:
+        return tensor.data is not None and np.may_share_memory(tensor.data, self._arena)
+
+
+def _sizes(tensors: Sequence[RuntimeTensor], nodes: Sequence[Node], foreign: Collection[int]) -> dict[int, int]:
+    """Bytes of the tensors that the arena may hold."""
+    written = {index for node in nodes for index in node.outputs if index != ABSENT}
+    found = {}
+    for index in sorted(written.difference(foreign)):
+        tensor = tensors[index]
+        fixed = not (tensor.is_constant or tensor.is_variable or tensor.is_dynamic)
+        if fixed and tensor.data is not None and tensor.data.nbytes and tensor.data.dtype != object:
+            found[index] = tensor.data.nbytes
+    return found
