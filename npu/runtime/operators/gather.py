@@ -75,10 +75,12 @@ def build_select(node: OperatorNode) -> Run:
 
 def build_select_v2(node: OperatorNode) -> Run:
     condition, left, right, output = node.input(0), node.input(1), node.input(2), node.output()
-    node.set_shape(broadcast_shape(node, condition.shape, left.shape, right.shape))
+    shape = broadcast_shape(node, condition.shape, left.shape, right.shape)
+    is_declared = math.prod(shape) == math.prod(output.shape) == 1  # then LiteRT leaves the rank as the model has it
+    node.set_shape(output.shape if is_declared else shape)
 
     def run() -> None:
-        output.array[...] = np.where(condition.array, left.array, right.array)
+        output.array[...] = np.where(condition.array, left.array, right.array).reshape(output.shape)
 
     return run
 
@@ -141,7 +143,7 @@ def build_sparse_to_dense(node: OperatorNode) -> Run:
 _GATHERED = "f32 f16 i8 u8 i16 i32 i64 bool"
 
 OPERATORS = (
-    Implementation("GATHER", build_gather, (*each("T i16|i32|i64 -> T", _GATHERED), "str i16|i32 -> str")),
+    Implementation("GATHER", build_gather, each("T i16|i32|i64 -> T", f"{_GATHERED} str")),
     Implementation("GATHER_ND", build_gather_nd, each("T i16|i32|i64 -> T", f"{_GATHERED} str")),
     Implementation("SELECT", build_select, each("bool T T -> T", EVERY_NUMBER)),
     Implementation("SELECT_V2", build_select_v2, each("bool T T -> T", EVERY_NUMBER)),
