@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
-from npu.graph.graph import ABSENT, Graph, Model, Op
-from npu.graph.ops import BY_NAME
+from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
 from npu.runtime.buffer_handles import BufferHandles
 from npu.runtime.delegate import (
@@ -27,12 +26,11 @@ from npu.runtime.delegate import (
     Status,
     require_ok,
 )
+from npu.runtime.nodes import attributes_of, node_of, storage_of
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions, SubgraphServices
 from npu.runtime.registry import find_custom, find_operator
 from npu.runtime.shared_memory import SharedMemory
 from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
-
-_WITHOUT_NUMPY = {DType.STRING, DType.RESOURCE, DType.VARIANT}
 
 
 class Session(SubgraphServices, Protocol):
@@ -53,7 +51,7 @@ class Subgraph:
         graph: Graph = model.graphs[index]
         self.graph = graph
         self._tensors = tuple(RuntimeTensor(i, tensor) for i, tensor in enumerate(graph.tensors))
-        self._nodes: list[Node] = [_node(i, op) for i, op in enumerate(graph.ops)]
+        self._nodes: list[Node] = [node_of(i, op) for i, op in enumerate(graph.ops)]
         self._registrations: list[Registration] = [Registration(op.kind, op.custom_code, op.version) for op in graph.ops]
         self._kernels: dict[int, tuple[KernelRegistration, DelegateParams]] = {}
         self._plan: list[int] = list(range(len(graph.ops)))
@@ -226,8 +224,8 @@ class Subgraph:
     # --- memory --------------------------------------------------------------------------------------------------------------
 
     def _share_memory(self) -> None:
-        """Let intermediate tensors share memory, but for inputs, outputs, and what delegates or custom operators, which may keep
-        addresses, read or write."""
+        """Let intermediate tensors share memory; not inputs and outputs, nor what delegates or custom operators read or write,
+        which may keep addresses."""
         foreign = {*self.graph.inputs, *self.graph.outputs}
         nodes = [self._nodes[index] for index in self._plan]
         for node in nodes:
@@ -293,7 +291,7 @@ class Subgraph:
             label=label,
             inputs=tuple(None if i == ABSENT else self._tensors[i] for i in op.inputs),
             outputs=tuple(self._tensors[i] for i in op.outputs),
-            attributes=_attributes(op, label),
+            attributes=attributes_of(op, label),
             services=self._session,
             options=self._session.options,
             allocate=self._allocate,
@@ -356,7 +354,7 @@ class Subgraph:
         if tensor.is_constant:
             raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': must not be a constant to be written")
         tensor.shape = shape
-        tensor.data = np.zeros(shape, _storage(tensor.dtype))
+        tensor.data = np.zeros(shape, storage_of(tensor.dtype))
         if tensor.is_variable and tensor.dtype is DType.INT8:
             tensor.data.fill(tensor.zero_point)
 
@@ -387,36 +385,8 @@ class Subgraph:
         self._session.profile.append((self._index, index, registration.custom_name or registration.builtin_code, seconds))
 
 
-def _node(index: int, op: Op) -> Node:
-    return Node(
-        index=index,
-        inputs=op.inputs,
-        outputs=op.outputs,
-        attributes=op.attributes,
-        custom_options=op.custom_options,
-        intermediates=op.intermediates,
-        name=op.name,
-    )
-
-
-def _attributes(op: Op, label: str) -> Any:
-    """The options of an operator, the schema's defaults where the file has none."""
-    row = BY_NAME.get(op.kind)
-    if row is None or row.attributes is None:
-        return op.attributes
-    if op.attributes is not None and not isinstance(op.attributes, row.attributes):
-        raise InterpreterError(f"{label}: must have {row.attributes.__name__}, got {type(op.attributes).__name__}")
-    return row.attributes() if op.attributes is None else op.attributes
-
-
 def _within_limits(subsets: Sequence[NodeSubset], options: SimpleDelegateOptions) -> list[NodeSubset]:
     """The partitions that a delegate may keep: the largest ones first, as TFLite chooses them."""
     large = [subset for subset in subsets if len(subset.nodes) >= options.min_nodes_per_partition]
     large.sort(key=lambda subset: -len(subset.nodes))
     return large[: options.max_delegated_partitions] if options.max_delegated_partitions > 0 else large
-
-
-def _storage(dtype: DType) -> np.dtype[Any]:
-    if dtype in _WITHOUT_NUMPY:
-        return np.dtype(object)
-    return dtype.numpy or (np.dtype(np.uint16) if dtype is DType.BFLOAT16 else np.dtype(np.int8))

@@ -9,6 +9,7 @@ import numpy as np
 from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
+from npu.runtime.kernels.reduction import sum_rows
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, requantize, require_quantized, scaled
 from npu.runtime.operators.hybrid import round_away
@@ -49,8 +50,7 @@ def _sum_in_order(values: Array, axes: tuple[int, ...]) -> Array:
     kept = [i for i in range(values.ndim) if i not in axes]
     rows = values.transpose(*kept, *axes).reshape(int(np.prod([values.shape[i] for i in kept], dtype=np.int64)), -1)
     total = np.zeros(rows.shape[0], np.float32)
-    for column in range(rows.shape[1]):
-        total += rows[:, column]
+    sum_rows(np.ascontiguousarray(rows, np.float32), total)
     return total
 
 

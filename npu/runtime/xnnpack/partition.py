@@ -21,7 +21,7 @@ from npu.runtime.operator import OperatorNode, RuntimeOptions
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
 from npu.runtime.xnnpack.convolution import Site, compile_weighted
-from npu.runtime.xnnpack.elementwise import make_elementwise
+from npu.runtime.xnnpack.direct import make_direct
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
@@ -282,7 +282,7 @@ class Partition(SimpleDelegateKernel):
         if node.kind == "RESIZE_BILINEAR" and node.input(0).dtype is DType.FLOAT32:
             return Resize(index, node, site)
         pairs = compile_pairs(index, node, site) if node.kind in KINDS else None
-        return pairs or make_elementwise(index, node)
+        return pairs or make_direct(index, node, site)
 
     def _store(self, packed: Array) -> Array:
         self._packed_bytes += packed.nbytes

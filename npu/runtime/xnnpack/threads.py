@@ -71,5 +71,7 @@ def _work_per_row(rows: Words) -> Words:
     product = np.isin(kinds, (r.GEMM_FLOAT, r.GEMM_BYTE, r.GEMM_SUM))
     depthwise = np.isin(kinds, (r.DEPTHWISE_FLOAT, r.DEPTHWISE_BYTE))
     other = np.maximum(rows[:, r.LENGTH] // 2, rows[:, r.ROW_BYTES] // 32)
+    elementwise = np.isin(kinds, (*range(r.FLOAT_ADD, r.FLOAT_TANH + 1), r.SOFTMAX_ROWS, r.MOVE))
+    other = np.where(elementwise, rows[:, r.WIDTH] // 4, other)
     work: Words = np.where(product, blocks * rows[:, r.LENGTH], np.where(depthwise, 2 * blocks * rows[:, r.WIDTH], other))
     return np.maximum(work, 1)

@@ -245,6 +245,17 @@ def store_float(typingctx, address, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def store_int(typingctx, address, value):  # type: ignore[no-untyped-def]
+    """Write an int32."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        builder.store(args[1], builder.inttoptr(args[0], INT.as_pointer())).align = 4
+        return context.get_dummy_value()
+
+    return nb.void(nb.int64, nb.int32), codegen
+
+
+@intrinsic
 def store_byte(typingctx, address, value):  # type: ignore[no-untyped-def]
     """Write the low byte of a value."""
 

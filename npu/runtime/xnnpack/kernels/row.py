@@ -23,10 +23,14 @@ ROWS = 19
 ROW_BYTES = 20
 WIDTH = 21  # output pixels of a row
 CHUNK = 22  # rows that a thread takes at once
+IN2_STEP = 1  # of a second operand, or of a second axis; such rows have no table
+SINGLE = 2  # 1 or 2 if the first or the second operand of a row is one element, else 0
 CENTRED = 23  # whether the weights of an 8-bit depthwise convolution have a zero point
 FIELDS = 24
 
 GEMM_FLOAT, GEMM_BYTE, GEMM_SUM, DEPTHWISE_FLOAT, DEPTHWISE_BYTE = range(5)
 COPY_ROWS, LOOK_UP_PAIRS, RESIZE, ROUND_SUMS, ADD_BYTES, SUBTRACT_BYTES, SUM_PIXELS = range(5, 12)
+FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_DIVIDE, FLOAT_SQUARED_DIFFERENCE, FLOAT_CLAMP, FLOAT_TANH = range(12, 19)
+SOFTMAX_ROWS, MOVE = range(19, 21)
 FLOAT_STAGE_BYTES = 64  # bias
 BYTE_STAGE_BYTES = 256  # bias, left shift, multiplier, right shift

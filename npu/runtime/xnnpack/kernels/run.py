@@ -17,8 +17,10 @@ from npu.runtime.xnnpack.kernels.emit import (
     load_word,
     store_byte,
     store_float,
+    store_int,
     yield_processor,
 )
+from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
 from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
 from npu.runtime.xnnpack.kernels.sums import sum_bytes, sum_pixels
 
@@ -30,6 +32,23 @@ def copy_rows(row, first, last):  # type: ignore[no-untyped-def]
     """Copy the rows `first` to `last` of a map into a larger one."""
     for y in range(first, last):
         copy_bytes(row[r.OUT] + y * row[r.OUT_STEP], row[r.IN] + y * row[r.IN_STEP], row[r.ROW_BYTES])
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def move(row, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of a transposed map: WIDTH elements of 1 or 4 bytes, LENGTH bytes apart in the input."""
+    size, count, step = row[r.ROW_BYTES], row[r.WIDTH], row[r.LENGTH]
+    for y in range(first, last):
+        source = row[r.IN] + y // row[r.SEGMENTS] * row[r.IN_STEP] + y % row[r.SEGMENTS] * row[r.IN2_STEP]
+        out = row[r.OUT] + y * row[r.OUT_STEP]
+        if step == size:
+            copy_bytes(out, source, count * size)
+        elif size == 4:
+            for k in range(count):
+                store_int(out + 4 * k, load_int(source + k * step))
+        else:
+            for k in range(count):
+                store_byte(out + k, load_byte(source + k * step))
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
@@ -96,6 +115,12 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
         sum_bytes(row, first, last)
     elif kind == r.SUM_PIXELS:
         sum_pixels(row, first, last)
+    elif r.FLOAT_ADD <= kind <= r.FLOAT_TANH:
+        float_pairs(row, first, last)
+    elif kind == r.SOFTMAX_ROWS:
+        softmax_rows(row, first, last)
+    elif kind == r.MOVE:
+        move(row, first, last)
 
 
 @nb.njit(nb.void(nb.int64[:, ::1]), cache=True, nogil=True)

@@ -1,0 +1,205 @@
+"""Float operators element by element, SOFTMAX, RESHAPE and TRANSPOSE as job rows without packed operands.
+
+The reference kernel checks types and shapes and sets the output's; it also runs what rows cannot describe: operands that repeat
+in more than one way, and axes in more than three groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from npu.graph.dtype import DType
+from npu.runtime.operator import OperatorNode
+from npu.runtime.operators.common import activation_bounds
+from npu.runtime.registry import find_operator
+from npu.runtime.xnnpack.convolution import Site
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.memory import address
+from npu.runtime.xnnpack.operation import CompiledOperation, Words
+
+_BINARY: Mapping[str, int] = {
+    "ADD": r.FLOAT_ADD,
+    "SUB": r.FLOAT_SUBTRACT,
+    "MUL": r.FLOAT_MULTIPLY,
+    "DIV": r.FLOAT_DIVIDE,
+    "SQUARED_DIFFERENCE": r.FLOAT_SQUARED_DIFFERENCE,
+}
+_CLAMPS: Mapping[str, tuple[float, float]] = {
+    "RELU": (0.0, math.inf),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "TANH": (-math.inf, math.inf),
+}
+_ROW_ELEMENTS = 1024
+"""Maps without repeated operands are cut into rows of at least this many elements, so that threads can share them."""
+
+
+class _Direct(CompiledOperation):
+    """`_fill` completes one row."""
+
+    def __init__(self, index: int, node: OperatorNode, site: Site) -> None:
+        super().__init__(index, node, site.workspace, transient=site.transient)
+
+    def shape(self) -> bool:
+        output = self.node.output()
+        find_operator(self.node.kind, self.node.label).prepare(self.node)
+        return not output.is_dynamic and output.elements > 0 and self.fits()
+
+    def fits(self) -> bool:
+        """Whether a row can describe the operator at these shapes."""
+        return True
+
+    def bind(self) -> None:
+        row = np.zeros(r.FIELDS, np.int64)
+        row[r.OUT] = address(self.node.output().array)
+        self._fill(row)
+        self.rows = row[None]
+
+    def _fill(self, row: Words) -> None:
+        raise AssertionError(f"{type(self).__name__} must fill its row")
+
+    def _address(self, position: int) -> int:
+        return address(self.keep(np.ascontiguousarray(self.node.input(position).array)))
+
+
+class Pairs(_Direct):
+    """Two operands with a fused activation."""
+
+    def fits(self) -> bool:
+        plan = _two_axes(self.node.input(0).shape, self.node.input(1).shape, self.node.output().shape)
+        if plan is None:
+            return False
+        self._plan = plan
+        return True
+
+    def _fill(self, row: Words) -> None:
+        (rows, width), first, second = self._plan
+        row[r.KIND], row[r.ROWS], row[r.WIDTH], row[r.OUT_STEP] = _BINARY[self.node.kind], rows, width, 4 * width
+        row[r.IN], row[r.IN_STEP], row[r.IN2], row[r.IN2_STEP] = self._address(0), 4 * first[0], self._address(1), 4 * second[0]
+        row[r.SINGLE] = 0 if first[1] and second[1] else 2 if first[1] else 1
+        activation = getattr(self.node.attributes, "fused_activation_function", None)
+        low, high = (None, None) if activation is None else activation_bounds(self.node, activation)
+        row[r.LOW], row[r.HIGH] = _bits(-math.inf if low is None else low), _bits(math.inf if high is None else high)
+
+
+class Single(_Direct):
+    """RELU and its relatives, and TANH."""
+
+    def _fill(self, row: Words) -> None:
+        (rows, width), *_ = _rows_of(self.node.output().shape)
+        row[r.KIND] = r.FLOAT_TANH if self.node.kind == "TANH" else r.FLOAT_CLAMP
+        row[r.ROWS], row[r.WIDTH] = rows, width
+        row[r.IN], row[r.IN_STEP], row[r.OUT_STEP] = self._address(0), 4 * width, 4 * width
+        row[r.LOW], row[r.HIGH] = (_bits(bound) for bound in _CLAMPS[self.node.kind])
+
+
+class Softmax(_Direct):
+    """SOFTMAX over the last axis."""
+
+    def _fill(self, row: Words) -> None:
+        output = self.node.output()
+        width = output.shape[-1] if output.shape else 1
+        row[r.KIND], row[r.ROWS], row[r.WIDTH] = r.SOFTMAX_ROWS, output.elements // width, width
+        row[r.IN], row[r.IN_STEP], row[r.OUT_STEP] = self._address(0), 4 * width, 4 * width
+        row[r.LOW] = _bits(self.node.attributes.beta)
+
+
+class Copy(_Direct):
+    """RESHAPE."""
+
+    def _fill(self, row: Words) -> None:
+        row[r.KIND], row[r.ROWS], row[r.IN] = r.COPY_ROWS, 1, self._address(0)
+        row[r.ROW_BYTES] = self.node.output().array.nbytes
+
+
+class Transpose(_Direct):
+    """TRANSPOSE whose axes move in at most three groups."""
+
+    def fits(self) -> bool:
+        ifm, perm = self.node.input(0), self.node.known(1)
+        if perm is None:
+            return False
+        axes = [int(axis) % max(len(ifm.shape), 1) for axis in perm.reshape(-1)]
+        steps = [math.prod(ifm.shape[axis + 1 :]) for axis in range(len(ifm.shape))]
+        groups = _joined([ifm.shape[axis] for axis in axes], [[steps[axis]] for axis in axes])
+        self._groups = [(1, [0])] * (3 - len(groups)) + groups
+        return len(groups) <= 3
+
+    def _fill(self, row: Words) -> None:
+        size = self.node.output().array.itemsize
+        (outer, (far,)), (middle, (near,)), (inner, (step,)) = self._groups
+        row[r.KIND], row[r.ROWS], row[r.SEGMENTS], row[r.WIDTH] = r.MOVE, outer * middle, middle, inner
+        row[r.IN], row[r.IN_STEP], row[r.IN2_STEP], row[r.LENGTH] = self._address(0), far * size, near * size, step * size
+        row[r.ROW_BYTES], row[r.OUT_STEP] = size, inner * size
+
+
+def _bits(value: float) -> int:
+    return int(np.float32(value).view(np.int32))
+
+
+Axes = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+"""Sizes of two axes, and the steps of both operands along them in elements."""
+
+
+def _joined(sizes: list[int], steps: list[list[int]]) -> list[tuple[int, list[int]]]:
+    """Axes with their steps, without those of size 1; neighbours that every operand walks as one are one."""
+    made: list[tuple[int, list[int]]] = []
+    for size, step in zip(sizes, steps, strict=True):
+        if size == 1:
+            continue
+        if made and made[-1][1] == [each * size for each in step]:
+            made[-1] = (made[-1][0] * size, step)
+        else:
+            made.append((size, step))
+    return made
+
+
+def _steps(shape: tuple[int, ...], out: tuple[int, ...]) -> list[int]:
+    """Steps along the axes of `out` of an operand that is broadcast to it."""
+    padded = (1,) * (len(out) - len(shape)) + shape
+    return [0 if size == 1 else math.prod(padded[axis + 1 :]) for axis, size in enumerate(padded)]
+
+
+def _two_axes(first: tuple[int, ...], second: tuple[int, ...], out: tuple[int, ...]) -> Axes | None:
+    """The operator as rows; None if it takes more than two axes, or if both operands repeat along the inner one."""
+    groups = _joined(list(out), [list(pair) for pair in zip(_steps(first, out), _steps(second, out), strict=True)])
+    if len(groups) == 1 and groups[0][1] == [1, 1]:
+        return _rows_of(out)
+    groups = [(1, [0, 0])] * (2 - len(groups)) + groups
+    if len(groups) > 2 or any(step not in (0, 1) for step in groups[1][1]):
+        return None
+    if groups[1] == (1, [0, 0]):
+        return (1, 1), (0, 1), (0, 1)
+    (rows, outer), (width, inner) = groups
+    return None if inner == [0, 0] else ((rows, width), (outer[0], inner[0]), (outer[1], inner[1]))
+
+
+def _rows_of(shape: tuple[int, ...]) -> Axes:
+    """A whole map as rows."""
+    width = 1
+    for size in reversed(shape):
+        width *= size
+        if width >= _ROW_ELEMENTS:
+            break
+    return (math.prod(shape) // width, width), (width, 1), (width, 1)
+
+
+def make_direct(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:
+    """A compiled operation, None for operators and types of others."""
+    dtype = node.output().dtype
+    if any(tensor is None or (position == 0 and tensor.dtype is not dtype) for position, tensor in enumerate(node.inputs)):
+        return None
+    if node.kind == "RESHAPE" and dtype.numpy is not None:
+        return Copy(index, node, site)
+    if node.kind == "TRANSPOSE" and dtype in (DType.FLOAT32, DType.INT32, DType.INT8, DType.UINT8):
+        return Transpose(index, node, site)
+    if dtype is not DType.FLOAT32:
+        return None
+    if node.kind in _BINARY:
+        return Pairs(index, node, site)
+    if node.kind in _CLAMPS:
+        return Single(index, node, site)
+    return Softmax(index, node, site) if node.kind == "SOFTMAX" else None

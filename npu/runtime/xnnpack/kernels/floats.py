@@ -1,0 +1,235 @@
+"""Float operators element by element and SOFTMAX, 16 elements at a time; nothing past the end of an operand is touched.
+
+Sums, differences, products and quotients are rounded once, as in the reference kernels. TANH and the exponentials of SOFTMAX
+are computed in double precision from e**r - 1 = r + r**2/2 + ... of the remainder r of a division by ln 2, and rounded once.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.emit import FLOAT, FLOATS, LANES, WORD, has_dot_product, internal
+
+_ARGUMENTS = 6
+_DOUBLES = ir.VectorType(ir.DoubleType(), 16)
+_WORDS = ir.VectorType(WORD, 16)
+_TERMS = 10
+_TO_INTEGER = 1.5 * 2.0**52
+"""Added to a double below 2**51, this leaves the nearest integer in its low bits."""
+
+
+def _constant(value):  # type: ignore[no-untyped-def]
+    return ir.Constant(_DOUBLES, [value] * 16)
+
+
+def _fused(e, a, b, c):  # type: ignore[no-untyped-def]
+    return e.b.fadd(e.b.fmul(a, b, flags=("contract",)), c, flags=("contract",))
+
+
+def _exponential(e, x):  # type: ignore[no-untyped-def]
+    """2**k and e**r - 1, with x = k ln 2 + r, for double lanes of magnitude below 700; not-a-number stays."""
+    shifted = _fused(e, x, _constant(1 / math.log(2)), _constant(_TO_INTEGER))
+    k = e.b.fsub(shifted, _constant(_TO_INTEGER))
+    remainder = _fused(e, k, _constant(-math.log(2)), x)
+    total = _constant(1.0)
+    for term in range(_TERMS, 1, -1):
+        total = _fused(e, e.b.fmul(remainder, _constant(1 / term)), total, _constant(1.0))
+    exponent = e.b.add(e.b.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [1023] * 16))
+    power = e.b.bitcast(e.b.shl(exponent, ir.Constant(_WORDS, [52] * 16)), _DOUBLES)
+    return power, e.b.fmul(remainder, total)
+
+
+def _magnitude(e, x):  # type: ignore[no-untyped-def]
+    return e.b.call(e.function("llvm.fabs.v16f64", ir.FunctionType(_DOUBLES, [_DOUBLES])), [x])
+
+
+def _tanh(e, x):  # type: ignore[no-untyped-def]
+    """(e**2x - 1) / (e**2x + 1); the result is 1 from 10 on."""
+    wide = e.b.fpext(x, _DOUBLES)
+    size = _magnitude(e, wide)
+    size = e.b.select(e.b.fcmp_ordered(">", size, _constant(10.0)), _constant(10.0), size)
+    power, part = _exponential(e, e.b.fadd(size, size))
+    above = _fused(e, power, part, e.b.fsub(power, _constant(1.0)))
+    value = e.b.fdiv(above, e.b.fadd(above, _constant(2.0)))
+    sign = e.function("llvm.copysign.v16f64", ir.FunctionType(_DOUBLES, [_DOUBLES, _DOUBLES]))
+    return e.b.fptrunc(e.b.call(sign, [value, wide]), FLOATS)
+
+
+def _squared_difference(e, x, y):  # type: ignore[no-untyped-def]
+    difference = e.b.fsub(x, y)
+    return e.b.fmul(difference, difference)
+
+
+_FORMULAS = {
+    r.FLOAT_ADD: lambda e, x, y: e.b.fadd(x, y),
+    r.FLOAT_SUBTRACT: lambda e, x, y: e.b.fsub(x, y),
+    r.FLOAT_MULTIPLY: lambda e, x, y: e.b.fmul(x, y),
+    r.FLOAT_DIVIDE: lambda e, x, y: e.b.fdiv(x, y),
+    r.FLOAT_SQUARED_DIFFERENCE: _squared_difference,
+    r.FLOAT_CLAMP: lambda e, x, y: x,
+    r.FLOAT_TANH: lambda e, x, y: _tanh(e, x),
+}
+
+
+def _emit_pairs(kind, single):  # type: ignore[no-untyped-def]
+    """`single`: the operands that are one element for all."""
+
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        *sources, out, count, low, high = args
+        limits = e.splat_float(low), e.splat_float(high)
+        fixed = [e.splat(e.load(FLOAT, source)) if k in single else None for k, source in enumerate(sources)]
+        needed = 1 if kind in (r.FLOAT_CLAMP, r.FLOAT_TANH) else 2
+
+        def block(at, load, size):  # type: ignore[no-untyped-def]
+            x, y = ((fixed[k] or load(e.b.add(source, at))) if k < needed else None for k, source in enumerate(sources))
+            e.store(e.clamp_float(_FORMULAS[kind](e, x, y), *limits), e.b.add(out, at), size)
+
+        def over_blocks(index, carried):  # type: ignore[no-untyped-def]
+            block(e.b.mul(index, e.word(64)), lambda address: e.load(FLOATS, address), e.word(16))
+            return []
+
+        whole, rest = e.b.ashr(count, e.word(4)), e.b.and_(count, e.word(15))
+        e.loop(whole, [], over_blocks)
+        with e.b.if_then(e.b.icmp_signed(">", rest, e.word(0))):
+            block(e.b.mul(whole, e.word(64)), lambda address: e.load_first(FLOATS, address, rest), rest)
+
+    return emit
+
+
+def _pairs(kind, *single):  # type: ignore[no-untyped-def]
+    name = f"float_pairs_{kind}_{'_'.join(str(k) for k in single)}"
+    codegen = internal(name, _ARGUMENTS, _emit_pairs(kind, single), dot=has_dot_product())
+
+    @intrinsic
+    def kernel(typingctx, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
+        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
+
+    return kernel
+
+
+_add, _add_0, _add_1 = _pairs(r.FLOAT_ADD), _pairs(r.FLOAT_ADD, 0), _pairs(r.FLOAT_ADD, 1)
+_sub, _sub_0, _sub_1 = _pairs(r.FLOAT_SUBTRACT), _pairs(r.FLOAT_SUBTRACT, 0), _pairs(r.FLOAT_SUBTRACT, 1)
+_mul, _mul_0, _mul_1 = _pairs(r.FLOAT_MULTIPLY), _pairs(r.FLOAT_MULTIPLY, 0), _pairs(r.FLOAT_MULTIPLY, 1)
+_div, _div_0, _div_1 = _pairs(r.FLOAT_DIVIDE), _pairs(r.FLOAT_DIVIDE, 0), _pairs(r.FLOAT_DIVIDE, 1)
+_square, _square_0, _square_1 = (_pairs(r.FLOAT_SQUARED_DIFFERENCE, *single) for single in ((), (0,), (1,)))
+_clamp, _hyperbolic = _pairs(r.FLOAT_CLAMP), _pairs(r.FLOAT_TANH)
+
+
+@nb.njit(nb.void(*[nb.int64] * 8), inline="always")
+def _apply(kind, single, a, b, out, count, low, high):  # type: ignore[no-untyped-def]
+    """One row; `single` is 1 or 2 if the first or the second operand is one element."""
+    if kind == r.FLOAT_CLAMP:
+        _clamp(a, b, out, count, low, high)
+    elif kind == r.FLOAT_TANH:
+        _hyperbolic(a, b, out, count, low, high)
+    elif kind == r.FLOAT_ADD:
+        if single == 0:
+            _add(a, b, out, count, low, high)
+        elif single == 1:
+            _add_0(a, b, out, count, low, high)
+        else:
+            _add_1(a, b, out, count, low, high)
+    elif kind == r.FLOAT_SUBTRACT:
+        if single == 0:
+            _sub(a, b, out, count, low, high)
+        elif single == 1:
+            _sub_0(a, b, out, count, low, high)
+        else:
+            _sub_1(a, b, out, count, low, high)
+    elif kind == r.FLOAT_MULTIPLY:
+        if single == 0:
+            _mul(a, b, out, count, low, high)
+        elif single == 1:
+            _mul_0(a, b, out, count, low, high)
+        else:
+            _mul_1(a, b, out, count, low, high)
+    elif kind == r.FLOAT_DIVIDE:
+        if single == 0:
+            _div(a, b, out, count, low, high)
+        elif single == 1:
+            _div_0(a, b, out, count, low, high)
+        else:
+            _div_1(a, b, out, count, low, high)
+    elif single == 0:
+        _square(a, b, out, count, low, high)
+    elif single == 1:
+        _square_0(a, b, out, count, low, high)
+    else:
+        _square_1(a, b, out, count, low, high)
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def float_pairs(row, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of WIDTH elements; IN_STEP and IN2_STEP are 0 where an operand is repeated."""
+    kind, single, count, low, high = row[r.KIND], row[r.SINGLE], row[r.WIDTH], row[r.LOW], row[r.HIGH]
+    for y in range(first, last):
+        a, b = row[r.IN] + y * row[r.IN_STEP], row[r.IN2] + y * row[r.IN2_STEP]
+        _apply(kind, single, a, b, row[r.OUT] + y * row[r.OUT_STEP], count, low, high)
+
+
+def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
+    """One row: e**(beta * (x - largest)), divided by their sum."""
+    source, out, count, beta = args
+    whole, rest = e.b.ashr(count, e.word(4)), e.b.and_(count, e.word(15))
+    beta, end = e.splat_float(beta), e.b.mul(whole, e.word(64))
+    within = e.b.icmp_signed("<", ir.Constant(LANES, list(range(16))), e.splat_word(rest))
+    lowest, zero = ir.Constant(FLOATS, [-math.inf] * 16), _constant(0.0)
+
+    def larger(one, other):  # type: ignore[no-untyped-def]
+        return e.b.select(e.b.fcmp_ordered(">", one, other), one, other)
+
+    def over_maximum(index, carried):  # type: ignore[no-untyped-def]
+        return [larger(e.load(FLOATS, e.b.add(source, e.b.mul(index, e.word(64)))), carried[0])]
+
+    found = e.loop(whole, [lowest], over_maximum)[0]
+    found = larger(e.b.select(within, e.load_first(FLOATS, e.b.add(source, end), rest), lowest), found)
+    reduce = e.function("llvm.vector.reduce.fmax.v16f32", ir.FunctionType(FLOAT, [FLOATS]))
+    largest = e.splat(e.b.call(reduce, [found]))
+
+    def exponential(x):  # type: ignore[no-untyped-def]
+        wide = e.b.fpext(e.b.fmul(e.b.fsub(x, largest), beta), _DOUBLES)
+        wide = e.b.select(e.b.fcmp_ordered("<", wide, _constant(-200.0)), _constant(-200.0), wide)
+        wide = e.b.select(e.b.fcmp_ordered(">", wide, _constant(200.0)), _constant(200.0), wide)
+        power, part = _exponential(e, wide)
+        return e.b.fptrunc(_fused(e, power, part, power), FLOATS)
+
+    def over_exponentials(index, carried):  # type: ignore[no-untyped-def]
+        at = e.b.mul(index, e.word(64))
+        value = exponential(e.load(FLOATS, e.b.add(source, at)))
+        e.store(value, e.b.add(out, at), e.word(16))
+        return [e.b.fadd(carried[0], e.b.fpext(value, _DOUBLES))]
+
+    sums = e.loop(whole, [zero], over_exponentials)[0]
+    value = exponential(e.load_first(FLOATS, e.b.add(source, end), rest))
+    e.store(value, e.b.add(out, end), rest)
+    sums = e.b.fadd(sums, e.b.select(within, e.b.fpext(value, _DOUBLES), zero))
+    add = e.function("llvm.vector.reduce.fadd.v16f64", ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), _DOUBLES]))
+    total = e.b.fptrunc(e.b.call(add, [ir.Constant(ir.DoubleType(), 0.0), sums]), FLOAT)
+
+    def over_quotients(index, carried):  # type: ignore[no-untyped-def]
+        at = e.b.add(out, e.b.mul(index, e.word(64)))
+        e.store(e.b.fdiv(e.load(FLOATS, at), e.splat(total)), at, e.word(16))
+        return []
+
+    e.loop(whole, [], over_quotients)
+    at = e.b.add(out, end)
+    e.store(e.b.fdiv(e.load_first(FLOATS, at, rest), e.splat(total)), at, rest)
+
+
+@intrinsic
+def _softmax(typingctx, a, b, c, d):  # type: ignore[no-untyped-def]
+    return nb.void(*[nb.int64] * 4), internal("softmax_row", 4, _emit_softmax, dot=has_dot_product())
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def softmax_rows(row, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of WIDTH elements; LOW holds beta."""
+    for y in range(first, last):
+        _softmax(row[r.IN] + y * row[r.IN_STEP], row[r.OUT] + y * row[r.OUT_STEP], row[r.WIDTH], row[r.LOW])
