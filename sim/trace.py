@@ -7,8 +7,8 @@ operation's index in the stream); events are kept as arrays because a network ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from functools import cached_property
 
@@ -184,20 +184,30 @@ class Events:
 class Trace:
     """What happened when, for one command stream on one variant.
 
-    `table` is (operations, len(Column)) int64; `operations` is the same as records, made when first asked for.
+    `table` is (operations, len(Column)) int64. What only reports ask for is made when it is first asked for: `operations` (the
+    table as records), `bounds` and `pmu`.
     """
 
     variant: str
     clock_hz: int
     kinds: tuple[str, ...]
     table: NDArray[np.int64]
-    bounds: tuple[Bound, ...]
     totals: Totals
     events: Events | None
-    pmu: Mapping[str, int]
-    """Counters by the driver's event names, for the whole job."""
-    tails: tuple[int, int, int] = (0, 0, 0)
+    tails: tuple[int, int, int]
     """Cycles that MAC array, output unit and weight decoder are idle after their last work."""
+    find_bounds: Callable[[], tuple[Bound, ...]] = field(compare=False, repr=False)
+    count_events: Callable[[], Mapping[str, int]] = field(compare=False, repr=False)
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What bounds each operation."""
+        return self.find_bounds()
+
+    @cached_property
+    def pmu(self) -> Mapping[str, int]:
+        """Counters by the driver's event names, for the whole job."""
+        return self.count_events()
 
     @cached_property
     def operations(self) -> tuple[OperationTiming, ...]:

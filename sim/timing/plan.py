@@ -62,14 +62,16 @@ _KIND_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Links (m, LINK_COLUMNS), ends (blocks + 1, 2), costs (m, COST_COLUMNS) of the loads; `moved` (n, 4): beats of port 0
-    read and write, port 1 read and write, without weights and commands. `ports` and `scalars` are what it was prepared for.
+    """Links (m, LINK_COLUMNS), ends (blocks + 1, 2), costs (m, COST_COLUMNS) of the loads; `known` (n, len(Column)): the
+    columns of the trace that count bytes, blocks and products, the others 0; `sums` (len(Column),) of them. `ports` and
+    `scalars` are what it was prepared for.
     """
 
     links: NDArray[np.int64]
     ends: NDArray[np.int64]
     costs: NDArray[np.float64]
-    moved: NDArray[np.int64]
+    known: NDArray[np.int64]
+    sums: tuple[int, ...]
     ports: NDArray[np.float64]
     scalars: NDArray[np.float64]
 

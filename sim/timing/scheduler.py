@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,31 +15,38 @@ from sim.timing.bounds import find_bounds
 from sim.timing.counters import count_events
 from sim.timing.kernels import engine as e
 from sim.timing.kernels import expand as k
+from sim.timing.kernels.rounding import round_cycles
 from sim.timing.plan import Plan, Work, make_plan
-from sim.timing.preparation import command_port, prepare, prepare_for
+from sim.timing.preparation import prepare, prepare_for
 from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
 
-_MOMENTS = {Column.ISSUED: e.R_ISSUED, Column.START: e.R_START, Column.END: e.R_END}
-
-_DURATIONS = {
-    Column.MAC_ACTIVE: e.R_MAC_ACTIVE,
-    Column.MAC_STALLED_BY_WEIGHTS: e.R_MAC_WEIGHTS,
-    Column.MAC_STALLED_BY_IFM: e.R_MAC_IFM,
-    Column.MAC_STALLED_BY_ACCUMULATOR: e.R_MAC_ACCUMULATOR,
-    Column.OUTPUT_ACTIVE: e.R_OUTPUT_ACTIVE,
-    Column.OUTPUT_STALLED_BY_MEMORY: e.R_OUTPUT_MEMORY,
-    Column.OUTPUT_STALLED_BY_INPUT: e.R_OUTPUT_INPUT,
-    Column.DECODER_ACTIVE: e.R_DECODER_ACTIVE,
-    Column.DECODER_STALLED_BY_MEMORY: e.R_DECODER_MEMORY,
-    Column.DECODER_STALLED_BY_MAC: e.R_DECODER_MAC,
-    Column.IFM_FETCH_ACTIVE: e.R_IFM_ACTIVE,
-    Column.DMA_ACTIVE: e.R_DMA_ACTIVE,
-    Column.BLOCKDEP_STALL: e.R_BLOCKDEP,
-    Column.PARSER_WAIT: e.R_WAIT,
-    Column.MAC_IDLE: e.R_MAC_IDLE,
-    Column.OUTPUT_IDLE: e.R_OUTPUT_IDLE,
-    Column.DECODER_IDLE: e.R_DECODER_IDLE,
-}
+_MOMENTS = 3
+_COLUMNS = np.array(
+    [
+        Column.ISSUED,
+        Column.START,
+        Column.END,
+        Column.MAC_ACTIVE,
+        Column.MAC_STALLED_BY_WEIGHTS,
+        Column.MAC_STALLED_BY_IFM,
+        Column.MAC_STALLED_BY_ACCUMULATOR,
+        Column.OUTPUT_ACTIVE,
+        Column.OUTPUT_STALLED_BY_MEMORY,
+        Column.OUTPUT_STALLED_BY_INPUT,
+        Column.DECODER_ACTIVE,
+        Column.DECODER_STALLED_BY_MEMORY,
+        Column.DECODER_STALLED_BY_MAC,
+        Column.IFM_FETCH_ACTIVE,
+        Column.DMA_ACTIVE,
+        Column.BLOCKDEP_STALL,
+        Column.PARSER_WAIT,
+        Column.MAC_IDLE,
+        Column.OUTPUT_IDLE,
+        Column.DECODER_IDLE,
+    ],
+    np.int64,
+)
+"""Columns of the trace in the order of the engine's result: the moments, then durations."""
 
 
 def schedule(
@@ -61,17 +69,18 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
     tails = np.zeros(3, np.float64)
     finish = _run(plan, work, result, times, tails)
     cycles = round(finish)
-    table = _table(plan, variant, result, work.moved)
+    table = work.known.copy()
+    round_cycles(result, _COLUMNS, _MOMENTS, table)
     return Trace(
         variant=variant.name,
         clock_hz=variant.system.clock_hz,
         kinds=plan.kinds,
         table=table,
-        bounds=find_bounds(plan.operations, table),
-        totals=_totals(table, variant, cycles),
+        totals=_totals(work.sums, variant, cycles),
         events=_events(plan, result, times) if with_events else None,
-        pmu=count_events(table, plan.kinds, variant, cycles),
         tails=(round(tails[0]), round(tails[1]), round(tails[2])),
+        find_bounds=partial(find_bounds, plan.operations, table),
+        count_events=partial(count_events, table, plan.kinds, variant, cycles),
     )
 
 
@@ -86,47 +95,8 @@ def _run(plan: Plan, work: Work, result: NDArray[np.float64], times: NDArray[np.
     return float(e.run(plan.operations, work.links, work.ends, work.costs, work.ports, work.scalars, result, times, tails))
 
 
-def _table(plan: Plan, variant: Variant, result: NDArray[np.float64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
-    table = np.zeros((len(plan.operations), len(Column)), np.int64)
-    for column, source in _MOMENTS.items():
-        table[:, column] = np.rint(result[:, source])
-    # Durations are rounded in their running sum, so that the sum of a column is off by half a cycle at most.
-    sums = np.rint(np.cumsum(result[:, list(_DURATIONS.values())], axis=0)).astype(np.int64)
-    table[:, list(_DURATIONS)] = np.diff(sums, axis=0, prepend=0)
-    table[:, Column.ELEMENT_BYTES] = plan.operations[:, k.IFM_BYTES]
+def _totals(sums: Sequence[int], variant: Variant, cycles: int) -> Totals:
     beat = variant.accelerator.axi_data_bytes
-    command_column = Column.AXI0_READ_BYTES if command_port(variant) == 0 else Column.AXI1_READ_BYTES
-    ports = (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES)
-    for index, column in enumerate(ports):
-        table[:, column] = moved[:, index] * beat
-    _add_purposes(plan, table, beat)
-    weight_port = plan.operations[:, k.WEIGHT_PORT]
-    for number, column in ((0, Column.AXI0_READ_BYTES), (1, Column.AXI1_READ_BYTES)):
-        table[:, column] += np.where(weight_port == number, table[:, Column.WEIGHT_BYTES], 0)
-    table[:, Column.COMMAND_BYTES] = plan.operations[:, k.WORDS] * 4
-    table[:, command_column] += table[:, Column.COMMAND_BYTES]
-    table[:, Column.DMA_BYTES] = plan.operations[:, k.DMA_BYTES]
-    return table
-
-
-def _add_purposes(plan: Plan, table: NDArray[np.int64], beat: int) -> None:
-    """Fills the columns that are sums over the loads of an operation; loads are in the order of operations."""
-    loads = plan.loads
-    if not len(loads):
-        return
-    first = np.flatnonzero(np.diff(loads[:, k.L_OPERATION], prepend=-1))
-    sums = np.add.reduceat(loads, first, axis=0)
-    rows = loads[first, k.L_OPERATION]
-    table[rows, Column.MACS] = sums[:, k.L_MACS]
-    table[rows, Column.BLOCKS] = sums[:, k.L_LAST]
-    table[rows, Column.IFM_BYTES] = (sums[:, k.L_IFM_BEATS] + sums[:, k.L_IFM2_BEATS]) * beat
-    table[rows, Column.OFM_BYTES] = sums[:, k.L_OFM_BEATS] * beat
-    table[rows, Column.WEIGHT_BYTES] = sums[:, k.L_STREAM_BYTES]
-
-
-def _totals(table: NDArray[np.int64], variant: Variant, cycles: int) -> Totals:
-    beat = variant.accelerator.axi_data_bytes
-    sums = table.sum(axis=0)
     memories = variant.system.memories
     reads: dict[str, int] = {}
     writes: dict[str, int] = {}
@@ -137,16 +107,16 @@ def _totals(table: NDArray[np.int64], variant: Variant, cycles: int) -> Totals:
     for port, (read, write) in ports.items():
         if port in memories:
             name = memories[port].name
-            reads[name] = reads.get(name, 0) + int(sums[read])
-            writes[name] = writes.get(name, 0) + int(sums[write])
+            reads[name] = reads.get(name, 0) + sums[read]
+            writes[name] = writes.get(name, 0) + sums[write]
     return Totals(
         total_cycles=cycles,
         npu_active_cycles=cycles,
-        axi0_read_beats=-(-int(sums[Column.AXI0_READ_BYTES]) // beat),
-        axi0_write_beats=-(-int(sums[Column.AXI0_WRITE_BYTES]) // beat),
-        axi1_read_beats=-(-int(sums[Column.AXI1_READ_BYTES]) // beat),
-        axi1_write_beats=-(-int(sums[Column.AXI1_WRITE_BYTES]) // beat),
-        macs=int(sums[Column.MACS]),
+        axi0_read_beats=-(-sums[Column.AXI0_READ_BYTES] // beat),
+        axi0_write_beats=-(-sums[Column.AXI0_WRITE_BYTES] // beat),
+        axi1_read_beats=-(-sums[Column.AXI1_READ_BYTES] // beat),
+        axi1_write_beats=-(-sums[Column.AXI1_WRITE_BYTES] // beat),
+        macs=sums[Column.MACS],
         memory_read_bytes=reads,
         memory_write_bytes=writes,
     )

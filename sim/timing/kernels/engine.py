@@ -78,7 +78,7 @@ from sim.timing.kernels.work import (
     chunk_bytes,
 )
 
-# Columns of the result per operation, cycles. From R_MAC_ACTIVE on: durations, in the order of `sim.timing.scheduler`.
+# Columns of the result per operation, cycles. From R_MAC_ACTIVE on: durations. `sim.timing.scheduler` knows the order.
 (
     R_ISSUED,
     R_START,
@@ -106,6 +106,13 @@ RESULT_COLUMNS = 20
 # Columns of the times of a load.
 T_IFM_START, T_IFM_END, T_STREAM_START, T_STREAM_END, T_MAC_START, T_MAC_END, T_OUTPUT_START, T_OUTPUT_END = range(8)
 TIME_COLUMNS = 8
+
+# What the engine remembers of a load: when its input and the first and the last of its weights are there, when the MAC array
+# works on it; and of a block: when its data have been written, and when the response has come.
+M_FETCHED, M_STREAM_START, M_STREAM_END, M_MAC_START, M_MAC_END = range(5)
+MOMENT_COLUMNS = 5
+W_DATA, W_RESPONSE = range(2)
+WRITTEN_COLUMNS = 2
 
 _I = nb.int64
 _F = nb.float64
@@ -153,9 +160,8 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
     open_ports(ports, state)
     issued, finished = np.full(count, FAR), np.full(count, FAR)
     kernels, transfers = np.empty(count, np.int64), np.empty(count, np.int64)
-    output_end, block_end = np.empty(ends.shape[0]), np.empty(ends.shape[0])
-    fetched, stream_start, stream_end = np.empty(total), np.empty(total), np.empty(total)
-    mac_start, mac_end = np.empty(total), np.empty(total)
+    # One array each: several that are read and written at one index get in each other's way in the processor.
+    written, moments = np.empty((ends.shape[0], WRITTEN_COLUMNS)), np.empty((total, MOMENT_COLUMNS))
     parsed, kernel_count, transfer_count = np.int64(0), np.int64(0), np.int64(0)
     transferred, fetch, stream, array, block = 0, 0, 0, 0, 0
     parser_free, transfer_time, fetch_free, stream_free, mac_free, output_free = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -180,11 +186,11 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
                     break
                 time = max(issued[n] + overhead, fetch_free)
                 if fetch >= 2:
-                    time = max(time, mac_end[fetch - 2])
+                    time = max(time, moments[fetch - 2, M_MAC_END])
                 held = 0.0
                 if wanted >= 0:
-                    held = max(block_end[wanted] - time, 0.0)
-                    time = max(time, block_end[wanted])
+                    held = max(written[wanted, W_RESPONSE] - time, 0.0)
+                    time = max(time, written[wanted, W_RESPONSE])
                 # What asks nothing of a port need not wait for its turn, unless the next fetch could be the earlier one.
                 if held > 0.0 or costs[fetch, C_IFM_BEATS] > 0.0 or costs[fetch, C_IFM2_BEATS] > 0.0:
                     fetch_at = time
@@ -192,7 +198,7 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
                 if n != fetching:
                     fetching = n
                     result[n, R_START] = time
-                fetched[fetch] = time
+                moments[fetch, M_FETCHED] = time
                 if with_times:
                     times[fetch, T_IFM_START] = time
                     times[fetch, T_IFM_END] = time
@@ -204,25 +210,25 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
                     break
                 time = max(issued[n] + overhead, stream_free)
                 if room >= 0:
-                    time = max(time, mac_start[room])
+                    time = max(time, moments[room, M_MAC_START])
                 if costs[stream, C_STREAM_BEATS] > 0.0:
                     stream_at = time
                     break
-                stream_start[stream] = time
-                stream_end[stream] = time
+                moments[stream, M_STREAM_START] = time
+                moments[stream, M_STREAM_END] = time
                 if with_times:
                     times[stream, T_STREAM_START] = time
                     times[stream, T_STREAM_END] = time
                 stream += 1
             if array_at >= FAR and array < fetch and array < stream and links[array, K_OUTPUT] < block:
-                array_at = max(mac_free, max(fetched[array], stream_start[array]))
+                array_at = max(mac_free, max(moments[array, M_FETCHED], moments[array, M_STREAM_START]))
                 if links[array, K_OUTPUT] >= 0:
-                    array_at = max(array_at, output_end[links[array, K_OUTPUT]])
+                    array_at = max(array_at, written[links[array, K_OUTPUT], W_DATA])
                 # The array uses no port. Only work that takes no time has to wait for its turn among equals.
-                act = max(array_at + costs[array, C_MAC], stream_end[array]) > array_at
+                act = max(array_at + costs[array, C_MAC], moments[array, M_STREAM_END]) > array_at
             if not act:
                 if output_at >= FAR and ends[block, 0] < array:
-                    output_at = max(output_free, mac_end[ends[block, 0]])
+                    output_at = max(output_free, moments[ends[block, 0], M_MAC_END])
                 if transfer_at >= FAR and transferred < transfer_count:
                     transfer_at = max(transfer_time, issued[transfers[transferred]] + setup)
                 if look_parser and parser_at >= FAR and parsed < count:
@@ -241,9 +247,9 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
                     break
             n = links[array, K_OPERATION]
             busy = costs[array, C_MAC]
-            end = max(array_at + busy, stream_end[array])
-            mac_start[array] = array_at
-            mac_end[array] = end
+            end = max(array_at + busy, moments[array, M_STREAM_END])
+            moments[array, M_MAC_START] = array_at
+            moments[array, M_MAC_END] = end
             if with_times:
                 times[array, T_MAC_START] = array_at
                 times[array, T_MAC_END] = end
@@ -253,9 +259,9 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
                 gap = array_at - max(mac_free, result[n, R_START])
                 if gap > 0.0:
                     result[n, R_MAC_IDLE] -= gap
-                    if fetched[array] >= array_at:
+                    if moments[array, M_FETCHED] >= array_at:
                         result[n, R_MAC_IFM] += gap
-                    elif stream_start[array] >= array_at:
+                    elif moments[array, M_STREAM_START] >= array_at:
                         result[n, R_MAC_WEIGHTS] += gap
                     else:
                         result[n, R_MAC_ACCUMULATOR] += gap
@@ -412,7 +418,7 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
             if then_port >= 0:
                 end = max(end, other + ports[then_port, P_READ_LATENCY])
                 fetch_free = max(fetch_free, other)
-            fetched[fetch] = end
+            moments[fetch, M_FETCHED] = end
             if with_times:
                 times[fetch, T_IFM_START] = begin
                 times[fetch, T_IFM_END] = end
@@ -423,9 +429,9 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
             latency = ports[port, P_READ_LATENCY]
             decoding = costs[stream, C_DECODE]
             arrived = max(passed + latency, best + costs[stream, C_STREAM_DELAY] + latency)
-            stream_start[stream] = begin + latency
+            moments[stream, M_STREAM_START] = begin + latency
             end = max(arrived, begin + latency + decoding)
-            stream_end[stream] = end
+            moments[stream, M_STREAM_END] = end
             if with_times:
                 times[stream, T_STREAM_START] = begin
                 times[stream, T_STREAM_END] = end
@@ -446,15 +452,15 @@ def run(ops, links, ends, costs, ports, scalars, result, times, tails):  # type:
             result[n, R_OUTPUT_INPUT] += waited
             result[n, R_OUTPUT_IDLE] += best - output_free - waited
             result[n, R_OUTPUT_MEMORY] += end - best - busy
-            output_end[block] = end
+            written[block, W_DATA] = end
             output_free = end
-            block_end[block] = end + ports[port, P_WRITE_LATENCY]
+            written[block, W_RESPONSE] = end + ports[port, P_WRITE_LATENCY]
             if with_times:
                 times[output, T_OUTPUT_START] = best
                 times[output, T_OUTPUT_END] = end
             block += 1
             if ends[block, 1] != n:
-                finished[n] = block_end[block - 1]
+                finished[n] = written[block - 1, W_RESPONSE]
                 result[n, R_END] = finished[n]
                 finish = max(finish, finished[n])
                 look_parser = True
