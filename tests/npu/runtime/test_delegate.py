@@ -27,6 +27,7 @@ from npu.runtime.delegate import (
     as_delegate,
 )
 from npu.runtime.interpreter import Interpreter
+from npu.runtime.plugins import LoadedDelegate
 from npu.runtime.tensor import RuntimeTensor
 from npu.tflite.reader import read_model
 
@@ -457,6 +458,73 @@ def test_a_kernel_that_cannot_initialise_undoes_the_delegation() -> None:
         interpreter.modify_graph_with_delegate(RawDelegate(fail_init=True))
     assert [step["op_name"] for step in interpreter.execution_plan()] == ["ADD", "MUL", "ADD"]
     np.testing.assert_array_equal(_run(interpreter, X), (X + C) * C + C)
+
+
+class _Forgetful(AddSubDelegate):
+    """One of its callbacks returns nothing."""
+
+    def initialize(self, context: Context) -> Status:
+        return None if "initialize" in self.log else Status.OK  # type: ignore[return-value]
+
+    def create_delegate_kernel_interface(self) -> SimpleDelegateKernel:
+        if "create" in self.log:
+            return None  # type: ignore[return-value]
+        kernel = AddSubKernel([])
+        for callback in {"init", "prepare", "eval"}.intersection(self.log):
+            setattr(kernel, callback, lambda *arguments: None)
+        return kernel
+
+
+FORGOTTEN = {
+    "initialize": "must accept the graph, got None, which is no Status",
+    "create": "create_delegate_kernel_interface: must return a SimpleDelegateKernel, got None",
+    "init": "init: must return a Status, got None",
+    "prepare": "prepare of delegate kernel 'AddSub.* must return OK, got None, which is no Status",
+    "eval": "delegate kernel 'AddSub.* must return OK, got None, which is no Status",
+}
+
+
+@pytest.mark.seed("D-S-2", "D-S-4", "D-S-10")
+@pytest.mark.parametrize("callback", FORGOTTEN)
+def test_a_callback_must_return_a_status(callback: str) -> None:
+    with pytest.raises(InterpreterError, match=FORGOTTEN[callback]):
+        _run(Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[_Forgetful(log=[callback])]), X)
+
+
+@pytest.mark.parametrize("wrong", ["xnnpack", None, AddSubDelegate])
+def test_what_is_no_delegate_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match="must be a Delegate or a SimpleDelegate, got"):
+        Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[wrong])  # type: ignore[list-item]
+
+
+@pytest.mark.seed("D-R-11")
+def test_a_tensor_of_a_loaded_delegate_refers_to_what_the_plugin_created() -> None:
+    inner = Store()
+    loaded = LoadedDelegate(inner, lambda: None)
+    interpreter = Interpreter(model_content=_chain(["ADD"]), experimental_delegates=[loaded])
+    interpreter.allocate_tensors()
+    interpreter.set_buffer_handle(0, 3, loaded)
+    interpreter.set_tensor(0, X)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(2), X + C)
+    assert inner.events == ["init [0]", "copy to 3", "copy from 7"]
+
+
+@pytest.mark.seed("D-R-11")
+def test_the_arguments_of_a_signature_are_newer_than_the_buffers_of_a_delegate() -> None:
+    b = ModelBuilder()
+    x, c = b.input((1, 4), DType.FLOAT32), b.constant(C)
+    y = b.op("ADD", [x, c], (1, 4), DType.FLOAT32, attributes=at.AddOptions())
+    b.output(y)
+    b.signature("run", {"x": x}, {"y": y})
+    delegate = Store()
+    interpreter = Interpreter(model_content=b.build(), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.set_buffer_handle(x, 3, delegate)
+    runner = interpreter.get_signature_runner("run")
+    for values in (X, 5 * X):
+        np.testing.assert_array_equal(runner(x=values)["y"], values + C)
+    assert delegate.events.count("copy to 3") == 2
 
 
 def test_a_delegate_may_only_claim_nodes_of_the_plan() -> None:

@@ -74,12 +74,7 @@ def _run(interpreter: Interpreter) -> np.ndarray:
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    source, target = tmp_path / "plugin.c", tmp_path / "libplugin.so"
-    source.write_text(LIBRARY)
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    assert compiler is not None, "this test needs a C compiler: install gcc"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
-    return target
+    return _compile(LIBRARY, tmp_path / "libplugin.so")
 
 
 @pytest.fixture
@@ -129,6 +124,44 @@ def test_a_file_that_is_no_plugin_library_is_refused(tmp_path: Path) -> None:
         load_delegate(tmp_path / "x.so")
 
 
+def _compile(text: str, target: Path) -> Path:
+    source = target.with_suffix(".c")
+    source.write_text(text)
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    assert compiler is not None, "this test needs a C compiler: install gcc"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
+    return target
+
+
+@pytest.mark.seed("D-X-1", "D-X-3")
+@pytest.mark.parametrize("missing", ["create", "destroy"])
+def test_a_library_must_have_both_functions(missing: str, tmp_path: Path) -> None:
+    name = f"tflite_plugin_{missing}_delegate"
+    library = _compile(LIBRARY.replace(f"{name}(", f"other_{missing}("), tmp_path / "libhalf.so")
+    with pytest.raises(ValueError, match=f"must be a shared library with .*undefined symbol: {name}"):
+        load_delegate(library)
+
+
+@pytest.mark.seed("D-X-3")
+def test_a_library_may_report_as_late_as_in_its_destroy_function(tmp_path: Path) -> None:
+    text = LIBRARY.replace("static int alive", "static void (*late)(const char*) = NULL;\nstatic int alive")
+    text = text.replace("++alive;", "++alive; late = report_error;").replace("--alive;", '--alive; late("bye"); late(NULL);')
+    delegate = load_delegate(_compile(text, tmp_path / "liblate.so"))
+    gc.collect()
+    delegate.delete()
+
+
+@pytest.mark.seed("D-X-1", "D-X-2", "D-X-9")
+def test_a_library_may_have_a_version_in_its_name_and_lie_in_the_working_folder(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(library, tmp_path / "libother.so.2.1")
+    monkeypatch.chdir(tmp_path)
+    delegate = load_delegate("libother.so.2.1", {"level": 3})
+    assert delegate.name() == "libother.so.2.1"
+    delegate.delete()
+
+
 @pytest.mark.seed("D-X-1", "D-X-4", "D-X-8")
 def test_a_python_file_is_a_plugin(module: Path) -> None:
     delegate = load_delegate(str(module), {"shape": "round"})
@@ -154,6 +187,7 @@ def test_what_a_python_plugin_reports_is_the_text_of_a_value_error(module: Path)
         ({"speed": 1}, "option must be one of allowed_builtins, error_during_init.*got 'speed'"),
         ({"error_during_init": "perhaps"}, "option 'error_during_init' must be of type bool, got 'perhaps'"),
         ({"min_nodes_per_partition": "few"}, "must be of type int, got 'few'"),
+        ({"allowed_builtins": "ADD,CONV3"}, "dummy options: allowed_builtins must be names of operators, got 'CONV3'"),
     ],
 )
 def test_text_options_are_parsed_as_flags(options: dict[str, object], message: str) -> None:
@@ -195,9 +229,11 @@ def test_entry_points_name_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder = tmp_path / "third_party-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[npulab.delegates]\nthird = npu.runtime.dummy\n")
+    lines = "[npulab.delegates]\nthird = npu.runtime.dummy\nfourth = npu.runtime.dummy:create_dummy_delegate\n"
+    (folder / "entry_points.txt").write_text(lines)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_delegate("third").name() == "DummyDelegate"
+    assert load_delegate("fourth").name() == "DummyDelegate"
 
 
 def test_a_module_must_create_a_delegate(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -175,3 +176,74 @@ def test_the_four_tools_are_commands_and_console_scripts() -> None:
     for tool in TOOLS:
         assert f'npu-{tool} = "npu.cli:{tool.replace("-", "_")}"' in text
         assert tool in build_parser(with_delegates=False).format_help()
+
+
+@pytest.mark.seed("D-O-5")
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--xnnpack_qs8", "--xnnpack_num_threads", "2"], "--xnnpack_qs8, --xnnpack_num_threads: must be given together with"),
+        (["--npu_target", "ethos-u65-256"], "--npu_target: must be given together with --use_npu"),
+        (["--external_delegate_options", "a:b"], "must be given together with --external_delegate_path"),
+        (["--use_dummy_delegate=false", "--dummy_error_during_init"], "must be given together with --use_dummy_delegate"),
+    ],
+)
+def test_flags_of_a_delegate_that_is_not_asked_for_are_refused(
+    model: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", str(model), *flags]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.seed("D-B-2", "X-E-10")
+@pytest.mark.parametrize(
+    ("flags", "threads"), [([], 1), (["--num-threads", "2"], 2), (["--num-threads", "2", "--xnnpack_num_threads", "1"], 1)]
+)
+def test_the_threads_of_the_tool_are_those_of_the_delegate(
+    model: Path, flags: list[str], threads: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", str(model), "--num-runs", "1", "--use_xnnpack", *flags]) == 0
+    assert f"use XNNPACK-like delegate: True, threads: {threads}\n" in capsys.readouterr().out
+
+
+THIRD_PARTY = """
+from npu.runtime.dummy import create_dummy_delegate
+from npu.tools.parameters import ToolParameters, create_flag
+from npu.tools.registrar import DelegateProvider, register_delegate_provider
+
+@register_delegate_provider
+class Provider(DelegateProvider):
+    def name(self): return "ThirdParty"
+    def default_parameters(self):
+        parameters = ToolParameters()
+        parameters.add("use_third_party", False)
+        parameters.add("third_party_level", 3)
+        return parameters
+    def create_flags(self, parameters):
+        return [create_flag(name, parameters, "of another project") for name in parameters]
+    def log_parameters(self, parameters): return [f"third party, level {parameters.get('third_party_level', int)}"]
+    def create_delegate(self, parameters):
+        return create_dummy_delegate() if parameters.get("use_third_party", bool) else None
+"""
+
+
+@pytest.mark.seed("D-O-4", "D-O-8")
+def test_the_provider_of_an_installed_package_is_in_every_tool(model: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    information = site / "third_party-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[npulab.delegate_providers]\nthird = third_party:Provider\n")
+    (site / "third_party.py").write_text(THIRD_PARTY)
+
+    def run(*arguments: str) -> str:
+        path = os.pathsep.join([str(site), str(Path(__file__).parents[3])])
+        environment = {**os.environ, "PYTHONPATH": path}
+        command = [sys.executable, "-m", "npu.cli", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    for tool in TOOLS:
+        assert "--third_party_level INT" in run(tool, "--help")
+    text = run("benchmark", str(model), "--num-runs", "1", "--use_third_party", "--third_party_level", "5")
+    assert "third party, level 5" in text
+    assert "DummyDelegate: 2 of 2 nodes in 1 partition, 3 tensors cross its border" in text

@@ -258,3 +258,44 @@ def test_what_survived_without_an_equivalent_is_not_convertible(tmp_path: Path, 
     assert main(["tf-compat", "--model", str(path)]) == 0
     assert "every operator has a TFLite equivalent" in capsys.readouterr().out
     assert main(["tf-compat", "--model", str(path), "exp"]) == 1
+
+
+@pytest.mark.seed("D-B-2", "X-P-1")
+def test_shares_are_of_steps_and_operators_inside_a_delegate_are_parts_of_them(model: Path) -> None:
+    parameters = default_parameters()
+    parameters.set("use_xnnpack", True)
+    result = measure(model, parameters, runs=2, is_profiled=True)
+    steps = [each for each in result.operators if each.is_step]
+    parts = [each for each in result.operators if not each.is_step]
+    assert sum(each.share for each in steps) == pytest.approx(1)
+    assert [each.kind for each in steps] == ["XnnpackDelegate"]
+    assert len(parts) == 5
+    assert {each.inside for each in parts} == {steps[0].node}
+    assert sum(each.share for each in parts) < 1
+
+
+@pytest.mark.seed("D-B-1", "D-B-2", "D-I-2")
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("command", ["benchmark --profile --compare", "inference-diff"])
+def test_numbers_and_words_are_whole_in_a_narrow_terminal(
+    model: Path, columns: int, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    tool, *flags = command.split()
+    allowed = ["--use_dummy_delegate", "--dummy_allowed_builtins", "ADD,SUB"]
+    assert main([tool, str(model), "--num-runs", "2", *flags, *allowed]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    names = [row[0] for row in rows]
+    if tool == "benchmark":
+        assert {"count", "first", "min", "max", "mean", "std", "p50", "p90", "p95", "p99"} <= set(names)
+        assert all(len(row) == 5 for row in rows if row[0] in ("count", "p50"))
+        assert [row[1] for row in rows if row[0] in ("1", "3") and len(row) == 5] == ["MUL", "MUL"]
+    assert any(line.startswith("DummyDelegate: 3 of 5 nodes in 3 partitions,") for line in text.splitlines())
+
+
+@pytest.mark.seed("D-C-6")
+def test_a_delegate_that_took_nothing_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(model), "--num-runs", "1", "--external_delegate_path", "ethos-u"]) == 0
+    assert "EthosUDelegate: none of 5 nodes\n" in capsys.readouterr().out
