@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from npu.errors import InterpreterError, ModelError
 
@@ -20,14 +19,24 @@ class UnreadableModelError(ModelError, ValueError):
     """A file that is no model; also a ValueError, which is what scripts written for LiteRT catch."""
 
 
-@contextmanager
-def litert_errors() -> Iterator[None]:
+class _LitertErrors:
+    """A context manager without state, because every inference enters it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None or isinstance(error, ValueError | RuntimeError):
+            return
+        if isinstance(error, ModelError):
+            raise UnreadableModelError(str(error)) from error
+        if isinstance(error, InterpreterError):
+            raise InterpreterStateError(str(error)) from error
+
+
+_LITERT_ERRORS = _LitertErrors()
+
+
+def litert_errors() -> _LitertErrors:
     """Turn what an operator or the file is to blame for into the kinds that LiteRT has: RuntimeError and ValueError."""
-    try:
-        yield
-    except (ValueError, RuntimeError):
-        raise
-    except ModelError as error:
-        raise UnreadableModelError(str(error)) from error
-    except InterpreterError as error:
-        raise InterpreterStateError(str(error)) from error
+    return _LITERT_ERRORS

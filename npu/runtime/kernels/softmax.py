@@ -88,8 +88,8 @@ def softmax_float(rows: Array, beta: np.float32) -> Array:
     return out
 
 
-@kernel(nb.void(nb.int64[:, ::1], nb.float32[::1], nb.float32, nb.int64[:, ::1]))
-def _softmax_8bit(rows, table, scale, out):  # type: ignore[no-untyped-def]
+@kernel(nb.void(nb.int64[:, ::1], nb.float32[::1], nb.float32, nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
+def _softmax_8bit(rows, table, scale, zero_point, low, high, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         largest = rows[i, 0]
         for j in range(rows.shape[1]):
@@ -101,14 +101,15 @@ def _softmax_8bit(rows, table, scale, out):  # type: ignore[no-untyped-def]
         for j in range(rows.shape[1]):
             value = table[largest - rows[i, j]] * inverse
             whole = np.int64(value)
-            out[i, j] = whole + (np.int64(1) if value - np.float32(whole) >= np.float32(0.5) else np.int64(0))
+            whole += np.int64(1) if value - np.float32(whole) >= np.float32(0.5) else np.int64(0)
+            out[i, j] = min(max(whole + zero_point, low), high)
 
 
-def softmax_8bit(rows: Array, table: Array, scale: np.float32) -> Array:
-    """Softmax of int64 rows of 8-bit values with table[d] = exp(-d * input scale * beta); before zero point and clamp."""
-    out = np.zeros_like(rows)
+def softmax_8bit(rows: Array, table: Array, scale: np.float32, zero_point: int, limits: tuple[int, int]) -> Array:
+    """Softmax of int64 rows of 8-bit values with table[d] = exp(-d * input scale * beta), clamped to `limits`; int64."""
+    out = np.empty_like(rows)
     if rows.size:
-        _softmax_8bit(np.ascontiguousarray(rows), table, scale, out)
+        _softmax_8bit(np.ascontiguousarray(rows), table, scale, zero_point, *limits, out)
     return out
 
 

@@ -269,12 +269,12 @@ def build_softmax(node: OperatorNode) -> Run:
     with np.errstate(over="ignore", invalid="ignore"):
         exponents = np.float32(-np.float32(ifm.scale) * np.float32(beta)) * np.arange(256, dtype=np.float32)
     table = through(ew.exponential, exponents)
-    limits = INTEGER_RANGE[output.dtype]
+    limits, scale = INTEGER_RANGE[output.dtype], np.float32(output.scale)
 
     def run() -> None:
         rows = ifm.array.astype(np.int64).reshape(-1, depth)
-        result = softmax_8bit(rows, table, np.float32(output.scale)) + output.zero_point
-        output.array[...] = np.clip(result, *limits).reshape(output.shape)
+        result = softmax_8bit(rows, table, scale, output.zero_point, limits)
+        output.array[...] = result.reshape(output.shape)
 
     return run
 

@@ -21,7 +21,7 @@ from npu.runtime.registry import find_operator
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.sums import LEFT_SHIFT
+from npu.runtime.xnnpack.kernels.sums import LEFT_SHIFT, LOW_BITS
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import CompiledOperation
 
@@ -38,7 +38,9 @@ class Sums(CompiledOperation):
         super().__init__(index, node, site.workspace, transient=site.transient)
         bias = 128 if node.output().dtype is DType.INT8 else 0
         offsets = [node.input(0).zero_point + bias, node.input(1).zero_point + bias, node.output().zero_point]
-        scaling = [value for m, e in factors for value in (max(e, 0), m, max(-e, 0))]
+        operands = [value for m, e in factors[:2] for value in ((m >> 16) << (16 - LOW_BITS), m & 0xFFFF, -e)]
+        m, e = factors[2]
+        scaling = [*operands, max(e, 0), m, max(-e, 0)]
         values = np.array([*offsets, *scaling], np.int32)
         self._stage = site.store(np.repeat(values, 16).view(np.uint8))
         self._sign = bias
@@ -67,7 +69,8 @@ def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
     twice = 2.0 * max(left.scale, right.scale)
     real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
     found = [quantise_multiplier(factor) for factor in real]
-    return found if found[2][1] <= _LARGEST_LEFT_SHIFT else None
+    is_plain = max(found[0][1], found[1][1]) <= 0 and found[2][1] <= _LARGEST_LEFT_SHIFT
+    return found if is_plain else None
 
 
 class Pairs(CompiledOperation):

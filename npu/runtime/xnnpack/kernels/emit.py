@@ -22,8 +22,9 @@ LANES = ir.VectorType(INT, 16)
 PAIRS = ir.VectorType(WORD, 8)
 BYTES = ir.VectorType(BYTE, 16)
 FLOATS = ir.VectorType(FLOAT, 16)
+DOUBLES = ir.VectorType(ir.DoubleType(), 16)
 MASK = ir.VectorType(ir.IntType(1), 16)
-_MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8"}
+_MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8", str(DOUBLES): "v16f64"}
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
 
@@ -219,12 +220,6 @@ def load_byte(typingctx, address):  # type: ignore[no-untyped-def]
 def load_float(typingctx, address):  # type: ignore[no-untyped-def]
     """The float32 at an address."""
     return nb.float32(nb.int64), _scalar_load(FLOAT, False)
-
-
-@intrinsic
-def load_double(typingctx, address):  # type: ignore[no-untyped-def]
-    """The float64 at an address."""
-    return nb.float64(nb.int64), _scalar_load(ir.DoubleType(), False)
 
 
 @intrinsic

@@ -15,10 +15,9 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import FLOAT, FLOATS, LANES, WORD, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import DOUBLES, FLOAT, FLOATS, LANES, WORD, has_dot_product, internal
 
 _ARGUMENTS = 6
-_DOUBLES = ir.VectorType(ir.DoubleType(), 16)
 _WORDS = ir.VectorType(WORD, 16)
 _TERMS = 10
 _TO_INTEGER = 1.5 * 2.0**52
@@ -26,7 +25,7 @@ _TO_INTEGER = 1.5 * 2.0**52
 
 
 def _constant(value):  # type: ignore[no-untyped-def]
-    return ir.Constant(_DOUBLES, [value] * 16)
+    return ir.Constant(DOUBLES, [value] * 16)
 
 
 def _fused(e, a, b, c):  # type: ignore[no-untyped-def]
@@ -42,23 +41,23 @@ def _exponential(e, x):  # type: ignore[no-untyped-def]
     for term in range(_TERMS, 1, -1):
         total = _fused(e, e.b.fmul(remainder, _constant(1 / term)), total, _constant(1.0))
     exponent = e.b.add(e.b.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [1023] * 16))
-    power = e.b.bitcast(e.b.shl(exponent, ir.Constant(_WORDS, [52] * 16)), _DOUBLES)
+    power = e.b.bitcast(e.b.shl(exponent, ir.Constant(_WORDS, [52] * 16)), DOUBLES)
     return power, e.b.fmul(remainder, total)
 
 
 def _magnitude(e, x):  # type: ignore[no-untyped-def]
-    return e.b.call(e.function("llvm.fabs.v16f64", ir.FunctionType(_DOUBLES, [_DOUBLES])), [x])
+    return e.b.call(e.function("llvm.fabs.v16f64", ir.FunctionType(DOUBLES, [DOUBLES])), [x])
 
 
 def _tanh(e, x):  # type: ignore[no-untyped-def]
     """(e**2x - 1) / (e**2x + 1); the result is 1 from 10 on."""
-    wide = e.b.fpext(x, _DOUBLES)
+    wide = e.b.fpext(x, DOUBLES)
     size = _magnitude(e, wide)
     size = e.b.select(e.b.fcmp_ordered(">", size, _constant(10.0)), _constant(10.0), size)
     power, part = _exponential(e, e.b.fadd(size, size))
     above = _fused(e, power, part, e.b.fsub(power, _constant(1.0)))
     value = e.b.fdiv(above, e.b.fadd(above, _constant(2.0)))
-    sign = e.function("llvm.copysign.v16f64", ir.FunctionType(_DOUBLES, [_DOUBLES, _DOUBLES]))
+    sign = e.function("llvm.copysign.v16f64", ir.FunctionType(DOUBLES, [DOUBLES, DOUBLES]))
     return e.b.fptrunc(e.b.call(sign, [value, wide]), FLOATS)
 
 
@@ -194,7 +193,7 @@ def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
     largest = e.splat(e.b.call(reduce, [found]))
 
     def exponential(x):  # type: ignore[no-untyped-def]
-        wide = e.b.fpext(e.b.fmul(e.b.fsub(x, largest), beta), _DOUBLES)
+        wide = e.b.fpext(e.b.fmul(e.b.fsub(x, largest), beta), DOUBLES)
         wide = e.b.select(e.b.fcmp_ordered("<", wide, _constant(-200.0)), _constant(-200.0), wide)
         wide = e.b.select(e.b.fcmp_ordered(">", wide, _constant(200.0)), _constant(200.0), wide)
         power, part = _exponential(e, wide)
@@ -204,13 +203,13 @@ def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
         at = e.b.mul(index, e.word(64))
         value = exponential(e.load(FLOATS, e.b.add(source, at)))
         e.store(value, e.b.add(out, at), e.word(16))
-        return [e.b.fadd(carried[0], e.b.fpext(value, _DOUBLES))]
+        return [e.b.fadd(carried[0], e.b.fpext(value, DOUBLES))]
 
     sums = e.loop(whole, [zero], over_exponentials)[0]
     value = exponential(e.load_first(FLOATS, e.b.add(source, end), rest))
     e.store(value, e.b.add(out, end), rest)
-    sums = e.b.fadd(sums, e.b.select(within, e.b.fpext(value, _DOUBLES), zero))
-    add = e.function("llvm.vector.reduce.fadd.v16f64", ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), _DOUBLES]))
+    sums = e.b.fadd(sums, e.b.select(within, e.b.fpext(value, DOUBLES), zero))
+    add = e.function("llvm.vector.reduce.fadd.v16f64", ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), DOUBLES]))
     total = e.b.fptrunc(e.b.call(add, [ir.Constant(ir.DoubleType(), 0.0), sums]), FLOAT)
 
     def over_quotients(index, carried):  # type: ignore[no-untyped-def]

@@ -11,7 +11,6 @@ from npu.runtime.xnnpack.kernels.emit import (
     add_atomic,
     copy_bytes,
     load_byte,
-    load_double,
     load_float,
     load_int,
     load_word,
@@ -22,7 +21,7 @@ from npu.runtime.xnnpack.kernels.emit import (
 )
 from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
 from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
-from npu.runtime.xnnpack.kernels.sums import sum_bytes, sum_pixels
+from npu.runtime.xnnpack.kernels.sums import round_sums, sum_bytes, sum_pixels
 
 _SPINS = 2000
 
@@ -75,18 +74,6 @@ def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
             total += load_float(c + at) * (one - fy) * fx
             total += load_float(d + at) * fy * fx
             store_float(out + at, total)
-
-
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def round_sums(row, first, last):  # type: ignore[no-untyped-def]
-    """Rows of int32 sums to 8-bit values: times a double per channel, nearest, ties away from zero, offset, clamp."""
-    for m in range(first, last):
-        source, out = row[r.IN] + m * row[r.IN_STEP], row[r.OUT] + m * row[r.OUT_STEP]
-        for n in range(row[r.WIDTH]):
-            value = np.float64(load_int(source + 4 * n)) * load_double(row[r.WEIGHTS] + 8 * n)
-            rounded = np.copysign(np.floor(abs(value) + 0.5), value) + np.float64(row[r.ZERO_POINT])
-            clamped = min(max(rounded, np.float64(row[r.LOW])), np.float64(row[r.HIGH]))
-            store_byte(out + n, np.int64(clamped))
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)

@@ -12,10 +12,13 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, INT, LANES, WORD, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, DOUBLES, INT, LANES, WORD, has_dot_product, internal
 
 _ARGUMENTS = 10
 LEFT_SHIFT = 20
+LOW_BITS = 31 - LEFT_SHIFT
+"""Of the product of a difference of bytes and a multiplier, these are rounded off: the reference kernel shifts the difference
+left by 20, and divides the product by 2**31. With multiplier = 2**16 * high + low, 2**LOW_BITS divides the high part."""
 
 
 def _emit(*, subtract):  # type: ignore[no-untyped-def]
@@ -28,7 +31,9 @@ def _emit(*, subtract):  # type: ignore[no-untyped-def]
 
         def operand(address, k):  # type: ignore[no-untyped-def]
             value = e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES)
-            return e.rescale(e.b.shl(e.b.sub(value, offsets[k]), e.constant(LEFT_SHIFT)), factors[k])
+            value = e.b.sub(value, offsets[k])
+            low_part = e.b.add(e.b.mul(value, factors[k][1]), e.constant(1 << LOW_BITS - 1))
+            return e.divide(e.b.add(e.b.mul(value, factors[k][0]), e.b.ashr(low_part, e.constant(LOW_BITS))), factors[k][2])
 
         def over_blocks(index, carried):  # type: ignore[no-untyped-def]
             start, end = e.b.mul(e.b.add(first, index), e.word(16)), e.b.sub(count, e.word(16))
@@ -105,3 +110,47 @@ def sum_pixels(row, first, last):  # type: ignore[no-untyped-def]
     """What the zero point of the weights adds to the sums of the pixels `first` to `last`."""
     table = row[r.TABLE] + 8 * first * row[r.SEGMENTS]
     _pixels(table, row[r.SEGMENTS], row[r.ROW_BYTES], row[r.OUT] + 4 * first, last - first, row[r.ZERO_POINT])
+
+
+def _emit_round(e, args):  # type: ignore[no-untyped-def]
+    """int32 sums times a double per channel, to the nearest integer, ties away from zero, offset and clamped."""
+    sums, scales, out, count, zero_point, low, high = args
+    limits = e.splat_word(zero_point), e.splat_word(low), e.splat_word(high)
+    floor = e.function("llvm.floor.v16f64", ir.FunctionType(DOUBLES, [DOUBLES]))
+    absolute = e.function("llvm.fabs.v16f64", ir.FunctionType(DOUBLES, [DOUBLES]))
+    sign = e.function("llvm.copysign.v16f64", ir.FunctionType(DOUBLES, [DOUBLES, DOUBLES]))
+    most = ir.Constant(DOUBLES, [float(1 << 24)] * 16)
+
+    def block(at, total, scale, size):  # type: ignore[no-untyped-def]
+        value = e.b.fmul(e.b.sitofp(total, DOUBLES), scale)
+        away = e.b.call(floor, [e.b.fadd(e.b.call(absolute, [value]), ir.Constant(DOUBLES, [0.5] * 16))])
+        # What is beyond 24 bits is beyond the clamp as well, and must stay within an integer.
+        away = e.b.select(e.b.fcmp_ordered("<", away, most), away, most)
+        whole = e.b.add(e.b.fptosi(e.b.call(sign, [away, value]), LANES), limits[0])
+        e.store(e.b.trunc(e.clamp(whole, *limits[1:]), BYTES), e.b.add(out, at), size)
+
+    def over_blocks(index, carried):  # type: ignore[no-untyped-def]
+        at = e.b.mul(index, e.word(16))
+        total = e.load(LANES, e.b.add(sums, e.b.mul(index, e.word(64))))
+        block(at, total, e.load(DOUBLES, e.b.add(scales, e.b.mul(index, e.word(128)))), e.word(16))
+        return []
+
+    whole, rest = e.b.ashr(count, e.word(4)), e.b.and_(count, e.word(15))
+    e.loop(whole, [], over_blocks)
+    with e.b.if_then(e.b.icmp_signed(">", rest, e.word(0))):
+        total = e.load_first(LANES, e.b.add(sums, e.b.mul(whole, e.word(64))), rest)
+        scale = e.load_first(DOUBLES, e.b.add(scales, e.b.mul(whole, e.word(128))), rest)
+        block(e.b.mul(whole, e.word(16)), total, scale, rest)
+
+
+@intrinsic
+def _round(typingctx, a, b, c, d, e, f, g):  # type: ignore[no-untyped-def]
+    return nb.void(*[nb.int64] * 7), internal("round_sums", 7, _emit_round, dot=has_dot_product())
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def round_sums(row, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of WIDTH sums."""
+    for m in range(first, last):
+        source, out = row[r.IN] + m * row[r.IN_STEP], row[r.OUT] + m * row[r.OUT_STEP]
+        _round(source, row[r.WEIGHTS], out, row[r.WIDTH], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
