@@ -29,7 +29,7 @@ from npu.report import OperatorReport, Report, Totals
 
 if TYPE_CHECKING:
     from npu.toolchain.diff import DiffResult
-    from npu.toolchain.explain import ExplainedModel
+    from npu.toolchain.explain import ExplainedModel, ExplainedOperator
     from npu.toolchain.fix import Fixed
     from sim.verify.verifier import Finding
 
@@ -171,30 +171,59 @@ def print_pmu(pmu: Mapping[str, Any]) -> None:
 
 
 def explain_text(explained: ExplainedModel, width: int) -> str:
-    """One row an operator with its bound and the parts of its cycles, largest first; below it what shapes would be free."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    columns = (
-        ("#", "right"),
-        ("operator", "left"),
-        ("cycles", "right"),
-        ("ideal", "right"),
-        ("use", "right"),
-        ("bound by", "left"),
-    )
-    for title, justify in columns:
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("where the other cycles go", ratio=1)
-    for row in explained.operators:
-        if not row.cycles:
-            continue
-        use = f"{row.ideal_cycles / row.cycles:.0%}" if row.ideal_cycles else ""
-        lost = [f"{name} {cycles / row.cycles:.0%}" for name, cycles in row.largest_losses() if abs(cycles) * 200 >= row.cycles]
-        lines = [", ".join(lost), *(f"- {hint.text}" for hint in row.hints)]
-        cells = (str(row.index), row.type, f"{row.cycles:,}", f"{row.ideal_cycles:,}", use, row.bound_by or "")
-        table.add_row(*cells, Text("\n".join(line for line in lines if line)))
-    sums = ", ".join(f"{name} {cycles / explained.npu_cycles:.1%}" for name, cycles in explained.part_sums() if cycles)
-    summary = f"NPU     {explained.npu_cycles:,} cycles: {sums}" if explained.npu_cycles else "NPU     no work"
-    return _render(width, f"{explained.model} on {explained.target}", table, summary)
+    """One line an operator with its bound; below it where its other cycles go, largest first, and what shapes would be free."""
+    rows = [row for row in explained.operators if row.cycles]
+    table = [("#", "operator", "cycles", "ideal", "use", "bound by")]
+    for row in rows:
+        use = f"{row.ideal_cycles / row.busy_cycles:.0%}" if row.ideal_cycles else ""
+        name = row.type if len(row.type) <= _TYPE_WIDTH else f"{row.type[: _TYPE_WIDTH - 1]}…"
+        table.append((str(row.index), name, f"{row.cycles:,}", f"{row.ideal_cycles:,}", use, row.bound_by or ""))
+    sizes = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
+    sides = [str.ljust if title in ("operator", "bound by") else str.rjust for title in table[0]]
+    heads = [
+        "  ".join(side(*cell) for side, cell in zip(sides, zip(cells, sizes, strict=True), strict=True)) for cells in table
+    ]
+    lines = [
+        f"{explained.model} on {explained.target}",
+        "",
+        heads[0].rstrip(),
+        "─" * min(width, sum(sizes) + 2 * len(sizes) - 2),
+    ]
+    for row, head in zip(rows, heads[1:], strict=True):
+        lines.append(head.rstrip())
+        for text in (_lost(row), *(f"- {hint.text}" for hint in row.hints)):
+            lines += _wrapped(text, width, " " * (sizes[0] + 2), " " * (sizes[0] + 4))
+    lines += ["", *_wrapped(_explain_summary(explained), width, "", " " * 8)]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, width: int, first: str, following: str) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=following, break_on_hyphens=False)
+
+
+_TYPE_WIDTH = 30
+"""Longest name of an operator type in a table of `explain`."""
+
+
+def _lost(row: ExplainedOperator) -> str:
+    """Where the cycles above the ideal go, as shares of the operator's cycles and those that it shares with its neighbours."""
+    losses = [
+        f"{name} {cycles / row.busy_cycles:.0%}" for name, cycles in row.largest_losses() if cycles * 200 >= row.busy_cycles
+    ]
+    said = f"lost to {', '.join(losses)}" if losses else ""
+    if row.overlapped_cycles * 200 < row.busy_cycles:
+        return said
+    overlapped = f"{row.overlapped_cycles:,} of {row.busy_cycles:,} cycles overlap with neighbours"
+    return f"{said}; {overlapped}" if said else overlapped
+
+
+def _explain_summary(explained: ExplainedModel) -> str:
+    if not explained.npu_cycles:
+        return "NPU     no work"
+    busy = explained.npu_cycles + explained.overlapped_cycles
+    sums = ", ".join(f"{name} {cycles / busy:.1%}" for name, cycles in explained.part_sums() if cycles)
+    overlap = f" ({explained.overlapped_cycles:,} more overlap)" if explained.overlapped_cycles else ""
+    return f"NPU     {explained.npu_cycles:,} cycles{overlap}: {sums}"
 
 
 def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:

@@ -5,8 +5,11 @@ An estimate, with the error that the table states: cycles = MACs x cycles per MA
 
 from __future__ import annotations
 
+from npu.errors import ConfigError
 from npu.graph.graph import Graph, Op
+from npu.graph.ops import BY_NAME
 from npu.graph.work import macs, output_elements
+from npu.hardware.shipped import closest
 from npu.hardware.variant import Cpu
 
 DEFAULT = "default"
@@ -17,3 +20,14 @@ def cpu_cycles(graph: Graph, op: Op, cpu: Cpu) -> int:
     per_mac = cpu.cycles_per_mac.get(op.kind, cpu.cycles_per_mac[DEFAULT])
     per_element = cpu.cycles_per_element.get(op.kind, cpu.cycles_per_element[DEFAULT])
     return round(macs(graph, op) * per_mac + output_elements(graph, op) * per_element)
+
+
+def check_costs(cpu: Cpu, where: str) -> None:
+    """ConfigError, naming the key, if a cost table holds an operator that does not exist: its cost would never be used."""
+    tables = {"cycles_per_mac": cpu.cycles_per_mac, "cycles_per_element": cpu.cycles_per_element}
+    for table, costs in tables.items():
+        for name in costs:
+            if name != DEFAULT and name not in BY_NAME:
+                meant = closest(name.upper(), BY_NAME)
+                allowed = f"must be '{DEFAULT}' or an operator of the TFLite schema, got {name[:80]!r}{meant}"
+                raise ConfigError(f"{where}: cpu.{table}: {allowed}")

@@ -8,16 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from npu.hardware.variant import Variant
 from npu.operator_map import SourceOperator
 from npu.toolchain.compile import Progress
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from npu.toolchain.timing import TimedModel, time_model
 from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation
+from sim.trace import Bound
 
 WAITING = "waiting"
-"""Part of an operator's cycles that it does not need alone: transfers of its weights, dependencies, the queue. Negative where
-it overlaps with its neighbours instead."""
+"""Part of an operator's cycles that it does not need alone: transfers of its weights, dependencies, the queue."""
+
+OVERLAP = "overlap"
+"""Negative part of an operator's cycles: what it needs alone but shares with its neighbours on the timeline."""
+
+_ARRAY_BOUNDS = (Bound.MAC.value, Bound.WEIGHT_DECODE.value)
+"""Bounds of an operator whose time follows the cycles of the MAC array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,12 @@ class Hint:
     @property
     def text(self) -> str:
         """The hint in words."""
-        said = f"{self.extent} {self.axis} cost as much as {self.free_up_to}"
+        if not self.axis.endswith("channels"):
+            said = f"{self.axis} {self.extent} costs as much as {self.free_up_to}"
+        elif self.extent == 1:
+            said = f"1 {self.axis.removesuffix('s')} costs as much as {self.free_up_to}"
+        else:
+            said = f"{self.extent} {self.axis} cost as much as {self.free_up_to}"
         if self.cheaper:
             said += f"; {self.cheaper} would take {1 - self.cheaper_cycles / self.cycles:.0%} less of the MAC array"
         return said
@@ -44,7 +54,8 @@ class Hint:
 class ExplainedOperator:
     """One operator: `cycles` of the timeline = `ideal_cycles` + the sum of `parts` (on the CPU: no parts).
 
-    The ideal is one full MAC array (for operators without multiplications: the full output unit) and nothing else.
+    The ideal is one full MAC array (for operators without multiplications: the full output unit) and nothing else. All parts
+    are positive but `OVERLAP`. `hints` only stand where the operator is bound by the unit that they are about.
     """
 
     index: int
@@ -57,9 +68,19 @@ class ExplainedOperator:
     parts: Mapping[str, int]
     hints: tuple[Hint, ...]
 
+    @property
+    def overlapped_cycles(self) -> int:
+        """Cycles that the operator needs but shares with its neighbours."""
+        return -self.parts.get(OVERLAP, 0)
+
+    @property
+    def busy_cycles(self) -> int:
+        """Cycles from which shares are taken: those of the timeline and the overlapped ones. No part exceeds them."""
+        return self.cycles + self.overlapped_cycles
+
     def largest_losses(self) -> list[tuple[str, int]]:
-        """Parts that are not zero, the largest first."""
-        return sorted(((name, cycles) for name, cycles in self.parts.items() if cycles), key=lambda part: -abs(part[1]))
+        """Parts without the overlap, the largest first."""
+        return sorted(((name, cycles) for name, cycles in self.parts.items() if cycles > 0), key=lambda part: -part[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +98,13 @@ class ExplainedModel:
     def npu_cycles(self) -> int:
         return sum(each.cycles for each in self.operators if each.placement == "npu")
 
+    @property
+    def overlapped_cycles(self) -> int:
+        """Cycles that two neighbours share, summed over the operators on the NPU."""
+        return sum(each.overlapped_cycles for each in self.operators)
+
     def part_sums(self) -> list[tuple[str, int]]:
-        """The ideal and every part, summed over the operators on the NPU."""
+        """The ideal and every part without the overlap; they sum to `npu_cycles` + `overlapped_cycles`."""
         rows = [each for each in self.operators if each.placement == "npu"]
         sums = [("ideal", sum(row.ideal_cycles for row in rows))]
         return sums + [(name, sum(row.parts.get(name, 0) for row in rows)) for name in (*PARTS, WAITING)]
@@ -125,7 +151,8 @@ def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[K
         return plain
     found = [explain_operation(operation, timed.variant) for operation in operations]
     ideal, parts = _sum(found, cycles)
-    return replace(plain, ideal_cycles=ideal, parts=parts, hints=_hints(found, operations, timed.variant))
+    hints = _hints(found, operations) if bound in _ARRAY_BOUNDS else ()
+    return replace(plain, ideal_cycles=ideal, parts=parts, hints=hints)
 
 
 def _sum(found: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, int]]:
@@ -137,12 +164,12 @@ def _sum(found: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, int]
         running += amount
         rounded[name] = round(running) - before
         before = round(running)
-    rounded[WAITING] = cycles - before
+    rounded[WAITING if cycles > before else OVERLAP] = cycles - before
     ideal = rounded.pop("ideal")
     return ideal, {name: amount for name, amount in rounded.items() if amount}
 
 
-def _hints(found: Sequence[Explanation], operations: Sequence[Kernel], variant: Variant) -> tuple[Hint, ...]:
+def _hints(found: Sequence[Explanation], operations: Sequence[Kernel]) -> tuple[Hint, ...]:
     """Free shapes of the whole operator, from its last operation.
 
     Operations that cut the output channels of an operator into slices are added up; where rows or columns are cut, only
@@ -155,11 +182,13 @@ def _hints(found: Sequence[Explanation], operations: Sequence[Kernel], variant: 
               for each in operations}  # fmt: skip
     is_cut_in_plane = len({(height, width) for height, width, _ in planes}) > 1
     if is_cut_in_plane and len(operations) > 1:
-        return tuple(_hint(each, 0) for each in found[-1].shapes if each.axis == "input channels")
+        return tuple(_hint(each) for each in found[-1].shapes if each.axis == "input channels")
     slices = sum(each.ofm.depth for each in operations) - last.ofm.depth
-    return tuple(_hint(each, slices if each.axis == "output channels" else 0) for each in found[-1].shapes)
+    others = round(sum(each.unit_cycles for each in found[:-1]))
+    return tuple(_hint(each, slices, others) if each.axis == "output channels" else _hint(each) for each in found[-1].shapes)
 
 
-def _hint(shape: FreeShape, before: int) -> Hint:
-    cheaper = shape.cheaper + before if shape.cheaper else 0
-    return Hint(shape.axis, shape.extent + before, shape.free_up_to + before, cheaper, shape.cycles, shape.cheaper_cycles)
+def _hint(shape: FreeShape, before: int = 0, others: int = 0) -> Hint:
+    """The hint of an operator whose other operations work on `before` channels and take `others` cycles."""
+    extents = (shape.extent + before, shape.free_up_to + before, shape.cheaper + before if shape.cheaper else 0)
+    return Hint(shape.axis, *extents, shape.cycles + others, shape.cheaper_cycles + others)

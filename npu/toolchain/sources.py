@@ -12,6 +12,7 @@ from npu.isa.payload import Configuration, config_word, decode_config, find_targ
 from npu.tflite.reader import read_model
 from npu.toolchain.raw import is_raw, read_raw
 from sim.container import is_compiled, is_npu_job, payload_of
+from sim.cpu import check_costs
 
 DEFAULT_TARGET = "ethos-u55-128"
 DEFAULT_PROFILE = "u55-u65"
@@ -37,7 +38,10 @@ def choose_variant(
     """The variant of a shipped target or of a YAML file; ConfigError for both at once or for an unknown one."""
     if target is not None and config is not None:
         raise ConfigError(f"target {target!r} with config {str(config)!r}: give only one of them; a config names its own base")
-    return load_variant(config if config is not None else target or DEFAULT_TARGET, memory_mode=memory_mode, system=system)
+    chosen = config if config is not None else target or DEFAULT_TARGET
+    variant = load_variant(chosen, memory_mode=memory_mode, system=system)
+    check_costs(variant.cpu, str(chosen))
+    return variant
 
 
 def load_compiled(model: Source) -> Model:

@@ -12,6 +12,9 @@ cycles. In the order in which the causes are removed:
 - channel padding: as many channels as fill the micro-blocks, cycles scaled back to the channels that are there;
 - block remainder: as many rows and columns as fill the blocks, scaled back likewise;
 - kernel under-use: what then is above one full MAC array: steps of kernel elements, bubbles, depthwise lanes, 16-bit data.
+
+No part is negative: where taking a cause away would leave the operation longer (other blocks arrive at the ports in another
+order, or a later cause takes its place), that cause counts nothing, and the later ones only what is left.
 """
 
 from __future__ import annotations
@@ -69,12 +72,14 @@ class FreeShape:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One kernel operation on its own: `cycles` = `ideal` + the sum of `parts`, by the names of `PARTS`."""
+    """One kernel operation on its own: `cycles` = `ideal` + the sum of `parts` (not negative), by the names of `PARTS`."""
 
     cycles: float
     ideal: float
     parts: dict[str, float]
     shapes: tuple[FreeShape, ...]
+    unit_cycles: float
+    """Cycles of the unit that does the work, as in `FreeShape.cycles`."""
 
 
 def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
@@ -103,11 +108,13 @@ def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
     steps.append(("block remainder", last))
     ideal = base.products(row) / variant.accelerator.macs_per_cycle if base.is_mac else last
     steps.append(("kernel under-use", ideal))
+    ideal = min(ideal, alone)
     parts, before = {}, alone
     for name, cycles in steps:
-        parts[name] = before - cycles
-        before = cycles
-    return Explanation(alone, ideal, parts, _free_shapes(base, row))
+        after = min(max(cycles, ideal), before)
+        parts[name] = before - after
+        before = after
+    return Explanation(alone, ideal, parts, _free_shapes(base, row), base.cycles(row))
 
 
 class _Base:

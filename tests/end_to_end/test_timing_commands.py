@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import jsonschema
 import pytest
 
 from npu.cli import main
+from npu.console import explain_text
 from npu.report import SCHEMA_PATH
+from npu.toolchain.explain import explain_model
+
+from tests.support.shared import shared_models
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.tflite"
@@ -90,13 +95,38 @@ def test_the_parts_of_every_operator_add_up_to_its_cycles(target: str, capsys: p
     assert f"(NPU {content['npu_cycles']:,}," in capsys.readouterr().out
     for operator in content["operators"]:
         assert operator["ideal_cycles"] + sum(operator["parts"].values()) == operator["cycles"]
-        assert all(cycles > 0 for part, cycles in operator["parts"].items() if part != "waiting"), operator
+        assert all((cycles > 0) == (part != "overlap") for part, cycles in operator["parts"].items()), operator
+        assert operator["hints"] == [] or operator["bound_by"] in ("MAC", "weight decode")
+
+
+EXPLAINED = {"digits": DIGITS} | {
+    name: path
+    for name, path in shared_models().items()
+    if name in ("mlperf_resnet8_int8", "rnnoise_int8", "person_detect_vela", "keyword_scrambled_8bit")
+}
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_explain_fits_the_terminal_and_its_shares_are_shares(name: str, width: int) -> None:
+    found = explain_model(EXPLAINED[name], None if "vela" in name else "ethos-u65-256")
+    text = explain_text(found, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    shares = [float(share) for share in re.findall(r"(-?[\d.]+)%", text)]
+    assert shares
+    assert all(0 <= share <= 100 for share in shares)
+    for operator in found.operators:
+        if operator.placement == "npu":
+            positive = operator.ideal_cycles + sum(cycles for _, cycles in operator.largest_losses())
+            assert positive == operator.busy_cycles == operator.cycles + operator.overlapped_cycles
+    assert sum(cycles for _, cycles in found.part_sums()) == found.npu_cycles + found.overlapped_cycles
 
 
 def test_explain_names_bounds_losses_and_free_shapes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(DIGITS)]) == 0
     text = capsys.readouterr().out
-    assert "10 output channels cost as much as 16; 8 would take" in text
+    assert "- 1 input channel costs as much as 8" in text
+    assert "10 output channels" not in text  # the last layer is bound by its weights: more channels are not free
     assert "channel padding" in text
     assert "weight read" in text
 
