@@ -13,7 +13,8 @@ from fnmatch import fnmatchcase
 class Accuracy:
     """Largest distance of a float result: `steps` float32 steps, counted at the magnitude that `measure` names.
 
-    `measure` is "result" (each result's own magnitude) or "terms" (the sum of the magnitudes of the terms that it adds up).
+    `measure` is "result" (each result's own magnitude), "terms" (the sum of the magnitudes of the terms that it adds up) or
+    "largest" (the largest magnitude among the results, at least 1/16).
     """
 
     steps: int
@@ -21,11 +22,21 @@ class Accuracy:
     reason: str
 
 
+_CELL = "sums in another order and tanh, exp of another mathematical library, over all steps of time"
+_NORMALISED = f"{_CELL}; layer normalisation of nearly equal sums multiplies the last bits"
+
 ACCURACY: dict[str, Accuracy] = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Accuracy(16, "largest", _CELL),
+    "BIDIRECTIONAL_SEQUENCE_RNN": Accuracy(16, "largest", _CELL),
     "ELU": Accuracy(2, "result", "expm1 of another mathematical library"),
     "GELU": Accuracy(4, "terms", "erf of another mathematical library; the terms are x / 2 and x / 2 * erf(x / sqrt(2))"),
     "LOCAL_RESPONSE_NORMALIZATION": Accuracy(4, "result", "pow of another mathematical library"),
+    "LSTM": Accuracy(128, "largest", _NORMALISED),
+    "RNN": Accuracy(16, "largest", _CELL),
+    "SVDF": Accuracy(4, "largest", "sums in another order"),
     "TRANSPOSE_CONV": Accuracy(16, "terms", "int8 filters with float maps: products are added up in another order"),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Accuracy(128, "largest", _NORMALISED),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": Accuracy(16, "largest", _CELL),
 }
 """By kind; TRANSPOSE_CONV only with a float map and an int8 filter."""
 

@@ -12,6 +12,7 @@ _COLUMNS = ("f32", "f16", "i8", "u8", "i16", "i32", "i64", "bool", "str")
 _MEASURES = {
     "result": "of the result itself",
     "terms": "of the sum of the magnitudes of its terms",
+    "largest": "of the largest result, or of 1/16 where that is smaller",
 }
 
 

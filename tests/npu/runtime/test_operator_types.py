@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from npu.errors import InterpreterError, UserError
-from npu.graph.attributes import FusedActivation
 from npu.runtime.accuracy import ACCEPTED, ACCURACY, OTHER_VALUES, REFUSED, Departure
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.registry import OPERATORS
 from npu.runtime.type_page import operator_types_page
-from npu.tflite.reader import read_model
-from npu.tflite.writer import write_model
 
+from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
 from tests.support.type_cells import TEMPLATES, all_cells, dtype_of
 from tests.support.type_probe import Answer, ask, model_and_inputs, run_cell
 
@@ -46,40 +43,6 @@ def _reference(seed: int) -> dict[str, Answer]:
 
 def _is_listed(cell: str, rows: Sequence[Departure]) -> bool:
     return any(row.matches(cell) for row in rows)
-
-
-def _magnitudes(cell: str, content: bytes, inputs: list[Any]) -> list[Array]:
-    """Sums of the magnitudes of the terms: of an elementwise function its input, else the operator on absolute values."""
-    if len(inputs) == 1 and TEMPLATES[cell.split()[0]].patterns[0] == "T -> T":
-        return [np.abs(inputs[0])]
-    model = read_model(content)
-    graph = model.graphs[0]
-    tensors = tuple(
-        replace(t, data=np.abs(np.maximum(t.data, -127)) if t.data.dtype == np.int8 else np.abs(t.data))
-        if t.data is not None
-        else t
-        for t in graph.tensors
-    )
-    options = replace(graph.ops[0].attributes, fused_activation_function=FusedActivation.NONE)  # type: ignore[type-var]
-    ops = (replace(graph.ops[0], attributes=options),)
-    absolute = write_model(replace(model, graphs=(replace(graph, tensors=tensors, ops=ops),)))
-    return run_cell(Interpreter(model_content=absolute), [np.abs(value) for value in inputs])
-
-
-def _assert_equal(cell: str, expected: list[Array], got: list[Array], magnitudes: list[Array] | None) -> None:
-    bound = ACCURACY.get(cell.split()[0])
-    for position, (reference, ours) in enumerate(zip(expected, got, strict=True)):
-        assert ours.dtype == reference.dtype, cell
-        assert ours.shape == reference.shape, cell
-        if bound is None or reference.dtype != np.float32:
-            np.testing.assert_array_equal(ours, reference, err_msg=cell)
-            continue
-        size = np.abs(reference)
-        if bound.measure == "terms":
-            assert magnitudes is not None
-            size = magnitudes[position]
-        step = np.spacing(np.maximum(size, np.float32(1e-30)).astype(np.float32))
-        assert np.all(np.abs(ours.astype(np.float64) - reference) <= bound.steps * step), cell
 
 
 def _declared(cell: str, answer: list[Array]) -> bool:
@@ -109,8 +72,9 @@ def _check(cell: str, seed: int, answer: Answer) -> None:
         return
     assert not _is_listed(cell, REFUSED), f"{cell}: must be refused"
     if not _is_listed(cell, OTHER_VALUES):
-        needed = cell.split()[0] in ACCURACY
-        _assert_equal(cell, answer, got, _magnitudes(cell, content, inputs) if needed and "f32" in cell else None)
+        kind = cell.split()[0]
+        sizes = magnitudes(kind, content, inputs) if needs_magnitudes(kind) and "f32" in cell else None
+        assert_as_accurate(kind, answer, got, sizes, cell)
 
 
 @pytest.mark.parametrize("kind", sorted(TEMPLATES))
@@ -148,7 +112,7 @@ def test_every_operator_without_state_has_cells() -> None:
 
 
 def test_every_bound_and_departure_belongs_to_a_cell() -> None:
-    assert set(ACCURACY) <= set(TEMPLATES)
+    assert set(ACCURACY) <= set(TEMPLATES) | WITH_STATE_OR_TABLES
     for row in (*REFUSED, *ACCEPTED, *OTHER_VALUES):
         for pattern in row.cells:
             assert any(Departure((pattern,), "").matches(cell) for cell in all_cells()), pattern

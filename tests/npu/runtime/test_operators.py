@@ -10,32 +10,21 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
+from npu.runtime.accuracy import ACCURACY
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.registry import OPERATORS
 
+from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
 from tests.support.coverage_table import requirements
 from tests.support.litert import random_inputs
 from tests.support.operator_cases import CASES
 from tests.support.plugged import DELEGATES, Plugged, plugged_interpreter
+from tests.support.recurrent_cases import STATEFUL
 
 Array = npt.NDArray[Any]
 
 NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}
 """LiteRT has these only in its optimised resolver."""
-
-ULP: dict[str, int] = {
-    "CONV_2D-hybrid": 4,
-    "ELU-float32": 4,
-    "FULLY_CONNECTED-hybrid": 4,
-    "GELU-float32": 4,
-    "LSTM-float32": 16,
-    "RNN-float32": 16,
-    "SVDF-float32": 16,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM-float32": 16,
-    "UNIDIRECTIONAL_SEQUENCE_RNN-float32": 16,
-    "LOCAL_RESPONSE_NORMALIZATION-float32": 4,
-}
-"""Largest error in float32 steps at the magnitude of the largest output; operators that are not here are equal bit for bit."""
 
 _SEED_NAMES = {"TRANSPOSE_CONV": "CONV_2D_TRANSPOSE", "TOPK_V2": "TOP_K"}
 _ROWS = {row.id for row in requirements()}
@@ -78,7 +67,12 @@ def _compare(name: str, seed: int, plugged: str | None) -> None:
     expected = _run(LiteRt(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
     interpreter = Interpreter(model_content=content) if plugged is None else plugged_interpreter(content, plugged)
     allowed = DELEGATES[plugged] if plugged is not None else Plugged(())
-    steps = max(ULP.get(name, 0), allowed.float_steps)
+    steps = allowed.float_steps
+    if plugged is None:
+        kind = name.partition("-")[0]
+        sizes = magnitudes(kind, content, inputs) if needs_magnitudes(kind) and "float" in name else None
+        assert_as_accurate(kind, expected, _run(interpreter, inputs), sizes, name)
+        return
     for reference, ours in zip(expected, _run(interpreter, inputs), strict=True):
         assert ours.dtype == reference.dtype
         assert ours.shape == reference.shape
@@ -116,7 +110,7 @@ def test_the_flag_of_the_tests_names_delegates(pytestconfig: pytest.Config) -> N
 
 
 def test_every_bound_belongs_to_a_case() -> None:
-    assert set(ULP) <= set(CASES)
+    assert set(ACCURACY) <= {name.partition("-")[0] for name in (*CASES, *STATEFUL)}
 
 
 def test_every_case_runs_a_registered_operator() -> None:

@@ -18,23 +18,14 @@ from npu.runtime.interpreter import Interpreter
 from npu.runtime.registry import OPERATORS
 from npu.tflite.reader import read_model
 
+from tests.support.accuracy import assert_as_accurate
 from tests.support.litert import random_inputs
 from tests.support.operator_cases import F32, I8, I16, I32, In
 from tests.support.recurrent_cases import STATEFUL, single
 
 Array = npt.NDArray[Any]
 
-FLOAT_STEPS = {"float32": 64, "basic_float32": 64, "hybrid": 128, "hybrid_uint8": 128}
-"""Largest error of float results in float32 steps at the magnitude of the largest one, or of 1/16 where it is smaller.
-
-Layer normalisation of nearly equal sums multiplies the last bits; hybrid cells quantise their state again in every step.
-"""
 RUNS = 4
-
-
-def _float_steps_apart(left: Array, right: Array) -> float:
-    largest = np.abs(right).max(initial=np.float32(1 / 16))
-    return float(np.abs(left.astype(np.float64) - right).max(initial=0) / np.spacing(largest))
 
 
 def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
@@ -55,12 +46,8 @@ def _compare(name: str, seed: int) -> None:
             reference.reset_all_variables()
             ours.reset_all_variables()
         inputs = random_inputs(content, 1000 * seed + turn)
-        for expected, result in zip(_run(reference, inputs), _run(ours, inputs), strict=True):
-            assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
-            if expected.dtype == np.float32:
-                assert _float_steps_apart(result, expected) <= FLOAT_STEPS[name.partition("-")[2]]
-            else:
-                np.testing.assert_array_equal(result, expected)
+        expected, results = _run(reference, inputs), _run(ours, inputs)
+        assert_as_accurate(name.partition("-")[0], expected, results, None, name)
 
 
 _GUIDE = {"SVDF": "T-N-2", "LSTM": "T-N-2", "RNN": "T-N-2"}
