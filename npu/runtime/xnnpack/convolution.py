@@ -28,6 +28,7 @@ Store = Callable[[Array], Array]
 """Keeps packed weights: the weights cache, or the identity."""
 _SIGN = 0x80808080
 _NOTHING = guarded((1,), np.dtype(np.int32))
+_FEW_BLOCKS = 2
 _KNOWN_TAPS = 9
 """Taps of the filter that has a kernel of its own."""
 _NARROW = 16
@@ -136,10 +137,19 @@ class _Weighted(CompiledOperation):
     def _sign(self) -> int:
         return 0 if self.is_float or self._operand.is_unsigned else _SIGN
 
+    @property
+    def is_flipped(self) -> bool:
+        """Whether the input is copied as unsigned bytes first."""
+        return False
+
+    def _padded(self, shape: tuple[int, ...]) -> Array:
+        """A buffer full of padding, in the form in which the kernel reads the input."""
+        dtype, value = self.node.input(0).array.dtype, self._operand.padding
+        return self.keep(guarded(shape, np.dtype(np.uint8), value + 128) if self.is_flipped else guarded(shape, dtype, value))
+
     def _outside(self, channels: int) -> int:
         """The address of a pixel of padding."""
-        dtype = self.node.input(0).array.dtype
-        return address(self.keep(guarded((channels + GUARD_BYTES,), dtype, self._operand.padding)))
+        return address(self._padded((channels + GUARD_BYTES,)))
 
     def _corrected(self, row: Words) -> list[Words]:
         """Name what a product's row adds to the sums of each pixel; the row that computes it, if it is not nothing."""
@@ -158,10 +168,11 @@ class _Weighted(CompiledOperation):
         batches, height, width, channels = source.shape
         rows = min(height, target.shape[1] - place[0])
         bytes_per_row = min(width, target.shape[2] - place[1]) * channels * source.itemsize
+        kind = r.FLIP_ROWS if self.is_flipped else r.COPY_ROWS
         made = []
         for b in range(batches):
             row = np.zeros(r.FIELDS, np.int64)
-            row[r.KIND], row[r.ROWS], row[r.ROW_BYTES] = r.COPY_ROWS, max(rows, 0), max(bytes_per_row, 0)
+            row[r.KIND], row[r.ROWS], row[r.ROW_BYTES] = kind, max(rows, 0), max(bytes_per_row, 0)
             row[r.IN], row[r.IN_STEP] = address(source) + b * source.strides[0], source.strides[1]
             row[r.OUT] = address(target) + b * target.strides[0] + place[0] * target.strides[1] + place[1] * target.strides[2]
             row[r.OUT_STEP] = target.strides[1]
@@ -171,7 +182,8 @@ class _Weighted(CompiledOperation):
     def _readable(self, alignment: int) -> tuple[Array, list[Words]]:
         """The input where vectors may read past its end: itself, or a copy with the rows that make it."""
         ifm = self.node.input(0)
-        if ifm.shape[-1] % alignment == 0 or self._site.is_guarded(ifm):
+        readable = ifm.shape[-1] % alignment == 0 or self._site.is_guarded(ifm)
+        if readable and not self.is_flipped:
             return ifm.array, []
         copy = self.keep(guarded(ifm.shape, ifm.array.dtype))
         return copy, self._copy(ifm.array, copy, (0, 0))
@@ -188,6 +200,11 @@ class Convolution(_Weighted):
         shape = (channels, height, width * depth) if self.by_rows else (channels, height * width, depth)
         packed, layout = pack_matrix(given.weights.reshape(shape), given.folded(), given.factors)
         super().__init__(index, node, site, given, packed, layout)
+
+    @property
+    def is_flipped(self) -> bool:
+        """Tiles of one or two blocks of channels spend up to half of their time on it, for every output pixel and tap again."""
+        return self._sign != 0 and self._layout.groups <= _FEW_BLOCKS
 
     def shape(self) -> bool:
         ifm = self.node.input(0)
@@ -208,7 +225,7 @@ class Convolution(_Weighted):
         table = self.table(int(row[r.PIXELS]) * self._layout.segments)
         row[r.TABLE] = address(table)
         if self.by_rows:
-            canvas = self.keep(guarded((batches, *g.canvas, channels), ifm.dtype, self._operand.padding))
+            canvas = self._padded((batches, *g.canvas, channels))
             before = self._copy(ifm, canvas, g.before)
             start = _Geometry((g.kernel[0], 1), g.stride, g.dilation, (0, 0), g.out)
             _taps(start, canvas, address(canvas), 0, table.reshape(batches, *g.out, g.kernel[0], 1))
@@ -216,6 +233,8 @@ class Convolution(_Weighted):
             source, before = self._readable(1 if self.is_float else 4)
             _taps(g, source, address(source), self._outside(channels), table.reshape(batches, *g.out, *g.kernel))
         before += self._corrected(row)
+        if self.is_flipped:
+            row[r.SIGN] = 0
         self.rows = np.array([*before, row])
 
 

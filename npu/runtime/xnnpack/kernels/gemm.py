@@ -22,9 +22,10 @@ _ARGUMENTS = 15
 
 
 def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
-    """Modes: "float"; "byte", scaled to 8 bits; "sum", 32-bit sums of 8-bit products."""
-    floating = mode == "float"
-    lanes, stage_bytes = (LANES, r.BYTE_STAGE_BYTES) if mode == "byte" else (FLOATS if floating else LANES, 64)
+    """Modes: "float"; "byte", scaled to 8 bits; "unsigned", the same for inputs whose `sign` is 0; "sum", 32-bit sums of 8-bit
+    products."""
+    floating, scaled = mode == "float", mode in ("byte", "unsigned")
+    lanes, stage_bytes = (LANES, r.BYTE_STAGE_BYTES) if scaled else (FLOATS if floating else LANES, 64)
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         table, segments, length, weights, step, stage, out, out_step, tail, sign, zero_point, low, high, extra, gap = args
@@ -48,7 +49,7 @@ def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
                 for k in range(height):
                     address = e.b.add(pixels[k], offset)
                     value = e.splat(e.load(FLOAT if floating else INT, address))
-                    value = value if floating else e.b.xor(value, sign)
+                    value = value if mode in ("float", "unsigned") else e.b.xor(value, sign)
                     for n in range(width):
                         total = totals[k * width + n]
                         totals[k * width + n] = (
@@ -59,7 +60,7 @@ def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
             return e.loop(length, carried, over_elements)
 
         totals = e.loop(segments, [weights, *start], over_segments)[1:]
-        size = 1 if mode == "byte" else 4
+        size = 1 if scaled else 4
         for n in range(width):
             finish = _finish(e, mode, e.b.add(stage, e.word(stage_bytes * n)), zero_point, low, high)
             for k in range(height):
@@ -94,6 +95,7 @@ def _tile(height, width, mode):  # type: ignore[no-untyped-def]
 f_14_1, f_12_2, f_8_3, f_6_4 = (_tile(h, w, "float") for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
 f_1_1, f_1_2, f_1_3, f_1_4 = (_tile(1, w, "float") for w in (1, 2, 3, 4))
 b_14_1, b_12_2, b_8_3, b_6_4 = (_tile(h, w, "byte") for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
+u_14_1, u_12_2 = _tile(14, 1, "unsigned"), _tile(12, 2, "unsigned")
 b_1_1, b_1_2, b_1_3, b_1_4 = (_tile(1, w, "byte") for w in (1, 2, 3, 4))
 s_1_1, s_1_2, s_1_3, s_1_4 = (_tile(1, w, "sum") for w in (1, 2, 3, 4))
 
@@ -188,6 +190,10 @@ def gemm_byte(row, first, last):  # type: ignore[no-untyped-def]
                     b_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
                 else:
                     b_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
+            elif width == 1 and sign == 0:
+                u_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
+            elif width == 2 and sign == 0:
+                u_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             elif width == 1:
                 b_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             elif width == 2:

@@ -21,7 +21,7 @@ from npu.runtime.xnnpack.kernels.emit import (
 )
 from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
 from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
-from npu.runtime.xnnpack.kernels.sums import round_sums, sum_bytes, sum_pixels
+from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
 
 _SPINS = 2000
 
@@ -108,6 +108,8 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
         softmax_rows(row, first, last)
     elif kind == r.MOVE:
         move(row, first, last)
+    elif kind == r.FLIP_ROWS:
+        flip_rows(row, first, last)
 
 
 @nb.njit(nb.void(nb.int64[:, ::1]), cache=True, nogil=True)

@@ -154,3 +154,42 @@ def round_sums(row, first, last):  # type: ignore[no-untyped-def]
     for m in range(first, last):
         source, out = row[r.IN] + m * row[r.IN_STEP], row[r.OUT] + m * row[r.OUT_STEP]
         _round(source, row[r.WEIGHTS], out, row[r.WIDTH], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
+
+
+def _emit_flip(e, args):  # type: ignore[no-untyped-def]
+    """Copy `count` bytes with their highest bits inverted: int8 values become unsigned, 128 larger."""
+    source, out, count = args
+    blocks = ir.VectorType(BYTE, 64)
+    whole, quarters = e.b.ashr(count, e.word(6)), e.b.ashr(count, e.word(4))
+
+    def over_blocks(index, carried):  # type: ignore[no-untyped-def]
+        at = e.b.mul(index, e.word(64))
+        value = e.b.xor(e.load(blocks, e.b.add(source, at)), ir.Constant(blocks, [-128] * 64))
+        e.b.store(value, e.b.inttoptr(e.b.add(out, at), blocks.as_pointer())).align = 1
+        return []
+
+    def quarter(index, size):  # type: ignore[no-untyped-def]
+        at = e.b.mul(index, e.word(16))
+        value = e.b.xor(e.load_first(BYTES, e.b.add(source, at), size), ir.Constant(BYTES, [-128] * 16))
+        e.store(value, e.b.add(out, at), size)
+
+    def over_quarters(index, carried):  # type: ignore[no-untyped-def]
+        quarter(e.b.add(e.b.mul(whole, e.word(4)), index), e.word(16))
+        return []
+
+    e.loop(whole, [], over_blocks)
+    e.loop(e.b.sub(quarters, e.b.mul(whole, e.word(4))), [], over_quarters)
+    with e.b.if_then(e.b.icmp_signed(">", e.b.and_(count, e.word(15)), e.word(0))):
+        quarter(quarters, e.b.and_(count, e.word(15)))
+
+
+@intrinsic
+def _flip(typingctx, a, b, c):  # type: ignore[no-untyped-def]
+    return nb.void(*[nb.int64] * 3), internal("flip_bytes", 3, _emit_flip, dot=has_dot_product())
+
+
+@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+def flip_rows(row, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of a map into another one, int8 to unsigned."""
+    for y in range(first, last):
+        _flip(row[r.IN] + y * row[r.IN_STEP], row[r.OUT] + y * row[r.OUT_STEP], row[r.ROW_BYTES])
