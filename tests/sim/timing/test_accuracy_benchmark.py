@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.leave_one_out import Case, leave_one_out, table, with_constants
 from benchmarks.timing_accuracy import (
     Comparison,
     constant_table,
@@ -15,12 +16,18 @@ from benchmarks.timing_accuracy import (
     read_records,
     reason_to_skip,
     sweep_table,
+    sweep_verdict,
     target_table,
     variant_of,
     version_of,
 )
+from npu.hardware.loader import load_variant
 from npu.hardware.variant import Port
+from npu.isa.operations import Block
+from sim.timing import schedule
 from sim.trace import Totals
+
+from tests.support.timing import convolution
 
 RECORD: dict[str, Any] = {
     "id": "one",
@@ -62,7 +69,36 @@ def test_group_table_gives_mean_and_worst() -> None:
 def test_sweeps_are_changes_against_the_usual_adapter() -> None:
     usual = comparison(99_000)
     changed = comparison(150_000, id="two", total_cycles=160_500, timing_adapter_change={"EXT_BWCAP": 25})
-    assert sweep_table([usual, changed])[2:] == ["| two | EXT_BWCAP 25 | +60,000 | +51,000 |"]
+    row = "| two | EXT_BWCAP 25 | +60,000 | +59,000 to +61,000 | +51,000 | yes |"
+    assert sweep_table([usual, changed])[2:] == [row]
+
+
+def test_a_sweep_is_judged_by_sign_and_size_and_by_the_steps_of_the_measurement() -> None:
+    assert sweep_verdict(-10_000, -8_000) == "yes"
+    assert sweep_verdict(-10_000, -7_900) == "no, 1,100 cycles outside"
+    assert sweep_verdict(+10_000, -10_000) == "no, 19,000 cycles outside"
+    assert sweep_verdict(-1_000, 0) == "within the steps"
+
+
+def test_a_left_out_model_has_no_say_in_its_constants() -> None:
+    # One operation: each cycle of overhead is a cycle of its time, and nothing else of the grid changes.
+    stream = [convolution(4, 4, 16, 32, Block(4, 4, 16))]
+    variant = load_variant("ethos-u55-128", system="High_End_Embedded_Ideal")
+    grid = {"operation_overhead_cycles": (0.0, 16.0, 42.0, 64.0)}
+
+    def case(model: str, overhead: float) -> Case:
+        aim = with_constants(variant, {"operation_overhead_cycles": overhead})
+        cycles = schedule(stream, aim, stream_words=0).totals.npu_active_cycles
+        return Case(model, stream, 0, variant, lambda predicted: float(predicted - cycles))
+
+    rows = leave_one_out([case("a", 16), case("b", 64)], grid)
+    assert [(row.model, dict(row.constants), row.without) for row in rows] == [
+        ("a", {"operation_overhead_cycles": 64}, (48, 48)),
+        ("b", {"operation_overhead_cycles": 16}, (48, 48)),
+    ]
+    assert rows[0].shipped == (42 - 16, 42 - 16)
+    assert table(rows)[2] == "| a | 1 | 48.0 % | 48.0 % | 26.0 % | 26.0 % | 64 |"
+    assert leave_one_out([case("a", 16)], grid) == []
 
 
 def test_adapter_changes_reach_the_variant() -> None:
@@ -75,6 +111,7 @@ def test_adapter_changes_reach_the_variant() -> None:
 SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
     "another_family": ({"accelerator": "ethos-u85-256"}, "target"),
     "no_version": ({"vela_version": "?"}, "compiler"),
+    "empty_version": ({"vela_version": None}, "compiler"),
     "no_cycles": ({"total_cycles": None, "active_cycles": None}, "cycles"),
     "silicon": ({"platform": "silicon"}, "cycles"),
     "no_such_model": ({"model": "other.tflite"}, "model"),
