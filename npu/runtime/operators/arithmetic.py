@@ -130,8 +130,12 @@ def _complex_product(x: Array, y: Array) -> Array:
 
 def build_mul(node: OperatorNode) -> Run:
     _prepare(node)
+    if node.input(0).dtype is DType.COMPLEX64:
+        if _activation(node) is not FusedActivation.NONE:
+            raise node.fail(f"complex numbers must have no fused activation, got {_activation(node).name}")
+        return _plain(node, _complex_product)
     if not _is_quantized(node):
-        return _plain(node, _complex_product if node.input(0).dtype is DType.COMPLEX64 else np.multiply)
+        return _plain(node, np.multiply)
     left, right, output = node.input(0), node.input(1), node.output()
     require_quantized(node, left, right, output)
     scaling = multipliers([_product_factor(node)])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from npu.errors import InterpreterError
 from npu.graph.placement import Violation
 from npu.runtime.delegate import Context, DelegateParams, Node, Registration, SimpleDelegate, SimpleDelegateKernel, Status
-from npu.runtime.misuse import InterpreterStateError
+from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.xnnpack.acceptance import Acceptance
 from npu.runtime.xnnpack.memory import Workspace
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
@@ -28,7 +28,9 @@ class XnnpackDelegate(SimpleDelegate):
     """
 
     def __init__(self, options: XnnpackOptions | None = None) -> None:
-        self.options = options or default_options()
+        self.options = default_options() if options is None else options
+        if not isinstance(self.options, XnnpackOptions):
+            raise InterpreterValueError(f"xnnpack: options must be XnnpackOptions, got {options!r}")
         self.refusals: dict[tuple[int, int], tuple[Violation, ...]] = {}
         self._pending: Setting | None = None
         self._live: list[Partition] = []

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any
 
 from npu.runtime.misuse import InterpreterValueError
-
-if TYPE_CHECKING:
-    from npu.runtime.xnnpack.weights_cache import WeightsCache
+from npu.runtime.xnnpack.weights_cache import WeightsCache
 
 MAX_THREADS = 64
 
@@ -48,6 +46,16 @@ class XnnpackOptions:
         threads = self.num_threads
         if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MAX_THREADS:
             raise InterpreterValueError(f"xnnpack options: num_threads must be in [1, {MAX_THREADS}], got {threads!r}")
+        for name in ("qs8", "qu8", "force_fp16", "variable_operators", "transient_indirection_buffer"):
+            self._require(name, bool)
+        self._require("weights_cache", WeightsCache | None)
+        self._require("half_precision", HalfPrecision)
+
+    def _require(self, name: str, kind: Any) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, kind):
+            wanted = getattr(kind, "__name__", "WeightsCache or None")
+            raise InterpreterValueError(f"xnnpack options: {name} must be of type {wanted}, got {value!r}")
 
 
 def default_options() -> XnnpackOptions:

@@ -112,6 +112,12 @@ def test_options_come_from_the_defaults_function_with_one_thread() -> None:
     for count in (0, 65, True, 1.5):
         with pytest.raises(InterpreterValueError, match=r"num_threads must be in \[1, 64\], got"):
             replace(made, num_threads=count)
+    wrong = {"qs8": "no", "force_fp16": 1, "half_precision": "none", "weights_cache": "file"}
+    for name, value in wrong.items():
+        with pytest.raises(InterpreterValueError, match=f"xnnpack options: {name} must be of type .*, got {value!r}"):
+            replace(made, **{name: value})
+    with pytest.raises(InterpreterValueError, match=r"options must be XnnpackOptions, got \{'qs8': True\}"):
+        XnnpackDelegate({"qs8": True})  # type: ignore[arg-type]
 
 
 @pytest.mark.seed("X-E-6")
