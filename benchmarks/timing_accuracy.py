@@ -75,8 +75,8 @@ MONOTONE = (
     "More latency is not always slower in this model: in sweeps of the read latency in steps of 2 or 3 cycles on rnnoise (as "
     "this compiler makes it) and Ethos-U55-128, 5 of 75 steps made the job shorter, by 0.16 % at most (with the bandwidth caps "
     "off 3 of 75, by 0.22 %). No step did on kws, nor on either when only the flash's bandwidth cap was lowered. Two of the "
-    "steps were traced. From 48 to 51 cycles the copy of a table of 256 bytes starts 156 cycles later, falls otherwise into the "
-    "adapter's windows of 400 cycles and takes 187 instead of 281. From 54 to 57 a table is asked for 768 cycles later, no "
+    "steps were traced. From 48 to 51 cycles the copy of a table of 256 bytes starts 156 cycles later, falls otherwise into "
+    "the adapter's windows of 400 cycles and takes 187 instead of 281. From 54 to 57 a table is asked for 768 cycles later, no "
     "longer before the weights of a convolution, which arrive 316 cycles earlier. The other steps were not traced, and no "
     "measurement shows whether hardware does the same."
 )
