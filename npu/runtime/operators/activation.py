@@ -250,10 +250,11 @@ def build_softmax(node: OperatorNode) -> Run:
     beta = float(node.attributes.beta)
     depth = ifm.shape[-1]
     if ifm.dtype in FLOATS:
+        softmax = softmax_float if ifm.dtype is DType.FLOAT32 else _softmax_half
 
         def run_real() -> None:
             rows = np.ascontiguousarray(ifm.array, np.float32).reshape(-1, depth)
-            output.array[...] = softmax_float(rows, np.float32(beta)).reshape(output.shape)
+            output.array[...] = softmax(rows, np.float32(beta)).reshape(output.shape)
 
         return run_real
     require_quantized(node, ifm, output)
@@ -277,6 +278,13 @@ def build_softmax(node: OperatorNode) -> Run:
         output.array[...] = result.reshape(output.shape)
 
     return run
+
+
+def _softmax_half(rows: Array, beta: np.float32) -> Array:
+    """Softmax of float16 rows given as float32: exponentials are stored as float16, but summed, in order, as they are."""
+    exponentials = through(ew.exponential, (rows - rows.max(axis=1, keepdims=True)) * beta)
+    total = np.add.accumulate(exponentials, axis=1, dtype=np.float32)[:, -1:]
+    return exponentials.astype(np.float16).astype(np.float32) / total
 
 
 @lru_cache(maxsize=1)
