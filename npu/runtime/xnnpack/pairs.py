@@ -57,6 +57,7 @@ class Sums(CompiledOperation):
         row, count = np.zeros(r.FIELDS, np.int64), self.node.output().elements
         row[r.KIND] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
         row[r.ROWS], row[r.WIDTH], row[r.STAGE], row[r.SIGN] = -(-count // 16), count, address(self._stage), self._sign
+        row[r.SINGLE] = 1 if self.node.input(0).scale >= self.node.input(1).scale else 2
         row[r.IN], row[r.IN2] = (address(self.node.input(k).array) for k in range(2))
         row[r.OUT], row[r.LOW], row[r.HIGH] = address(self.node.output().array), *self._limits
         self.rows = row[None]
@@ -69,7 +70,8 @@ def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
     twice = 2.0 * max(left.scale, right.scale)
     real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
     found = [quantise_multiplier(factor) for factor in real]
-    is_plain = max(found[0][1], found[1][1]) <= 0 and found[2][1] <= _LARGEST_LEFT_SHIFT
+    larger = found[0] if left.scale >= right.scale else found[1]
+    is_plain = larger == (1 << 30, 0) and max(found[0][1], found[1][1]) <= 0 and found[2][1] <= _LARGEST_LEFT_SHIFT
     return found if is_plain else None
 
 

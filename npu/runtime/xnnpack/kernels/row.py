@@ -24,7 +24,7 @@ ROW_BYTES = 20
 WIDTH = 21  # output pixels of a row
 CHUNK = 22  # rows that a thread takes at once
 IN2_STEP = 1  # of a second operand, or of a second axis; such rows have no table
-SINGLE = 2  # 1 or 2 if the first or the second operand of a row is one element, else 0
+SINGLE = 2  # 1 or 2 if the first or the second operand of a row is one element, or is the exact one of 8-bit sums, else 0
 CENTRED = 23  # whether the weights of an 8-bit depthwise convolution have a zero point
 FIELDS = 24
 

@@ -21,7 +21,9 @@ LOW_BITS = 31 - LEFT_SHIFT
 left by 20, and divides the product by 2**31. With multiplier = 2**16 * high + low, 2**LOW_BITS divides the high part."""
 
 
-def _emit(*, subtract):  # type: ignore[no-untyped-def]
+def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
+    """`exact`: the operand of the larger scale, whose factor is one half, so that nothing is rounded."""
+
     def emit(e, args):  # type: ignore[no-untyped-def]
         a, b, out, count, first, last, stage, sign, low, high = args
         offsets = [e.load(LANES, stage, 64 * k) for k in range(3)]
@@ -32,6 +34,8 @@ def _emit(*, subtract):  # type: ignore[no-untyped-def]
         def operand(address, k):  # type: ignore[no-untyped-def]
             value = e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES)
             value = e.b.sub(value, offsets[k])
+            if k == exact:
+                return e.b.shl(value, e.constant(LEFT_SHIFT - 1))
             low_part = e.b.add(e.b.mul(value, factors[k][1]), e.constant(1 << LOW_BITS - 1))
             return e.divide(e.b.add(e.b.mul(value, factors[k][0]), e.b.ashr(low_part, e.constant(LOW_BITS))), factors[k][2])
 
@@ -49,9 +53,9 @@ def _emit(*, subtract):  # type: ignore[no-untyped-def]
     return emit
 
 
-def _kernel(*, subtract):  # type: ignore[no-untyped-def]
-    name = "subtract_bytes" if subtract else "add_bytes"
-    codegen = internal(name, _ARGUMENTS, _emit(subtract=subtract), dot=has_dot_product())
+def _kernel(exact, *, subtract):  # type: ignore[no-untyped-def]
+    name = f"{'subtract' if subtract else 'add'}_bytes_{exact}"
+    codegen = internal(name, _ARGUMENTS, _emit(exact, subtract=subtract), dot=has_dot_product())
 
     @intrinsic
     def kernel(typingctx, a, b, c, d, e, f, g, h, i, j):  # type: ignore[no-untyped-def]
@@ -60,17 +64,23 @@ def _kernel(*, subtract):  # type: ignore[no-untyped-def]
     return kernel
 
 
-_add, _subtract = _kernel(subtract=False), _kernel(subtract=True)
+_add_0, _add_1, _subtract_0, _subtract_1 = (_kernel(k, subtract=subtract) for subtract in (False, True) for k in range(2))
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
 def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
     """The blocks `first` to `last` of a job; WIDTH is the number of elements."""
     a, b, out, count, stage = row[r.IN], row[r.IN2], row[r.OUT], row[r.WIDTH], row[r.STAGE]
+    sign, low, high = row[r.SIGN], row[r.LOW], row[r.HIGH]
     if row[r.KIND] == r.ADD_BYTES:
-        _add(a, b, out, count, first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
+        if row[r.SINGLE] == 1:
+            _add_0(a, b, out, count, first, last, stage, sign, low, high)
+        else:
+            _add_1(a, b, out, count, first, last, stage, sign, low, high)
+    elif row[r.SINGLE] == 1:
+        _subtract_0(a, b, out, count, first, last, stage, sign, low, high)
     else:
-        _subtract(a, b, out, count, first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
+        _subtract_1(a, b, out, count, first, last, stage, sign, low, high)
 
 
 def _emit_pixels(e, args):  # type: ignore[no-untyped-def]

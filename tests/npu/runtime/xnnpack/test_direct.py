@@ -123,3 +123,30 @@ def test_transposed_maps_equal_numpy(dtype: DType, shape: tuple[int, ...], axes:
     interpreter, _ = delegated(b.build(), qs8=True, qu8=True)
     value = np.random.default_rng(0).integers(0, 100, shape).astype(dtype.numpy)
     np.testing.assert_array_equal(run(interpreter, [value])[0], value.transpose(axes))
+
+
+SCALES = {
+    "equal": (0.1, 0.1, 0.15),
+    "first larger": (0.3, 0.0171, 0.2),
+    "second larger": (0.0023, 0.4, 0.11),
+    "far apart": (3e-9, 2.0, 1.0),
+    "small result": (0.02, 0.017, 0.005),
+}
+
+
+@pytest.mark.seed("X-Q-ADD", "X-Q-SUB")
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("kind", ["ADD", "SUB"])
+@pytest.mark.parametrize("name", SCALES)
+def test_sums_of_all_pairs_of_bytes_equal_the_reference(dtype: DType, kind: str, name: str) -> None:
+    low = -128 if dtype is DType.INT8 else 0
+    values = np.arange(low, low + 256).astype(dtype.numpy)
+    inputs = [np.repeat(values, 256).reshape(256, 256), np.tile(values, 256).reshape(256, 256)]
+    b, scales = ModelBuilder(), SCALES[name]
+    tensors = [b.input((256, 256), dtype, scale=scale, zero_point=low + k) for scale, k in zip(scales, (97, 140), strict=False)]
+    made = at.AddOptions(FusedActivation.NONE) if kind == "ADD" else at.SubOptions(FusedActivation.NONE)
+    b.output(b.op(kind, tensors, (256, 256), dtype, attributes=made, scale=scales[2], zero_point=low + 120))
+    content = b.build()
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
+    assert _compiled(delegate) == [True]
