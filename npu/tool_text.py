@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from npu.console import short
 from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
 from npu.tools.detection import DetectionResult
@@ -82,8 +83,15 @@ def comparison_text(result: Comparison, width: int) -> str:
     latencies = [f"{side} {times.percentiles[0]:.3f} ms (first {times.first:.3f})" for side, times in sides]
     text += f"median latency: {', '.join(latencies)}\n"
     if result.first is not None:
-        where = f"{result.first.kind} (op {result.first.node}) on {result.first.executor}"
-        text += f"first difference: {where}, tensor '{result.first.tensor}', by up to {result.first.max:.6g}\n"
+        first = result.first
+        where = (
+            f"{first.kind} (op {first.node}) on {first.executor}, tensor '{short(first.tensor, 60)}', by up to {first.max:.6g}"
+        )
+        lines = [f"first difference: {where}"]
+        if first.unseen:
+            what = f"the {count_of(first.unseen, 'operator')} before it cannot be compared"
+            lines.append(f"{what}: the test does not keep their results; npu diff looks into compiled files")
+        text += _head(lines[0], lines[1:], width)
     elif result.is_equal:
         text += "all outputs are equal\n"
     return text

@@ -5,6 +5,7 @@ The reference is the one-thread CPU kernels; the test is the same file or anothe
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,13 +45,17 @@ class OutputDifference:
 
 @dataclass(frozen=True, slots=True)
 class FirstDifference:
-    """The first operator, in the order of the reference, whose output differs. `executor` ran it in the test."""
+    """The first operator, in the order of the reference, whose output differs. `executor` ran it in the test.
+
+    `unseen` operators right before it have no tensor in the test that could be compared: one of them may be to blame.
+    """
 
     node: int
     kind: str
     tensor: str
     executor: str
     max: float
+    unseen: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +208,8 @@ class _Bisection:
             attempt = self._with_operators(left, range(middle))
             low, high = (low, middle) if attempt is not None else (middle, high)
             found = attempt or found
-        return self._with_operators(left, range(high)) or found
+        found = self._with_operators(left, range(high)) or found
+        return dataclasses.replace(found, unseen=0)  # fewer operators gave equal results
 
     def _with_operators(self, left: Interpreter, nodes: range) -> FirstDifference | None:
         fresh = choose(self._model, self._name, self._parameters, num_threads=self._threads).delegates
@@ -219,15 +225,17 @@ class _Bisection:
     def _in_tensors(left: Interpreter, right: Interpreter, *, is_same_model: bool) -> FirstDifference | None:
         held = dict(_held_tensors(right, by_name=not is_same_model))
         graph = left.model.graphs[0]
+        unseen = 0
         for node, op in enumerate(graph.ops):
-            for tensor in op.outputs:
-                key = tensor if is_same_model else graph.tensors[tensor].name
+            keys = {tensor: tensor if is_same_model else graph.tensors[tensor].name for tensor in op.outputs}
+            for tensor, key in keys.items():
                 if key not in held:
                     continue
                 index, executor = held[key]
                 ours, theirs = left.get_tensor(tensor), right.get_tensor(index)
                 if ours.shape == theirs.shape and (worst := _difference(ours, theirs).max(initial=0)) > 0:
-                    return FirstDifference(node, op.kind, graph.tensors[tensor].name, executor, float(worst))
+                    return FirstDifference(node, op.kind, graph.tensors[tensor].name, executor, float(worst), unseen)
+            unseen = 0 if held.keys() & keys.values() else unseen + 1
         return None
 
 

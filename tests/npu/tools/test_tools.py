@@ -299,3 +299,27 @@ def test_numbers_and_words_are_whole_in_a_narrow_terminal(
 def test_a_delegate_that_took_nothing_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["benchmark", str(model), "--num-runs", "1", "--external_delegate_path", "ethos-u"]) == 0
     assert "EthosUDelegate: none of 5 nodes\n" in capsys.readouterr().out
+
+
+@pytest.mark.seed("D-I-3")
+def test_operators_that_a_compiled_file_does_not_keep_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = []
+    for addend in (1, 5):
+        b = ModelBuilder()
+        quantization = {"scale": 0.1, "zero_point": 0}
+        x = b.input((1, 4, 4, 8), DType.INT8, **quantization)
+        c = b.constant(np.full((1, 1, 1, 8), addend, np.int8), **quantization)
+        y = b.op("ADD", [x, c], (1, 4, 4, 8), DType.INT8, attributes=at.AddOptions(), **quantization)
+        y = b.op("RELU", [y], (1, 4, 4, 8), DType.INT8, **quantization)
+        b.output(b.op("MAXIMUM", [y, c], (1, 4, 4, 8), DType.INT8, **quantization))
+        paths.append(tmp_path / f"{addend}.tflite")
+        paths[-1].write_bytes(b.build())
+    arguments = ["inference-diff", str(paths[0]), "--test-model", str(paths[1]), "--num-runs", "2", "--bisect"]
+    assert main(arguments) == 1
+    text = capsys.readouterr().out
+    assert "first difference: ADD (op 0) on CPU" in text
+    assert "cannot be compared" not in text
+    assert main([*arguments, "--use_npu"]) == 1
+    text = capsys.readouterr().out
+    assert "first difference: MAXIMUM (op 2) on EthosUDelegate" in text
+    assert "the 2 operators before it cannot be compared" in text
