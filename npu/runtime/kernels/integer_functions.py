@@ -1,7 +1,8 @@
-"""Quotients and HARD_SWISH of quantised numbers in 32-bit and 16-bit fixed point, over whole int64 arrays."""
+"""Quotients, HARD_SWISH and SOFTMAX of quantised numbers in 32-bit and 16-bit fixed point, over whole int64 arrays."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,42 @@ def divide(x: Array, y: Array, multiplier: int, shift: int) -> Array:
     headroom = np.where(x < 0, 32 - _bits_used(-2 * x - 1), 31 - _bits_used(x))
     quotient = high_product(x << headroom, inverse)
     return _halve_far(high_product(quotient, multiplier), over + headroom - shift)
+
+
+_EXPONENTS = (
+    (-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242),
+)  # fmt: skip
+"""exp(-2**e) in Q0.31."""
+
+
+def _exp_below_zero(x: Array) -> Array:
+    """exp of Q5.26 numbers that are not positive as Q0.31: a series within a quarter, then one factor for each bit above it."""
+    quarter = 1 << 24
+    rest = (x & (quarter - 1)) - quarter
+    y = (rest << 5) + (1 << 28)
+    y2 = high_product(y, y)
+    y3, y4 = high_product(y2, y), high_product(y2, y2)
+    series = halve(high_product(halve(y4, 2) + y3, 715827883) + y2, 1)
+    result = np.minimum(1895147668 + high_product(y + series, 1895147668), _ONE_Q31)
+    for exponent, factor in _EXPONENTS:
+        is_set = (rest - x) & (np.int64(1) << (26 + exponent)) != 0
+        result = np.where(is_set, high_product(result, factor), result)
+    return np.where(x == 0, _ONE_Q31, result)
+
+
+def softmax_to_16bit(rows: Array, multiplier: int, shift: int) -> Array:
+    """Softmax of int64 rows of 8-bit values as int16 with scale 2**-16 and zero point -32768.
+
+    `multiplier`, `shift`: input scale times beta as Q5.26; TFLite's reference kernel of SOFTMAX for an int16 result.
+    """
+    difference = rows - rows.max(axis=1, keepdims=True)
+    lowest = -math.floor(31 * 2.0 ** (26 - shift))
+    counts = difference >= lowest
+    scaled = high_product(np.where(counts, difference, 0) << shift, multiplier)
+    exponentials = np.where(counts, _exp_below_zero(scaled), 0)
+    inverse, over = _reciprocal(np.where(counts, halve(exponentials, 12), 0).sum(axis=1, keepdims=True))
+    result = halve(high_product(exponentials, inverse), over - 31 + 12 + 15) - 32768
+    return np.where(counts, np.clip(result, -32768, 32767), -32768)
 
 
 def _halve_far(x: Array, bits: Array) -> Array:

@@ -14,7 +14,7 @@ from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
-from npu.runtime.kernels.integer_functions import to_16bit
+from npu.runtime.kernels.integer_functions import softmax_to_16bit, to_16bit
 from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, scaled
@@ -267,6 +267,14 @@ def build_softmax(node: OperatorNode) -> Run:
             output.array[...] = softmax_16bit(difference, *_softmax_tables()).reshape(output.shape)
 
         return run_wide
+    if output.dtype is DType.INT16:
+        fixed = quantise_multiplier(min(beta * ifm.scale * (1 << 26), (1 << 31) - 1.0))
+
+        def run_to_wide() -> None:
+            rows = ifm.array.astype(np.int64).reshape(-1, depth)
+            output.array[...] = softmax_to_16bit(rows, *fixed).reshape(output.shape)
+
+        return run_to_wide
     with np.errstate(over="ignore", invalid="ignore"):
         exponents = np.float32(-np.float32(ifm.scale) * np.float32(beta)) * np.arange(256, dtype=np.float32)
     table = through(ew.exponential, exponents)
