@@ -60,5 +60,3 @@ def assert_as_accurate(kind: str, expected: list[Array], got: list[Array], sizes
             size = sizes[position]
         step = np.spacing(np.maximum(size, np.float32(1e-30)).astype(np.float32))
         assert np.all(np.abs(ours.astype(np.float64) - reference) <= bound.steps * step), what
-
-

@@ -25,8 +25,7 @@ from tests.support.xnnpack import delegated, mobile_network, run, steps_apart
 
 F32, INT8, UINT8 = DType.FLOAT32, DType.INT8, DType.UINT8
 NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}
-ULP = {"CONV_2D": 16, "DEPTHWISE_CONV_2D": 16, "FULLY_CONNECTED": 16, "ELU": 4, "RESIZE_BILINEAR": 2, "TANH": 2,
-       "SOFTMAX": 4}
+ULP = {"CONV_2D": 16, "DEPTHWISE_CONV_2D": 16, "FULLY_CONNECTED": 16, "ELU": 4, "RESIZE_BILINEAR": 2, "TANH": 2, "SOFTMAX": 4}
 """Largest error in float32 steps at the magnitude of the largest output; other operators are equal bit for bit."""
 
 
