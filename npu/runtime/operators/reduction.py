@@ -66,7 +66,7 @@ def build_mean(node: OperatorNode) -> Run:
 
         def integer(x: Array, axes: tuple[int, ...]) -> Array:
             total, count = x.astype(np.int64).sum(axis=axes), _count(x.shape, axes)
-            result: Array = np.sign(total) * (np.abs(total) // count)
+            result: Array = (total - np.fmod(total, count)) // count
             return result
 
         return _reduce(node, integer)
@@ -101,9 +101,18 @@ def build_sum(node: OperatorNode) -> Run:
 
 
 def _rescaled_sum(node: OperatorNode) -> Run:
-    """Quantised sums to another scale, in float32 as the reference kernel computes them."""
+    """Quantised sums to another scale: of uint8 in fixed point, of int8 and int16 in float32, as LiteRT computes them."""
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
+    if ifm.dtype is DType.UINT8:
+        factor = quantise_multiplier(ifm.scale / output.scale)
+
+        def fixed(x: Array, axes: tuple[int, ...]) -> Array:
+            centred = x.astype(np.int64).sum(axis=axes) - _count(x.shape, axes) * ifm.zero_point
+            result: Array = np.clip(scaled(centred, factor) + output.zero_point, *INTEGER_RANGE[output.dtype])
+            return result
+
+        return _reduce(node, fixed)
     scale = np.float32(ifm.scale) / np.float32(output.scale)
 
     def total(x: Array, axes: tuple[int, ...]) -> Array:
@@ -134,11 +143,18 @@ def _quantized_product(node: OperatorNode) -> Run:
         rows = x.transpose(*kept, *axes).reshape(-1, count).astype(np.int64) - ifm.zero_point
         total = rows[:, 0]
         for column in range(1, count):
-            total = scaled((total * rows[:, column]).astype(np.int32).astype(np.int64), factor)
-        total = scaled(total, factor)
+            total = _rescaled(total * rows[:, column], factor)
+        total = _rescaled(total, factor)
         return np.clip(total + output.zero_point, *INTEGER_RANGE[output.dtype])
 
     return _reduce(node, product)
+
+
+def _rescaled(values: Array, factor: tuple[int, int]) -> Array:
+    """values * factor by a multiplier of 16 bits, rounded half up, kept as int32: TFLite's product of an int64 number."""
+    multiplier, shift = min((factor[0] + (1 << 15)) >> 16, (1 << 15) - 1), 15 - factor[1]
+    result: Array = ((values * multiplier + (1 << (shift - 1))) >> shift).astype(np.int32).astype(np.int64)
+    return result
 
 
 def build_max(node: OperatorNode) -> Run:
