@@ -15,6 +15,7 @@ from npu.isa.operations import (
     Convolution,
     Dma,
     Elementwise,
+    FeatureMap,
     KernelOperation,
     Pooling,
     Stop,
@@ -25,10 +26,16 @@ from npu.isa.operations import (
 _NEAR = 16
 """Stripes of one operator are at most this many kernel operations apart: cascades are not deeper."""
 
+_BUFFERS = 64
+"""Weights are looked for in so many transfers before their use."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamOperator:
-    """One operator of a stream: `type` in the words of the command, `shape` of its output, its multiplications."""
+    """One operator of a stream: `type` in the words of the command, `shape` of its output, the multiplications it makes.
+
+    Rows that stripes compute again count again.
+    """
 
     type: str
     shape: str
@@ -41,29 +48,49 @@ Staged = dict[tuple[int, int], tuple[int, AddressRange]]
 
 @dataclass(slots=True)
 class _Group:
+    """Operations of one operator. `stripe` is the OFM of the first of the latest rows."""
+
     first: KernelOperation
     last: KernelOperation
     last_position: int
+    stripe: FeatureMap
     height: int
     depth: int
+    stripes: int = 1
+    is_whole: bool = True
+    """Whether each stripe lies below the one before it, so that their heights add up to that of the output."""
     macs: int = 0
 
     def continues(self, operation: KernelOperation, position: int) -> bool:
-        """Whether an operation that is alike may be a part of the same operator: near, and below or at the top again."""
+        """Whether an operation that is alike may be a part of the same operator: near, and without weights just below."""
         if position - self.last_position > _NEAR or operation.ofm.region != self.last.ofm.region:
             return False
-        below = self.last.ofm.addresses[0] + self.last.ofm.height * self.last.ofm.stride_y
-        return isinstance(operation, WeightedOperation) or operation.ofm.addresses[0] == below
+        return isinstance(operation, WeightedOperation) or operation.ofm.addresses[0] == _below(self.last.ofm)
 
     def add(self, operation: KernelOperation, position: int) -> None:
-        """Count an operation: rows of a stripe (other input), channels of a slice (same input)."""
+        """Count an operation: further channels if its input is that of the operation before, else further rows."""
         if position > self.last_position:
-            if operation.ifm == self.last.ifm:
-                self.depth += operation.ofm.depth
-            elif operation.ofm.depth == self.first.ofm.depth:
+            if operation.ifm != self.last.ifm:
+                self.is_whole &= operation.ofm.addresses[0] == _below(self.stripe)
+                self.stripes += 1
                 self.height += operation.ofm.height
+                self.stripe = operation.ofm
+            elif self.stripes == 1:
+                self.depth += operation.ofm.depth
         self.last, self.last_position = operation, position
         self.macs += _macs(operation)
+
+    @property
+    def shape(self) -> str:
+        """Height, width and depth of the output; those of one stripe and their number where rows overlap or share a buffer."""
+        ofm = self.first.ofm
+        if self.is_whole:
+            return f"{self.height}x{ofm.width}x{self.depth}"
+        return f"{ofm.height}x{ofm.width}x{self.depth} ({self.stripes} stripes)"
+
+
+def _below(fm: FeatureMap) -> int:
+    return fm.addresses[0] + fm.height * fm.stride_y
 
 
 def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator], tuple[int, ...]]:
@@ -89,7 +116,7 @@ def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator
                 if not groups or not _is_slice(operation, groups[known].last):
                     known = len(groups)
                     ofm = operation.ofm
-                    groups.append(_Group(operation, operation, position, ofm.height, ofm.depth))
+                    groups.append(_Group(operation, operation, position, ofm, ofm.height, ofm.depth))
             groups[known].add(operation, position)
             owners[-1] = recent[identity] = known
             position += 1
@@ -103,6 +130,8 @@ def _stage(transfer: Dma, staged: Staged) -> None:
         place = destination.region, destination.address
         staged.pop(place, None)
         staged[place] = transfer.length_bytes, origin
+        if len(staged) > _BUFFERS:
+            del staged[next(iter(staged))]
 
 
 def _is_slice(operation: KernelOperation, before: KernelOperation) -> bool:
@@ -156,10 +185,9 @@ def _named(group: _Group) -> StreamOperator:
     else:
         assert isinstance(operation, WeightedOperation)
         name = f"{'CONV' if isinstance(operation, Convolution) else 'DEPTHWISE'} {_window(operation)}"
-    shape = f"{group.height}x{operation.ofm.width}x{group.depth}"
     element = operation.ofm.element
     kind = f"{'' if element.is_signed else 'u'}int{element.bits}"
-    return StreamOperator(name, shape if kind == "int8" else f"{shape} {kind}", group.macs)
+    return StreamOperator(name, group.shape if kind == "int8" else f"{group.shape} {kind}", group.macs)
 
 
 def _window(operation: WindowOperation) -> str:

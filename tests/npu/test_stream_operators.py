@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import npu
+from npu.graph.attributes import Conv2DOptions, Padding
+from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import KernelOperation, WeightedOperation
@@ -14,8 +18,9 @@ from npu.operator_map import METADATA_NAME, map_of_file, stored_map
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
 
+from tests.support.builder import ModelBuilder
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MODELS = sorted(path.name for path in EXAMPLES.glob("*.tflite"))
 TARGETS = [*list_variants(), "examples/small-sram"]
 
 
@@ -28,20 +33,47 @@ def parts(owners: tuple[int, ...], operations: tuple[Decoded, ...]) -> list[list
     return sorted(found.values())
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("target", TARGETS)
-def test_stripes_and_slices_are_put_together_as_they_were_cut(name: str, target: str) -> None:
+def convolutions(size: int, channels: int) -> bytes:
+    """Three 3x3 convolutions of maps of size x size pixels."""
+    rng = np.random.default_rng(3)
+    b = ModelBuilder()
+    x = b.input((1, size, size, channels), DType.INT8, scale=0.05, zero_point=0)
+    for _ in range(3):
+        weights = b.constant(rng.integers(-127, 128, (channels, 3, 3, channels), np.int8), scale=[0.01] * channels)
+        bias = b.constant(rng.integers(-99, 99, channels, np.int32), scale=[0.0005] * channels)
+        options = Conv2DOptions(Padding.SAME, 1, 1)
+        x = b.op("CONV_2D", [x, weights, bias], (1, size, size, channels), DType.INT8, 0.3, 0, attributes=options)
+    b.output(x)
+    return b.build()
+
+
+CASES = [
+    *((lambda: EXAMPLES.joinpath("digits.tflite").read_bytes(), target, 0, "8x8x16") for target in TARGETS),
+    *((lambda: convolutions(8, 256), target, 16, "8x8x256") for target in ("ethos-u65-256", "ethos-u65-512")),
+    *((lambda: convolutions(160, 16), target, 9, "56x160x16 (3 stripes)") for target in ("ethos-u65-256", "ethos-u65-512")),
+]
+"""A model, a target, how many weighted operations it takes at least, and the shape of its first map."""
+
+
+@pytest.mark.parametrize(("source", "target", "cut_into", "shape"), CASES)
+def test_stripes_and_slices_are_put_together_as_they_were_cut(
+    source: Callable[[], bytes], target: str, cut_into: int, shape: str
+) -> None:
     variant = load_variant(target)
-    model = read_model(npu.compile(EXAMPLES / name, target=target).content)
-    told = stored_map(model, name)
+    model = read_model(npu.compile(source(), target=target).content)
+    told = stored_map(model, "model")
     del model.metadata[METADATA_NAME]
-    read = map_of_file(model, name, variant)
+    read = map_of_file(model, "model", variant)
+    assert read.operators[0].name == shape
+    weighted = 0
     assert told is not None
     assert [each.index for each in read.operators] == list(range(len(read.operators)))
     assert read.profile == "compiled"
     for job in jobs_of(model):
         operations = decode(job.payload.words, variant)
+        weighted += sum(isinstance(each.operation, WeightedOperation) for each in operations)
         assert parts(read.sources[job.index], operations) == parts(told.sources[job.index], operations)
+    assert weighted >= cut_into
 
 
 def test_a_file_without_a_map_has_a_row_for_every_operator_of_its_stream() -> None:
