@@ -11,59 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from npu.runtime.kernels.integer_functions import constant, exp_below_zero, halve, high_product
 
-_EXPONENTS = (
-    (-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242),
-)  # fmt: skip
-"""exp(-2**e) in Q0.31."""
+Array = npt.NDArray[Any]
 
 
 def multiply(a: Array, b: Array | int) -> Array:
     """Rounding doubling high product of int16 numbers, ties away from zero."""
-    product: Array = np.asarray(a * b, np.int64)
-    result: Array = np.where(product >= 0, (product + (1 << 14)) >> 15, -((-product - 1 + (1 << 14)) >> 15))
-    return np.minimum(result, 32767)
-
-
-def halve(x: Array, bits: int) -> Array:
-    """x / 2**bits, ties away from zero."""
-    mask = (1 << bits) - 1
-    result: Array = (x >> bits) + ((x & mask) > (mask >> 1) + (x < 0))
-    return result
+    return high_product(a, b, 15)
 
 
 def _saturate(x: Array) -> Array:
     return np.clip(x, -32768, 32767)
 
 
-def _constant(q31: int) -> int:
-    return (q31 + (1 << 15)) >> 16
-
-
-def _exp_below_zero(a: Array, integer_bits: int) -> Array:
-    """exp of numbers that are not positive."""
-    fraction = 15 - integer_bits
-    quarter = 1 << (fraction - 2)
-    rest = (a & (quarter - 1)) - quarter
-    x = (rest << integer_bits) + 4096
-    x2 = multiply(x, x)
-    x3, x4 = multiply(x2, x), multiply(x2, x2)
-    series = halve(multiply(halve(x4, 2) + x3, _constant(715827883)) + x2, 1)
-    start = _constant(1895147668)
-    result = _saturate(start + multiply(x + series, start))
-    remainder = rest - a
-    for exponent, factor in _EXPONENTS:
-        if integer_bits > exponent:
-            is_set = remainder & (1 << (fraction + exponent)) != 0
-            result = np.where(is_set, multiply(result, _constant(factor)), result)
-    return np.where(a == 0, 32767, result)
-
-
 def _reciprocal(a: Array) -> tuple[Array, int]:
     """2 / (1 + a) with two integer bits, and one in that format; three Newton steps."""
     half = (a + 32767 + 1) // 2
-    x = _constant(1515870810) + multiply(half, _constant(-1010580540))
+    x = constant(1515870810, 15) + multiply(half, constant(-1010580540, 15))
     one = 1 << 13
     for _ in range(3):
         error = one - multiply(half, x)
@@ -75,7 +40,7 @@ def _reciprocal(a: Array) -> tuple[Array, int]:
 def logistic_table() -> Array:
     """Logistic of every int16 number with three integer bits, ascending."""
     values = np.arange(-32768, 32768, dtype=np.int64)
-    x, _ = _reciprocal(_exp_below_zero(-np.abs(values), 3))
+    x, _ = _reciprocal(exp_below_zero(-np.abs(values), 3, 15))
     positive = _saturate(x << 1)
     return np.where(values == 0, 1 << 14, np.where(values > 0, positive, 32767 - positive))
 
@@ -84,7 +49,7 @@ def logistic_table() -> Array:
 def tanh_table(integer_bits: int) -> Array:
     """tanh of every int16 number with so many integer bits, ascending."""
     values = np.arange(-32768, 32768, dtype=np.int64)
-    x, one = _reciprocal(_exp_below_zero(-np.abs(values), integer_bits + 1))
+    x, one = _reciprocal(exp_below_zero(-np.abs(values), integer_bits + 1, 15))
     positive = _saturate((x - one) << 2)
     return np.where(values == 0, 0, np.where(values > 0, positive, -positive))
 

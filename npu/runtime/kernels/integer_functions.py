@@ -59,19 +59,30 @@ _EXPONENTS = (
 """exp(-2**e) in Q0.31."""
 
 
-def _exp_below_zero(x: Array) -> Array:
-    """exp of Q5.26 numbers that are not positive as Q0.31: a series within a quarter, then one factor for each bit above it."""
-    quarter = 1 << 24
+def constant(q31: int, bits: int) -> int:
+    """A Q0.31 constant as a number of bits + 1 bits."""
+    return q31 if bits == 31 else (q31 + (1 << (30 - bits))) >> (31 - bits)
+
+
+def exp_below_zero(x: Array, integer_bits: int, bits: int = 31) -> Array:
+    """exp of numbers of bits + 1 bits that are not positive, as fractions: gemmlowp's exp_on_negative_values.
+
+    A series within a quarter, then one factor for each bit above it.
+    """
+    one, fraction = (1 << bits) - 1, bits - integer_bits
+    quarter = 1 << (fraction - 2)
     rest = (x & (quarter - 1)) - quarter
-    y = (rest << 5) + (1 << 28)
-    y2 = high_product(y, y)
-    y3, y4 = high_product(y2, y), high_product(y2, y2)
-    series = halve(high_product(halve(y4, 2) + y3, 715827883) + y2, 1)
-    result = np.minimum(1895147668 + high_product(y + series, 1895147668), _ONE_Q31)
+    y = (rest << integer_bits) + (1 << (bits - 3))
+    y2 = high_product(y, y, bits)
+    y3, y4 = high_product(y2, y, bits), high_product(y2, y2, bits)
+    series = halve(high_product(halve(y4, 2) + y3, constant(715827883, bits), bits) + y2, 1)
+    start = constant(1895147668, bits)
+    result = np.minimum(start + high_product(y + series, start, bits), one)
     for exponent, factor in _EXPONENTS:
-        is_set = (rest - x) & (np.int64(1) << (26 + exponent)) != 0
-        result = np.where(is_set, high_product(result, factor), result)
-    return np.where(x == 0, _ONE_Q31, result)
+        if integer_bits > exponent:
+            is_set = (rest - x) & (np.int64(1) << (fraction + exponent)) != 0
+            result = np.where(is_set, high_product(result, constant(factor, bits), bits), result)
+    return np.where(x == 0, one, result)
 
 
 def softmax_to_16bit(rows: Array, multiplier: int, shift: int) -> Array:
@@ -83,7 +94,7 @@ def softmax_to_16bit(rows: Array, multiplier: int, shift: int) -> Array:
     lowest = -math.floor(31 * 2.0 ** (26 - shift))
     counts = difference >= lowest
     scaled = high_product(np.where(counts, difference, 0) << shift, multiplier)
-    exponentials = np.where(counts, _exp_below_zero(scaled), 0)
+    exponentials = np.where(counts, exp_below_zero(scaled, 5), 0)
     inverse, over = _reciprocal(np.where(counts, halve(exponentials, 12), 0).sum(axis=1, keepdims=True))
     result = halve(high_product(exponentials, inverse), over - 31 + 12 + 15) - 32768
     return np.where(counts, np.clip(result, -32768, 32767), -32768)

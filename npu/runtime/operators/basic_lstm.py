@@ -12,7 +12,8 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
-from npu.runtime.kernels.fixed16 import halve, logistic_table, multiply, tanh_table
+from npu.runtime.kernels.fixed16 import logistic_table, multiply, tanh_table
+from npu.runtime.kernels.integer_functions import halve
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import float_logistic, hyperbolic_tangent
 from npu.runtime.operators.cell_products import require_shape, require_state
