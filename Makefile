@@ -24,9 +24,9 @@ golden: ## Rewrite the golden files of the tests
 	$(PYTHON) -m pytest -q --update-golden tests
 
 docs: ## Regenerate the generated pages under docs/
-	$(PYTHON) -m npu.cli supported-ops --profile v0.1 -o docs/supported-ops-v0.1.md
-	$(PYTHON) -m npu.cli supported-ops --profile u55-u65 -o docs/supported-ops-u55-u65.md
-	$(PYTHON) -m npu.cli supported-ops --profile xnnpack -o docs/supported-ops-xnnpack.md
+	$(PYTHON) -m npu supported-ops --profile v0.1 -o docs/supported-ops-v0.1.md
+	$(PYTHON) -m npu supported-ops --profile u55-u65 -o docs/supported-ops-u55-u65.md
+	$(PYTHON) -m npu supported-ops --profile xnnpack -o docs/supported-ops-xnnpack.md
 	$(PYTHON) -m tests.support.operator_types_page
 	$(PYTHON) -m tests.support.vela_features
 	$(PYTHON) -m tests.support.vela_agreement

@@ -84,7 +84,7 @@ def compare(content: bytes, target: str) -> tuple[Quality, Quality]:
         source, ours = folder / "model.tflite", folder / "ours.tflite"
         source.write_bytes(content)
         vela = str(Path(sys.executable).with_name("vela"))
-        npu = [sys.executable, "-m", "npu.cli", "compile", str(source), "-o", str(ours), "--target", target]
+        npu = [sys.executable, "-m", "npu", "compile", str(source), "-o", str(ours), "--target", target]
         peer = [vela, str(source), "--accelerator-config", target, "--output-dir", str(folder)]
         return timed(npu, ours, target), timed(peer, folder / "model_vela.tflite", target)
 

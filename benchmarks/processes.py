@@ -27,7 +27,7 @@ def main() -> None:
     """Print one line per command: median, minimum, and the ratio to the peer of the same round."""
     models = [Path(each).resolve() for each in sys.argv[1:]] or [ROOT / "examples" / "digits.tflite"]
     python, vela = sys.executable, str(Path(sys.executable).with_name("vela"))
-    npu = [python, "-m", "npu.cli"]
+    npu = [python, "-m", "npu"]
     with tempfile.TemporaryDirectory() as folder:
         commands: dict[str, list[str]] = {"python -c pass": [python, "-c", "pass"], "npu --help": [*npu, "--help"]}
         for model in models:

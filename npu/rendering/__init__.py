@@ -1,4 +1,5 @@
-"""A check's report in the forms that people and machines read: one module a form, each a pure function from report to text.
+"""Results in the forms that people and machines read: pure functions from reports and results to text.
 
-`render` is the table of forms that the command line offers.
+A check's report has one module a form, and `forms.FORMS` is the table of those that the command line offers; `console` and
+`tools` lay out everything else that the commands print.
 """

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from npu.check_report import CheckReport, Crossing, OperatorCheck
-from npu.console import count, kib
 from npu.rendering import facts
+from npu.rendering.console import count, kib
 
 _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
 _MOST_REMEDIES = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from npu.cli import main
+from npu.cli.main import main
 from npu.report import SCHEMA_PATH
 
 from tests.support.check_models import mixed_model

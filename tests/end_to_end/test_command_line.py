@@ -12,7 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from npu.cli import main
+from npu.cli.main import main
 from npu.report import SCHEMA_PATH
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ SEVEN = ROOT / "examples" / "digit_7.npy"
 
 def run_fresh(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "npu.cli", *arguments]
+    command = [sys.executable, "-m", "npu", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
@@ -203,9 +203,9 @@ def test_configs_lists_the_shipped_targets(capsys: pytest.CaptureFixture[str]) -
 
 
 IMPORTED_BY = """
-import sys, npu.cli
+import sys, npu.cli.main
 try:
-    npu.cli.main([{argument!r}])
+    npu.cli.main.main([{argument!r}])
 except SystemExit:
     pass
 print(sorted({{"numpy", "numba", "rich", "yaml"}} & set(sys.modules)))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from npu.console import variant_row
 from npu.errors import UserError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -33,6 +32,7 @@ from npu.isa.operations import (
 )
 from npu.isa.rules import check_operation
 from npu.operator_map import map_of_compiled
+from npu.rendering.console import variant_row
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
 from npu.toolchain.timing import time_compiled

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from npu.cli import main
+from npu.cli.main import main
 from npu.tflite.reader import read_model
 
 from tests.npu.fixes.test_fixes import FIXES, KEPT, assert_same_results

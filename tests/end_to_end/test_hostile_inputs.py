@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu.cli import main
+from npu.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DIGITS = str(ROOT / "examples" / "digits.tflite")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import npu
-from npu.cli import main
+from npu.cli.main import main
 from npu.errors import ModelError, StreamError
 from npu.tflite.reader import read_model
 from npu.toolchain.diff import diff

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import npu
-from npu.cli import main
+from npu.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

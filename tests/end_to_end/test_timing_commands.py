@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from npu.cli import main
-from npu.console import explain_text
+from npu.cli.main import main
+from npu.rendering.console import explain_text
 from npu.report import SCHEMA_PATH
 from npu.toolchain.explain import explain_model
 

@@ -432,7 +432,7 @@ def _force(content: bytes) -> int:
 
 def attack(one: Mutant, folder: Path) -> Iterator[dict[str, Any]]:
     """Run every command in this process; yields a record before and after each."""
-    from npu.cli import main
+    from npu.cli.main import main
 
     path = folder / "model.tflite"
     path.write_bytes(one.content)

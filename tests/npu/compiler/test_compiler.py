@@ -321,7 +321,7 @@ def test_mobilenet_needs_no_more_memory_than_with_vela() -> None:
 def test_compiling_loads_neither_interpreter_nor_simulator(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     code = (
-        "import sys; from npu.cli import main; "
+        "import sys; from npu.cli.main import main; "
         f"main(['compile', {str(root / 'examples' / 'digits.tflite')!r}, '-o', {str(tmp_path / 'out.tflite')!r}]); "
         "print([name for name in sys.modules if name.startswith(('npu.runtime.kernels', 'sim.functional', 'sim.timing'))])"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu.cli import main
+from npu.cli.main import main
 from npu.errors import UserError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType

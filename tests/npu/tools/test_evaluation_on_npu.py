@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
-from npu.cli import main
+from npu.cli.main import main
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 
@@ -63,7 +63,7 @@ def test_top_k_ends_at_the_number_of_classes(digits: Path, capsys: pytest.Captur
 
 
 def _evaluate(digits: Path, stderr: int) -> str:
-    command = [sys.executable, "-m", "npu.cli", "eval-classification", str(DIGITS), "--images", str(digits)]
+    command = [sys.executable, "-m", "npu", "eval-classification", str(DIGITS), "--images", str(digits)]
     environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(EXAMPLES.parent)}
     return subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True, check=True).stdout
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu.cli import build_parser, main
+from npu.cli.main import build_parser, main
 from npu.errors import InterpreterError, UserError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
@@ -131,7 +131,7 @@ def test_every_tool_lists_the_flags_of_every_provider(tool: str, capsys: pytest.
 
 
 def test_a_command_line_without_tools_loads_no_provider() -> None:
-    code = "import sys; from npu.cli import main; main(['--version']); print('npu.tools.registrar' in sys.modules)"
+    code = "import sys; from npu.cli.main import main; main(['--version']); print('npu.tools.registrar' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
 
@@ -174,7 +174,7 @@ def test_pairs_are_separated_by_semicolons() -> None:
 def test_the_four_tools_are_commands_and_console_scripts() -> None:
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     for tool in TOOLS:
-        assert f'npu-{tool} = "npu.cli:{tool.replace("-", "_")}"' in text
+        assert f'npu-{tool} = "npu.cli.main:{tool.replace("-", "_")}"' in text
         assert tool in build_parser(with_delegates=False).format_help()
 
 
@@ -239,7 +239,7 @@ def test_the_provider_of_an_installed_package_is_in_every_tool(model: Path, tmp_
     def run(*arguments: str) -> str:
         path = os.pathsep.join([str(site), str(Path(__file__).parents[3])])
         environment = {**os.environ, "PYTHONPATH": path}
-        command = [sys.executable, "-m", "npu.cli", *arguments]
+        command = [sys.executable, "-m", "npu", *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
     for tool in TOOLS:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.tool_cli import TOOLS, add_tools
+from npu.cli.tools import TOOLS, add_tools
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -39,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from npu.errors import UserError
 
     try:
-        handlers = import_module(getattr(options, "handlers", "npu.commands"))
+        handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
         if not getattr(options, "set", None):
             return int(getattr(handlers, options.command.replace("-", "_"))(options))
-        with import_module("npu.commands").changed_hardware(options):
+        with import_module("npu.cli.commands").changed_hardware(options):
             return int(getattr(handlers, options.command.replace("-", "_"))(options))
     except UserError as error:
         sys.stderr.write(f"npu: error: {_shown(str(error))}\n")
@@ -222,7 +222,3 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
 def _add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory-mode", metavar="NAME", help="Sram_Only, Shared_Sram or Dedicated_Sram")
     parser.add_argument("--system", metavar="NAME", help="clock and memories, see npu configs")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from npu.console import short
+from npu.rendering.console import short
 from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
 from npu.tools.detection import DetectionResult

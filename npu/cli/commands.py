@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from npu import console
 from npu.errors import InterpreterError, UserError
 from npu.files import load_arrays, write_atomically
+from npu.rendering import console
 
 if TYPE_CHECKING:
     from npu.toolchain.timing import TimedModel

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from npu import console, tool_text
-from npu.commands import emit, read_array
+from npu.cli.commands import emit, read_array
 from npu.errors import UserError
+from npu.rendering import console, tools
 from npu.tools.images import Preprocessing
 from npu.tools.parameters import ToolParameters, take_flags
 from npu.tools.registrar import default_parameters
@@ -39,7 +39,7 @@ def benchmark(options: argparse.Namespace) -> int:
     if options.format == "json":
         emit(_as_json([each.to_json() for each in measurements]), None)
     else:
-        emit(tool_text.measurements_text(measurements, console.width_for(None)), None)
+        emit(tools.measurements_text(measurements, console.width_for(None)), None)
     return 0
 
 
@@ -59,7 +59,7 @@ def inference_diff(options: argparse.Namespace) -> int:
             is_bisected=options.bisect,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tool_text.comparison_text(result, console.width_for(None)), None)
+    emit(result.to_json() if options.format == "json" else tools.comparison_text(result, console.width_for(None)), None)
     return 1 if any(output.max > options.tolerance for output in result.outputs) else 0
 
 
@@ -80,7 +80,7 @@ def eval_classification(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tool_text.classification_text(result, console.width_for(None)), None)
+    emit(result.to_json() if options.format == "json" else tools.classification_text(result, console.width_for(None)), None)
     return 0
 
 
@@ -100,7 +100,7 @@ def eval_detection(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tool_text.detection_text(result, console.width_for(None)), None)
+    emit(result.to_json() if options.format == "json" else tools.detection_text(result, console.width_for(None)), None)
     return 0
 
 
@@ -113,10 +113,10 @@ def tf_compat(options: argparse.Namespace) -> int:
         if options.operation:
             raise UserError("tf-compat: must get operations or --model, got both")
         survivors = judge(read_model(options.model))
-        emit(tool_text.survivors_text(options.model.name, survivors, options.format), None)
+        emit(tools.survivors_text(options.model.name, survivors, options.format), None)
         return 0 if all(each.is_convertible for each in survivors) else 1
     rows = find_operations(options.operation)
-    emit(tool_text.operations_text(rows, options.format, console.width_for(None)), None)
+    emit(tools.operations_text(rows, options.format, console.width_for(None)), None)
     return 0
 
 

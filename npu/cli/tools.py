@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-HANDLERS = "npu.tool_commands"
+HANDLERS = "npu.cli.tool_commands"
 
 
 def add_tools(commands: _Commands, *, with_delegates: bool) -> None:
