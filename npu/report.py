@@ -94,7 +94,8 @@ class Report:
     """Everything that `--report` writes. Keys without a value are left out of the JSON form.
 
     `timing_error` is how far predictions for this target were from measurements; None where nothing was measured. `pmu` are
-    the performance counters of all NPU jobs and of every operator (by its index).
+    the performance counters of all NPU jobs and of every operator (by its index). `notes` say what the simulator assumes of
+    operations that no public description defines.
     """
 
     kind: str
@@ -109,11 +110,12 @@ class Report:
     overheads: tuple[Overhead, ...] | None = None
     timing_error: Accuracy | None = None
     pmu: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the fields of this record under the schema's id."""
         content = dataclasses.asdict(self)
-        for name in ("overheads", "timing_error", "pmu"):
+        for name in ("overheads", "timing_error", "pmu", "notes"):
             if content[name] is None:
                 del content[name]
         return {"schema": SCHEMA_ID, **content}

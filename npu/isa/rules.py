@@ -157,11 +157,7 @@ def _check_range(one: AddressRange, name: str, address_bits: int) -> None:
 
 def _check_pooling(operation: Pooling) -> None:
     ifm, ofm = operation.ifm, operation.ofm
-    if operation.mode is PoolingMode.REDUCE_SUM:
-        if ofm.depth != 1:
-            raise _broken("OFM depth", "1 for REDUCE_SUM", ofm.depth)
-        return
-    if ifm.depth != ofm.depth:
+    if operation.mode is not PoolingMode.REDUCE_SUM and ifm.depth != ofm.depth:
         raise _broken("IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
     is_counted = operation.mode is PoolingMode.AVERAGE and operation.padding != Padding()
     if is_counted and operation.scale == Scale(1, 0):

@@ -90,7 +90,7 @@ def run_text(report: Report, width: int) -> str:
     rows = [_run_row(row, total) for row in report.operators]
     names, rows = _fitted(names, rows, width, flexible="output", expendable=("written", "read", "MACs", "output"))
     table = _table(names, rows, width, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"})
-    return _render(width, f"{report.model} on {report.target}", table, _totals(report))
+    return _render(width, f"{report.model} on {report.target}", table, _totals(report, width))
 
 
 def _run_row(row: OperatorReport, total: int) -> list[Text]:
@@ -333,7 +333,7 @@ def short(name: str, limit: int = 28) -> str:
     return name if len(name) <= limit else "…" + name[-(limit - 1) :]
 
 
-def _totals(report: Report) -> str:
+def _totals(report: Report, width: int) -> str:
     totals = report.totals
     clock = report.clock_hz / 1e6
     lines = [
@@ -346,6 +346,8 @@ def _totals(report: Report) -> str:
     ]
     if report.overheads:
         lines.insert(2, f"around  {_overheads(report)}")
+    for note in report.notes or ():
+        lines += _wrapped(note, width, "note    ", " " * 8)
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from npu.tflite.reader import read_model
 from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
 from sim.arena import arena_use
+from sim.assumptions import assumption
 from sim.container import is_compiled, is_npu_job, payload_of
 from sim.cpu import cpu_cycles
 from sim.reports.perfetto import inference_trace
@@ -103,7 +104,17 @@ def time_compiled(
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, name, compiled, timeline, [job.trace for job in jobs], variant)
+    notes = tuple(_notes(streams))
+    report = dataclasses.replace(report, notes=notes) if notes else report
     return TimedModel(variant, operators, jobs, tuple(streams), timeline, report)
+
+
+def _notes(streams: Iterable[tuple[Decoded, ...]]) -> Iterator[str]:
+    for job, decoded in enumerate(streams):
+        for each in decoded:
+            assumed = assumption(each.operation)
+            if assumed is not None:
+                yield f"job {job}, command {each.command_index}: {assumed}"
 
 
 def tasks_of(

@@ -194,10 +194,8 @@ def _check_window(operation: WindowOperation) -> None:
     ):
         if -(-needed // factor) != size:
             raise SimulationError(f"IFM {axis}: must be {-(-needed // factor)} to fit OFM, kernel and padding, got {size}")
-    one_deep = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
-    same_depth = isinstance(operation, DepthwiseConvolution | Pooling) and not one_deep
-    if one_deep and ofm.depth != 1:
-        raise SimulationError(f"REDUCE_SUM: OFM depth must be 1, got {ofm.depth}")
+    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+    same_depth = isinstance(operation, DepthwiseConvolution | Pooling) and not is_sum
     if same_depth and ofm.depth != ifm.depth:
         raise SimulationError(f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}")
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.isa.operations import Dma, Operation
+from sim.assumptions import assumption
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
 from sim.verify.registers import UnreadWrite, unread_writes
@@ -31,6 +32,7 @@ RULES: Mapping[str, str] = {
     "NO-EFFECT": "every wait has something to wait for",
     "UNREAD-WRITE": "every register that is set is read by an operation before it is set again",
     "SHRAM": "the buffers of a kernel's block fit between the boundaries that it sets",
+    "UNDOCUMENTED": "every operation is one whose result public descriptions define",
     "LUT": "a look-up table lies whole in its area, in a slot of its own size, and transfers into SHRAM stay in that area",
 }
 
@@ -74,6 +76,9 @@ def verify(
         findings += [_finding("BOUNDS", each, *where) for where in outside]
         if not hazards.has_effect(each.operation):
             findings.append(_finding("NO-EFFECT", each, "nothing that it waits for is unfinished", None, None))
+        assumed = assumption(each.operation)
+        if assumed is not None:
+            findings.append(_finding("UNDOCUMENTED", each, assumed, None, None))
         findings += [_finding("SHRAM", each, text, None, None) for text in shram_findings(each.operation, variant)]
         findings += [_finding("LUT", each, text, SHRAM, address) for text, address in lut_findings(each.operation, variant)]
         for conflict in hazards.step(each, touched):

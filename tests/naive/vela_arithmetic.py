@@ -191,19 +191,31 @@ def real_sum(model: Model, inputs: Sequence[Array], axes: Sequence[int]) -> Arra
 def sum_over_first_axis(model: Model, inputs: Sequence[Array]) -> Array:
     """SUM: only the first axis of the list is summed; of the result, as many values as the output has are kept.
 
-    int16 and int32 over the last axis, without `keep_dims` and with 1 before it: only the first value is summed, the others
-    are padding, that is 0 (the output's width runs over the input's rows).
+    int16 and int32 of up to three axes over the last one, without `keep_dims`: the output's rows, columns and channels are its
+    last axes, so the sum of the input's pixel in a row and column goes to all channels there, and 0 where the input has no
+    such pixel.
     """
+    axes, (_, ofm) = reduced_axes(model), _ends(model.graphs[0])
+    found = real_sum(model, inputs, axes[:1])
+    if not sums_by_pixel(model):
+        return found.reshape(-1)[: math.prod(ofm.shape)].reshape(ofm.shape)
+    pixels = found.reshape((1, 1, *found.shape)[-2:])
+    height, width, depth = (1, 1, 1, *ofm.shape)[-3:]
+    result = np.zeros((height, width, depth), found.dtype)
+    for y in range(min(height, pixels.shape[0])):
+        for x in range(min(width, pixels.shape[1])):
+            result[y, x] = pixels[y, x]
+    return result.reshape(ofm.shape)
+
+
+def sums_by_pixel(model: Model) -> bool:
+    """Whether Vela 5.x makes one REDUCE_SUM of a SUM over the last axis, with the output's last axis as its channels."""
     graph = model.graphs[0]
-    axes, (ifm, ofm) = reduced_axes(model), _ends(graph)
-    size = math.prod(ofm.shape)
-    found = real_sum(model, inputs, axes[:1]).reshape(-1)[:size].copy()
-    options = graph.ops[0].attributes
+    ifm, options = graph.tensors[graph.ops[0].inputs[0]], graph.ops[0].attributes
+    if graph.ops[0].kind != "SUM" or ifm.dtype.name not in ("INT16", "INT32"):
+        return False
     assert isinstance(options, ReducerOptions)
-    wide = inputs[0].dtype != np.int8 and inputs[0].dtype != np.uint8
-    if wide and not options.keep_dims and axes == [len(ifm.shape) - 1] and len(ifm.shape) == 3 and ifm.shape[1] == 1:
-        found[1:] = 0
-    return found.reshape(ofm.shape)
+    return not options.keep_dims and len(ifm.shape) <= 3 and reduced_axes(model)[0] == len(ifm.shape) - 1
 
 
 def lstm_int8(model: Model, inputs: Sequence[Array]) -> Array:

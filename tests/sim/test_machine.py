@@ -161,7 +161,6 @@ REFUSED: dict[str, tuple[Operation, str]] = {
     "an IFM that does not fit the kernel": (copy_operation(0, 32, kernel=Kernel(height=2)), "IFM height: must be 3"),
     "padding that does not fit": (copy_operation(0, 32, padding=Padding(left=1)), "IFM width: must be 1"),
     "depths that differ": (copy_operation(0, 32, ofm=make_map(32, 2, 2, 3)), "OFM depth: must equal the IFM's 4, got 3"),
-    "REDUCE_SUM with a deep OFM": (copy_operation(0, 32, mode=PoolingMode.REDUCE_SUM), "OFM depth must be 1, got 4"),
     "a table outside": (
         copy_operation(
             0,

@@ -265,7 +265,8 @@ class Workbench:
         element = INT32 if mode is PoolingMode.REDUCE_SUM and self.maybe(0.3) else self.element()
         ifm = self.feature_map(-(-height // factor), -(-width // factor), depth, element)
         out_element = element if self.maybe(0.7) else self.choose(INT8, UINT8, INT16, INT32)
-        common = self.output(*ofm_size, 1 if mode is PoolingMode.REDUCE_SUM else depth, out_element, ifm)
+        channels = self.choose(1, 1, 3) if mode is PoolingMode.REDUCE_SUM else depth
+        common = self.output(*ofm_size, channels, out_element, ifm)
         scale = None if self.maybe(0.4) else (Scale(1, 0) if self.maybe(0.2) else self.scale(element, element.bits))
         if element.bits == 32:
             scale = Scale(self.number(1, 1000), self.number(10, 40))

@@ -194,7 +194,8 @@ def depthwise_convolutions(draw: Any, variant: Variant) -> DepthwiseConvolution:
 def poolings(draw: Any, variant: Variant) -> Pooling:
     mode = draw(st.sampled_from(PoolingMode))
     depth = draw(st.integers(1, _EXTENT))
-    fields = draw(windows(variant, ifm_depth=depth, ofm_depth=1 if mode is PoolingMode.REDUCE_SUM else depth))
+    channels = draw(st.integers(1, _EXTENT)) if mode is PoolingMode.REDUCE_SUM else depth
+    fields = draw(windows(variant, ifm_depth=depth, ofm_depth=channels))
     if mode is PoolingMode.AVERAGE and fields["padding"] != Padding() and fields["scale"] == Scale(1, 0):
         fields["scale"] = None
     return Pooling(**fields, mode=mode)

@@ -94,10 +94,11 @@ def pool_sum(ifm, geometry, out, counts):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(CUBE, CUBE))
 def reduce_depth(values, out):  # type: ignore[no-untyped-def]
-    """out[y, x, 0] = sum over the depth of values."""
+    """out[y, x, c] = sum over the depth of values, for every c."""
     for y in range(out.shape[0]):
         for x in range(out.shape[1]):
             total = np.int64(0)
             for c in range(values.shape[2]):
                 total += values[y, x, c]
-            out[y, x, 0] = total
+            for c in range(out.shape[2]):
+                out[y, x, c] = total

@@ -232,7 +232,6 @@ STREAMS: dict[str, tuple[list[int], str]] = {
     "weight_address": ([*_CONV, *write("WEIGHT_BASE", value=8), 0x2, STOP], r"weights of core 0 address: .* got 8"),
     "depthwise_depth": ([*_CONV, 0x3, STOP], r"NPU_OP_DEPTHWISE: IFM depth: must be the OFM depth 32, got 16"),
     "max_pool_depth": ([*_CONV, 0x5, STOP], r"NPU_OP_POOL: IFM depth: must be the OFM depth 32, got 16"),
-    "reduce_sum_depth": ([*_CONV, 0x00020005, STOP], r"NPU_OP_POOL: OFM depth: must be 1 for REDUCE_SUM, got 32"),
     "elementwise_depth": ([*_CONV, 0x00060006, STOP], r"NPU_OP_ELEMENTWISE: IFM depth must be the OFM depth 32, got 16"),
     "dilation": (
         [*_CONV, *write("KERNEL_STRIDE", stride_x_m1=1, stride_y_m1=1, traversal=0, dilation_x_m1=1, dilation_y_m1=0,
