@@ -158,6 +158,8 @@ class Command:
     fields: tuple[Field, ...] = ()
     doc: str = ""
     products: frozenset[Product] = frozenset({Product.ETHOS_U55, Product.ETHOS_U65})
+    sign_copies: int = 0
+    """Mask of unused operand bits above a signed field that may all be set where the bit below them is."""
     used_bits: int = field(init=False, repr=False, compare=False)
     """Mask of the operand bits that belong to a field; the others must be zero."""
 
@@ -193,7 +195,7 @@ class Command:
         if operand and product not in self.products:
             raise StreamError(f"{self.name}: must be 0 on {product.name}, which does not have it, got {operand:#x}")
         reserved = operand & ~self.used_bits
-        if reserved:
+        if reserved and not (reserved == self.sign_copies and operand & ~self.sign_copies & (self.sign_copies >> 1)):
             raise StreamError(f"{self.name}: reserved bits must be zero, got {reserved:#x}")
         return {one.name: one.extract(operand, product, self.name) for one in self.fields}
 
@@ -251,8 +253,9 @@ def _address(name: str, opcode: int, doc: str, products: frozenset[Product] | No
 
 
 def _stride(name: str, opcode: int, doc: str) -> Command:
+    """A register of a signed number; the Python core of Vela (up to 4.2) copies its sign into all 16 bits of the parameter."""
     field_ = Field("value", _bits(0, 39), "sign-extended over the parameter", is_signed=True, widths=_ADDRESS_WIDTHS)
-    return _wide(name, opcode, doc, field_)
+    return Command(name, opcode, Kind.WIDE_REGISTER, (field_,), doc, sign_copies=0xFF << 40)
 
 
 def _length(name: str, opcode: int, bits: int, doc: str, products: frozenset[Product] | None = None) -> Command:

@@ -121,3 +121,15 @@ def test_a_32_bit_stride_is_negative_on_u55_with_and_without_sign_copies() -> No
     assert command.values(0xFFFFFE00, Product.ETHOS_U55) == command.values(0xFF_FFFF_FE00, Product.ETHOS_U55) == {"value": -512}
     with pytest.raises(StreamError, match=r"must fit in 32 bits"):
         command.values(0x7F_FFFF_FE00, Product.ETHOS_U55)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_sign_may_fill_the_whole_parameter_of_a_stride(product: Product) -> None:
+    """As in the mirrored maps of Vela 3 and 4, whose Python writes `(stride >> 32) & 0xFFFF`."""
+    command = COMMANDS_BY_NAME["NPU_SET_OFM_STRIDE_Y"]
+    assert command.values(0xFFFF_FFFF_FE00, product) == {"value": -512}
+    for operand in (0xFF7F_FFFF_FE00, 0xFE00_0000_0000, 0x80FF_FFFF_FE00, 0xFF00_FFFF_FE00):
+        with pytest.raises(StreamError, match="reserved bits must be zero"):
+            command.values(operand, product)
+    with pytest.raises(StreamError, match="reserved bits must be zero"):
+        COMMANDS_BY_NAME["NPU_SET_OFM_BASE0"].values(0xFFFF_FFFF_FE00, product)
