@@ -13,7 +13,7 @@ from constraints import v0_1
 from constraints.checker import check
 from constraints.rule import Rule
 from constraints.u55_u65 import HARDWARE, MORE_OPERATORS, NOT_RESCALED, PROFILE
-from npu.compiler.lower import LOWERED
+from npu.compiler.lower.table import LOWERED
 from npu.graph import attributes as options
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Quantization, Tensor

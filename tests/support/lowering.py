@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from npu.compiler.ir import Program
-from npu.compiler.lower import lower_partition
+from npu.compiler.lower.partition import lower_partition
 from npu.graph.graph import Graph, Model
 from npu.hardware.loader import load_variant
 from npu.hardware.variant import Variant

@@ -40,8 +40,7 @@ def lower_quantize(builder: Builder, op: Op) -> None:
 def lower_leaky_relu(builder: Builder, op: Op) -> None:
     """LEAKY_RELU: a table of both branches; TFLite's QuantizeLeakyRelu."""
     options = op.attributes
-    if not isinstance(options, LeakyReluOptions):
-        raise builder.error(op, "must have LeakyReluOptions")
+    assert isinstance(options, LeakyReluOptions)
     source, target = op.inputs[0], op.outputs[0]
     ratio = float(builder.scale(source) / builder.scale(target))
     slope = float(builder.scale(source) * np.float32(options.alpha) / builder.scale(target))

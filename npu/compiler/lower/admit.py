@@ -1,24 +1,30 @@
 """What an operator must fulfil to be lowered: operands, types, extents and shapes that belong together.
 
-A placement is a value that anybody may write. What this table lets pass, the lowering functions may take for granted; what
-they check themselves are the limits of the hardware.
+A placement is a value that anybody may write. What a form lets pass, the lowering functions may take for granted; what
+they check themselves are the limits of the hardware. Which kind has which form is in `npu.compiler.lower.table`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from npu.errors import CompileError
 from npu.graph.attributes import (
+    Attributes,
     ConcatenationOptions,
     Conv2DOptions,
     DepthwiseConv2DOptions,
+    LeakyReluOptions,
     PackOptions,
     Padding,
     Pool2DOptions,
+    ResizeBilinearOptions,
+    ResizeNearestNeighborOptions,
+    SoftmaxOptions,
+    StridedSliceOptions,
     TransposeConvOptions,
     UnpackOptions,
 )
@@ -66,7 +72,8 @@ class Operands:
 class Form:
     """How many operands a kind has, which of them are feature maps, and what must hold of their shapes.
 
-    `required` counts the inputs that must be there and `allowed` all inputs; None is any number.
+    `required` counts the inputs that must be there and `allowed` all inputs; None is any number. `options` is the class of
+    the attributes that it must have.
     """
 
     required: int
@@ -75,18 +82,18 @@ class Form:
     rule: Rule
     outputs: int | None = 1
     weights: int | None = None
+    options: type[Attributes] | None = None
 
 
-def check_operator(graph: Graph, index: int) -> None:
-    """Raise CompileError if operator `index` of `graph` is not what its kind demands."""
+def check_operator(graph: Graph, index: int, form: Form) -> None:
+    """Raise CompileError if operator `index` of `graph` is not what the form of its kind demands."""
     op = graph.ops[index]
-    found = _defect(graph, op)
+    found = _defect(graph, op, form)
     if found is not None:
         raise CompileError(f"operator {index} ({op.name}): {found}")
 
 
-def _defect(graph: Graph, op: Op) -> Finding:
-    form = FORMS[op.kind]
+def _defect(graph: Graph, op: Op, form: Form) -> Finding:
     if len(op.inputs) < form.required or (form.allowed is not None and len(op.inputs) > form.allowed):
         return f"must have {form.required} to {form.allowed or 'any number of'} inputs, got {len(op.inputs)}"
     if ABSENT in op.inputs[: form.required]:
@@ -98,7 +105,10 @@ def _defect(graph: Graph, op: Op) -> Finding:
         tuple(None if tensor == ABSENT else graph.tensors[tensor] for tensor in op.inputs),
         tuple(graph.tensors[tensor] for tensor in op.outputs),
     )
-    return _map_defect(operands, form) or _weight_defect(operands, form) or form.rule(operands)
+    wrong = _map_defect(operands, form) or _weight_defect(operands, form)
+    if wrong is None and form.options is not None and not isinstance(op.attributes, form.options):
+        wrong = f"must have {form.options.__name__}"
+    return wrong or form.rule(operands)
 
 
 def _map_defect(operands: Operands, form: Form) -> Finding:
@@ -187,8 +197,7 @@ def _window(operands: Operands, kernel: tuple[int, int], channels: int) -> Findi
 
 def _convolution(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, Conv2DOptions):
-        return "must have Conv2DOptions"
+    assert isinstance(options, Conv2DOptions)
     ifm, weights = operands.shape(0), operands.shape(1)
     wrong = _rank_four(ifm, weights)
     if wrong is None and weights[3] != ifm[3]:
@@ -198,8 +207,7 @@ def _convolution(operands: Operands) -> Finding:
 
 def _depthwise(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, DepthwiseConv2DOptions):
-        return "must have DepthwiseConv2DOptions"
+    assert isinstance(options, DepthwiseConv2DOptions)
     ifm, weights = operands.shape(0), operands.shape(1)
     wrong = _rank_four(ifm, weights)
     if wrong is None and weights[0] != 1:
@@ -230,8 +238,7 @@ def _fully_connected(operands: Operands) -> Finding:
 
 def _pool(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, Pool2DOptions):
-        return "must have Pool2DOptions"
+    assert isinstance(options, Pool2DOptions)
     ifm = operands.shape(0)
     return _rank_four(ifm) or _window(operands, (options.filter_height, options.filter_width), ifm[-1])
 
@@ -242,8 +249,7 @@ def _axis(axis: int, rank: int) -> Finding:
 
 def _concatenation(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, ConcatenationOptions):
-        return "must have ConcatenationOptions"
+    assert isinstance(options, ConcatenationOptions)
     rank = len(operands.result)
     wrong = _axis(options.axis, rank)
     if wrong is not None:
@@ -260,8 +266,7 @@ def _concatenation(operands: Operands) -> Finding:
 
 def _pack(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, PackOptions):
-        return "must have PackOptions"
+    assert isinstance(options, PackOptions)
     shapes = [operands.shape(position) for position in range(len(operands.inputs))]
     wrong = _axis(options.axis, len(shapes[0]) + 1)
     if wrong is not None:
@@ -274,8 +279,7 @@ def _pack(operands: Operands) -> Finding:
 
 def _unpack(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, UnpackOptions):
-        return "must have UnpackOptions"
+    assert isinstance(options, UnpackOptions)
     whole = operands.shape(0)
     wrong = _axis(options.axis, len(whole))
     if wrong is not None:
@@ -368,8 +372,7 @@ def _parts(operands: Operands, whole: Shape, axes: list[int] | None) -> Finding:
 
 def _transpose_conv(operands: Operands) -> Finding:
     options = operands.op.attributes
-    if not isinstance(options, TransposeConvOptions):
-        return "must have TransposeConvOptions"
+    assert isinstance(options, TransposeConvOptions)
     weights, ifm, out = operands.shape(1), operands.shape(2), operands.result
     wrong = _rank_four(weights, ifm, out)
     if wrong is not None:
@@ -385,46 +388,25 @@ def _transpose_conv(operands: Operands) -> Finding:
     return _must((ifm[0], *out[1:3], weights[0]), operands) or _bias_defect(operands, 3, weights[0])
 
 
-_UNARY = Form(1, 1, (0,), _same)
-_BINARY = Form(2, 2, (0, 1), _broadcast)
-_RESHAPED = Form(1, 2, (0,), _reshape)
-
-FORMS: Mapping[str, Form] = {
-    "ABS": _UNARY,
-    "ADD": _BINARY,
-    "AVERAGE_POOL_2D": Form(1, 1, (0,), _pool),
-    "CONCATENATION": Form(1, None, None, _concatenation),
-    "CONV_2D": Form(2, 3, (0,), _convolution, weights=1),
-    "DEPTHWISE_CONV_2D": Form(2, 3, (0,), _depthwise, weights=1),
-    "EXPAND_DIMS": _RESHAPED,
-    "FULLY_CONNECTED": Form(2, 3, (0,), _fully_connected, weights=1),
-    "HARD_SWISH": _UNARY,
-    "LEAKY_RELU": _UNARY,
-    "LOGISTIC": _UNARY,
-    "MAXIMUM": _BINARY,
-    "MAX_POOL_2D": Form(1, 1, (0,), _pool),
-    "MEAN": Form(2, 2, (0,), _mean),
-    "MINIMUM": _BINARY,
-    "MUL": _BINARY,
-    "PACK": Form(1, None, None, _pack),
-    "PAD": Form(2, 2, (0,), _pad),
-    "PADV2": Form(3, 3, (0,), _pad),
-    "QUANTIZE": _UNARY,
-    "RELU": _UNARY,
-    "RELU6": _UNARY,
-    "RELU_N1_TO_1": _UNARY,
-    "RESHAPE": _RESHAPED,
-    "RESIZE_BILINEAR": Form(1, 2, (0,), _resize),
-    "RESIZE_NEAREST_NEIGHBOR": Form(1, 2, (0,), _resize),
-    "SLICE": Form(3, 3, (0,), _slice),
-    "SOFTMAX": _UNARY,
-    "SPLIT": Form(2, 2, (1,), _split, outputs=None),
-    "SPLIT_V": Form(3, 3, (0,), _split_v, outputs=None),
-    "SQUEEZE": _RESHAPED,
-    "STRIDED_SLICE": Form(4, 4, (0,), _strided_slice),
-    "SUB": _BINARY,
-    "TANH": _UNARY,
-    "TRANSPOSE_CONV": Form(3, 4, (2,), _transpose_conv, weights=1),
-    "UNPACK": Form(1, 1, (0,), _unpack, outputs=None),
-}
-"""Every kind that can be lowered."""
+UNARY = Form(1, 1, (0,), _same)
+BINARY = Form(2, 2, (0, 1), _broadcast)
+CONCATENATION = Form(1, None, None, _concatenation, options=ConcatenationOptions)
+CONVOLUTION = Form(2, 3, (0,), _convolution, weights=1, options=Conv2DOptions)
+DEPTHWISE = Form(2, 3, (0,), _depthwise, weights=1, options=DepthwiseConv2DOptions)
+FULLY_CONNECTED = Form(2, 3, (0,), _fully_connected, weights=1)
+LEAKY_RELU = replace(UNARY, options=LeakyReluOptions)
+MEAN = Form(2, 2, (0,), _mean)
+PACK = Form(1, None, None, _pack, options=PackOptions)
+PAD = Form(2, 2, (0,), _pad)
+PAD_WITH_VALUE = Form(3, 3, (0,), _pad)
+POOL = Form(1, 1, (0,), _pool, options=Pool2DOptions)
+RESHAPE = Form(1, 2, (0,), _reshape)
+RESIZE_BILINEAR = Form(1, 2, (0,), _resize, options=ResizeBilinearOptions)
+RESIZE_NEAREST = Form(1, 2, (0,), _resize, options=ResizeNearestNeighborOptions)
+SLICE = Form(3, 3, (0,), _slice)
+SOFTMAX = replace(UNARY, options=SoftmaxOptions)
+SPLIT = Form(2, 2, (1,), _split, outputs=None)
+SPLIT_V = Form(3, 3, (0,), _split_v, outputs=None)
+STRIDED_SLICE = Form(4, 4, (0,), _strided_slice, options=StridedSliceOptions)
+TRANSPOSE_CONV = Form(3, 4, (2,), _transpose_conv, weights=1, options=TransposeConvOptions)
+UNPACK = Form(1, 1, (0,), _unpack, outputs=None, options=UnpackOptions)

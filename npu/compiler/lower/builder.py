@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
 from npu.compiler.lower.activation_tables import ActivationTable, table_bytes
+from npu.compiler.lower.admit import MAX_EXTENT
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
 from npu.compiler.lower.quantise import activation_range, rectifier_bounds
@@ -23,8 +24,6 @@ from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType, PoolingMo
 _ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
-MAX_EXTENT = 1 << 16
-"""Largest height of a feature map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,12 @@ class Builder:
     def affine(self, index: int) -> tuple[np.float32, int]:
         """Scale and zero point of a tensor."""
         return self.scale(index), self.zero_point(index)
+
+    def constant_data(self, index: int) -> npt.NDArray[np.generic]:
+        """The contents of a tensor that the operator's form demands to be constant."""
+        data = self.tensor(index).data
+        assert data is not None
+        return data
 
     def error(self, op: Op, must: str) -> CompileError:
         """An error about the operator that is being lowered."""

@@ -25,12 +25,8 @@ MAX_PAD_AFTER = 128
 def lower_convolution(builder: Builder, op: Op) -> None:
     """CONV_2D: weights (O, KH, KW, I)."""
     options = op.attributes
-    if not isinstance(options, Conv2DOptions):
-        raise builder.error(op, "must have Conv2DOptions")
+    assert isinstance(options, Conv2DOptions)
     weights = weight_values(builder, op, op.inputs[1])
-    channels = builder.tensor(op.inputs[0]).shape[-1]
-    if weights.shape[3] != channels:
-        raise builder.error(op, f"weights must have the input's {channels} channels, got {weights.shape[3]}")
     factors = channel_factors(builder, op, *op.inputs[:2])
     _emit_window(builder, op, options, make_weights(builder, op, weights, _bias(op), factors), is_depthwise=False)
 
@@ -38,8 +34,7 @@ def lower_convolution(builder: Builder, op: Op) -> None:
 def lower_depthwise(builder: Builder, op: Op) -> None:
     """DEPTHWISE_CONV_2D: weights (1, KH, KW, O). A multiplier above 1 on one channel is an ordinary convolution."""
     options = op.attributes
-    if not isinstance(options, DepthwiseConv2DOptions):
-        raise builder.error(op, "must have DepthwiseConv2DOptions")
+    assert isinstance(options, DepthwiseConv2DOptions)
     weights = np.ascontiguousarray(weight_values(builder, op, op.inputs[1]).transpose(3, 1, 2, 0))
     channels = builder.tensor(op.inputs[0]).shape[-1]
     if channels not in (1, weights.shape[0]):
@@ -167,10 +162,8 @@ def _quantization(builder: Builder, op: Op, tensor: Tensor) -> Quantization:
 
 def weight_values(builder: Builder, op: Op, index: int) -> npt.NDArray[np.int16]:
     """The weights in tensor `index` with their zero point subtracted, in the file's order."""
-    tensor = builder.tensor(index)
-    if tensor.data is None:
-        raise builder.error(op, "weights must be constant")
-    return tensor.data.astype(np.int16) - np.int16(_quantization(builder, op, tensor).zero_point)
+    zero_point = _quantization(builder, op, builder.tensor(index)).zero_point
+    return builder.constant_data(index).astype(np.int16) - np.int16(zero_point)
 
 
 def channel_factors(builder: Builder, op: Op, source: int, weights: int) -> list[float]:
@@ -197,10 +190,7 @@ def make_weights(builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: 
     channels = values.shape[0]
     biases = np.zeros(channels, np.int64)
     if bias != ABSENT:
-        data = builder.tensor(bias).data
-        if data is None:
-            raise builder.error(op, "bias must be constant")
-        biases[:] = data.reshape(-1)
+        biases[:] = builder.constant_data(bias).reshape(-1)
     scales = [register_scale(factor) for factor in factors]
     scales = scales * channels if len(scales) == 1 else scales
     if len(scales) != channels:

@@ -60,8 +60,7 @@ def crop(view: View, offset: Shape, shape: Shape) -> View:
 def pad_amounts(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     """Elements that a PAD puts before and after each dimension."""
     table = graph.tensors[op.inputs[1]].data
-    if table is None:
-        return ()
+    assert table is not None
     return tuple((int(before), int(after)) for before, after in table.reshape(-1, 2))
 
 

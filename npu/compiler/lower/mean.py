@@ -19,7 +19,7 @@ def lower_mean(builder: Builder, op: Op) -> None:
     source, target = op.inputs[0], op.outputs[0]
     shape = builder.tensor(source).shape
     rank = len(shape)
-    axes = {axis % rank for axis in constant_values(builder, op, 1)}
+    axes = {axis % rank for axis in constant_values(builder, op.inputs[1])}
     ifm = builder.input(source, builder.zero_point(source))
     height, width, depth = ifm.shape
     images = builder.tensor(source).elements // (width * depth * (shape[-3] if rank > 2 else 1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, pad_amounts
@@ -19,16 +17,14 @@ from npu.graph.graph import Op
 def lower_concatenation(builder: Builder, op: Op) -> None:
     """CONCATENATION: inputs that could be written in place have been; the others are copied."""
     options = op.attributes
-    if not isinstance(options, ConcatenationOptions):
-        raise builder.error(op, "must have ConcatenationOptions")
+    assert isinstance(options, ConcatenationOptions)
     _join(builder, op, options.axis, [builder.tensor(t).shape for t in op.inputs])
 
 
 def lower_pack(builder: Builder, op: Op) -> None:
     """PACK: a concatenation along a new dimension."""
     options = op.attributes
-    if not isinstance(options, PackOptions):
-        raise builder.error(op, "must have PackOptions")
+    assert isinstance(options, PackOptions)
     output = builder.tensor(op.outputs[0]).shape
     axis = options.axis % len(output)
     _join(builder, op, axis, [(*output[:axis], 1, *output[axis + 1 :])] * len(op.inputs))
@@ -77,10 +73,9 @@ def lower_reshape(builder: Builder, op: Op) -> None:
 
 def lower_pad(builder: Builder, op: Op) -> None:
     """PAD, PADV2: the input in the middle of the output, the output's zero point or the given raw value around it."""
-    constant_values(builder, op, 1)
     amounts = pad_amounts(builder.graph, op)
     own = op.outputs[0]
-    value = constant_values(builder, op, 2)[0] if op.kind == "PADV2" else builder.zero_point(own)
+    value = constant_values(builder, op.inputs[2])[0] if op.kind == "PADV2" else builder.zero_point(own)
     outer = math.prod(builder.tensor(own).shape[:-3])
     if any(a for pair in amounts[:-3] for a in pair):
         raise builder.error(op, f"padding must be 0 in front of height, width and depth, got {amounts}")
@@ -124,12 +119,9 @@ def _fill(builder: Builder, source: View, target: View, value: int) -> None:
                 builder.fill(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), value)
 
 
-def constant_values(builder: Builder, op: Op, position: int) -> list[int]:
-    """The numbers of a constant input."""
-    data = builder.tensor(op.inputs[position]).data
-    if data is None:
-        raise builder.error(op, f"input {position} must be constant")
-    return [int(v) for v in np.asarray(data).reshape(-1)]
+def constant_values(builder: Builder, tensor: int) -> list[int]:
+    """The numbers of a constant tensor."""
+    return [int(v) for v in builder.constant_data(tensor).reshape(-1)]
 
 
 def _take(builder: Builder, source: int, target: int, offset: Sequence[int], shape: Sequence[int]) -> None:
@@ -160,27 +152,26 @@ def _split(builder: Builder, op: Op, source: int, axis: int, sizes: Sequence[int
 
 def lower_split(builder: Builder, op: Op) -> None:
     """SPLIT: inputs are the axis and the tensor."""
-    axis = constant_values(builder, op, 0)[0]
+    axis = constant_values(builder, op.inputs[0])[0]
     _split(builder, op, op.inputs[1], axis, [builder.tensor(t).shape[axis] for t in op.outputs])
 
 
 def lower_split_v(builder: Builder, op: Op) -> None:
     """SPLIT_V: inputs are the tensor, the sizes and the axis."""
-    axis = constant_values(builder, op, 2)[0]
+    axis = constant_values(builder, op.inputs[2])[0]
     _split(builder, op, op.inputs[0], axis, [builder.tensor(t).shape[axis] for t in op.outputs])
 
 
 def lower_unpack(builder: Builder, op: Op) -> None:
     """UNPACK: slices of extent 1 that lose their dimension."""
     options = op.attributes
-    if not isinstance(options, UnpackOptions):
-        raise builder.error(op, "must have UnpackOptions")
+    assert isinstance(options, UnpackOptions)
     _split(builder, op, op.inputs[0], options.axis, [1] * len(op.outputs))
 
 
 def lower_slice(builder: Builder, op: Op) -> None:
     """SLICE: inputs are the tensor, where the box begins and its sizes (-1: to the end)."""
-    begin, size = constant_values(builder, op, 1), constant_values(builder, op, 2)
+    begin, size = (constant_values(builder, op.inputs[i]) for i in (1, 2))
     whole = builder.tensor(op.inputs[0]).shape
     shape = [e - b if s == -1 else s for e, b, s in zip(whole, begin, size, strict=True)]
     _take(builder, op.inputs[0], op.outputs[0], begin, shape)
@@ -189,9 +180,10 @@ def lower_slice(builder: Builder, op: Op) -> None:
 def lower_strided_slice(builder: Builder, op: Op) -> None:
     """STRIDED_SLICE with strides of 1 and neither ellipsis nor new axes: inputs are tensor, begin, end and strides."""
     options = op.attributes
-    if not isinstance(options, StridedSliceOptions) or options.ellipsis_mask or options.new_axis_mask:
+    assert isinstance(options, StridedSliceOptions)
+    if options.ellipsis_mask or options.new_axis_mask:
         raise builder.error(op, "ellipsis_mask and new_axis_mask must be 0")
-    begin, end, strides = (constant_values(builder, op, i) for i in (1, 2, 3))
+    begin, end, strides = (constant_values(builder, op.inputs[i]) for i in (1, 2, 3))
     if any(stride != 1 for stride in strides):
         raise builder.error(op, f"strides must be 1, got {strides}")
     whole = builder.tensor(op.inputs[0]).shape

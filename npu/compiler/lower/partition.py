@@ -22,16 +22,17 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
     Raises CompileError for an operator that cannot be lowered.
     """
     for index in ops:
-        if graph.ops[index].kind not in LOWERED:
+        lowering = LOWERED.get(graph.ops[index].kind)
+        if lowering is None:
             raise CompileError(f"operator {index} ({graph.ops[index].name}): must be one that the NPU can run, see LOWERED")
-        check_operator(graph, index)
+        check_operator(graph, index, lowering.form)
     plan = make_plan(graph, ops)
     builder = Builder(graph, plan, variant)
     for index in ops:
         if index not in plan.carrier:
             builder.index = index
             try:
-                LOWERED[graph.ops[index].kind](builder, graph.ops[index])
+                LOWERED[graph.ops[index].kind].make_steps(builder, graph.ops[index])
             except FactorError as error:
                 raise builder.error(graph.ops[index], str(error)) from error
     return builder.program(ops)

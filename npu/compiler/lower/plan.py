@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu.compiler.ir import Shape
+from npu.compiler.lower.activation_tables import ActivationTable
 from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
+from npu.compiler.lower.quantise import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
@@ -16,8 +18,6 @@ from npu.graph.idle import VIEWS
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _CLAMPING = _CONVOLUTIONS | {"ADD", "SUB", "MUL", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "TRANSPOSE_CONV"}
 """Kinds whose last step clamps its result and has no look-up table: an activation can ride on it."""
-_RECTIFIERS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
-_TABLES = frozenset({"LOGISTIC", "TANH"})
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
@@ -103,7 +103,7 @@ def _fuse_activations(uses: _Uses) -> dict[int, int]:
             continue
         act = uses.graph.ops[reader]
         between, after = uses.graph.tensors[op.outputs[0]], uses.graph.tensors[act.outputs[0]]
-        if act.kind in _TABLES or (act.kind in _RECTIFIERS and same_quantisation(between, after)):
+        if act.kind in ActivationTable.__members__ or (act.kind in RECTIFIERS and same_quantisation(between, after)):
             fused[index] = reader
     return fused
 

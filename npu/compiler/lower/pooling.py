@@ -32,8 +32,7 @@ def lower_max_pool(builder: Builder, op: Op) -> None:
 
 def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
     options = op.attributes
-    if not isinstance(options, Pool2DOptions):
-        raise builder.error(op, "must have Pool2DOptions")
+    assert isinstance(options, Pool2DOptions)
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
     kernel = Kernel(options.filter_height, options.filter_width, *strides)

@@ -13,12 +13,8 @@ from npu.isa.operations import Scale
 from npu.numerics.scaling import quantise_multiplier
 
 _FACTOR_END = float(1 << 31)
-_FUSED_BOUNDS: dict[FusedActivation, tuple[float, float]] = {
-    FusedActivation.RELU: (0.0, math.inf),
-    FusedActivation.RELU6: (0.0, 6.0),
-    FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
-}
-_RECTIFIER_BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+"""Bounds of the rectifiers, by the name that operator and fused activation share."""
 
 
 class FactorError(CompileError):
@@ -46,8 +42,9 @@ def round_half_away(value: float) -> int:
     return int(math.copysign(math.floor(abs(value) + 0.5), value))
 
 
-def _clamp_bounds(bounds: tuple[float, float], scale: np.float32, zero_point: int) -> tuple[int, int]:
-    low, high = bounds
+def rectifier_bounds(kind: str, scale: np.float32, zero_point: int) -> tuple[int, int]:
+    """Clamp of a RELU operator on int8 in its output's quantisation; TFLite's QuantizedReluX."""
+    low, high = RECTIFIERS[kind]
     minimum = max(-128, zero_point + round_half_away(float(np.float32(low) / scale)))
     maximum = 127 if math.isinf(high) else min(127, zero_point + round_half_away(float(np.float32(high) / scale)))
     return minimum, maximum
@@ -55,13 +52,7 @@ def _clamp_bounds(bounds: tuple[float, float], scale: np.float32, zero_point: in
 
 def activation_range(function: FusedActivation, scale: np.float32, zero_point: int) -> tuple[int, int]:
     """Clamp of a fused activation on int8; TFLite's CalculateActivationRangeQuantized."""
-    bounds = _FUSED_BOUNDS.get(function)
-    return _clamp_bounds(bounds, scale, zero_point) if bounds else (-128, 127)
-
-
-def rectifier_bounds(kind: str, scale: np.float32, zero_point: int) -> tuple[int, int]:
-    """Clamp of a RELU operator on int8 in its output's quantisation; TFLite's QuantizedReluX."""
-    return _clamp_bounds(_RECTIFIER_BOUNDS[kind], scale, zero_point)
+    return rectifier_bounds(function.name, scale, zero_point) if function.name in RECTIFIERS else (-128, 127)
 
 
 def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:

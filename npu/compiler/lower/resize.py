@@ -18,7 +18,8 @@ from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Upscale
 def lower_resize_bilinear(builder: Builder, op: Op) -> None:
     """RESIZE_BILINEAR: from 1x1, to the same size, to 2n, or to 2n - 1 with aligned corners."""
     options = op.attributes
-    if not isinstance(options, ResizeBilinearOptions) or options.half_pixel_centers:
+    assert isinstance(options, ResizeBilinearOptions)
+    if options.half_pixel_centers:
         raise builder.error(op, "half_pixel_centers must be false")
     _resize(builder, op, 2, aligned=options.align_corners)
 
@@ -26,7 +27,8 @@ def lower_resize_bilinear(builder: Builder, op: Op) -> None:
 def lower_resize_nearest(builder: Builder, op: Op) -> None:
     """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, or to 2n, where half pixel centres make no difference."""
     options = op.attributes
-    if not isinstance(options, ResizeNearestNeighborOptions) or options.align_corners:
+    assert isinstance(options, ResizeNearestNeighborOptions)
+    if options.align_corners:
         raise builder.error(op, "align_corners must be false")
     _resize(builder, op, 1, aligned=False)
 

@@ -41,8 +41,7 @@ _MAX_ROWS = 1 << 16
 def lower_softmax(builder: Builder, op: Op) -> None:
     """SOFTMAX over the last dimension."""
     options = op.attributes
-    if not isinstance(options, SoftmaxOptions):
-        raise builder.error(op, "must have SoftmaxOptions")
+    assert isinstance(options, SoftmaxOptions)
     table = exp_table(float(np.float32(options.beta)), float(builder.scale(op.inputs[0])))
     ifm, ofm = builder.input(op.inputs[0]), builder.output(op.outputs[0])
     height, width, depth = ifm.shape

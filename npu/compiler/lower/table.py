@@ -1,10 +1,11 @@
-"""The one table of what the compiler can lower: operator kind to the function that makes its steps."""
+"""The one table of what the compiler can lower: operator kind to its form and the function that makes its steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
 
+from npu.compiler.lower import admit
 from npu.compiler.lower.activation import (
     lower_abs,
     lower_hard_swish,
@@ -34,44 +35,50 @@ from npu.compiler.lower.softmax import lower_softmax
 from npu.compiler.lower.transposed import lower_transpose_conv
 from npu.graph.graph import Op
 
-Lowering: TypeAlias = Callable[[Builder, Op], None]
-"""Makes the steps of one operator."""
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """What an operator must look like, and what makes its steps."""
+
+    form: admit.Form
+    make_steps: Callable[[Builder, Op], None]
+
 
 LOWERED: Mapping[str, Lowering] = {
-    "ABS": lower_abs,
-    "ADD": lower_add,
-    "AVERAGE_POOL_2D": lower_average_pool,
-    "CONCATENATION": lower_concatenation,
-    "CONV_2D": lower_convolution,
-    "DEPTHWISE_CONV_2D": lower_depthwise,
-    "EXPAND_DIMS": lower_reshape,
-    "FULLY_CONNECTED": lower_fully_connected,
-    "HARD_SWISH": lower_hard_swish,
-    "LEAKY_RELU": lower_leaky_relu,
-    "LOGISTIC": lower_table,
-    "MAXIMUM": lower_maximum,
-    "MAX_POOL_2D": lower_max_pool,
-    "MEAN": lower_mean,
-    "MINIMUM": lower_minimum,
-    "MUL": lower_mul,
-    "PACK": lower_pack,
-    "PAD": lower_pad,
-    "PADV2": lower_pad,
-    "QUANTIZE": lower_quantize,
-    "RELU": lower_rectifier,
-    "RELU6": lower_rectifier,
-    "RELU_N1_TO_1": lower_rectifier,
-    "RESHAPE": lower_reshape,
-    "RESIZE_BILINEAR": lower_resize_bilinear,
-    "RESIZE_NEAREST_NEIGHBOR": lower_resize_nearest,
-    "SLICE": lower_slice,
-    "SOFTMAX": lower_softmax,
-    "SPLIT": lower_split,
-    "SPLIT_V": lower_split_v,
-    "SQUEEZE": lower_reshape,
-    "STRIDED_SLICE": lower_strided_slice,
-    "SUB": lower_sub,
-    "TANH": lower_table,
-    "TRANSPOSE_CONV": lower_transpose_conv,
-    "UNPACK": lower_unpack,
+    "ABS": Lowering(admit.UNARY, lower_abs),
+    "ADD": Lowering(admit.BINARY, lower_add),
+    "AVERAGE_POOL_2D": Lowering(admit.POOL, lower_average_pool),
+    "CONCATENATION": Lowering(admit.CONCATENATION, lower_concatenation),
+    "CONV_2D": Lowering(admit.CONVOLUTION, lower_convolution),
+    "DEPTHWISE_CONV_2D": Lowering(admit.DEPTHWISE, lower_depthwise),
+    "EXPAND_DIMS": Lowering(admit.RESHAPE, lower_reshape),
+    "FULLY_CONNECTED": Lowering(admit.FULLY_CONNECTED, lower_fully_connected),
+    "HARD_SWISH": Lowering(admit.UNARY, lower_hard_swish),
+    "LEAKY_RELU": Lowering(admit.LEAKY_RELU, lower_leaky_relu),
+    "LOGISTIC": Lowering(admit.UNARY, lower_table),
+    "MAXIMUM": Lowering(admit.BINARY, lower_maximum),
+    "MAX_POOL_2D": Lowering(admit.POOL, lower_max_pool),
+    "MEAN": Lowering(admit.MEAN, lower_mean),
+    "MINIMUM": Lowering(admit.BINARY, lower_minimum),
+    "MUL": Lowering(admit.BINARY, lower_mul),
+    "PACK": Lowering(admit.PACK, lower_pack),
+    "PAD": Lowering(admit.PAD, lower_pad),
+    "PADV2": Lowering(admit.PAD_WITH_VALUE, lower_pad),
+    "QUANTIZE": Lowering(admit.UNARY, lower_quantize),
+    "RELU": Lowering(admit.UNARY, lower_rectifier),
+    "RELU6": Lowering(admit.UNARY, lower_rectifier),
+    "RELU_N1_TO_1": Lowering(admit.UNARY, lower_rectifier),
+    "RESHAPE": Lowering(admit.RESHAPE, lower_reshape),
+    "RESIZE_BILINEAR": Lowering(admit.RESIZE_BILINEAR, lower_resize_bilinear),
+    "RESIZE_NEAREST_NEIGHBOR": Lowering(admit.RESIZE_NEAREST, lower_resize_nearest),
+    "SLICE": Lowering(admit.SLICE, lower_slice),
+    "SOFTMAX": Lowering(admit.SOFTMAX, lower_softmax),
+    "SPLIT": Lowering(admit.SPLIT, lower_split),
+    "SPLIT_V": Lowering(admit.SPLIT_V, lower_split_v),
+    "SQUEEZE": Lowering(admit.RESHAPE, lower_reshape),
+    "STRIDED_SLICE": Lowering(admit.STRIDED_SLICE, lower_strided_slice),
+    "SUB": Lowering(admit.BINARY, lower_sub),
+    "TANH": Lowering(admit.UNARY, lower_table),
+    "TRANSPOSE_CONV": Lowering(admit.TRANSPOSE_CONV, lower_transpose_conv),
+    "UNPACK": Lowering(admit.UNPACK, lower_unpack),
 }

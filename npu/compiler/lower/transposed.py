@@ -17,8 +17,7 @@ from npu.isa.operations import Kernel, Padding, Upscale
 def lower_transpose_conv(builder: Builder, op: Op) -> None:
     """TRANSPOSE_CONV with strides 1 or 2, equal in both directions. Inputs: output shape, weights (O, KH, KW, I), map, bias."""
     options = op.attributes
-    if not isinstance(options, TransposeConvOptions):
-        raise builder.error(op, "must have TransposeConvOptions")
+    assert isinstance(options, TransposeConvOptions)
     stride = options.stride_h
     if options.stride_w != stride or stride not in (1, 2):
         raise builder.error(op, f"strides must be 1x1 or 2x2, got {options.stride_h}x{options.stride_w}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu.compiler.lower import lower_partition
+from npu.compiler.lower.partition import lower_partition
 from npu.errors import CompileError
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from npu.compiler.lower import LOWERED
 from npu.compiler.lower.exceptions import DIFFERENCES
+from npu.compiler.lower.table import LOWERED
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.graph import Graph, Model

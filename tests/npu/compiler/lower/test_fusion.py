@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npu.compiler.ir import ConvolutionStep, PoolingStep
-from npu.compiler.lower import lower_partition
+from npu.compiler.lower.partition import lower_partition
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.isa.operations import Padding as PaddingAmounts

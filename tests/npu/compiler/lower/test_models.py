@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu.compiler.lower import LOWERED
+from npu.compiler.lower.table import LOWERED
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
 from npu.tflite.reader import read_model
