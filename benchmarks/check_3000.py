@@ -9,12 +9,12 @@ import numpy as np
 
 from constraints.checker import check
 from constraints.profiles import profile_names
-from npu.check_report import build_check_report
 from npu.graph.attributes import Conv2DOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Quantization, Tensor
 from npu.hardware.catalogue import load_variant
 from npu.rendering.text import render_text
+from npu.reports.check_report import build_check_report
 
 OPERATORS = 3000
 LIMIT_SECONDS = 1.0

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
-from npu.operator_map import map_of_file
+from npu.reports.operator_map import map_of_file
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.timing import tasks_of

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
-from npu.report import OperatorReport, Report, Totals
+from npu.reports.report import OperatorReport, Report, Totals
 
 if TYPE_CHECKING:
     from npu.toolchain.diff import DiffResult

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from constraints.profiles import profile_named, profile_names
-from npu.check_report import CheckReport, DeviceSum, OperatorCheck
 from npu.graph.placement import Violation
+from npu.reports.check_report import CheckReport, DeviceSum, OperatorCheck
 
 DEVICE_NAMES = {"npu": "NPU", "xnnpack": "CPU, XNNPACK-like delegate", "reference": "CPU, reference kernels"}
 ESTIMATED = "Estimated from shapes, one operator at a time; --exact compiles and times the NPU part."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from npu.check_report import CheckReport
 from npu.rendering.html import render_html
 from npu.rendering.junit import render_junit
 from npu.rendering.markdown import render_markdown
 from npu.rendering.sarif import render_sarif
+from npu.reports.check_report import CheckReport
 
 FORMS: Mapping[str, Callable[[CheckReport], str]] = {
     "json": CheckReport.to_json,

@@ -9,9 +9,9 @@ import html
 from pathlib import Path
 from string import Template
 
-from npu.check_report import CheckReport, OperatorCheck
 from npu.graph.placement import Violation
 from npu.rendering import facts
+from npu.reports.check_report import CheckReport, OperatorCheck
 
 _OPEN_PARTITIONS = 8
 """More partitions than this are folded away."""

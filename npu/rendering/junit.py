@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from npu.check_report import CheckReport, OperatorCheck
 from npu.rendering import facts
+from npu.reports.check_report import CheckReport, OperatorCheck
 
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from npu.check_report import CheckReport
 from npu.rendering import facts
+from npu.reports.check_report import CheckReport
 
 _MOST_REMEDIES = 10
 

@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 import npu
-from npu.check_report import CheckReport, OperatorCheck
 from npu.graph.placement import Violation
 from npu.rendering import facts
+from npu.reports.check_report import CheckReport, OperatorCheck
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from npu.check_report import CheckReport, Crossing, OperatorCheck
 from npu.rendering import facts
 from npu.rendering.console import count, kib
+from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
 
 _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
 _MOST_REMEDIES = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from constraints.checker import check as check_model
-from npu.check_report import CheckReport, Measured, build_check_report
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
+from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
 
@@ -39,7 +39,7 @@ def check_report(
 
 def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
-    from npu.report import memory_totals
+    from npu.reports.report import memory_totals
     from npu.toolchain.compile import compile_source
     from npu.toolchain.timing import tasks_of
     from sim.timeline import build_timeline

@@ -15,8 +15,8 @@ from npu.errors import CompileError, ModelError
 from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
-from npu.operator_map import METADATA_NAME, map_of_compiled
-from npu.report import Report, compile_report
+from npu.reports.operator_map import METADATA_NAME, map_of_compiled
+from npu.reports.report import Report, compile_report
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from npu.errors import ModelError
 from npu.graph.graph import Graph, Model
-from npu.operator_map import OperatorMap
+from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import RuntimeOptions
 from npu.toolchain.labels import known_map

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from npu.operator_map import SourceOperator
+from npu.reports.operator_map import SourceOperator
 from npu.toolchain.compile import Progress
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from npu.toolchain.timing import TimedModel, time_model

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from constraints.profiles import profile_named
 from constraints.view import OpView
-from npu.check_report import CheckReport
 from npu.errors import ModelError
 from npu.files import write_atomically
 from npu.fixes.edit import Change
 from npu.fixes.pipeline import fix_model
+from npu.reports.check_report import CheckReport
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.check import measured_report

@@ -10,8 +10,8 @@ import yaml
 
 from constraints.profiles import profile_named
 from constraints.rule import Profile
-from npu.check_report import CheckReport
 from npu.errors import ConfigError
+from npu.reports.check_report import CheckReport
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
     "cpu": lambda report: _not_on("npu", report),

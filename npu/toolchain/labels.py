@@ -13,7 +13,7 @@ from npu.errors import UserError
 from npu.graph.graph import Model
 from npu.isa.decode import Decoded
 from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
-from npu.operator_map import OperatorMap, SourceOperator, stored_map
+from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map
 from sim.container import NpuJob
 from sim.memory import feature_map_ranges
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from npu.errors import InterpreterError
 from npu.graph.graph import Graph, Quantization, Tensor
-from npu.operator_map import map_of_file, map_of_placement
-from npu.report import Report
+from npu.reports.operator_map import map_of_file, map_of_placement
+from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import Progress, compile_source

@@ -15,8 +15,8 @@ from constraints.checker import check
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
-from npu.operator_map import OperatorMap, map_of_file, map_of_placement
-from npu.report import Report, run_report
+from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
+from npu.reports.report import Report, run_report
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npu
-from npu.report import Totals
+from npu.reports.report import Totals
 
 from tests.support.litert import random_inputs, run_reference
 from tests.support.shared import shared_models

@@ -12,7 +12,7 @@ import npu
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding, Pool2DOptions
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_variants
-from npu.report import Report
+from npu.reports.report import Report
 from npu.tflite.writer import write_model
 
 from tests.support.builder import ModelBuilder

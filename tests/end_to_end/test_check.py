@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from npu.cli.main import main
-from npu.report import SCHEMA_PATH
+from npu.reports.report import SCHEMA_PATH
 
 from tests.support.check_models import mixed_model
 from tests.support.shared import shared_models

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from npu.cli.main import main
-from npu.report import SCHEMA_PATH
+from npu.reports.report import SCHEMA_PATH
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.tflite"

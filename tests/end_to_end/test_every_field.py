@@ -31,8 +31,8 @@ from npu.isa.operations import (
     ShramLayout,
 )
 from npu.isa.rules import check_operation
-from npu.operator_map import map_of_compiled
 from npu.rendering.console import variant_row
+from npu.reports.operator_map import map_of_compiled
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
 from npu.toolchain.timing import time_compiled

@@ -12,7 +12,7 @@ import pytest
 
 from npu.cli.main import main
 from npu.rendering.console import explain_text
-from npu.report import SCHEMA_PATH
+from npu.reports.report import SCHEMA_PATH
 from npu.toolchain.explain import explain_model
 
 from tests.support.shared import shared_models

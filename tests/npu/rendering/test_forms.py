@@ -15,7 +15,11 @@ import jsonschema
 import pytest
 
 from constraints.checker import check
-from npu.check_report import (
+from npu.graph.graph import Model
+from npu.hardware.catalogue import load_variant
+from npu.rendering.forms import FORMS
+from npu.rendering.text import render_text
+from npu.reports.check_report import (
     CheckReport,
     Crossing,
     DeviceSum,
@@ -25,11 +29,7 @@ from npu.check_report import (
     TensorInfo,
     build_check_report,
 )
-from npu.graph.graph import Model
-from npu.hardware.catalogue import load_variant
-from npu.rendering.forms import FORMS
-from npu.rendering.text import render_text
-from npu.report import SCHEMA_PATH, OperatorReport, Report, Totals
+from npu.reports.report import SCHEMA_PATH, OperatorReport, Report, Totals
 from npu.tflite.reader import read_model
 
 from tests.support import single_ops as ops

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from constraints.checker import check
-from npu.check_report import CheckReport, Measured, build_check_report
 from npu.errors import ConfigError
 from npu.hardware.catalogue import load_variant
+from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
 from npu.toolchain.gate import Budget, check_conditions, failures, read_budget
 

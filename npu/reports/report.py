@@ -16,7 +16,7 @@ from npu.compiler.compiled import Usage
 from npu.graph.graph import Model
 from npu.graph.placement import Violation
 from npu.hardware.variant import Accuracy, Variant
-from npu.operator_map import OperatorMap
+from npu.reports.operator_map import OperatorMap
 from sim.container import is_npu_job
 from sim.timeline import OVERHEAD_NAMES, OperatorTime, Timeline
 from sim.trace import Trace

@@ -14,13 +14,13 @@ from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import KernelOperation, WeightedOperation
-from npu.operator_map import METADATA_NAME, map_of_file, stored_map
+from npu.reports.operator_map import METADATA_NAME, map_of_file, stored_map
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
 
 from tests.support.builder import ModelBuilder
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TARGETS = [*list_variants(), "examples/small-sram"]
 
 

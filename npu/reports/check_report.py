@@ -25,7 +25,7 @@ from npu.graph.partition import partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
-from npu.report import SCHEMA_ID, OperatorReport, Totals
+from npu.reports.report import SCHEMA_ID, OperatorReport, Totals
 from sim.container import is_npu_job
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles

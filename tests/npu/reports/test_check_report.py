@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from constraints.checker import check
-from npu.check_report import CheckReport, Measured, build_check_report
 from npu.graph.attributes import IfOptions
 from npu.graph.graph import Graph, Model, Op
 from npu.hardware.catalogue import load_variant
+from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
 
 from tests.support import single_ops as ops

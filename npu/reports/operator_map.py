@@ -18,7 +18,7 @@ from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
 from npu.isa.decode import decode
-from npu.stream_operators import operators_of_stream
+from npu.reports.stream_operators import operators_of_stream
 from sim.container import is_npu_job, payload_of
 
 METADATA_NAME = "npulab_operators"
