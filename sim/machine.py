@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.decode import Decoded, decode_once
 from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
 from sim.functional.execute import read
@@ -104,7 +104,7 @@ class Machine:
 
     def _decode(self, stream: Stream) -> tuple[Decoded, ...]:
         if isinstance(stream, np.ndarray):
-            return decode(stream, self.variant)
+            return decode_once(stream, self.variant)
         return tuple(item if isinstance(item, Decoded) else Decoded(item, index, index) for index, item in enumerate(stream))
 
     def _plan(self, stream: Stream, memory: Memory) -> Plan:

@@ -17,7 +17,7 @@ from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
-from npu.isa.decode import decode
+from npu.isa.decode import decode_once
 from npu.reports.stream_operators import operators_of_stream
 from sim.container import is_npu_job, payload_of
 
@@ -101,7 +101,7 @@ def _map_of_streams(model: Model, variant: Variant) -> OperatorMap:
     sources: dict[int, tuple[int, ...]] = {}
     for index, op in enumerate(graph.ops):
         if is_npu_job(op):
-            found, owners = operators_of_stream(decode(payload_of(graph, index).words, variant))
+            found, owners = operators_of_stream(decode_once(payload_of(graph, index).words, variant))
             sources[index] = tuple(len(rows) + owner if owner >= 0 else -1 for owner in owners)
             rows += [SourceOperator(len(rows) + k, each.type, each.shape, "npu", each.macs) for k, each in enumerate(found)]
         else:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import decode
+from npu.isa.decode import decode_once
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.runtime.interpreter import Interpreter
 from npu.toolchain.labels import Label, known_map, label
@@ -53,7 +53,7 @@ class Recorder:
         self._machine = Machine(self.variant)
         self._jobs = []
         for job in jobs_of(self.model):
-            decoded = decode(job.payload.words, self.variant)
+            decoded = decode_once(job.payload.words, self.variant)
             self._jobs.append((job, decoded, label(decoded, job, operators)))
         self._job = -1
 

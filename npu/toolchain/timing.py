@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from constraints.checker import check
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.decode import Decoded, decode_once
 from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.reports.report import Report, run_report
 from npu.tflite.reader import read_model
@@ -155,7 +155,7 @@ def _planned(words: NDArray[np.uint32], variant: Variant) -> tuple[tuple[Decoded
     known = _PLANS.get(key)
     if known is not None and (known[0] is variant or known[0] == variant):
         return known[1], known[2]
-    decoded = tuple(decode(words, variant))
+    decoded = decode_once(words, variant)
     plan = make_plan([each.operation for each in decoded], variant, stream_words=len(words))
     while len(_PLANS) >= _REMEMBERED:
         del _PLANS[next(iter(_PLANS))]
