@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.tools import TOOLS, add_tools
+from npu.cli.tools import TOOLS, add_command, add_tools, count
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -88,7 +88,10 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npu",
         description="Check, compile and simulate TFLite models for Arm Ethos-U NPUs.",
-        epilog="Example: npu run model.tflite --target ethos-u55-128",
+        epilog="Example: npu run model.tflite --target ethos-u55-128\n\n"
+        "npu COMMAND --help lists the options of a command.\n"
+        "Exit codes: 0 done; 1 a fault in the model, the configuration or the data, or a check that failed; 2 wrong usage.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
@@ -102,41 +105,47 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_diff(commands)
     _add_verify(commands)
     add_tools(commands, with_delegates=with_delegates)
-    configs = commands.add_parser("configs", help="list the shipped hardware variants")
-    configs.add_argument("--format", choices=("text", "json"), default="text")
-    operators = commands.add_parser("supported-ops", help="write the document of supported operators")
-    operators.add_argument("--profile", choices=PROFILES, default="u55-u65")
-    operators.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
-    reference = commands.add_parser("isa", help="write the reference page of the command stream")
-    reference.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    configs = add_command(commands, "configs", "list the shipped targets, systems, memory modes and CPUs")
+    _add_format(configs)
+    operators = add_command(commands, "supported-ops", "print the supported operators and their rules as Markdown")
+    _add_profile(operators)
+    _add_output(operators)
+    reference = add_command(commands, "isa", "print the reference of the command stream as Markdown")
+    _add_output(reference)
     return parser
 
 
 def _add_check(commands: _Commands) -> None:
-    check = commands.add_parser("check", help="tell which operators the NPU takes, and why not")
+    check = add_command(commands, "check", "show which operators run on the NPU, and why the others do not")
     _add_model(check)
-    check.add_argument("--format", choices=("text", "json", "md", "html", "sarif", "junit"), default="text")
-    check.add_argument("--exact", action="store_true", help="compile and time the NPU part instead of estimating it")
+    _add_format(check, "text", "json", "md", "html", "sarif", "junit")
     check.add_argument(
-        "--fail-on", action="append", default=[], metavar="WHAT", help="exit with 1 on: cpu, reference, split or a rule id"
+        "--exact", action="store_true", help="compile the NPU part and time it with the full model instead of estimating"
+    )
+    check.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="exit with 1 on: cpu, reference, split or a rule id; may be repeated",
     )
     check.add_argument(
         "--budget",
         type=Path,
         metavar="FILE",
-        help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes): else exit with 1",
+        help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes); exit with 1 if one is exceeded",
     )
-    check.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    _add_output(check)
 
 
 def _add_fix(commands: _Commands) -> None:
-    fix = commands.add_parser("fix", help="rewrite a model so that the NPU takes more of it, with the very same results")
+    fix = add_command(commands, "fix", "rewrite a model so that more operators run on the NPU, with identical results")
     _add_model(fix)
     fix.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the fixed model")
 
 
 def _add_compile(commands: _Commands) -> None:
-    compile_ = commands.add_parser("compile", help="compile the NPU part of a model")
+    compile_ = add_command(commands, "compile", "compile the NPU operators of a model to command streams")
     _add_model(compile_)
     _add_memory(compile_)
     compile_.add_argument("-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file")
@@ -144,81 +153,114 @@ def _add_compile(commands: _Commands) -> None:
 
 
 def _add_run(commands: _Commands) -> None:
-    run = commands.add_parser("run", help="compile if needed, execute bit-exactly and time every operator")
+    run = add_command(commands, "run", "execute a model bit-exactly and time every operator; compiles it first if needed")
     _add_model(run)
     _add_memory(run)
     run.add_argument(
-        "--input", type=Path, action="append", metavar="FILE.npy", help="one per input, in model order (default: random data)"
+        "--input",
+        type=Path,
+        action="append",
+        metavar="FILE.npy",
+        help="data of an input; once per input, in model order (default: random)",
     )
-    run.add_argument("--seed", type=_count, default=0, help="seed of the random inputs (default: %(default)s)")
+    run.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
     run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
-    run.add_argument("--labels", type=Path, metavar="FILE", help="text file, one class a line: name the likeliest class")
+    run.add_argument(
+        "--labels", type=Path, metavar="FILE", help="text file, one class per line; prints the class with the highest score"
+    )
     run.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
-    run.add_argument("--timing-only", action="store_true", help="time every operator without executing the model")
-    run.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline in the Chrome trace format (Perfetto)")
-    run.add_argument("--pmu", action="store_true", help="show the performance counters, and put them into the report")
-    run.add_argument("--dump-tensors", type=Path, metavar="DIR", help="write every tensor and NPU feature map there as .npy")
+    run.add_argument(
+        "--timing-only", action="store_true", help="time every operator without executing the model; needs no data"
+    )
+    run.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline as a Chrome trace, for ui.perfetto.dev")
+    run.add_argument("--pmu", action="store_true", help="print the performance counters and add them to the report")
+    run.add_argument(
+        "--dump-tensors", type=Path, metavar="DIR", help="write every tensor and every feature map of the NPU there as .npy"
+    )
 
 
 def _add_explain(commands: _Commands) -> None:
-    explain = commands.add_parser("explain", help="tell for every operator what bounds it and where its cycles go")
+    explain = add_command(commands, "explain", "show what bounds every operator and where its cycles go")
     _add_model(explain)
     _add_memory(explain)
-    explain.add_argument("--format", choices=("text", "json"), default="text")
-    explain.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    _add_format(explain)
+    _add_output(explain)
 
 
 def _add_disasm(commands: _Commands) -> None:
-    disasm = commands.add_parser("disasm", help="print the command stream of a compiled file")
-    disasm.add_argument("model", type=Path, metavar="COMPILED")
-    disasm.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    disasm = add_command(commands, "disasm", "list the commands of a compiled file")
+    disasm.add_argument("model", type=Path, metavar="COMPILED", help="a compiled .tflite file")
+    _add_output(disasm)
 
 
 def _add_asm(commands: _Commands) -> None:
-    asm = commands.add_parser("asm", help="turn a listing of disasm back into a compiled file")
+    asm = add_command(commands, "asm", "assemble a listing of disasm into a compiled file")
     asm.add_argument("listing", type=Path, metavar="LISTING", help="text that npu disasm wrote, edited or not")
     asm.add_argument("--base", type=Path, metavar="COMPILED.tflite", required=True, help="the compiled file that was listed")
     asm.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the new compiled file")
 
 
 def _add_diff(commands: _Commands) -> None:
-    diff = commands.add_parser("diff", help="find the first operator of a compiled file that differs from its source model")
+    diff = add_command(
+        commands, "diff", "find the first operator of a compiled file whose output differs from the source model"
+    )
     diff.add_argument("reference", type=Path, metavar="REFERENCE.tflite", help="the source model")
     diff.add_argument("compiled", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
-    diff.add_argument("--input", type=Path, action="append", metavar="FILE.npy", help="one per input (default: random data)")
-    diff.add_argument("--seed", type=_count, default=0, help="seed of the random inputs (default: %(default)s)")
-    diff.add_argument("--format", choices=("text", "json"), default="text")
+    diff.add_argument(
+        "--input",
+        type=Path,
+        action="append",
+        metavar="FILE.npy",
+        help="data of an input; once per input, in model order (default: random)",
+    )
+    diff.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
+    _add_format(diff)
 
 
 def _add_verify(commands: _Commands) -> None:
-    verify = commands.add_parser("verify", help="judge a compiled file: bounds, hazards, uninitialised reads")
+    verify = add_command(
+        commands, "verify", "search a compiled file for accesses out of bounds, hazards and uninitialised reads"
+    )
     verify.add_argument("model", type=Path, metavar="COMPILED", help="a compiled .tflite file")
     _add_hardware(verify)
     _add_memory(verify)
-    verify.add_argument("--format", choices=("text", "json"), default="text")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, got {text!r}")
-    return int(text)
+    _add_format(verify)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
     _add_hardware(parser)
+    _add_profile(parser)
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)")
+
+
+def _add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
+    parser.add_argument("--format", choices=formats or ("text", "json"), default="text", help="default: %(default)s")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
 
 
 def _add_hardware(parser: argparse.ArgumentParser) -> None:
     hardware = parser.add_mutually_exclusive_group()
-    hardware.add_argument("--target", metavar="NAME", help="shipped variant, see npu configs (default: ethos-u55-128)")
-    hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="hardware description of your own")
+    hardware.add_argument(
+        "--target",
+        metavar="NAME",
+        help="shipped target, see npu configs (default: ethos-u55-128; for a compiled file, its own)",
+    )
+    hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="your own hardware description")
     parser.add_argument(
-        "--set", action="append", metavar="KEY=VALUE", help="change a field: system.adapters.axi1.read_latency_cycles=16"
+        "--set",
+        action="append",
+        metavar="KEY=VALUE",
+        help="change a field, e.g. system.adapters.axi1.read_latency_cycles=16; may be repeated",
     )
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--memory-mode", metavar="NAME", help="Sram_Only, Shared_Sram or Dedicated_Sram")
-    parser.add_argument("--system", metavar="NAME", help="clock and memories, see npu configs")
+    parser.add_argument("--memory-mode", metavar="NAME", help="where constants and arena lie, e.g. Sram_Only; see npu configs")
+    parser.add_argument("--system", metavar="NAME", help="clock and memories, e.g. Deep_Embedded; see npu configs")

@@ -19,33 +19,54 @@ HANDLERS = "npu.cli.tool_commands"
 def add_tools(commands: _Commands, *, with_delegates: bool) -> None:
     """Add the tools' commands. `with_delegates` loads the providers, which `npu --help` can do without."""
     for name, (summary, add) in _RUNNERS.items():
-        parser = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        parser = add_command(commands, name, summary)
         parser.set_defaults(handlers=HANDLERS)
         add(parser)
         if with_delegates:
             _add_delegates(parser)
-    compat = commands.add_parser("tf-compat", help="explain how TensorFlow operations become TFLite operators")
+    compat = add_command(commands, "tf-compat", "show which TFLite operators TensorFlow operations become")
     compat.set_defaults(handlers=HANDLERS)
-    compat.add_argument("operation", nargs="*", metavar="OP", help="e.g. nn.conv2d (default: all)")
-    compat.add_argument("--model", type=Path, metavar="FILE", help="judge the operators of a .tflite file instead")
-    compat.add_argument("--format", choices=("text", "json", "md"), default="text")
+    compat.add_argument("operation", nargs="*", metavar="OP", help="a TensorFlow operation, e.g. nn.conv2d (default: all)")
+    compat.add_argument("--model", type=Path, metavar="FILE", help="check the operators of a .tflite file instead")
+    compat.add_argument("--format", choices=("text", "json", "md"), default="text", help="default: %(default)s")
+
+
+def add_command(commands: _Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add a command whose summary is its line in the list of commands and the description in its own help."""
+    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+
+
+def count(text: str) -> int:
+    """A whole number from 0 up; ArgumentTypeError if it is none."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, got {text!r}")
+    return int(text)
 
 
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     _add_inputs(parser)
     parser.add_argument("--num-runs", type=_positive, default=50, metavar="N", help="measured runs (default: %(default)s)")
-    parser.add_argument("--warmup-runs", type=_not_negative, default=1, metavar="N", help="runs before (default: %(default)s)")
+    parser.add_argument(
+        "--warmup-runs", type=count, default=1, metavar="N", help="unmeasured runs before them (default: %(default)s)"
+    )
     parser.add_argument("--profile", action="store_true", help="time every operator")
-    parser.add_argument("--compare", action="store_true", help="measure without delegates too")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the numbers as CSV, those with delegates")
+    parser.add_argument("--compare", action="store_true", help="measure without delegates as well")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the measurements with delegates as CSV")
 
 
 def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     _add_inputs(parser)
-    parser.add_argument("--test-model", type=Path, metavar="FILE", help="another file to compare with (default: the same)")
-    parser.add_argument("--num-runs", type=_positive, default=10, metavar="N", help="random inputs (default: %(default)s)")
+    parser.add_argument(
+        "--test-model",
+        type=Path,
+        metavar="FILE",
+        help="the file to compare with MODEL (default: MODEL itself, with the delegates)",
+    )
+    parser.add_argument(
+        "--num-runs", type=_positive, default=10, metavar="N", help="number of random inputs (default: %(default)s)"
+    )
     parser.add_argument("--bisect", action="store_true", help="find the first operator that differs")
     parser.add_argument(
         "--tolerance", type=float, default=0.0, metavar="X", help="exit with 1 if an output differs by more (default: 0)"
@@ -56,15 +77,19 @@ def _add_eval_classification(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     _add_images(parser)
     parser.add_argument("--ground-truth", type=Path, metavar="FILE", help='lines "file class" (default: name of the subfolder)')
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="class names, one a line, in order of the model's outputs")
+    parser.add_argument(
+        "--labels", type=Path, metavar="FILE", help="class names, one per line, in the order of the model's outputs"
+    )
     parser.add_argument(
         "--top",
         type=_positive,
         default=5,
         metavar="K",
-        help="top-1 to top-K, or to the number of classes (default: %(default)s)",
+        help="report top-1 to top-K accuracy (default: %(default)s)",
     )
-    parser.add_argument("--crop", type=float, default=1.0, metavar="X", help="central share of the image (default: whole)")
+    parser.add_argument(
+        "--crop", type=float, default=1.0, metavar="X", help="share of the image around its centre (default: 1, all of it)"
+    )
 
 
 def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
@@ -79,23 +104,29 @@ def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
     parser.add_argument("--num-threads", type=_positive, default=1, metavar="N", help="threads (default: %(default)s)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the result (default: %(default)s)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--input", type=Path, action="append", metavar="FILE.npy", help="one per input (default: random data)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
+    parser.add_argument(
+        "--input",
+        type=Path,
+        action="append",
+        metavar="FILE.npy",
+        help="data of an input; once per input, in model order (default: random)",
+    )
+    parser.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
 
 
 def _add_images(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="folder of images")
-    parser.add_argument("--limit", type=_not_negative, default=0, metavar="N", help="only the first N images (default: all)")
-    parser.add_argument("--mean", type=float, metavar="X", help="subtracted from every pixel (default: see --std)")
+    parser.add_argument("--limit", type=count, default=0, metavar="N", help="only the first N images (default: all)")
+    parser.add_argument("--mean", type=float, metavar="X", help="subtracted from every pixel value (default: see --std)")
     parser.add_argument(
         "--std",
         type=float,
         metavar="X",
-        help="then divides it (default without both: floats to [-1, 1], 8-bit pixels as they are)",
+        help="then divides it (default without both: float inputs in [-1, 1], 8-bit inputs unchanged)",
     )
 
 
@@ -119,14 +150,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _not_negative(text: str) -> int:
-    if int(text) < 0:
-        raise ValueError(text)
-    return int(text)
-
-
 _positive.__name__ = "positive number"
-_not_negative.__name__ = "number"
 
 _RUNNERS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "benchmark": ("measure the latency of a model on this machine", _add_benchmark),

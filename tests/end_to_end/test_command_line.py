@@ -232,3 +232,18 @@ def test_an_error_in_a_fresh_process_has_no_traceback(truncated: Path) -> None:
     assert found.returncode == 1
     assert "Traceback" not in found.stderr
     assert found.stderr.startswith("npu: error: ")
+
+
+@pytest.mark.parametrize("module", ["npu", "npu.cli"])
+def test_the_packages_run_as_the_command(module: str) -> None:
+    command = [sys.executable, "-m", module, "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    assert found.stdout.startswith("npulab ")
+
+
+@pytest.mark.parametrize("command", ["run", "benchmark", "inference-diff"])
+def test_a_negative_seed_is_wrong_usage(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, str(DIGITS), "--seed", "-1"])
+    assert stop.value.code == 2
+    assert "must be a whole number from 0 up, got '-1'" in capsys.readouterr().err
