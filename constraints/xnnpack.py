@@ -51,13 +51,12 @@ def _quantised_maps(view: OpView) -> Iterator[Observed]:
 
 
 def _quantised_with_weights(view: OpView) -> Iterator[Observed]:
-    """Feature maps, weights (channels may differ in scale) and bias (int32 with a scale counts as right)."""
+    """Feature maps, weights (channels may differ in scale) and a bias that is not int32 with a scale, one or per channel."""
     yield from _quantised_maps(view)
     if view.weights is not None:
         yield Observed("weights", _quantised(view.weights).replace("per channel", "per tensor"))
-    if view.bias is not None:
-        shown = _quantised(view.bias).replace("per channel", "per tensor")
-        yield Observed("bias", "int8 per tensor" if shown == "int32 per tensor" else shown)
+    if view.bias is not None and (view.bias.dtype is not DType.INT32 or _quantised(view.bias).endswith("without scale")):
+        yield Observed("bias", f"of type {_quantised(view.bias)}")
 
 
 def _weight_scales(view: OpView) -> Iterator[Observed]:
