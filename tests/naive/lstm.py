@@ -1,6 +1,7 @@
-"""An int8 LSTM cell, value by value, in LiteRT's arithmetic and in that of the streams that Vela makes for it.
+"""An int8 or int16 LSTM cell, value by value, in LiteRT's arithmetic and in that of the streams that Vela makes for it.
 
-Both share everything but the two activation functions, the sums of a gate and the rounding of the cell's products.
+Both share everything but the two activation functions, the sums of a gate and the rounding of the cell's products. LiteRT has
+no kernel for int16.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ def _scaled(value: int, multiplier: int, shift: int) -> int:
     return (product + (1 << shift - 1)) >> shift if shift <= 31 else _away((product + (1 << 30)) >> 31, shift - 31)
 
 
+def _scaled_by_16_bits(value: int, multiplier: int, shift: int) -> int:
+    """value times the multiplier reduced to 16 bits / 2**shift, ties up, as TFLite's 16-bit kernels do."""
+    reduced = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
+    return (value * reduced + (1 << shift - 17)) >> shift - 16
+
+
 def _factor(scale: np.float32) -> tuple[int, int]:
     mantissa, exponent = np.frexp(float(scale))
     return round(float(mantissa) * 2**31), 31 - int(exponent)
@@ -88,11 +95,15 @@ class Cell:
         self.zero, self.state_zero = int(x.zero_points[0]), int(state.zero_points[0])
         self.cell_bits = int(np.log2(cell.scales[0]))
         self.clip = int(min(op.attributes.cell_clip / cell.scales[0], 32767)) or 32768
+        self.bits = 8 if graph.tensors[op.inputs[0]].dtype.name == "INT8" else 16
+        is_wide = tensors[12].dtype.name == "INT64"
+        self.rescale_state = _scaled if self.bits == 8 else _scaled_by_16_bits
+        self.rescale_input = self.rescale_state if self.bits == 8 or is_wide else _scaled
         self.out_factor = _factor(np.float32(2**-15) / np.float32(hidden.scales[0]) * np.float32(2**-15))
         self.out_zero = int(hidden.zero_points[0])
 
     def run(self, inputs: Array, how: Arithmetic) -> Array:
-        """Outputs int8 (steps, units) for inputs int8 (steps, features), from a fresh state."""
+        """Outputs (steps, units) for inputs (steps, features), both int8 or both int16, from a fresh state."""
         units = self.bias["input"].size
         state, cell = [self.state_zero] * units, [0] * units
         rows = []
@@ -104,12 +115,13 @@ class Cell:
                 cell[u] = max(min(_clip(kept + new), self.clip), -min(self.clip, 32768))
             wide = [value << self.cell_bits + 12 for value in cell]
             shown = [how.sigmoid(gates["output"][u]) * how.tanh(wide[u]) for u in range(units)]
-            state = [_clip(_scaled(value, *self.out_factor) + self.out_zero, 8) for value in shown]
+            state = [_clip(_scaled(value, *self.out_factor) + self.out_zero, self.bits) for value in shown]
             rows.append(state)
-        return np.array(rows, np.int8)
+        return np.array(rows, np.int8 if self.bits == 8 else np.int16)
 
     def _gate(self, name: str, x: Array, state: list[int], how: Arithmetic) -> Iterator[int]:
         entry = self.weights[name] @ (x - self.zero) + self.bias[name]
         kept = self.recurrent[name] @ (np.array(state) - self.state_zero)
         for a, b in zip(entry, kept, strict=True):
-            yield how.add(_clip(_scaled(int(a), *self.input_factor[name])), _clip(_scaled(int(b), *self.state_factor[name])))
+            both = self.rescale_input(int(a), *self.input_factor[name]), self.rescale_state(int(b), *self.state_factor[name])
+            yield how.add(_clip(both[0]), _clip(both[1]))

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.graph.attributes import DepthwiseConv2DOptions, FusedActivation, LeakyReluOptions, ReducerOptions
+from npu.graph.attributes import (
+    DepthwiseConv2DOptions,
+    FusedActivation,
+    LeakyReluOptions,
+    ReducerOptions,
+    UnidirectionalSequenceLSTMOptions,
+)
 from npu.graph.graph import Graph, Model, Tensor
 from npu.tflite.writer import write_model
 
@@ -218,11 +224,14 @@ def sums_by_pixel(model: Model) -> bool:
     return not options.keep_dims and len(ifm.shape) <= 3 and reduced_axes(model)[0] == len(ifm.shape) - 1
 
 
-def lstm_int8(model: Model, inputs: Sequence[Array]) -> Array:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM int8 of one batch: its gates by the activation tables of the hardware."""
+def lstm_in_stream(model: Model, inputs: Sequence[Array]) -> Array:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM int8 and int16: its gates by the activation tables of the hardware."""
     graph = model.graphs[0]
-    result = Cell(graph, graph.ops[0]).run(inputs[0][0], STREAM)
-    return np.asarray(result, np.int8).reshape(_ends(graph)[1].shape)
+    op = graph.ops[0]
+    assert isinstance(op.attributes, UnidirectionalSequenceLSTMOptions)
+    axis = 1 if op.attributes.time_major else 0
+    batches = [Cell(graph, op).run(np.take(inputs[0], number, axis), STREAM) for number in range(inputs[0].shape[axis])]
+    return np.stack(batches, axis)
 
 
 FORMULAS: dict[str, Formula] = {
@@ -243,5 +252,6 @@ FORMULAS: dict[str, Formula] = {
     "SUM-int16": sum_over_first_axis,
     "SUM-int32": sum_over_first_axis,
     "TRANSPOSE-uint8": transposed_as_int8,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM-int8": lstm_int8,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM-int16": lstm_in_stream,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM-int8": lstm_in_stream,
 }

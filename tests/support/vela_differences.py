@@ -24,24 +24,55 @@ from tests.support.builder import ModelBuilder
 _SCALE, _ZERO = 0.05, -3
 
 
-def lstm(seed: int, *, steps: int = 3, features: int = 12, units: int = 16, cell_scale: float = 2**-12) -> bytes:
+def lstm(
+    seed: int, *, steps: int = 3, features: int = 12, units: int = 16, cell_scale: float = 2**-12, hidden_scale: float = 0.007
+) -> bytes:
     """One int8 UNIDIRECTIONAL_SEQUENCE_LSTM whose gates leave the flat parts of their functions."""
     rng, b = np.random.default_rng(seed), ModelBuilder()
     x = b.input((1, steps, features), DType.INT8, scale=0.02, zero_point=5)
-    weights, recurrent = (
-        [b.constant(rng.integers(-127, 128, (units, n)).astype(np.int8), scale=0.01) for _ in range(4)]
-        for n in (features, units)
-    )
+    weights, recurrent = _lstm_weights(rng, b, features, units)
     bias = [b.constant(rng.integers(-3000, 3000, units).astype(np.int32), scale=0.02 * 0.01) for _ in range(4)]
     state = b.variable((1, units), DType.INT8, scale=0.007, zero_point=-4)
     cell = b.variable((1, units), DType.INT16, scale=cell_scale)
     y = b.tensor((1, steps, units), DType.INT8, scale=0.007, zero_point=-4)
-    between = [b.tensor((0,), DType.FLOAT32) for _ in range(4)] + [b.tensor((0,), DType.INT8, scale=0.007, zero_point=-4)]
+    hidden = b.tensor((0,), DType.INT8, scale=hidden_scale, zero_point=-4)
+    between = [b.tensor((0,), DType.FLOAT32) for _ in range(4)] + [hidden]
     given = [x, *weights, *recurrent, *[None] * 3, *bias, None, None, state, cell, *[None] * 4]
     options = UnidirectionalSequenceLSTMOptions(fused_activation_function=FusedActivation.TANH, cell_clip=10.0)
     b.multi_op("UNIDIRECTIONAL_SEQUENCE_LSTM", given, [y], attributes=options, version=1, intermediates=between)
     b.output(y)
     return b.build()
+
+
+def lstm_int16(
+    seed: int, *, batches: int = 1, is_time_major: bool = False, bias: DType = DType.INT64, hidden_ratio: float = 1.0
+) -> bytes:
+    """One int16 UNIDIRECTIONAL_SEQUENCE_LSTM, which LiteRT does not have; its state's scale times a ratio is the hidden one."""
+    rng, b = np.random.default_rng(seed), ModelBuilder()
+    steps, features, units = (int(n) for n in rng.integers((2, 3, 3), (5, 20, 20)))
+    x_scale, y_scale = float(rng.uniform(1e-4, 4e-4)), float(rng.choice([2**-15, rng.uniform(2e-5, 4e-5)]))
+    x = b.input((steps, batches, features) if is_time_major else (batches, steps, features), DType.INT16, scale=x_scale)
+    weights, recurrent = _lstm_weights(rng, b, features, units)
+    data = [rng.integers(-300_000, 300_000, units).astype(bias.numpy) for _ in range(4)]
+    biases = [b.constant(each, scale=x_scale * 0.01) for each in data]
+    state = b.variable((batches, units), DType.INT16, scale=y_scale)
+    cell = b.variable((batches, units), DType.INT16, scale=float(rng.choice([2**-12, 2**-11])))
+    y = b.tensor((*b.tensors[x].shape[:2], units), DType.INT16, scale=y_scale)
+    hidden = b.tensor((0,), DType.INT16, scale=y_scale * hidden_ratio)
+    between = [b.tensor((0,), DType.FLOAT32) for _ in range(4)] + [hidden]
+    given = [x, *weights, *recurrent, *[None] * 3, *biases, None, None, state, cell, *[None] * 4]
+    clip = float(rng.choice([0.0, 1.0, 10.0]))
+    options = UnidirectionalSequenceLSTMOptions(FusedActivation.TANH, clip, 0.0, is_time_major)
+    b.multi_op("UNIDIRECTIONAL_SEQUENCE_LSTM", given, [y], attributes=options, version=3, intermediates=between)
+    b.output(y)
+    return b.build()
+
+
+def _lstm_weights(rng: np.random.Generator, b: ModelBuilder, features: int, units: int) -> list[list[int]]:
+    return [
+        [b.constant(rng.integers(-127, 128, (units, n)).astype(np.int8), scale=0.01) for _ in range(4)]
+        for n in (features, units)
+    ]
 
 
 def streaming(initial: int) -> bytes:
