@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from npu.errors import UserError
 from npu.files import write_atomically
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import is_compiled
 from npu.tflite.reader import read_model
-from sim.container import is_compiled
 
 from tests.support.compatibility import (
     TARGETS,

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.reports.operator_map import map_of_file
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.timing import tasks_of
-from sim.container import is_npu_job
 from sim.timeline import build_timeline
 
 from tests.support.shared import shared_models
@@ -56,8 +56,8 @@ def judge(model: Model, target: str, seconds: float) -> Quality:
     variant = load_variant(target)
     graph = model.graphs[0]
     jobs = [op for op in graph.ops if is_npu_job(op)]
-    scratch = {index for op in jobs for index in op.inputs[2:4]}
-    constants = {op.inputs[1] for op in jobs} | {op.inputs[0] for op in jobs}
+    scratch = {index for op in jobs for index in op.inputs[Input.SCRATCH : Input.FIRST_MAP]}
+    constants = {op.inputs[position] for op in jobs for position in (Input.COMMANDS, Input.CONSTANTS)}
     timeline = build_timeline(list(tasks_of(graph, map_of_file(model, target, variant).sources, variant)), variant)
     return Quality(
         cycles=sum(segment.cycles for segment in timeline.segments if segment.device == "npu"),

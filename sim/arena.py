@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import SimulationError
+from npu.graph.ethos_u import Region
 from npu.isa.operations import Dma, Elementwise, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
-from sim.container import ARENA
 
 GRANULE_BYTES = 16
 """Resolution of the count; feature maps are aligned to it."""
@@ -20,7 +20,7 @@ MAX_ARENA_BYTES = 1 << 28
 Range = tuple[int, int]
 
 
-def arena_use(operations: Sequence[Operation], region: int = ARENA) -> NDArray[np.int64]:
+def arena_use(operations: Sequence[Operation], region: int = Region.ARENA) -> NDArray[np.int64]:
     """Bytes of the arena (or of another `region`) in use during each operation, shape (operations,).
 
     A byte is in use from the operation that writes it to the last one that reads it; what the stream leaves behind counts

@@ -11,17 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npu.errors import StreamError
-from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.graph.ethos_u import ARENA_METADATA, Input, Region, is_npu_job
+from npu.graph.graph import Graph, Model, Tensor
 from npu.isa.payload import Payload, parse_payload
 
-ETHOS_U = "ethos-u"
-ARENA_METADATA = "OfflineMemoryAllocation"
-ARENA = 1
-"""Region of feature maps."""
-INPUTS, OUTPUTS = 3, 4
-"""Regions of a job's inputs and outputs where the payload's feature flag 2 is set."""
 _SEPARATE_FLAG = 2
-_COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
+"""Feature flag of payloads that keep inputs and outputs in regions of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +38,10 @@ class NpuJob:
     """Tensor names of `inputs` and `outputs`."""
 
 
-def is_npu_job(op: Op) -> bool:
-    """Whether the operator is a compiled NPU job."""
-    return op.kind == "CUSTOM" and op.custom_code == ETHOS_U
-
-
-def is_compiled(model: Model) -> bool:
-    """Whether any operator of the model is a compiled NPU job."""
-    return any(is_npu_job(op) for graph in model.graphs for op in graph.ops)
-
-
 def payload_of(graph: Graph, index: int) -> Payload:
     """The driver payload of operator `index`; StreamError if it has none."""
     op = graph.ops[index]
-    tensor = graph.tensors[op.inputs[_COMMANDS]] if op.inputs and op.inputs[_COMMANDS] >= 0 else None
+    tensor = graph.tensors[op.inputs[Input.COMMANDS]] if op.inputs and op.inputs[Input.COMMANDS] >= 0 else None
     if tensor is None or tensor.data is None:
         raise StreamError(f"operator {index} (ethos-u): its first input must be a constant tensor with the command stream")
     return parse_payload(tensor.data.tobytes())
@@ -67,7 +52,7 @@ def regions_of_maps(payload: Payload) -> tuple[int, int]:
 
     Both are the arena, unless the payload keeps them in regions of their own, as Vela 5.2's does with `--separate-io-regions`.
     """
-    return (INPUTS, OUTPUTS) if payload.feature_flags & _SEPARATE_FLAG else (ARENA, ARENA)
+    return (Region.INPUTS, Region.OUTPUTS) if payload.feature_flags & _SEPARATE_FLAG else (Region.ARENA, Region.ARENA)
 
 
 def jobs_of(model: Model) -> Iterator[NpuJob]:
@@ -82,27 +67,31 @@ def jobs_of(model: Model) -> Iterator[NpuJob]:
 
 def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     graph, op = model.graphs[number], model.graphs[number].ops[index]
-    if len(op.inputs) < _FIRST_MAP or min(op.inputs) < 0:
-        raise StreamError(f"operator {index} (ethos-u): must have at least {_FIRST_MAP} inputs, got {len(op.inputs)}")
+    if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
+        raise StreamError(f"operator {index} (ethos-u): must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
     offsets = _offsets(model, index)
     size = [_bytes(tensor) for tensor in graph.tensors]
-    regions = {0: size[op.inputs[_READ_ONLY]], 1: size[op.inputs[_SCRATCH]], 2: size[op.inputs[_FAST]]}
-    origin = max(0, int(offsets[first + op.inputs[_SCRATCH]]))
+    regions: dict[int, int] = {
+        Region.CONSTANTS: size[op.inputs[Input.CONSTANTS]],
+        Region.ARENA: size[op.inputs[Input.SCRATCH]],
+        Region.FAST: size[op.inputs[Input.FAST_SCRATCH]],
+    }
+    origin = max(0, int(offsets[first + op.inputs[Input.SCRATCH]]))
     payload = payload_of(graph, index)
 
     def places(indices: tuple[int, ...], region: int) -> tuple[tuple[int, int, int], ...]:
-        base = origin if region == ARENA else 0
+        base = origin if region == Region.ARENA else 0
         held = [(int(offsets[first + each]) - base, size[each]) for each in indices if int(offsets[first + each]) >= 0]
         if any(start < 0 for start, _ in held):
             raise StreamError(f"operator {index} (ethos-u): its feature maps must lie in its scratch, got one before it")
         return tuple((region, start, start + length) for start, length in held)
 
     for_inputs, for_outputs = regions_of_maps(payload)
-    inputs, outputs = places(op.inputs[_FIRST_MAP:], for_inputs), places(op.outputs, for_outputs)
+    inputs, outputs = places(op.inputs[Input.FIRST_MAP :], for_inputs), places(op.outputs, for_outputs)
     for held in (inputs, outputs):
-        if held and held[0][0] != ARENA:
+        if held and held[0][0] != Region.ARENA:
             regions[held[0][0]] = -(-max(end for _, _, end in held) // 16) * 16
-    kept = [each for each in (*op.inputs[_FIRST_MAP:], *op.outputs) if int(offsets[first + each]) >= 0]
+    kept = [each for each in (*op.inputs[Input.FIRST_MAP :], *op.outputs) if int(offsets[first + each]) >= 0]
     names = {place: graph.tensors[each].name for place, each in zip((*inputs, *outputs), kept, strict=True)}
     return NpuJob(number, index, payload, regions, inputs, outputs, names)
 

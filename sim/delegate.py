@@ -1,8 +1,7 @@
 """The simulated NPU as a delegate of the interpreter: runs the command streams of `ethos-u` operators bit-exactly.
 
-The operator's inputs are command stream, read-only data, scratch, fast scratch, then feature maps; regions 0, 1 and 2
-are the second to the fourth. Feature maps live in scratch at the offsets of the file's OfflineMemoryAllocation metadata and
-are bound by tensor index.
+Feature maps live in scratch at the offsets of the file's arena metadata and are bound by tensor index (`npu.graph.ethos_u`
+says how such an operator looks).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError, UserError
+from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, decode_config, find_target, is_compatible, parse_payload
@@ -27,17 +27,12 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
-from sim.container import ARENA, regions_of_maps
+from sim.container import regions_of_maps
 from sim.functional.plan import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
 
-CUSTOM_CODE = "ethos-u"
-CUSTOM_OPTIONS = bytes((1, 4, 1))
-"""A flexbuffer that holds the 8-bit integer 1."""
-METADATA_NAME = "OfflineMemoryAllocation"
 _SLACK_BYTES = 4096
-_COMMANDS, _READ_ONLY, _SCRATCH, _FAST, _FIRST_MAP = range(5)
 
 
 class EthosUDelegate(SimpleDelegate):
@@ -123,24 +118,24 @@ class _Job:
         _check_node(node)
         tensors = context.tensors
         self._delegate = delegate
-        payload = parse_payload(_constant(tensors, node.inputs[_COMMANDS], "command stream").tobytes())
+        payload = parse_payload(_constant(tensors, node.inputs[Input.COMMANDS], "command stream").tobytes())
         self._words = payload.words
         self._machine = delegate.machine(decode_config(payload.config_word))
         offsets = _offsets(context)
-        scratch = tensors[node.inputs[_SCRATCH]]
+        scratch = tensors[node.inputs[Input.SCRATCH]]
         self._arena = delegate.arena(context, scratch)
         origin = max(0, offsets[scratch.index])
-        regions = {0: _read_only(tensors, node.inputs[_READ_ONLY]), 1: self._arena, 2: self._arena}
-        if node.inputs[_FAST] != node.inputs[_SCRATCH]:
-            regions[2] = delegate.arena(context, tensors[node.inputs[_FAST]])
-        inputs, outputs = node.inputs[_FIRST_MAP:], node.outputs
+        constants = _read_only(tensors, node.inputs[Input.CONSTANTS])
+        regions: dict[int, npt.NDArray[np.uint8]] = {Region.CONSTANTS: constants, Region.ARENA: self._arena}
+        regions[Region.FAST] = delegate.arena(context, tensors[node.inputs[Input.FAST_SCRATCH]])
+        inputs, outputs = node.inputs[Input.FIRST_MAP :], node.outputs
         for_inputs, for_outputs = regions_of_maps(payload)
-        if for_inputs != ARENA:
+        if for_inputs != Region.ARENA:
             regions[for_inputs] = _separate(for_inputs, inputs, tensors, offsets)
             regions[for_outputs] = _separate(for_outputs, outputs, tensors, offsets)
         self._memory = Memory(regions, self._machine.variant)
-        self._inputs = _places(tensors, inputs, offsets, origin if for_inputs == ARENA else 0, regions[for_inputs])
-        self._outputs = _places(tensors, outputs, offsets, origin if for_outputs == ARENA else 0, regions[for_outputs])
+        self._inputs = _places(tensors, inputs, offsets, origin if for_inputs == Region.ARENA else 0, regions[for_inputs])
+        self._outputs = _places(tensors, outputs, offsets, origin if for_outputs == Region.ARENA else 0, regions[for_outputs])
 
     @property
     def outputs(self) -> frozenset[int]:
@@ -164,7 +159,7 @@ class _Job:
 
 
 def _check_node(node: Node) -> None:
-    if len(node.inputs) < _FIRST_MAP or any(index < 0 for index in node.inputs):
+    if len(node.inputs) < Input.FIRST_MAP or any(index < 0 for index in node.inputs):
         raise SimulationError(
             f"ethos-u operator {node.index}: must have command stream, read-only data and two scratches as inputs, "
             f"got {len(node.inputs)} inputs"
@@ -191,17 +186,17 @@ def _read_only(tensors: Sequence[RuntimeTensor], index: int) -> npt.NDArray[np.u
 
 def _offsets(context: Context) -> list[int]:
     """Arena offset of every tensor of the context's subgraph, -1 where not planned."""
-    data = context.model.metadata.get(METADATA_NAME)
+    data = context.model.metadata.get(ARENA_METADATA)
     if data is None:
         raise SimulationError(
-            f"ethos-u: the model must have the metadata {METADATA_NAME} that says where feature maps live, but it is missing; "
+            f"ethos-u: the model must have the metadata {ARENA_METADATA} that says where feature maps live, but it is missing; "
             "keep the compiler's metadata when rewriting a compiled file"
         )
     first = sum(len(graph.tensors) for graph in context.model.graphs[: context.subgraph_index])
     total = sum(len(graph.tensors) for graph in context.model.graphs)
     values = np.frombuffer(data[: len(data) // 4 * 4], "<i4")
     if values.size < 3 + total or int(values[2]) != total:
-        raise SimulationError(f"metadata {METADATA_NAME}: must hold offsets of {total} tensors, got {values[2:3].tolist()}")
+        raise SimulationError(f"metadata {ARENA_METADATA}: must hold offsets of {total} tensors, got {values[2:3].tolist()}")
     return [int(value) for value in values[3 + first : 3 + first + len(context.tensors)]]
 
 

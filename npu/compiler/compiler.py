@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.cascade import fit_budget
 from npu.compiler.compiled import Compiled, CompiledPartition, Usage
-from npu.compiler.container import CUSTOM_CODE, NpuJob, Rebuilt, rebuild_graph, rebuild_model
+from npu.compiler.container import NpuJob, Rebuilt, rebuild_graph, rebuild_model
 from npu.compiler.emit import Addresses, emit_operations
 from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import Node
 from npu.compiler.lower.partition import lower_partition
-from npu.compiler.memory import ARENA_REGION, MemoryPlan, arena_budget, plan_memory, staging_reserve, step_rooms
+from npu.compiler.memory import MemoryPlan, arena_budget, plan_memory, staging_reserve, step_rooms
 from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.weights import Constants
 from npu.errors import CompileError
+from npu.graph.ethos_u import CUSTOM_CODE, Region, is_compiled, is_npu_job
 from npu.graph.graph import Graph, Model
 from npu.graph.idle import without_idle_jobs
 from npu.graph.partition import ORDERED_KINDS, partition_nodes
@@ -124,9 +125,8 @@ def _check(model: Model, placement: Placement) -> None:
     given = [(op.graph, op.index) for op in placement.ops]
     if given != expected:
         raise CompileError(f"placement: must decide on all {len(expected)} operators in order, got {len(given)} decisions")
-    for graph in model.graphs:
-        if any(op.kind == "CUSTOM" and op.custom_code == CUSTOM_CODE for op in graph.ops):
-            raise CompileError(f"model: must be a plain TFLite model, got one that holds compiled {CUSTOM_CODE} operators")
+    if is_compiled(model):
+        raise CompileError(f"model: must be a plain TFLite model, got one that holds compiled {CUSTOM_CODE} operators")
 
 
 def _draft(
@@ -177,7 +177,7 @@ def _assemble(model: Model, placement: Placement, drafts: Sequence[_Draft], cons
         offsets = {
             item: place.offset
             for item, place in draft.plan.places.items()
-            if isinstance(item, int) and place.region == ARENA_REGION
+            if isinstance(item, int) and place.region == Region.ARENA
         }
         new = rebuild_graph(draft.graph, order, constants.data(), arena, fast if separate else None, offsets)
         rebuilt.append(new)
@@ -214,7 +214,7 @@ def _cpu_constant_bytes(model: Model) -> int:
     """Bytes of the constants that operators on the CPU read."""
     total = 0
     for graph in model.graphs:
-        read = {tensor for op in graph.ops if op.custom_code != CUSTOM_CODE for tensor in op.inputs if tensor >= 0}
+        read = {tensor for op in graph.ops if not is_npu_job(op) for tensor in op.inputs if tensor >= 0}
         constants = (graph.tensors[tensor].data for tensor in sorted(read))
         total += sum(data.nbytes for data in constants if data is not None)
     return total

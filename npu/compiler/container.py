@@ -1,7 +1,6 @@
 """The compiled model: operators of a partition become one `ethos-u` operator with the tensors that the driver expects.
 
-Layout as runtimes expect it: custom code "ethos-u", options 01 04 01, inputs [command stream, read-only, scratch,
-scratch_fast, ifms...]; arena offsets in the metadata entry OfflineMemoryAllocation. The structure is that of Vela 5.2 output.
+What such an operator looks like is in `npu.graph.ethos_u`.
 """
 
 from __future__ import annotations
@@ -14,14 +13,9 @@ import numpy.typing as npt
 
 from npu.compiler.ir import Program
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, arena_metadata
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 
-CUSTOM_CODE = "ethos-u"
-CUSTOM_OPTIONS = bytes((1, 4, 1))
-"""A flexbuffer with the one int8 value 1."""
-
-ALLOCATION_METADATA = "OfflineMemoryAllocation"
-_ALLOCATION_VERSION = 0
 _UNPLANNED = -1
 
 
@@ -130,9 +124,8 @@ def _bytes_tensor(name: str, data: npt.NDArray[np.uint8]) -> Tensor:
 def rebuild_model(model: Model, rebuilt: Sequence[Rebuilt]) -> Model:
     """The model of the rebuilt graphs, with the arena offsets of all their tensors as metadata."""
     offsets = [offset for one in rebuilt for offset in one.offsets]
-    plan = np.array([_ALLOCATION_VERSION, len(rebuilt), len(offsets), *offsets], dtype="<i4")
-    metadata = {name: data for name, data in model.metadata.items() if name != ALLOCATION_METADATA}
-    metadata[ALLOCATION_METADATA] = plan.tobytes()
+    metadata = {name: data for name, data in model.metadata.items() if name != ARENA_METADATA}
+    metadata[ARENA_METADATA] = arena_metadata(len(rebuilt), offsets)
     signatures = tuple(
         replace(
             signature,

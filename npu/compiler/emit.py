@@ -14,11 +14,12 @@ from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Shape
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import Item, item_of
 from npu.compiler.lut import SLOT_BYTES, TableSlot, TableUse, assign_tables
-from npu.compiler.memory import READ_ONLY_REGION, Place
+from npu.compiler.memory import Place
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer
 from npu.compiler.weights import Constants, WeightSlice
 from npu.errors import CompileError
+from npu.graph.ethos_u import Region
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
     Activation,
@@ -89,12 +90,12 @@ def _table_use(job: Job) -> TableUse | None:
 
 def _table_copy(use: TableUse, slot: TableSlot, variant: Variant) -> Dma:
     address = variant.shram.lut_address + slot.slot * SLOT_BYTES
-    return Dma(source=DmaSide(READ_ONLY_REGION, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
+    return Dma(source=DmaSide(Region.CONSTANTS, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
 
 
 def _slice_copy(constants: WeightSlice, place: Place) -> Dma:
     return Dma(
-        source=DmaSide(READ_ONLY_REGION, constants.offset),
+        source=DmaSide(Region.CONSTANTS, constants.offset),
         destination=DmaSide(place.region, place.offset),
         length_bytes=constants.bytes,
     )
@@ -107,7 +108,7 @@ def _constants_place(job: Job, addresses: Addresses, event: int) -> Place | None
     for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
         if transfer.constants is job.constants and transfer.use <= event <= transfer.last:
             return place
-    return Place(READ_ONLY_REGION, job.constants.offset)
+    return Place(Region.CONSTANTS, job.constants.offset)
 
 
 def _kernel(
@@ -189,7 +190,7 @@ def _map(view: View, addresses: Addresses, constants: Constants, shape: Shape | 
     storage = view.storage
     if storage.data is not None:
         data = np.ascontiguousarray(storage.data)
-        return feature_map(view, Layout.NHWC, READ_ONLY_REGION, constants.add(data.tobytes()), shape, channel)
+        return feature_map(view, Layout.NHWC, Region.CONSTANTS, constants.add(data.tobytes()), shape, channel)
     place = addresses.places[item_of(storage)]
     return feature_map(view, addresses.layouts[storage], place.region, place.offset, shape, channel)
 

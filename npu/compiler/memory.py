@@ -13,13 +13,10 @@ from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Item, Node, Span, Timeline, item_of, share_in_place, trace_lifetimes
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer, plan_transfers
+from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
 from npu.isa.operations import Layout
-
-READ_ONLY_REGION = 0
-ARENA_REGION = 1
-FAST_REGION = 2
 
 _NOTEWORTHY = 1.02
 """Growth of the arena by staged slices from which on packing everything anew is tried."""
@@ -71,9 +68,9 @@ def plan_memory(
     fast = _choose_fast(groups, owner, jobs, timeline, variant)
     slow = {item: span for item, span in groups.items() if item not in fast}
     arena, cache = _pack(list(slow.values())), _pack(list(fast.values()))
-    places = _places(slow, arena, ARENA_REGION, arena_start) | _places(fast, cache, FAST_REGION, fast_start)
+    places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
     separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
-    region, base = (FAST_REGION, fast_start) if separate else (ARENA_REGION, arena_start)
+    region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
     packer = Packer(_buffers(fast.values()), cache) if separate else Packer(_buffers(slow.values()), arena)
     goal = limit - base if separate else arena.total_bytes
     starts = timeline.starts
@@ -86,7 +83,7 @@ def plan_memory(
         joint = _pack([*slow.values(), *staged])
         if joint.total_bytes < packer.total_bytes:
             packer = Packer(_buffers([*slow.values(), *staged]), joint)
-            places = _places(slow, joint, ARENA_REGION, arena_start)
+            places = _places(slow, joint, Region.ARENA, arena_start)
             transfers = _moved(transfers, joint.offsets[len(slow) :])
     total = _usage([*groups.values(), *staged], timeline.events)
     return MemoryPlan(

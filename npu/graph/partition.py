@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from npu.graph.ethos_u import CUSTOM_CODE
 from npu.graph.graph import ABSENT, Graph
 
 ORDERED_KINDS = frozenset(
@@ -21,7 +22,7 @@ ORDERED_KINDS = frozenset(
     }
 )  # fmt: skip
 """Operators with an effect outside their outputs: they keep their order among each other."""
-ORDERED_CUSTOM_CODES = frozenset({"ethos-u"})
+ORDERED_CUSTOM_CODES = frozenset({CUSTOM_CODE})
 """Custom operators that do: compiled jobs leave in the arena what later ones read without naming it."""
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from npu.errors import ModelError
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Tensor
 from npu.graph.ops import code_of_kind
-from npu.graph.partition import ORDERED_CUSTOM_CODES
 from npu.graph.wire import Scalar, Vector, wire_fields
 
 MAX_TENSOR_BYTES = 1 << 36
@@ -183,7 +183,7 @@ def _producers(graph: Graph) -> Iterator[str]:
     writer: dict[int, int] = {}
     for index, op in enumerate(graph.ops):
         for tensor in op.outputs:
-            if tensor in writer and not (_is_npu_job(op) and _is_npu_job(graph.ops[writer[tensor]])):
+            if tensor in writer and not (is_npu_job(op) and is_npu_job(graph.ops[writer[tensor]])):
                 yield f"{_name(index, op)}: must not write tensor {tensor}, op {writer[tensor]} does"
             if tensor in given:
                 yield f"{_name(index, op)}: must not write tensor {tensor}, an input or constant of the graph"
@@ -196,10 +196,6 @@ def _producers(graph: Graph) -> Iterator[str]:
     for tensor in graph.outputs:
         if not (tensor in writer or tensor in given or graph.tensors[tensor].is_variable):
             yield f"output tensor {tensor} must be written by an operator"
-
-
-def _is_npu_job(op: Op) -> bool:
-    return op.custom_code in ORDERED_CUSTOM_CODES
 
 
 def _name(index: int, op: Op) -> str:

@@ -18,6 +18,7 @@ from constraints.rule import Profile
 from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
 from constraints.xnnpack import XnnpackOptions, xnnpack_profile
+from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.idle import RULE as IDLE
 from npu.graph.idle import without_idle_jobs, working_partitions
@@ -26,7 +27,6 @@ from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
 from npu.reports.report import SCHEMA_ID, OperatorReport, Totals
-from sim.container import is_npu_job
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
 from sim.timeline import copy_overhead, job_overhead

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, replace
 
 from npu.compiler.compiled import Compiled
 from npu.errors import ModelError
+from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
 from npu.isa.decode import decode_once
 from npu.reports.stream_operators import operators_of_stream
-from sim.container import is_npu_job, payload_of
+from sim.container import payload_of
 
 METADATA_NAME = "npulab_operators"
 _LIMIT_BYTES = 1 << 26

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from npu.compiler.compiled import Usage
+from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Violation
 from npu.hardware.variant import Accuracy, Variant
 from npu.reports.operator_map import OperatorMap
-from sim.container import is_npu_job
 from sim.timeline import OVERHEAD_NAMES, OperatorTime, Timeline
 from sim.trace import Trace
 
@@ -194,10 +194,11 @@ def memory_of_file(model: Model) -> Usage:
     """Memory of a compiled file, read from its own tensors: scratch, fast scratch, constants and command streams."""
     graph = model.graphs[0]
     jobs = [op for op in graph.ops if is_npu_job(op)]
-    streams = {op.inputs[0] for op in jobs}
-    constants = {op.inputs[1] for op in jobs}
-    scratch = {op.inputs[2] for op in jobs}
-    fast = {op.inputs[3] for op in jobs} - scratch
+    streams, constants, scratch, fast = (
+        {op.inputs[position] for op in jobs}
+        for position in (Input.COMMANDS, Input.CONSTANTS, Input.SCRATCH, Input.FAST_SCRATCH)
+    )
+    fast -= scratch
     size = {index: tensor.elements * tensor.dtype.bits // 8 for index, tensor in enumerate(graph.tensors)}
     held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     arena = max((size[index] for index in scratch), default=0)

@@ -13,6 +13,7 @@ from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
 from npu.errors import CompileError, ModelError
 from npu.files import write_atomically
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.reports.operator_map import METADATA_NAME, map_of_compiled
@@ -20,7 +21,6 @@ from npu.reports.report import Report, compile_report
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
-from sim.container import is_compiled
 
 Progress = Callable[[str, int, int], None]
 

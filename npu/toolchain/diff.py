@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import ModelError
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
@@ -24,7 +25,6 @@ from npu.toolchain.labels import known_map
 from npu.toolchain.run import execute
 from npu.toolchain.sources import Source, load, load_compiled, model_name, variant_of_file
 from npu.toolchain.tensors import Recorder, Written, offset_in
-from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
 
 Array = npt.NDArray[Any]

@@ -11,12 +11,12 @@ from npu.errors import ModelError
 from npu.files import write_atomically
 from npu.fixes.edit import Change
 from npu.fixes.pipeline import fix_model
+from npu.graph.ethos_u import is_compiled
 from npu.reports.check_report import CheckReport
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.check import measured_report
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
-from sim.container import is_compiled
 
 
 @dataclass(frozen=True, slots=True)

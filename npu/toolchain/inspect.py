@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from npu.graph.ethos_u import Region
 from npu.isa.decode import Refused, decode
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
-from sim.container import ARENA, jobs_of
+from sim.container import jobs_of
 from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
 
@@ -31,7 +32,7 @@ def verify(
     findings: list[tuple[int, Finding]] = []
     kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
-        initialised = [(0, 0, job.region_bytes[0]), *job.inputs, *kept]
+        initialised = [(Region.CONSTANTS, 0, job.region_bytes[Region.CONSTANTS]), *job.inputs, *kept]
         refused: list[Refused] = []
         decoded = decode(job.payload.words, variant, refused)
         findings += [(job.index, Finding("REFUSED", each.command_index, each.name, each.reason)) for each in refused]
@@ -42,5 +43,5 @@ def verify(
             if held is not None:
                 each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
             findings.append((job.index, each))
-        kept += [place for place in written_by(decoded, variant) if place[0] == ARENA]
+        kept += [place for place in written_by(decoded, variant) if place[0] == Region.ARENA]
     return findings

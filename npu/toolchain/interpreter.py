@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import Interpreter as CpuInterpreter
 from npu.runtime.operator import RuntimeOptions
-from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
 
 

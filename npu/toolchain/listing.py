@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from npu.errors import ModelError, StreamError
+from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
@@ -25,10 +26,9 @@ from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
 from npu.toolchain.raw import is_raw
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
-from sim.container import NpuJob, is_npu_job, jobs_of
+from sim.container import NpuJob, jobs_of
 
 _OPERATOR = ".operator"
-_REGIONS = {0: "constants", 1: "arena", 2: "fast", 3: "inputs", 4: "outputs"}
 
 
 def disassemble(model: Source) -> str:
@@ -53,7 +53,7 @@ def _section(job: NpuJob, source: Model, name: str, variant: Variant) -> str:
 
 def _places(job: NpuJob) -> Iterator[str]:
     for region, size in sorted(job.region_bytes.items()):
-        yield f"; region {region} ({_REGIONS[region]}): {size} bytes"
+        yield f"; region {region} ({Region(region).name.lower()}): {size} bytes"
     for kind, places in (("input", job.inputs), ("output", job.outputs)):
         for place in places:
             yield f"; {kind} {_range(place)} {job.names[place]!r}"
@@ -134,7 +134,7 @@ def _key(tokens: list[str], model: Model, number: int) -> tuple[int, int]:
 def _new_payload(model: Model, key: tuple[int, int], section: str) -> tuple[int, bytes, bytes]:
     """Tensor index of the command stream, its bytes now, and its bytes with the words of the section."""
     graph = model.graphs[key[0]]
-    index = graph.ops[key[1]].inputs[0]
+    index = graph.ops[key[1]].inputs[Input.COMMANDS]
     data = graph.tensors[index].data
     if data is None:
         raise StreamError(f"operator {key[1]}: its first input must be a constant tensor with the command stream")

@@ -19,15 +19,14 @@ import numpy.typing as npt
 from npu.errors import ModelError
 from npu.files import load_arrays, told_as_value_error
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, Region, arena_metadata
 from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import decode
 from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
 from npu.isa.payload import decode_config, find_target, parse_payload
-from sim.container import ARENA, ARENA_METADATA, ETHOS_U, INPUTS, OUTPUTS
 
 _LIMIT_BYTES = 1 << 31
-_CUSTOM_OPTIONS = bytes((1, 4, 1))
 _TYPES = {
     (1, True): DType.INT8,
     (1, False): DType.UINT8,
@@ -83,7 +82,7 @@ class _Archive:
         if self._numbers("variable_region").size:
             raise self._error("variable_region", "must be empty, variables are not supported", "variables")
         scratch, fast = self._number("scratch_size"), self._number("scratch_fast_size")
-        for name, wanted in (("weight_region", 0), ("scratch_region", ARENA)):
+        for name, wanted in (("weight_region", Region.CONSTANTS), ("scratch_region", Region.ARENA)):
             if self._number(name) != wanted:
                 raise self._error(name, f"must be {wanted}", self._number(name))
         tensors = [_bytes_tensor("command_stream", payload), _bytes_tensor("read_only", read_only)]
@@ -91,15 +90,18 @@ class _Archive:
         offsets = [-1, -1, 0, 0][: len(tensors)]
         maps = _maps(payload)
         first = len(tensors)
-        for kind, regions in (("input", (ARENA, INPUTS)), ("output", (ARENA, OUTPUTS))):
+        for kind, regions in (
+            ("input", (Region.ARENA, Region.INPUTS)),
+            ("output", (Region.ARENA, Region.OUTPUTS)),
+        ):
             for tensor, offset in self._ends(kind, regions, maps):
                 tensors.append(tensor)
                 offsets.append(offset)
         count = self._numbers("input_offset").size
         inputs, outputs = tuple(range(first, first + count)), tuple(range(first + count, len(tensors)))
-        op = Op("CUSTOM", (0, 1, 2, first - 1, *inputs), outputs, None, 1, ETHOS_U, _CUSTOM_OPTIONS)
-        metadata = np.array([0, 1, len(tensors), *offsets], "<i4").tobytes()
-        return Model((Graph("main", tuple(tensors), (op,), inputs, outputs),), (), {ARENA_METADATA: metadata})
+        op = Op("CUSTOM", (0, 1, 2, first - 1, *inputs), outputs, None, 1, CUSTOM_CODE, CUSTOM_OPTIONS)
+        metadata = {ARENA_METADATA: arena_metadata(1, offsets)}
+        return Model((Graph("main", tuple(tensors), (op,), inputs, outputs),), (), metadata)
 
     def _ends(self, kind: str, regions: tuple[int, int], maps: dict[tuple[int, int], FeatureMap]) -> list[tuple[Tensor, int]]:
         columns = [self._numbers(f"{kind}_{column}") for column in ("elem_size", "region", "offset")]

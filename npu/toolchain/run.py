@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import InterpreterError
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.reports.operator_map import map_of_file, map_of_placement
 from npu.reports.report import Report
@@ -20,7 +21,6 @@ from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
 from npu.toolchain.tensors import Recorder, named_tensors
 from npu.toolchain.timing import TimedModel, time_compiled
-from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
 from sim.timeline import Timeline
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from npu.errors import ConfigError, ModelError, StreamError
+from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, config_word, decode_config, find_target, is_compatible
 from npu.tflite.reader import read_model
 from npu.toolchain.raw import is_raw, read_raw
-from sim.container import is_compiled, is_npu_job, payload_of
+from sim.container import payload_of
 from sim.cpu import check_costs
 
 DEFAULT_TARGET = "ethos-u55-128"

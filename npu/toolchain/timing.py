@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constraints.checker import check
+from npu.graph.ethos_u import Input, Region, is_compiled, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
@@ -22,7 +23,7 @@ from npu.toolchain.compile import Progress, compile_source
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
 from sim.arena import arena_use
 from sim.assumptions import assumption
-from sim.container import is_compiled, is_npu_job, payload_of
+from sim.container import payload_of
 from sim.cpu import cpu_cycles
 from sim.reports.perfetto import inference_trace
 from sim.reports.pmu import pmu_report
@@ -31,13 +32,6 @@ from sim.timing import run_plan
 from sim.timing.plan import Plan, make_plan
 
 Task = Job | CpuTask | Copy
-
-_FIRST_MAP = 4
-"""Position of the first feature map among the inputs of an `ethos-u` operator."""
-
-
-FAST_MEMORY = 2
-"""Region of feature maps and staged weights where the arena is not in the SRAM."""
 
 _REMEMBERED = 8
 _PLANS: dict[bytes, tuple[Variant, tuple[Decoded, ...], Plan]] = {}
@@ -69,7 +63,7 @@ class TimedModel:
         streams = [[each.operation for each in decoded] for decoded in self.decoded]
         memory = {"arena in use": [arena_use(stream) for stream in streams]}
         if self.variant.memory_mode.has_separate_cache:
-            memory["fast memory in use"] = [arena_use(stream, FAST_MEMORY) for stream in streams]
+            memory["fast memory in use"] = [arena_use(stream, Region.FAST) for stream in streams]
         return inference_trace(self.timeline, self.jobs, self.names, memory)
 
 
@@ -141,7 +135,7 @@ def tasks_of(
             yield Job(
                 run_plan(plan, variant, with_events=with_events),
                 found,
-                _bytes_of(graph, op.inputs[_FIRST_MAP:]),
+                _bytes_of(graph, op.inputs[Input.FIRST_MAP :]),
                 _bytes_of(graph, op.outputs),
             )
         else:

@@ -10,11 +10,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
 
 from tests.support.compatibility import (

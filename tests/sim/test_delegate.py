@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from npu.errors import InterpreterError, UserError
+from npu.graph.ethos_u import ARENA_METADATA
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Operation
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from sim.delegate import METADATA_NAME, EthosUDelegate
+from sim.delegate import EthosUDelegate
 from sim.functional.plan import Tier
 
 from tests.support.litert import random_inputs, run_reference
@@ -65,14 +66,14 @@ def without_metadata(model: Model) -> Model:
 
 
 def with_short_metadata(model: Model) -> Model:
-    return replace(model, metadata={METADATA_NAME: model.metadata[METADATA_NAME][:-4]})
+    return replace(model, metadata={ARENA_METADATA: model.metadata[ARENA_METADATA][:-4]})
 
 
 def with_far_offsets(model: Model) -> Model:
-    values = np.frombuffer(model.metadata[METADATA_NAME], "<i4").copy()
+    values = np.frombuffer(model.metadata[ARENA_METADATA], "<i4").copy()
     values[3:][values[3:] > 0] += 1 << 24
     values[3 + model.graphs[0].inputs[0]] = 1 << 24
-    return replace(model, metadata={METADATA_NAME: values.tobytes()})
+    return replace(model, metadata={ARENA_METADATA: values.tobytes()})
 
 
 def with_other_options(model: Model) -> Model:

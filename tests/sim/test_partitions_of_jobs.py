@@ -10,12 +10,13 @@ import pytest
 from npu.errors import InterpreterError
 from npu.graph.attributes import ReshapeOptions
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS
 from npu.hardware.catalogue import load_variant
 from npu.isa.encode import encode
 from npu.isa.operations import Dma, DmaSide, DmaWait, Stop
 from npu.isa.payload import build_payload
 from npu.runtime.interpreter import Interpreter
-from sim.delegate import CUSTOM_CODE, CUSTOM_OPTIONS, METADATA_NAME, EthosUDelegate
+from sim.delegate import EthosUDelegate
 
 from tests.support.builder import ModelBuilder
 
@@ -53,7 +54,7 @@ class Jobs:
         self.builder.output(*outputs)
         count = len(self.builder.tensors)
         places = [self.offsets.get(index, -1) for index in range(count)]
-        self.builder.metadata[METADATA_NAME] = np.array([1, 0, count, *places], "<i4").tobytes()
+        self.builder.metadata[ARENA_METADATA] = np.array([1, 0, count, *places], "<i4").tobytes()
         return self.builder.build()
 
 

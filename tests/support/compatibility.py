@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model, Op
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from sim.container import is_compiled
 from sim.delegate import EthosUDelegate
 
 from tests.support.litert import random_array, run_reference, with_convolutions

@@ -41,10 +41,10 @@ class NpuDelegateProvider(DelegateProvider):
         return EthosUDelegate()
 
     def transform_model(self, model: Model, name: str, parameters: ToolParameters) -> Model:
+        from npu.graph.ethos_u import is_compiled
         from npu.tflite.reader import read_model
         from npu.toolchain.compile import compile_source
         from npu.toolchain.sources import choose_variant
-        from sim.container import is_compiled
 
         if is_compiled(model):
             return model

@@ -18,13 +18,14 @@ import pytest
 
 import npu
 from npu.errors import StreamError, UserError
+from npu.graph.ethos_u import is_compiled
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.payload import PayloadFormat
 from npu.toolchain.inspect import verify
 from npu.toolchain.listing import assemble, disassemble
 from npu.toolchain.sources import load_compiled, variant_of_file
-from sim.container import is_compiled, jobs_of
+from sim.container import jobs_of
 
 from tests.support.compatibility import INSTALLED, TARGETS, VERSIONS, compile_with, environment
 from tests.support.litert import repaired
