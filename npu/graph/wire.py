@@ -148,4 +148,5 @@ def _class_inside(value_type: Any) -> type[Any] | None:
     """The enum or table class that a value type mentions: X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
     if get_origin(value_type) in (tuple, Union, UnionType):
         return next((found for part in get_args(value_type) if (found := _class_inside(part)) is not None), None)
-    return value_type if isinstance(value_type, type) and issubclass(value_type, Enum | Table) else None
+    is_class = isinstance(value_type, type) and get_origin(value_type) is None  # Python 3.10 takes list[int] for a class
+    return value_type if is_class and issubclass(value_type, Enum | Table) else None

@@ -70,10 +70,15 @@ def _convert(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, ow
 def _convert_number(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
     low, high = field_range(*owner)
     accepted = (int,) if annotation is int else (int, float)
-    expected = f"must be {_expected(annotation)} in [{low:g}, {high:g}]"
+    expected = f"must be {_expected(annotation)} in [{_limit(low)}, {_limit(high)}]"
     if not isinstance(raw, accepted) or isinstance(raw, bool) or not low <= raw <= high or not math.isfinite(raw):
         raise _error(key, locate, expected, raw)
     return annotation(raw)
+
+
+def _limit(value: float) -> str:
+    """A limit as a person writes it: 10,000,000,000 instead of 1e+10."""
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:g}"
 
 
 def _convert_mapping(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
@@ -102,7 +107,7 @@ def _expected(annotation: Any) -> str:
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a non-empty text"}
     if annotation in names:
         return names[annotation]
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
+    if typing.get_origin(annotation) is None and issubclass(annotation, Enum):
         return f"one of {', '.join(member.name.lower() for member in annotation)}"
     return "a mapping"
 
