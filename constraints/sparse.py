@@ -1,6 +1,7 @@
 """When the XNNPACK-like delegate runs a float subgraph with sparse weights: the rules on its first, last and inner operators.
 
-Weights may come from a DENSIFY operator, which belongs to the subgraph. Padding is what the SAME scheme gives at the
+The weights of the inner 1x1 convolutions are stored sparse, each behind a DENSIFY operator, which belongs to the subgraph; other
+weights may be. Padding is what the SAME scheme gives at the
 operator's shapes, so a stride of 2 has one row on every side only where the input's height and width are odd.
 """
 
@@ -19,6 +20,7 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Tensor
 from npu.graph.placement import Violation
+from npu.tflite.sparsity import is_sparse
 
 UNARY = (
     "ABS", "CEIL", "ELU", "FLOOR", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "NEG", "RELU", "RELU6", "RELU_N1_TO_1", "ROUND",
@@ -82,6 +84,11 @@ def _tail(view: OpView) -> Iterator[Observed]:
     yield Observed("last operator", "MEAN over height and width" if spatial else view.op.name)
 
 
+def _storage(view: OpView) -> Iterator[Observed]:
+    weights = view.weights
+    yield Observed("weights", "sparse" if weights is not None and is_sparse(weights) else "dense")
+
+
 def _inner_axes(view: OpView) -> Iterator[Observed]:
     yield Observed("axes", _axes(view))
 
@@ -137,6 +144,8 @@ LAST = _rule("X-S-4", (), OneOf(("MEAN over height and width", "DEPTH_TO_SPACE")
              "the last operator must be {limit}", _tail)  # fmt: skip
 INNER = (
     _rule("X-S-13", (), OneOf(INSIDE, others=("TANH", "SUB")), "inner operators must be {limit}", _kind),
+    _rule("X-S-2", ("CONV_2D",), Exactly("sparse", others=("dense",)),
+          "weights of an inner CONV_2D must be stored {limit}, behind a DENSIFY operator", _storage),
     _rule("X-S-5", ("CONV_2D",), Exactly(POINTWISE), "inner CONV_2D must have window {limit}", _observed_geometry),
     _rule("X-S-7", ("DEPTHWISE_CONV_2D",), OneOf(tuple(DEPTHWISE.values())), "inner DEPTHWISE_CONV_2D must have window {limit}",
           _observed_geometry),
@@ -171,15 +180,12 @@ def sparse_violations(graph: Graph, ops: Sequence[int]) -> tuple[Violation, ...]
 
 
 def _without_densify(graph: Graph, ops: Sequence[int]) -> Graph:
-    """A graph of these operators alone, in which outputs of DENSIFY are constants with the stored values."""
+    """A graph of these operators alone, in which outputs of DENSIFY are constants with the stored values and their metadata."""
     tensors: list[Tensor] = list(graph.tensors)
-    kept = []
-    for index in ops:
-        op = graph.ops[index]
-        if op.kind != "DENSIFY":
-            kept.append(op)
-        elif op.inputs and op.outputs:
+    for op in graph.ops:
+        if op.kind == "DENSIFY" and op.inputs and op.outputs:
             source, target = op.inputs[0], op.outputs[0]
             if 0 <= source < len(tensors) and 0 <= target < len(tensors):
-                tensors[target] = replace(tensors[target], data=tensors[source].data)
-    return replace(graph, tensors=tuple(tensors), ops=tuple(kept))
+                tensors[target] = replace(tensors[target], data=tensors[source].data, extra=tensors[source].extra)
+    kept = tuple(graph.ops[index] for index in ops if graph.ops[index].kind != "DENSIFY")
+    return replace(graph, tensors=tuple(tensors), ops=kept)
