@@ -1,8 +1,8 @@
 """When the XNNPACK-like delegate runs a float subgraph with sparse weights: the rules on its first, last and inner operators.
 
-The weights of the inner 1x1 convolutions are stored sparse, each behind a DENSIFY operator, which belongs to the subgraph; other
-weights may be. Padding is what the SAME scheme gives at the
-operator's shapes, so a stride of 2 has one row on every side only where the input's height and width are odd.
+The weights of the inner 1x1 convolutions are stored sparse, each behind a DENSIFY operator, which belongs to the subgraph;
+other weights may be. Padding is what the SAME scheme gives at the operator's shapes, so a stride of 2 has one row on every
+side only where the input's height and width are odd.
 """
 
 from __future__ import annotations
