@@ -6,7 +6,7 @@ import os
 import tempfile
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,13 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     the file cannot be written.
     """
     target = Path(path)
-    if target.is_symlink():
-        target = Path(os.path.realpath(target))
     temporary: str | None = None
     try:
-        if target.exists() and not target.is_file():  # a device, where there is no old content to keep; or a folder
+        if target.exists() and not target.is_file():  # a device or pipe, where there is no old content to keep; or a folder
             target.write_bytes(data)
             return
+        if target.is_symlink():
+            target = Path(os.path.realpath(target))
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -63,6 +63,26 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path]) -> None:
+    """UserError if an output named by a command-line option cannot be written, or if two of them are the same file.
+
+    To be called before the work that is to be written.
+    """
+    seen: dict[str, str] = {}
+    for option, path in files.items():
+        if path.is_dir():
+            raise UserError(f"{option} {path}: must be a file, got a folder")
+        if not path.parent.is_dir():
+            raise UserError(f"{option} {path}: must lie in a folder that exists, got {path.parent}")
+        place = os.path.realpath(path)
+        if place in seen and (path.is_file() or not path.exists()):
+            raise UserError(f"{option} {path}: must not be the file of {seen[place]} too")
+        seen[place] = option
+    for option, path in folders.items():
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{option} {path}: must be a folder, got a file")
 
 
 def _permissions(target: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import InterpreterError, UserError
+from npu.errors import ConfigError, InterpreterError, UserError
 from npu.files import load_arrays, write_atomically
+from npu.plain import printable
 from npu.rendering import console
+from npu.rendering.terminal import is_coloured, say, width_for
 
 if TYPE_CHECKING:
     from npu.toolchain.timing import TimedModel
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     """Put the fields of `--set` over the target or description that was asked for, as a description of its own."""
     from npu.hardware.loader import load_variant
+    from npu.hardware.shipped import SECTION_FOLDERS
     from npu.toolchain.sources import DEFAULT_TARGET
 
     base = options.config.resolve() if options.config else options.target or DEFAULT_TARGET
@@ -41,19 +45,26 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise UserError(f"--set {change}: must not go below a value that another --set gives")
-        place[last] = _value(value)
+        place[last] = _value(value, is_section=key in SECTION_FOLDERS or last == "extends")
     with tempfile.TemporaryDirectory() as folder:
         options.config, options.target = Path(folder) / "command-line.yaml", None
         options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        yield
+        try:
+            yield
+        except ConfigError as error:  # nobody knows the file that was made here
+            raise ConfigError(str(error).replace(str(options.config), "--set")) from error
 
 
-def _value(text: str) -> Any:
-    """A number, boolean or mapping as JSON writes it; anything else is text."""
+def _value(text: str, *, is_section: bool) -> Any:
+    """A number, boolean or mapping as JSON writes it; anything else is text. Paths of sections start at the current folder."""
+    from npu.hardware.shipped import is_path
+
     try:
         return json.loads(text.replace("_", "") if text[:1].isdigit() else text)
+    except RecursionError as error:
+        raise UserError(f"--set: a value must not nest so deeply, got {text[:40]}...") from error
     except ValueError:
-        return text
+        return os.path.abspath(text) if is_section and is_path(text) else text
 
 
 def check(options: argparse.Namespace) -> int:
@@ -68,13 +79,13 @@ def check(options: argparse.Namespace) -> int:
     is_compiled = options.exact or (budget is not None and budget.needs_compilation)
     report = check_report(options.model, options.target, options.config, profile=options.profile, is_compiled=is_compiled)
     if options.format == "text":
-        colour = options.output is None and console.is_coloured()
-        emit(render_text(report, console.width_for(options.output), colour=colour), options.output)
+        colour = options.output is None and is_coloured()
+        emit(render_text(report, width_for(options.output), colour=colour), options.output)
     else:
         emit(FORMS[options.format](report), options.output)
     failed = gate.failures(report, conditions, budget)
     for message in failed:
-        sys.stderr.write(f"npu: check failed: {message}\n")
+        sys.stderr.write(f"npu: check failed: {printable(message)}\n")
     return 1 if failed else 0
 
 
@@ -115,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
         return _time(options)
     from npu.toolchain import run as verb
 
-    labels = options.labels and _read_labels(options.labels)
+    labels = _read_labels(options.labels) if options.labels else None
     inputs = [read_array(path) for path in options.input] if options.input else None
     with console.progress() as progress:
         result = verb.run(
@@ -140,8 +151,11 @@ def run(options: argparse.Namespace) -> int:
         for position, output in enumerate(result.outputs):
             write_atomically(options.output_dir / f"output_{position}.npy", _npy(output))
     _write_times(options, result.timed)
-    if labels:
-        console.print_prediction(result.outputs[0], result.output_quantization[0], labels)
+    if labels is not None:
+        output = result.outputs[0] if result.outputs else None
+        if output is None or not output.size or output.dtype.kind not in "iufb":
+            raise UserError(f"--labels {options.labels}: needs a model whose first output holds scores, got none")
+        console.print_prediction(output, result.output_quantization[0], labels)
     return 0
 
 
@@ -196,7 +210,7 @@ def explain(options: argparse.Namespace) -> int:
     if options.format == "json":
         emit(explained.to_json(), options.output)
     else:
-        emit(console.explain_text(explained, console.width_for(options.output)), options.output)
+        emit(console.explain_text(explained, width_for(options.output)), options.output)
     return 0
 
 
@@ -213,8 +227,9 @@ def asm(options: argparse.Namespace) -> int:
     from npu.toolchain.listing import assemble
 
     content = assemble(_read_text(options.listing, "a listing of npu disasm"), options.base)
+    is_same = options.base.read_bytes() == content  # before the write: it may be the same file
     write_atomically(options.output, content)
-    console.print_assembled(options.output, options.base, content)
+    console.print_assembled(options.output, options.base, len(content), is_same=is_same)
     return 0
 
 
@@ -225,7 +240,7 @@ def diff(options: argparse.Namespace) -> int:
     inputs = [read_array(path) for path in options.input] if options.input else None
     result = verb.diff(options.reference, options.compiled, inputs, seed=options.seed)
     if options.format == "json":
-        sys.stdout.write(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
+        say(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
     else:
         console.print_difference(options.reference.name, options.compiled.name, result)
     return 1 if result.first is not None else 0
@@ -239,7 +254,7 @@ def verify(options: argparse.Namespace) -> int:
     findings = inspect.verify(options.model, options.target, options.config, **hardware)
     if options.format == "json":
         rows = [{"operator": index, **dataclasses.asdict(finding)} for index, finding in findings]
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        say(json.dumps(rows, indent=2) + "\n")
     else:
         console.print_findings(options.model.name, findings)
     return 1 if findings else 0
@@ -251,7 +266,7 @@ def configs(options: argparse.Namespace) -> int:
 
     variants = [load_variant(name) for name in list_variants()]
     if options.format == "json":
-        sys.stdout.write(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n")
+        say(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n")
     else:
         console.print_variants(variants, [f"examples/{name}" for name in list_examples()])
     return 0
@@ -276,9 +291,9 @@ def isa(options: argparse.Namespace) -> int:
 def emit(text: str, output: Path | None) -> None:
     """Write to a file, or to standard output if it is None."""
     if output is None:
-        sys.stdout.write(text)
+        say(text)
     else:
-        write_atomically(output, text.encode())
+        write_atomically(output, text.encode(errors="backslashreplace"))
 
 
 def _make_folder(path: Path) -> None:

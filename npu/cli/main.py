@@ -13,7 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.tools import TOOLS, add_command, add_tools, count
+from npu.cli.tools import TOOLS, add_command, add_tools
+from npu.cli.values import count
+from npu.plain import printable
+from npu.rendering.terminal import prepare_streams
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -26,6 +29,7 @@ PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    prepare_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
     options = parser.parse_args(given)
@@ -39,16 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from npu.errors import UserError
 
     try:
-        handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
-        if not getattr(options, "set", None):
-            return int(getattr(handlers, options.command.replace("-", "_"))(options))
-        with import_module("npu.cli.commands").changed_hardware(options):
-            return int(getattr(handlers, options.command.replace("-", "_"))(options))
+        return _run(options)
     except UserError as error:
-        sys.stderr.write(f"npu: error: {_shown(str(error))}\n")
+        sys.stderr.write(f"npu: error: {_shown(printable(str(error)))}\n")
         return 1
     except MemoryError:
         sys.stderr.write("npu: error: the model must fit the memory of this process, got sizes beyond it\n")
+        return 1
+    except RuntimeError as error:
+        if not str(error).startswith("cannot cache function"):
+            raise
+        sys.stderr.write("npu: error: compiled kernels must be kept in a folder, but none can be written; ")
+        sys.stderr.write("set NUMBA_CACHE_DIR to one that can\n")
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -56,6 +62,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("npu: stopped\n")
         return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
+    handler = getattr(handlers, options.command.replace("-", "_"))
+    files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
+    import_module("npu.files").check_outputs(files, folders)
+    if not getattr(options, "set", None):
+        return int(handler(options))
+    with import_module("npu.cli.commands").changed_hardware(options):
+        return int(handler(options))
+
+
+def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
+    """The paths that were given, by option."""
+    paths = {f"--{name.replace('_', '-')}": getattr(options, name, None) for name in names}
+    return {option: path for option, path in paths.items() if path is not None}
 
 
 def _shown(message: str) -> str:

@@ -8,6 +8,7 @@ import json
 from npu.cli.commands import emit, read_array
 from npu.errors import UserError
 from npu.rendering import console, tools
+from npu.rendering.terminal import width_for
 from npu.tools.images import Preprocessing
 from npu.tools.parameters import ToolParameters, take_flags
 from npu.tools.registrar import default_parameters
@@ -39,7 +40,7 @@ def benchmark(options: argparse.Namespace) -> int:
     if options.format == "json":
         emit(_as_json([each.to_json() for each in measurements]), None)
     else:
-        emit(tools.measurements_text(measurements, console.width_for(None)), None)
+        emit(tools.measurements_text(measurements, width_for(None)), None)
     return 0
 
 
@@ -59,7 +60,7 @@ def inference_diff(options: argparse.Namespace) -> int:
             is_bisected=options.bisect,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tools.comparison_text(result, console.width_for(None)), None)
+    emit(result.to_json() if options.format == "json" else tools.comparison_text(result, width_for(None)), None)
     return 1 if any(output.max > options.tolerance for output in result.outputs) else 0
 
 
@@ -80,7 +81,7 @@ def eval_classification(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tools.classification_text(result, console.width_for(None)), None)
+    emit(result.to_json() if options.format == "json" else tools.classification_text(result, width_for(None)), None)
     return 0
 
 
@@ -100,7 +101,7 @@ def eval_detection(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tools.detection_text(result, console.width_for(None)), None)
+    emit(result.to_json() if options.format == "json" else tools.detection_text(result, width_for(None)), None)
     return 0
 
 
@@ -116,7 +117,7 @@ def tf_compat(options: argparse.Namespace) -> int:
         emit(tools.survivors_text(options.model.name, survivors, options.format), None)
         return 0 if all(each.is_convertible for each in survivors) else 1
     rows = find_operations(options.operation)
-    emit(tools.operations_text(rows, options.format, console.width_for(None)), None)
+    emit(tools.operations_text(rows, options.format, width_for(None)), None)
     return 0
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu.cli.values import count, distance, number, positive, whole_number
+
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -36,17 +38,10 @@ def add_command(commands: _Commands, name: str, summary: str) -> argparse.Argume
     return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
 
 
-def count(text: str) -> int:
-    """A whole number from 0 up; ArgumentTypeError if it is none."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, got {text!r}")
-    return int(text)
-
-
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     _add_inputs(parser)
-    parser.add_argument("--num-runs", type=_positive, default=50, metavar="N", help="measured runs (default: %(default)s)")
+    parser.add_argument("--num-runs", type=positive, default=50, metavar="N", help="measured runs (default: %(default)s)")
     parser.add_argument(
         "--warmup-runs", type=count, default=1, metavar="N", help="unmeasured runs before them (default: %(default)s)"
     )
@@ -65,11 +60,11 @@ def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
         help="the file to compare with MODEL (default: MODEL itself, with the delegates)",
     )
     parser.add_argument(
-        "--num-runs", type=_positive, default=10, metavar="N", help="number of random inputs (default: %(default)s)"
+        "--num-runs", type=positive, default=10, metavar="N", help="number of random inputs (default: %(default)s)"
     )
     parser.add_argument("--bisect", action="store_true", help="find the first operator that differs")
     parser.add_argument(
-        "--tolerance", type=float, default=0.0, metavar="X", help="exit with 1 if an output differs by more (default: 0)"
+        "--tolerance", type=distance, default=0.0, metavar="X", help="exit with 1 if an output differs by more (default: 0)"
     )
 
 
@@ -82,13 +77,13 @@ def _add_eval_classification(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--top",
-        type=_positive,
+        type=positive,
         default=5,
         metavar="K",
         help="report top-1 to top-K accuracy (default: %(default)s)",
     )
     parser.add_argument(
-        "--crop", type=float, default=1.0, metavar="X", help="share of the image around its centre (default: 1, all of it)"
+        "--crop", type=number, default=1.0, metavar="X", help="share of the image around its centre (default: 1, all of it)"
     )
 
 
@@ -97,13 +92,17 @@ def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
     _add_images(parser)
     parser.add_argument("--annotations", type=Path, required=True, metavar="FILE", help="COCO annotations (JSON)")
     parser.add_argument(
-        "--class-offset", type=int, default=1, metavar="N", help="class id of the model's class 0 (default: %(default)s)"
+        "--class-offset",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="class id of the model's class 0 (default: %(default)s)",
     )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
-    parser.add_argument("--num-threads", type=_positive, default=1, metavar="N", help="threads (default: %(default)s)")
+    parser.add_argument("--num-threads", type=positive, default=1, metavar="N", help="threads (default: %(default)s)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 
 
@@ -121,10 +120,10 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
 def _add_images(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="folder of images")
     parser.add_argument("--limit", type=count, default=0, metavar="N", help="only the first N images (default: all)")
-    parser.add_argument("--mean", type=float, metavar="X", help="subtracted from every pixel value (default: see --std)")
+    parser.add_argument("--mean", type=number, metavar="X", help="subtracted from every pixel value (default: see --std)")
     parser.add_argument(
         "--std",
-        type=float,
+        type=number,
         metavar="X",
         help="then divides it (default without both: float inputs in [-1, 1], 8-bit inputs unchanged)",
     )
@@ -143,14 +142,6 @@ def _add_delegates(parser: argparse.ArgumentParser) -> None:
         parameters = provider.default_parameters()
         add_flags(parser.add_argument_group(provider.name()), provider.create_flags(parameters), parameters)
 
-
-def _positive(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError(text)
-    return int(text)
-
-
-_positive.__name__ = "positive number"
 
 _RUNNERS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "benchmark": ("measure the latency of a model on this machine", _add_benchmark),

@@ -6,9 +6,6 @@ Colour and live progress only appear on a real terminal; a pipe gets plain text.
 from __future__ import annotations
 
 import io
-import os
-import shutil
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +22,8 @@ from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
+from npu.plain import printable
+from npu.rendering.terminal import is_coloured, say, width_for
 from npu.reports.report import OperatorReport, Report, Totals
 
 if TYPE_CHECKING:
@@ -33,38 +32,24 @@ if TYPE_CHECKING:
     from npu.toolchain.fix import Fixed
     from sim.verify.verifier import Finding
 
-PIPE_WIDTH = 120
-
-
-def width_for(output: Path | None) -> int:
-    """Columns to lay text out for: the terminal's, or a readable fixed width for files and pipes."""
-    if output is None and sys.stdout.isatty():
-        return shutil.get_terminal_size().columns
-    return shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-
-
-def is_coloured() -> bool:
-    """Whether standard output shows colours: a terminal whose user has not said NO_COLOR."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
 
 def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
     on_npu = sum(row.placement == "npu" for row in report.operators)
     totals = report.totals
-    sys.stdout.write(
+    _say_line(
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
         f"{on_npu} of {len(report.operators)} operators on the NPU; "
-        f"{_memory(totals)}\n"
+        f"{_memory(totals)}"
     )
 
 
 def print_fixed(fixed: Fixed, path: Path) -> None:
     """What was changed in a model, and what it gained."""
     for change in fixed.changes:
-        sys.stdout.write(f"{change.operator}: {change.what}\n")
+        _say_line(f"{change.operator}: {change.what}")
     if not fixed.changes:
-        sys.stdout.write(f"nothing to fix; {path} is {fixed.before.model} as it was\n")
+        _say_line(f"nothing to fix; {path} is {fixed.before.model} as it was")
         return
     rows = []
     for report in (fixed.before, fixed.after):
@@ -72,15 +57,19 @@ def print_fixed(fixed: Fixed, path: Path) -> None:
     (npu, every, cycles), (npu_now, every_now, cycles_now) = rows
     share = f" ({cycles_now / cycles - 1:+.1%})" if cycles else ""
     count_of_changes = f"{len(fixed.changes)} change{'s' if len(fixed.changes) > 1 else ''}"
-    sys.stdout.write(
+    _say_line(
         f"{path}: {count_of_changes}; on the NPU {npu} of {every} operators before, {npu_now} of {every_now} now; "
-        f"{cycles:,} cycles before, {cycles_now:,} now{share}\n"
+        f"{cycles:,} cycles before, {cycles_now:,} now{share}"
     )
+
+
+def _say_line(text: str) -> None:
+    say(printable(text) + "\n")
 
 
 def print_run(report: Report) -> None:
     """The per-operator table and the totals of one inference."""
-    sys.stdout.write(run_text(report, width_for(None)))
+    say(run_text(report, width_for(None)))
 
 
 def run_text(report: Report, width: int) -> str:
@@ -99,7 +88,7 @@ def _run_row(row: OperatorReport, total: int) -> list[Text]:
     read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
     bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
     cells = (row.index, row.type, short(row.name), None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
-    texts = [Text(str(each)) if each is not None else _device(row) for each in cells]
+    texts = [Text(printable(str(each))) if each is not None else _device(row) for each in cells]
     return [*texts, Text(bound), Text(kib(read)), Text(kib(written))]
 
 
@@ -145,7 +134,7 @@ def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None
         scores = (scores - quantization.zero_point) * quantization.scale
     best = int(np.argmax(scores))
     label = labels[best] if best < len(labels) else f"class {best}"
-    sys.stdout.write(f"prediction: {label} (score {scores[best]:.3f})\n")
+    _say_line(f"prediction: {label} (score {scores[best]:.3f})")
 
 
 def print_pmu(pmu: Mapping[str, Any]) -> None:
@@ -167,7 +156,7 @@ def print_pmu(pmu: Mapping[str, Any]) -> None:
     lines = ["", "not modelled:"]
     for reason, names in reasons.items():
         lines += textwrap.wrap(f"{', '.join(names)}: {reason}", width, initial_indent="  ", subsequent_indent="    ")
-    sys.stdout.write(_render(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines])))
+    say(_render(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines])))
 
 
 def explain_text(explained: ExplainedModel, width: int) -> str:
@@ -176,7 +165,8 @@ def explain_text(explained: ExplainedModel, width: int) -> str:
     table = [("#", "operator", "cycles", "ideal", "use", "bound by")]
     for row in rows:
         use = f"{row.ideal_cycles / row.busy_cycles:.0%}" if row.ideal_cycles else ""
-        name = row.type if len(row.type) <= _TYPE_WIDTH else f"{row.type[: _TYPE_WIDTH - 1]}…"
+        name = printable(row.type)
+        name = name if len(name) <= _TYPE_WIDTH else f"{name[: _TYPE_WIDTH - 1]}…"
         table.append((str(row.index), name, f"{row.cycles:,}", f"{row.ideal_cycles:,}", use, row.bound_by or ""))
     sizes = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
     sides = [str.ljust if title in ("operator", "bound by") else str.rjust for title in table[0]]
@@ -184,7 +174,7 @@ def explain_text(explained: ExplainedModel, width: int) -> str:
         "  ".join(side(*cell) for side, cell in zip(sides, zip(cells, sizes, strict=True), strict=True)) for cells in table
     ]
     lines = [
-        f"{explained.model} on {explained.target}",
+        printable(f"{explained.model} on {explained.target}"),
         "",
         heads[0].rstrip(),
         "─" * min(width, sum(sizes) + 2 * len(sizes) - 2),
@@ -229,7 +219,7 @@ def _explain_summary(explained: ExplainedModel) -> str:
 def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
     """What is wrong with a compiled file, one row a finding."""
     if not findings:
-        sys.stdout.write(f"{name}: no findings\n")
+        _say_line(f"{name}: no findings")
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title, justify in (("operator", "right"), ("command", "right"), ("kind", "left"), ("rule", "left"), ("where", "left")):
@@ -238,18 +228,18 @@ def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
     for index, each in findings:
         where = "" if each.address is None else f"{_region(each.region)} {each.address:#x}"
         named = f" ({each.source})" if each.source else f" ({', '.join(map(short, each.tensors))})" if each.tensors else ""
-        table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, each.message + named)
-    sys.stdout.write(_render(width_for(None), name, table, f"{len(findings)} findings"))
+        what = Text(printable(each.message + named))
+        table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, what)
+    say(_render(width_for(None), name, table, f"{len(findings)} findings"))
 
 
 def _region(region: int | None) -> str:
     return "SHRAM" if region == -1 else f"region {region}"
 
 
-def print_assembled(path: Path, base: Path, content: bytes) -> None:
+def print_assembled(path: Path, base: Path, size: int, *, is_same: bool) -> None:
     """What was written, and whether it is the base file again."""
-    is_same = base.read_bytes() == content
-    sys.stdout.write(f"{path}: {len(content):,} bytes, {'identical to' if is_same else 'changed from'} {base}\n")
+    _say_line(f"{path}: {size:,} bytes, {'identical to' if is_same else 'changed from'} {base}")
 
 
 def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
@@ -267,7 +257,8 @@ def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
         lines.append(f"  {len(result.compared)} tensors compared")
     if result.skipped:
         lines.append(f"  not compared, never whole in memory: {', '.join(result.skipped)}")
-    sys.stdout.write("\n".join(lines) + "\n")
+    for line in lines:
+        _say_line(line)
 
 
 def print_variants(variants: list[Variant], examples: Sequence[str]) -> None:
@@ -282,7 +273,7 @@ def print_variants(variants: list[Variant], examples: Sequence[str]) -> None:
     if examples:
         hint = f"What-if examples (--target works too): {', '.join(examples)}.\n{hint}"
     table = _table(names, rows, width, flexible="system", right=right)
-    sys.stdout.write(_render(width, "Shipped targets", table, hint))
+    say(_render(width, "Shipped targets", table, hint))
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:
@@ -384,7 +375,7 @@ def _render(width: int, title: str, table: Table, summary: str) -> str:
     buffer = io.StringIO()
     colour = is_coloured()
     console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    console.print(title, style="bold", markup=False)
+    console.print(printable(title), style="bold", markup=False)
     console.print(table)
     console.print(summary, markup=False)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

@@ -12,11 +12,6 @@ MEASURED = "NPU cycles of operators on the NPU are those of the compiled model; 
 SUPPORT_NOTE = "A CPU operator's NPU cycles, and the totals with it supported, are estimates."
 
 
-def printable(text: str) -> str:
-    """Text of a file without characters that steer a terminal or break a line; each becomes its escape."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
 def headline(report: CheckReport) -> str:
     """Operators and multiply-accumulates on the NPU."""
     on_npu, total = report.devices["npu"], report.totals.macs

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from npu.graph.placement import Violation
+from npu.plain import printable
 from npu.rendering import facts
 from npu.reports.check_report import CheckReport, OperatorCheck
 
@@ -131,4 +132,4 @@ def _rule(violation: Violation) -> str:
 
 
 def _escape(text: str) -> str:
-    return html.escape(facts.printable(text))
+    return html.escape(printable(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from npu.plain import printable
 from npu.rendering import facts
 from npu.reports.check_report import CheckReport
 
@@ -12,7 +13,7 @@ _MOST_REMEDIES = 10
 
 def render_markdown(report: CheckReport) -> str:
     """Headline, sums per device, operators on the CPU with reasons, what to fix first; all operators in a fold."""
-    lines = [f"## Placement of `{facts.printable(report.model)}` on {report.target}", ""]
+    lines = [f"## Placement of `{printable(report.model)}` on {report.target}", ""]
     lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
     lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {name} | {each.operators:,} | {each.macs:,} | {each.cycles:,} |" for name, each in facts.used_devices(report)]
@@ -81,4 +82,4 @@ def _cell(text: str) -> str:
     """Text of a file or a rule, so that it cannot become markup."""
     plain = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     plain = re.sub(r"[|`*\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", plain)
-    return facts.printable(" ".join(plain.split()))
+    return printable(" ".join(plain.split()))

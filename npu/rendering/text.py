@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from npu.plain import printable
 from npu.rendering import facts
 from npu.rendering.console import count, kib
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
@@ -33,7 +34,7 @@ def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str
 
 
 def _lines(report: CheckReport, width: int) -> Iterable[Text]:
-    yield Text(f"{facts.printable(report.model)} on {report.target}, profile {report.profile}", style="bold")
+    yield Text(f"{printable(report.model)} on {report.target}, profile {report.profile}", style="bold")
     yield Text(facts.headline(report))
     yield Text("")
     yield from _operators(report, width)
@@ -98,7 +99,7 @@ def _row(
 ) -> Text:
     line = Text(style=style)
     for position, (cell, column, size) in enumerate(zip(cells, columns, widths, strict=True)):
-        cell = facts.printable(cell)
+        cell = printable(cell)
         shown = cell if len(cell) <= size else "…" + cell[-(size - 1) :]
         padded = shown.rjust(size) if column.right else shown.ljust(size)
         line.append(padded, style=_STYLES[device] if device and column.title == "on" else "")
@@ -116,9 +117,7 @@ def _reasons(row: OperatorCheck, width: int, indent: int) -> Iterable[Text]:
 
 def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable[Text]:
     first, later = " " * indent, " " * (indent + 2)
-    for line in textwrap.wrap(
-        facts.printable(text), width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
-    ):
+    for line in textwrap.wrap(printable(text), width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False):
         yield Text(line, style=style)
 
 
@@ -170,10 +169,10 @@ def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
         return
     yield Text("")
     yield Text("What to change first: total if the NPU took", style="bold")
-    names = max(len(facts.printable(what)) for what, _, _ in remedies)
+    names = max(len(printable(what)) for what, _, _ in remedies)
     totals = max(len(f"{total:,}") for _, total, _ in remedies)
     for what, total, share in remedies:
-        yield Text(f"  {facts.printable(what).ljust(names)}  {total:>{totals},} cycles  {-share:>6.1%}")
+        yield Text(f"  {printable(what).ljust(names)}  {total:>{totals},} cycles  {-share:>6.1%}")
 
 
 def _summary(report: CheckReport, width: int) -> Iterable[Text]:

@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from npu.plain import printable
 from npu.rendering.console import short
 from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
@@ -49,7 +50,8 @@ def measurements_text(measurements: Sequence[Measurement], width: int) -> str:
 
 def _head(title: str, log: Sequence[str], width: int) -> str:
     """The first lines of a result, folded between words."""
-    folded = (textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False) for line in (title, *log))
+    lines = (printable(line) for line in (title, *log))
+    folded = (textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False) for line in lines)
     return "\n".join(folded) + "\n"
 
 
@@ -62,7 +64,7 @@ def _operator_rows(measurement: Measurement) -> list[list[str]]:
         for each in (step, *parts):
             node = f"{each.subgraph}:{each.node}" if each.subgraph else f"{each.node}"
             numbers = (f"{each.milliseconds.mean:.3f}", f"{each.milliseconds.std:.3f}", f"{each.share:.1%}")
-            rows.append([node, each.kind if each.is_step else f"  {each.kind}", *numbers])
+            rows.append([node, printable(each.kind) if each.is_step else f"  {printable(each.kind)}", *numbers])
     return rows
 
 
@@ -74,7 +76,12 @@ def comparison_text(result: Comparison, width: int) -> str:
     """One row an output, then latencies and the first differing operator."""
     title = f"reference {result.reference} (CPU kernels, one thread), test {result.test}, {count_of(result.runs, 'run')}"
     rows = [
-        [each.name, each.dtype, f"{each.differing} of {each.elements}", *(f"{value:.6g}" for value in _differences(each))]
+        [
+            printable(each.name),
+            each.dtype,
+            f"{each.differing} of {each.elements}",
+            *(f"{value:.6g}" for value in _differences(each)),
+        ]
         for each in result.outputs
     ]
     text = _head(title, result.log, width)
@@ -112,7 +119,7 @@ def detection_text(result: DetectionResult, width: int) -> str:
     precision = result.precision
     head = _head(f"{result.model}: {count_of(result.images, 'image')}", result.log, width)
     lines = [f"mAP {precision.mean:.4f}, AP50 {precision.at_50:.4f}, AP75 {precision.at_75:.4f}"]
-    lines += [f"{result.names.get(key, f'class {key}')}: {value:.4f}" for key, value in precision.by_class.items()]
+    lines += [f"{printable(result.names.get(key, f'class {key}'))}: {value:.4f}" for key, value in precision.by_class.items()]
     return head + "\n".join(lines) + "\n"
 
 
@@ -151,8 +158,9 @@ def survivors_text(name: str, survivors: Sequence[Survivor], format: str) -> str
     if format == "json":
         return json.dumps([{field: getattr(each, field) for field in each.__slots__} for each in survivors], indent=2) + "\n"
     if not survivors:
-        return f"{name}: every operator has a TFLite equivalent and a kernel\n"
-    return "".join(f"{name}: op {each.index} of subgraph {each.subgraph}, {each.kind}: {each.reason}\n" for each in survivors)
+        return f"{printable(name)}: every operator has a TFLite equivalent and a kernel\n"
+    lines = (f"{name}: op {each.index} of subgraph {each.subgraph}, {each.kind}: {each.reason}" for each in survivors)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def _numbers(row: dict[str, float]) -> list[str]:

@@ -83,6 +83,8 @@ class _Session:
         stale = not graph.is_allocated
         for tensor_index, shape in zip(graph.inputs, shapes, strict=True):
             tensor = graph.tensors[tensor_index]
+            if tensor.is_constant:
+                raise InterpreterValueError(f"subgraph input {tensor_index} '{tensor.name}': must take a value, got a constant")
             if tensor.shape != shape:
                 tensor.shape = shape
                 stale = True

@@ -62,7 +62,14 @@ def read_model(source: str | Path | bytes) -> Model:
 def _bytes_of(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise ModelError(f"{path}: must be a TFLite file, got {'a folder' if path.is_dir() else 'nothing there'}")
+            found = (
+                "a folder"
+                if path.is_dir()
+                else "a pipe or device; save it to a file first"
+                if path.exists()
+                else "nothing there"
+            )
+            raise ModelError(f"{path}: must be a TFLite file, got {found}")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ModelError(f"{path}: must have at most {MAX_FILE_BYTES} bytes, got {path.stat().st_size}")
         data = path.read_bytes()

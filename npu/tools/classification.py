@@ -13,7 +13,7 @@ from npu.errors import UserError
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, find_images, model_input, read_image
 from npu.tools.parameters import ToolParameters
-from npu.tools.session import open_session, real_values
+from npu.tools.session import count_of, open_session, real_values
 
 Progress = Callable[[str, int, int], None]
 
@@ -54,10 +54,11 @@ def evaluate(
     truth = _truth(find_images(images), images, ground_truth, _read_lines(labels) if labels is not None else None)
     truth = truth[:limit] if limit else truth
     session = open_session(model, parameters, num_threads=num_threads)
-    (detail, *others) = session.interpreter.get_input_details()
-    if others:
-        raise UserError(f"{model.name}: must have one input to classify images, got {1 + len(others)}")
-    output = session.interpreter.get_output_details()[0]
+    inputs, outputs = session.interpreter.get_input_details(), session.interpreter.get_output_details()
+    if len(inputs) != 1 or not outputs:
+        ends = f"{count_of(len(inputs), 'input')} and {count_of(len(outputs), 'output')}"
+        raise UserError(f"{model.name}: must have one input and an output of scores to classify images, got {ends}")
+    detail, output = inputs[0], outputs[0]
     classes = int(np.prod(output["shape"]))
     ranks = []
     for done, (path, label) in enumerate(truth):

@@ -17,7 +17,7 @@ from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, model_input, read_image
 from npu.tools.mean_average_precision import Detection, GroundTruth, Precision, average_precision
 from npu.tools.parameters import ToolParameters
-from npu.tools.session import Session, open_session, real_values
+from npu.tools.session import Session, count_of, open_session, real_values
 
 Progress = Callable[[str, int, int], None]
 
@@ -81,12 +81,21 @@ def evaluate(
 
 def _detect(session: Session, image: int, path: Path, class_offset: int, how: Preprocessing) -> list[Detection]:
     pixels = read_image(path)
-    outputs = session.run([model_input(pixels, session.interpreter.get_input_details()[0], how)])
-    details = session.interpreter.get_output_details()
-    if len(outputs) != 4:
-        raise UserError(f"detection model: must have 4 outputs (boxes, classes, scores, count), got {len(outputs)}")
+    inputs, details = session.interpreter.get_input_details(), session.interpreter.get_output_details()
+    if len(inputs) != 1 or len(details) != 4:
+        ends = f"{count_of(len(inputs), 'input')} and {count_of(len(details), 'output')}"
+        raise UserError(f"detection model: must have 1 input and 4 outputs (boxes, classes, scores, count), got {ends}")
+    outputs = session.run([model_input(pixels, inputs[0], how)])
     boxes, classes, scores, count = (real_values(value, detail) for value, detail in zip(outputs, details, strict=True))
-    if boxes.ndim != 3 or boxes.shape[2] != 4 or classes.shape != boxes.shape[:2] or scores.shape != boxes.shape[:2]:
+    if count.size < 1:
+        raise UserError(f"detection model: the number of detections must be one number, got shape {list(count.shape)}")
+    if (
+        boxes.ndim != 3
+        or boxes.shape[0] < 1
+        or boxes.shape[2] != 4
+        or classes.shape != boxes.shape[:2]
+        or scores.shape != boxes.shape[:2]
+    ):
         raise UserError(f"detection model: boxes must have shape (1, n, 4), got {list(boxes.shape)} and {list(classes.shape)}")
     if not all(np.isfinite(values).all() for values in (boxes, classes, scores, count)):
         raise UserError(f"detection model: outputs must be finite numbers, got others for {path}")

@@ -97,7 +97,9 @@ def outputs(interpreter: Interpreter) -> list[Array]:
 
 
 def real_values(array: Array, detail: dict[str, Any]) -> Array:
-    """Float64 values of a tensor: dequantised if it has a scale."""
+    """Float64 values of a tensor: dequantised if it has a scale. UserError for strings and complex numbers."""
+    if array.dtype.kind not in "iufb":
+        raise UserError(f"output '{detail['name']}': must be real numbers, got {array.dtype}")
     scale, zero_point = detail["quantization"]
     values = array.astype(np.float64)
     return (values - zero_point) * scale if scale else values

@@ -1,0 +1,8 @@
+"""Text out of files made plain; the only place that knows which characters steer a terminal or break a line."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Text of a file without characters that steer a terminal or break a line; each becomes its escape."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,0 +1,59 @@
+"""The only place that writes text to the terminal, and that knows how wide it is and which characters it may get.
+
+Names in models and of files may hold anything, also sequences that steer a terminal. They are shown as escapes: by
+`npu.plain.printable` where text is laid out, and by `say` in whatever is left.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from npu.errors import UserError
+from npu.plain import printable
+
+PIPE_WIDTH = 120
+NARROWEST = 40
+"""Columns below which nothing is laid out."""
+
+_STEERING = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""A colour (kept on a terminal that shows colours), or a character that is no text."""
+
+
+def say(text: str) -> None:
+    """Write to standard output at once. UserError if it does not take the text; BrokenPipeError if nobody reads it."""
+    keeps_colour = is_coloured()
+    shown = _STEERING.sub(lambda found: found[0] if keeps_colour and found[1] else printable(found[0]), text)
+    try:
+        sys.stdout.write(shown)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(f"standard output: must take the result, got {error.strerror or error}") from error
+
+
+def width_for(output: Path | None) -> int:
+    """Columns to lay text out for: the terminal's, or a readable fixed width for files and pipes."""
+    if output is None and sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, NARROWEST)
+    return max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST)
+
+
+def is_coloured() -> bool:
+    """Whether standard output shows colours: a terminal whose user has not said NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def prepare_streams() -> None:
+    """Make standard output and error fit for any text: in any encoding, and where the caller has closed them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")

@@ -1,0 +1,252 @@
+"""Clumsy use of the command line: odd paths, streams, encodings and values end in one clear line, or just work."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from npu.cli.main import main
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Model, Tensor
+from npu.tflite.writer import write_model
+
+from tests.support.builder import ModelBuilder
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "examples" / "digits.tflite"
+STEERING = "\x1b]0;owned\x07\x9b31m\n"
+"""A title for the terminal, a colour in 8-bit controls and a line break."""
+
+
+def run_shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`line` in a shell, where $NPU is the command."""
+    known = {**os.environ, "PYTHONPATH": str(ROOT), "NPU": f"{sys.executable} -m npu", "DIGITS": str(DIGITS), **environment}
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=known, cwd=folder, check=False)
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main([str(argument) for argument in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("npu: error: ")
+    assert error.count("\n") == 1
+    return error.removeprefix("npu: error: ").rstrip("\n")
+
+
+def is_plain(text: str) -> bool:
+    return all(each == "\n" or each.isprintable() for each in text)
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = tmp_path / "compiled.tflite"
+    assert main(["compile", str(DIGITS), "-o", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+def test_a_closed_standard_output_is_no_fault(tmp_path: Path) -> None:
+    done = run_shell("$NPU check $DIGITS >&-", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_standard_output_is_one_clear_line(tmp_path: Path) -> None:
+    done = run_shell("$NPU check $DIGITS >/dev/full", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "npu: error: standard output: must take the result, got No space left on device\n"
+
+
+@pytest.mark.parametrize("command", ["check $DIGITS", "configs"])
+def test_a_terminal_without_unicode_gets_question_marks(command: str, tmp_path: Path) -> None:
+    done = run_shell(f"$NPU {command}", tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "?" in done.stdout
+
+
+def test_standard_output_may_be_named_as_the_file_to_write(tmp_path: Path) -> None:
+    done = run_shell("$NPU check $DIGITS --format json -o /dev/stdout | cat", tmp_path)
+    assert len(json.loads(done.stdout)["operators"]) == 10
+
+
+def test_a_pipe_is_said_to_be_no_model_file(tmp_path: Path) -> None:
+    done = run_shell("$NPU check <(cat $DIGITS)", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.endswith("must be a TFLite file, got a pipe or device; save it to a file first\n")
+
+
+def test_kernels_that_cannot_be_kept_say_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: object) -> int:
+        raise RuntimeError("cannot cache function 'f': no locator available for file 'x.py'")  # numba's words
+
+    monkeypatch.setattr("npu.cli.commands.configs", refuse)
+    assert "set NUMBA_CACHE_DIR" in error_of(capsys, "configs")
+
+
+OUTPUTS = {
+    "a_folder": (["compile", "DIGITS", "-o", "."], "--output .: must be a file, got a folder"),
+    "a_missing_folder": (["run", "DIGITS", "--trace", "no/t.json"], "--trace no/t.json: must lie in a folder that exists"),
+    "the_same_file_twice": (
+        ["compile", "DIGITS", "-o", "x", "--report", "./x"],
+        "--report x: must not be the file of --output too",
+    ),
+    "a_file_for_a_folder": (["run", "DIGITS", "--output-dir", "DIGITS"], "must be a folder, got a file"),
+    "a_missing_folder_of_numbers": (["benchmark", "DIGITS", "--csv", "no/t.csv"], "--csv no/t.csv: must lie in a folder"),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_output_that_cannot_be_written_is_told_before_the_work(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, expected = OUTPUTS[name]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("npu.toolchain.compile.compile", None)  # would be called, were the outputs not judged first
+    assert expected in error_of(capsys, *(DIGITS if each == "DIGITS" else each for each in arguments))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_assembling_in_place_tells_that_the_file_changed(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listing = compiled.with_name("listing.lst")
+    assert main(["disasm", str(compiled), "-o", str(listing)]) == 0
+    listing.write_text(listing.read_text().replace("HEIGHT0_M1 value=7", "HEIGHT0_M1 value=6", 1))
+    assert main(["asm", str(listing), "--base", str(compiled), "-o", str(compiled)]) == 0
+    assert "changed from" in capsys.readouterr().out
+
+
+SETTINGS = {
+    "nested_too_deep": ("shram.banks=" + "[" * 30000, "--set: a value must not nest so deeply, got [[[["),
+    "no_integer": (
+        "system.clock_hz=1e9",
+        "--set: system.clock_hz: must be an integer in [1,000,000, 10,000,000,000], got 1000000000.0",
+    ),
+    "unknown_key": ("shrams.banks=3", "--set: shrams: is no known key (did you mean 'shram'?)"),
+    "missing_file": ("system=nowhere.yaml", "nowhere.yaml: must be a file that exists"),
+    "steering": ("a\x1b[31m=1", "--set: a\\x1b[31m: is no known key"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_bad_setting_is_told_as_a_setting(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    setting, expected = SETTINGS[name]
+    message = error_of(capsys, "check", DIGITS, "--set", setting)
+    assert expected in message
+    assert "command-line.yaml" not in message
+
+
+def test_a_path_in_a_setting_starts_at_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "slow.yaml").write_text("extends: ethos-u55-high-end-embedded\nclock_hz: 250_000_000\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(DIGITS), "--set", "system=slow.yaml"]) == 0
+    assert "at 250 MHz" in capsys.readouterr().out
+
+
+NUMBERS = {
+    "tolerance_nan": (["inference-diff", "m", "--tolerance", "nan"], "must be a finite number, got 'nan'"),
+    "tolerance_negative": (["inference-diff", "m", "--tolerance=-1"], "must be a number from 0 up, got '-1'"),
+    "seed_negative": (["benchmark", "m", "--seed", "-1"], "must be a whole number from 0 up, got '-1'"),
+    "seed_long": (["run", "m", "--seed", "9" * 5000], "must be a whole number from 0 up, got '999"),
+    "no_runs": (["benchmark", "m", "--num-runs", "0"], "must be a whole number from 1 up, got '0'"),
+    "mean_infinite": (["eval-classification", "m", "--images", ".", "--mean", "inf"], "must be a finite number, got 'inf'"),
+    "offset_of_words": (
+        ["eval-detection", "m", "--images", ".", "--annotations", "a", "--class-offset", "one"],
+        "must be a whole number, got 'one'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_bad_number_is_wrong_usage_in_words(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, expected = NUMBERS[name]
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert expected in capsys.readouterr().err
+
+
+def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, compiled = tmp_path / f"a{STEERING}.tflite", tmp_path / f"b{STEERING}.tflite"
+    plain.write_bytes(DIGITS.read_bytes())
+    commands = [["compile", plain, "-o", compiled], ["diff", plain, compiled], ["verify", compiled], ["run", compiled]]
+    commands += [["explain", compiled], ["fix", plain, "-o", tmp_path / "fixed"], ["tf-compat", "--model", plain]]
+    commands += [
+        ["check", plain],
+        ["disasm", compiled],
+        ["benchmark", plain, "--num-runs", "1"],
+        ["check", tmp_path / STEERING],
+    ]
+    for command in commands:
+        code = main([str(each) for each in command])
+        captured = capsys.readouterr()
+        assert code == (0 if command[1] != tmp_path / STEERING else 1)
+        assert is_plain(captured.out), command
+        assert is_plain(captured.err), command
+
+
+def test_a_listing_of_a_file_with_an_odd_name_can_be_assembled(tmp_path: Path, compiled: Path) -> None:
+    odd, listing, new = (tmp_path / name for name in (os.fsdecode(b"x\nNPU_OP_STOP\xff.tflite"), "l.lst", "new.tflite"))
+    odd.write_bytes(compiled.read_bytes())
+    assert main(["disasm", str(odd), "-o", str(listing)]) == 0
+    assert main(["asm", str(listing), "--base", str(odd), "-o", str(new)]) == 0
+    assert new.read_bytes() == compiled.read_bytes()
+
+
+def test_names_in_models_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4), DType.INT8, scale=0.1, name=f"x{STEERING}")
+    y = builder.op("RELU", [x], (1, 4), DType.INT8, scale=0.1, name=f"y{STEERING}")
+    builder.output(builder.op("CUSTOM", [y], (1, 4), DType.INT8, scale=0.1, custom_code=f"my{STEERING}"))
+    plain, compiled = tmp_path / "plain.tflite", tmp_path / "compiled.tflite"
+    plain.write_bytes(builder.build())
+    commands = [
+        ["check", plain],
+        ["explain", plain],
+        ["run", plain, "--timing-only"],
+        ["run", plain],
+        ["tf-compat", "--model", plain],
+    ]
+    commands += [["compile", plain, "-o", compiled], ["disasm", compiled], ["explain", compiled], ["inference-diff", plain]]
+    for command in commands:
+        main([str(each) for each in command])
+        captured = capsys.readouterr()
+        assert captured.out + captured.err, command
+        assert is_plain(captured.out), command
+        assert is_plain(captured.err), command
+
+
+def no_ends() -> bytes:
+    """A model without operators, inputs and outputs."""
+    return write_model(Model((Graph("main", (Tensor("x", (1, 8, 8, 3), DType.FLOAT32),), (), (), ()),)))
+
+
+ENDLESS = {
+    "labels": (
+        ["run", "MODEL", "--labels", "labels.txt"],
+        "--labels labels.txt: needs a model whose first output holds scores",
+    ),
+    "classification": (["eval-classification", "MODEL", "--images", "images"], "got 0 inputs and 0 outputs"),
+    "detection": (
+        ["eval-detection", "MODEL", "--images", "images", "--annotations", "a.json"],
+        "must have 1 input and 4 outputs (boxes, classes, scores, count), got 0 inputs and 0 outputs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_model_without_inputs_and_outputs_is_refused_where_they_are_needed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images" / "0").mkdir(parents=True)
+    (tmp_path / "images" / "0" / "0.ppm").write_bytes(b"P6 8 8 255\n" + bytes(range(192)))
+    (tmp_path / "a.json").write_text(json.dumps({"images": [{"id": 1, "file_name": "0/0.ppm"}], "annotations": []}))
+    (tmp_path / "labels.txt").write_text("zero\n")
+    (tmp_path / "model.tflite").write_bytes(no_ends())
+    arguments, expected = ENDLESS[name]
+    assert expected in error_of(capsys, *("model.tflite" if each == "MODEL" else each for each in arguments))
