@@ -15,16 +15,9 @@ from npu.isa.operations import (
     ElementwiseMode,
     Kernel,
     Layout,
-    PoolingMode,
     Upscale,
 )
-from npu.isa.shram import Work
-
-_POOLING_WORK = {
-    PoolingMode.MAX: Work.MAX_POOL,
-    PoolingMode.AVERAGE: Work.AVERAGE_POOL,
-    PoolingMode.REDUCE_SUM: Work.REDUCE_SUM,
-}
+from npu.isa.shram import POOLS, Work
 
 _LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
@@ -61,7 +54,7 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], *, has_fast_memory: 
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
     elif isinstance(step, PoolingStep):
-        work = _POOLING_WORK[step.mode]
+        work = POOLS[step.mode]
     if isinstance(step, WindowStep):
         kernel, upscale = step.kernel, step.upscale
     is_pooling = work in (Work.MAX_POOL, Work.AVERAGE_POOL)

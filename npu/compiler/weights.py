@@ -12,7 +12,8 @@ from npu.compiler.allocate import ALIGNMENT, round_up
 from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import Weights, WindowStep
 from npu.hardware.variant import Variant
-from npu.isa.weight_stream.encode import encode_scales, encode_weights
+from npu.isa.scale_records import encode_scales
+from npu.isa.weight_stream.encode import encode_weights
 
 _ASSUMED_COMPRESSION = 0.85
 """Bytes of a compressed stream per weight, assumed before it is encoded."""

@@ -28,10 +28,8 @@ from npu.isa.operations import (
 )
 
 WORD_BITS = 32
-PARAMETER_BITS = 16
-_OPCODE_BITS = 10
 _CLASS_SHIFT = 14
-_PARAMETER_SHIFT = 16
+PARAMETER_SHIFT = 16
 
 
 class Kind(Enum):
@@ -174,10 +172,6 @@ class Command:
     def word_count(self) -> int:
         return 2 if self.is_wide else 1
 
-    @property
-    def operand_bits(self) -> int:
-        return WORD_BITS + PARAMETER_BITS if self.is_wide else PARAMETER_BITS
-
     def operand(self, values: Mapping[str, int], product: Product) -> int:
         """Operand that holds `values` (every field by name); StreamError names field, range and value."""
         if values.keys() != {one.name for one in self.fields}:
@@ -203,20 +197,8 @@ class Command:
         """Command words of `operand`, which `operand()` has checked."""
         if self.is_wide:
             parameter, payload = divmod(operand, 1 << WORD_BITS)
-            return self.opcode | 1 << _CLASS_SHIFT | parameter << _PARAMETER_SHIFT, payload
-        return (self.opcode | operand << _PARAMETER_SHIFT,)
-
-
-def split_word(word: int) -> tuple[int, int, int, int]:
-    """Opcode, reserved bits 13..10, class (bits 15..14) and parameter of a command's first word."""
-    opcode = word & ((1 << _OPCODE_BITS) - 1)
-    reserved = (word >> _OPCODE_BITS) & ((1 << (_CLASS_SHIFT - _OPCODE_BITS)) - 1)
-    return opcode, reserved, (word >> _CLASS_SHIFT) & 3, word >> _PARAMETER_SHIFT
-
-
-def find_command(opcode: int, command_class: int) -> Command | None:
-    """The command with this opcode and class (0 one word, 1 two words), None if there is none."""
-    return _BY_CODE.get((opcode, command_class))
+            return self.opcode | 1 << _CLASS_SHIFT | parameter << PARAMETER_SHIFT, payload
+        return (self.opcode | operand << PARAMETER_SHIFT,)
 
 
 def _bits(low: int, high: int) -> tuple[int, ...]:
@@ -452,5 +434,3 @@ COMMANDS: tuple[Command, ...] = (*_OPERATIONS, *_IFM, *_OFM, *_KERNEL, *_DMA, *_
 """Every command of Ethos-U55 and Ethos-U65, in the order of the reference page."""
 
 COMMANDS_BY_NAME: Mapping[str, Command] = {command.name: command for command in COMMANDS}
-
-_BY_CODE = {(command.opcode, int(command.is_wide)): command for command in COMMANDS}

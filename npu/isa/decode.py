@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.commands import COMMANDS, WORD_BITS, Command, Kind
+from npu.isa.commands import COMMANDS, PARAMETER_SHIFT, WORD_BITS, Command, Kind
 from npu.isa.latch import RegisterFile, latch, register_name
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
 
-_CODE_MASK, _PARAMETER_SHIFT = 0xFFFF, 16
+_CODE_MASK = (1 << PARAMETER_SHIFT) - 1
+"""Bits of a first word that say which command it is."""
 _REMEMBERED = 8
 
 
@@ -91,7 +92,7 @@ def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry
         entry = entries.get(word & _CODE_MASK)
         if entry is None:
             raise StreamError(f"{_where(index, position)}: must be a known command, got {word:#010x}")
-        operand, length = word >> _PARAMETER_SHIFT, entry.length
+        operand, length = word >> PARAMETER_SHIFT, entry.length
         if length == 2:
             if position + 1 >= count:
                 left = count - position

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
-from npu.isa.decode import RawCommand, Refused, decode, read_commands
+from npu.isa.decode import Decoded, RawCommand, Refused, decode, read_commands
 from npu.isa.summary import summarise
 
 _PRODUCT = ".product"
@@ -40,10 +40,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A disassembled stream; `str()` is its text."""
+    """A disassembled stream and its operations, without those that break a rule; `str()` is its text."""
 
     product: Product
     lines: tuple[Line, ...]
+    operations: tuple[Decoded, ...]
 
     def __str__(self) -> str:
         return "\n".join([f"{_PRODUCT} {self.product.name}", *(str(line) for line in self.lines)]) + "\n"
@@ -56,13 +57,14 @@ def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
     """
     product = variant.accelerator.product
     refused: list[Refused] = []
-    summaries = {one.command_index: summarise(one.operation) for one in decode(words, variant, refused)}
+    operations = decode(words, variant, refused)
+    summaries = {one.command_index: summarise(one.operation) for one in operations}
     summaries |= {one.command_index: f"REFUSED {one.reason}" for one in refused}
     lines = tuple(
         Line(raw.word_index, _command_text(raw, words, product), summaries.get(raw.command_index, ""))
         for raw in read_commands(words, product)
     )
-    return Listing(product, lines)
+    return Listing(product, lines, operations)
 
 
 def assemble(text: str) -> NDArray[np.uint32]:

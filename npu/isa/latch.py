@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from types import MappingProxyType
+from typing import Any
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
@@ -262,76 +263,53 @@ def _ranges(registers: RegisterFile, name: str, variant: Variant) -> tuple[Addre
     return first, AddressRange(region, registers.read(f"{name}1_BASE"), registers.read(f"{name}1_LENGTH"))
 
 
-def _convolution(_values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Convolution:
+def _any_kernel(registers: RegisterFile, ofm: FeatureMap, *, is_binary: bool) -> dict[str, Any]:
+    """Fields of every kernel operation but its IFM."""
+    return {
+        "ofm": ofm,
+        "block": _block(registers),
+        "shram": _shram(registers, is_binary=is_binary),
+        "activation": _activation(registers, ofm),
+        "scale": _global_scale(registers),
+        "rounding": _rounding(registers),
+        "accumulator": _accumulator(registers),
+        "blockdep": registers.read("BLOCKDEP"),
+    }
+
+
+def _window(registers: RegisterFile, variant: Variant) -> dict[str, Any]:
+    """Fields of an operation that slides a kernel over its IFM."""
     _check_cores(registers, variant)
     ofm, kernel, padding = _ofm(registers), _kernel(registers), _padding(registers)
     upscale = Upscale(registers.fields("IFM_UPSCALE")["mode"])
-    return Convolution(
-        ifm=_window_ifm(registers, ofm, kernel, padding, upscale),
-        ofm=ofm,
-        block=_block(registers),
-        shram=_shram(registers, is_binary=False),
-        activation=_activation(registers, ofm),
-        scale=_global_scale(registers),
-        rounding=_rounding(registers),
-        accumulator=_accumulator(registers),
-        blockdep=registers.read("BLOCKDEP"),
-        kernel=kernel,
-        padding=padding,
-        upscale=upscale,
-        weights=_ranges(registers, "WEIGHT", variant),
-        scales=_ranges(registers, "SCALE", variant),
-        has_4x4_sub_kernels=bool(registers.fields("KERNEL_STRIDE")["decomposition"]),
-        traversal=Traversal(registers.fields("KERNEL_STRIDE")["traversal"]),
-    )
+    ifm = _window_ifm(registers, ofm, kernel, padding, upscale)
+    own = {"ifm": ifm, "kernel": kernel, "padding": padding, "upscale": upscale}
+    return own | _any_kernel(registers, ofm, is_binary=False)
+
+
+def _weighted(registers: RegisterFile, variant: Variant) -> dict[str, Any]:
+    """Fields of an operation with weights."""
+    fields = _window(registers, variant)
+    fields["weights"] = _ranges(registers, "WEIGHT", variant)
+    fields["scales"] = _ranges(registers, "SCALE", variant)
+    fields["has_4x4_sub_kernels"] = bool(registers.fields("KERNEL_STRIDE")["decomposition"])
+    return fields
+
+
+def _convolution(_values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Convolution:
+    traversal = Traversal(registers.fields("KERNEL_STRIDE")["traversal"])
+    return Convolution(traversal=traversal, **_weighted(registers, variant))
 
 
 def _depthwise(_values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> DepthwiseConvolution:
-    _check_cores(registers, variant)
-    ofm, kernel, padding = _ofm(registers), _kernel(registers), _padding(registers)
-    upscale = Upscale(registers.fields("IFM_UPSCALE")["mode"])
-    return DepthwiseConvolution(
-        ifm=_window_ifm(registers, ofm, kernel, padding, upscale),
-        ofm=ofm,
-        block=_block(registers),
-        shram=_shram(registers, is_binary=False),
-        activation=_activation(registers, ofm),
-        scale=_global_scale(registers),
-        rounding=_rounding(registers),
-        accumulator=_accumulator(registers),
-        blockdep=registers.read("BLOCKDEP"),
-        kernel=kernel,
-        padding=padding,
-        upscale=upscale,
-        weights=_ranges(registers, "WEIGHT", variant),
-        scales=_ranges(registers, "SCALE", variant),
-        has_4x4_sub_kernels=bool(registers.fields("KERNEL_STRIDE")["decomposition"]),
-    )
+    return DepthwiseConvolution(**_weighted(registers, variant))
 
 
 def _pooling(values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Pooling:
-    _check_cores(registers, variant)
-    mode = PoolingMode(values["mode"])
-    ofm, kernel, padding = _ofm(registers), _kernel(registers), _padding(registers)
-    upscale = Upscale(registers.fields("IFM_UPSCALE")["mode"])
-    scale = _global_scale(registers)
-    if mode is PoolingMode.AVERAGE and padding != Padding() and scale == Scale(1, 0):
-        scale = None  # the hardware divides by the count of each element: same as the per-channel bit
-    return Pooling(
-        ifm=_window_ifm(registers, ofm, kernel, padding, upscale),
-        ofm=ofm,
-        block=_block(registers),
-        shram=_shram(registers, is_binary=False),
-        activation=_activation(registers, ofm),
-        scale=scale,
-        rounding=_rounding(registers),
-        accumulator=_accumulator(registers),
-        blockdep=registers.read("BLOCKDEP"),
-        kernel=kernel,
-        padding=padding,
-        upscale=upscale,
-        mode=mode,
-    )
+    mode, fields = PoolingMode(values["mode"]), _window(registers, variant)
+    if mode is PoolingMode.AVERAGE and fields["padding"] != Padding() and fields["scale"] == Scale(1, 0):
+        fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
+    return Pooling(mode=mode, **fields)
 
 
 def _ifm2(registers: RegisterFile, ofm: FeatureMap, broadcast: Mapping[str, int]) -> FeatureMap:
@@ -373,14 +351,7 @@ def _elementwise(values: Mapping[str, int], registers: RegisterFile, variant: Va
         )
     return Elementwise(
         ifm=ifm,
-        ofm=ofm,
-        block=_block(registers),
-        shram=_shram(registers, is_binary=not mode.is_unary),
-        activation=_activation(registers, ofm),
-        scale=_global_scale(registers),
-        rounding=_rounding(registers),
-        accumulator=_accumulator(registers),
-        blockdep=registers.read("BLOCKDEP"),
+        **_any_kernel(registers, ofm, is_binary=not mode.is_unary),
         mode=mode,
         ifm2=_ifm2(registers, ofm, broadcast) if has_ifm2 else None,
         scalar=registers.pattern("IFM2_SCALAR", is_signed=is_signed) if has_scalar else None,

@@ -8,7 +8,7 @@ ones: no minus-one encodings, no packed bits; dimensions are always in the order
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import TypeAlias
 
 
@@ -399,11 +399,3 @@ class Stop:
 Operation: TypeAlias = (
     Convolution | DepthwiseConvolution | Pooling | Elementwise | Dma | DmaWait | KernelWait | PmuMask | Interrupt | Stop
 )
-
-
-class Unit(Enum):
-    """Which half of the machine executes an operation."""
-
-    KERNEL = "kernel"
-    DMA = "dma"
-    PARSER = "parser"

@@ -6,7 +6,7 @@ Two layouts exist: COP1, a list of driver actions, and COP2, a list of entries w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -151,22 +151,28 @@ def _parse_actions(data: bytes) -> Payload:
     words = np.frombuffer(data, dtype="<u4").astype(np.uint32)
     config: tuple[int, int] | None = None
     stream: NDArray[np.uint32] | None = None
-    position = 1
-    while position < len(words):
-        head = int(words[position])
-        action, parameter = head & 0xFF, head >> 16
-        length = parameter | (head >> 8 & 0xFF) << 16 if action == _ACTION_STREAM else 0
-        size = {_ACTION_CONFIG: 2, _ACTION_STREAM: length}.get(action, 0)
+    for action, position, size in _actions(words):
         _check_action(action, size, position, len(words), has_config=config is not None, has_stream=stream is not None)
         body = words[position + 1 : position + 1 + size]
         if action == _ACTION_CONFIG:
             config = int(body[0]), int(body[1])
         elif action == _ACTION_STREAM:
             stream = body
-        position += 1 + size
     if config is None or stream is None:
         raise StreamError(f"payload: must have {'a command stream' if config else 'a configuration'} action")
     return Payload(PayloadFormat.COP1, config[0], config[1], stream)
+
+
+def _actions(words: NDArray[np.uint32]) -> Iterator[tuple[int, int, int]]:
+    """Kind, place of the first word and number of further words of every action of a COP1 payload; nothing is checked."""
+    position = 1
+    while position < len(words):
+        head = int(words[position])
+        action, parameter = head & 0xFF, head >> 16
+        length = parameter | (head >> 8 & 0xFF) << 16
+        size = {_ACTION_CONFIG: 2, _ACTION_STREAM: length}.get(action, 0)
+        yield action, position, size
+        position += 1 + size
 
 
 def _check_action(action: int, size: int, position: int, total: int, *, has_config: bool, has_stream: bool) -> None:
@@ -233,7 +239,8 @@ def replace_words(data: bytes, words: NDArray[np.uint32]) -> bytes:
     payload = parse_payload(data)
     stream = words.astype("<u4").tobytes()
     if payload.format is PayloadFormat.COP1:
-        start = _stream_start(data)
+        actions = _actions(np.frombuffer(data, dtype="<u4"))
+        start = next(_WORD_BYTES * (position + 1) for action, position, _ in actions if action == _ACTION_STREAM)
         end = start + len(payload.words) * _WORD_BYTES
         head = struct.pack("<I", _stream_action(len(words)))
         return data[: start - _WORD_BYTES] + head + stream + data[end:]
@@ -248,14 +255,3 @@ def replace_words(data: bytes, words: NDArray[np.uint32]) -> bytes:
 def _stream_action(length: int) -> int:
     """First word of the action that carries `length` command words."""
     return _ACTION_STREAM | (length >> 16) << 8 | (length & 0xFFFF) << 16
-
-
-def _stream_start(data: bytes) -> int:
-    """Byte offset of the first command word of a COP1 payload that has been parsed."""
-    position = _WORD_BYTES
-    while True:
-        (head,) = struct.unpack_from("<I", data, position)
-        position += _WORD_BYTES
-        if head & 0xFF == _ACTION_STREAM:
-            return position
-        position += {_ACTION_CONFIG: 2 * _WORD_BYTES}.get(head & 0xFF, 0)

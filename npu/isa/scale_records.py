@@ -48,19 +48,6 @@ def decode_scales(
     return biases, numbers[:, 1].copy(), shifts
 
 
-def core_share(values: NDArray[np.int64], core: int, cores: int) -> NDArray[np.int64]:
-    """The channels that core `core` of `cores` owns: every `cores`-th one."""
-    return values[core::cores]
-
-
-def merge_cores(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """All channels from the shares of each core; the inverse of `core_share`."""
-    merged = np.empty(sum(len(part) for part in parts), dtype=np.int64)
-    for core, part in enumerate(parts):
-        merged[core :: len(parts)] = part
-    return merged
-
-
 def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
     column = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):

@@ -52,7 +52,7 @@ class Work(Enum):
 
 
 _UNIT = Kernel()
-_POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
+POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
     elif isinstance(operation, DepthwiseConvolution):
         work = Work.DEPTHWISE
     else:
-        work = _POOLS[operation.mode] if isinstance(operation, Pooling) else Work.ELEMENTWISE
+        work = POOLS[operation.mode] if isinstance(operation, Pooling) else Work.ELEMENTWISE
     window = operation if isinstance(operation, WindowOperation) else None
     return BufferProblem(
         work=work,
@@ -95,17 +95,6 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
         accumulator=operation.accumulator,
         traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
     )
-
-
-def ifm_block_depth(problem: BufferProblem, block_depth: int) -> int:
-    """Channels of the IFM block that one OFM block of `block_depth` channels reads at a time."""
-    return int(_ifm_depth(problem, np.asarray(block_depth, np.int64)))
-
-
-def ifm_block(problem: BufferProblem, block: Block, variant: Variant) -> Block:
-    """The IFM block, rounded to the micro-block, that SHRAM must hold for `block`."""
-    height, width = _ifm_plane(problem, np.asarray(block.height), np.asarray(block.width), variant)
-    return Block(int(height), int(width), ifm_block_depth(problem, block.depth))
 
 
 def shram_layout(problem: BufferProblem, block: Block, variant: Variant) -> ShramLayout | None:

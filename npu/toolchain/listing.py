@@ -16,11 +16,12 @@ from npu.errors import ModelError, StreamError
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.decode import Decoded
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.operations import FeatureMap, Layout
 from npu.isa.payload import replace_words
+from npu.plain import printable
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
@@ -39,15 +40,14 @@ def disassemble(model: Source) -> str:
 
 
 def _section(job: NpuJob, source: Model, name: str, variant: Variant) -> str:
-    decoded = decode(job.payload.words, variant, [])
-    labels = label(decoded, job, known_map(source, name))
-    notes = {each.word_index: list(_notes(each, held)) for each, held in zip(decoded, labels, strict=True)}
     listing = disassemble_words(job.payload.words, variant)
-    lines = [f"{_OPERATOR} {job.graph} {job.index} ; {name} for {variant.name}", *_places(job)]
+    labels = label(listing.operations, job, known_map(source, name))
+    notes = {each.word_index: list(_notes(each, held)) for each, held in zip(listing.operations, labels, strict=True)}
+    lines = [f"{_OPERATOR} {job.graph} {job.index} ; {printable(name)} for {variant.name}", *_places(job)]
     lines.append(f".product {listing.product.name}")
     for line in listing.lines:
         lines.append(str(line))
-        lines += [f";   {note}" for note in notes.get(line.word_index, ())]
+        lines += [f";   {printable(note)}" for note in notes.get(line.word_index, ())]
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
-from npu.isa.scale_records import RECORD_BYTES, decode_scales, merge_cores
+from npu.isa.scale_records import RECORD_BYTES, decode_scales
 from npu.isa.weight_stream.decode import decode_weights
 from npu.isa.weight_stream.order import WeightOrder, interleave_cores
 from sim.memory import Memory
@@ -68,7 +68,7 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
         raise SimulationError(str(error)) from error
     if len(weights) == 1:
         return Constants(weights[0], *records[0])
-    return Constants(interleave_cores(weights), *(merge_cores([part[k] for part in records]) for k in range(3)))
+    return Constants(interleave_cores(weights), *(interleave_cores(columns) for columns in zip(*records, strict=True)))
 
 
 def _order(operation: Convolution | DepthwiseConvolution, core: int, memory: Memory) -> WeightOrder:

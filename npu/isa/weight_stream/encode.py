@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.isa.operations import Kernel, Traversal
-from npu.isa.scale_records import encode_scales
 from npu.isa.weight_stream.kernels import search
 from npu.isa.weight_stream.order import WeightOrder, reorder
-
-__all__ = ["encode_naively", "encode_scales", "encode_symbols", "encode_weights"]
 
 WEIGHT_LIMIT = 255
 """Largest magnitude of a weight without its zero point."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from npu.errors import StreamError
 from npu.isa.operations import Traversal
 from npu.isa.weight_stream.kernels import order as kernels
 
+Number = TypeVar("Number", np.int16, np.int64)
 Shape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
@@ -117,8 +119,8 @@ def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDA
     return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
 
 
-def interleave_cores(parts: Sequence[NDArray[np.int16]]) -> NDArray[np.int16]:
-    """Weights of all cores (O, ...) from the share of each core: channel j of core c is channel `j * cores + c`."""
+def interleave_cores(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
+    """What belongs to all channels (O, ...) from the share of each core: channel j of core c is channel `j * cores + c`."""
     depth = sum(part.shape[0] for part in parts)
     merged = np.empty((depth, *parts[0].shape[1:]), dtype=parts[0].dtype)
     for core, part in enumerate(parts):

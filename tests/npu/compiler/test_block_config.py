@@ -27,7 +27,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.payload import parse_payload
-from npu.isa.shram import Work, ifm_block, shram_layout
+from npu.isa.shram import Work, shram_layout
 from npu.tflite.writer import write_model
 
 from tests.support.shared import shared_models
@@ -120,7 +120,6 @@ def test_buffers_of_a_hand_computed_convolution() -> None:
         traversal=Traversal.PART_KERNEL_FIRST,
     )  # fmt: skip
     variant = load_variant("ethos-u55-128")
-    assert ifm_block(problem, Block(10, 6, 16), variant) == Block(26, 14, 8)
     assert shram_layout(problem, Block(10, 6, 16), variant) == ShramLayout(10, 14)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu.errors import StreamError
-from npu.isa.scale_records import core_share, decode_scales, encode_scales, merge_cores
+from npu.isa.scale_records import decode_scales, encode_scales
 
 RECORDS = st.lists(
     st.tuples(st.integers(-(1 << 39), (1 << 39) - 1), st.integers(0, (1 << 32) - 1), st.integers(0, 63)), max_size=20
@@ -50,9 +50,3 @@ def test_too_few_bytes_are_refused() -> None:
 def test_reserved_bits_of_the_shift_are_refused() -> None:
     with pytest.raises(StreamError, match=r"bits 7..6 of the shift of channel 1 must be zero, got 0x40"):
         decode_scales(bytes(19) + b"\x40", 2)
-
-
-def test_cores_take_turns() -> None:
-    values = np.arange(7)
-    assert core_share(values, 1, 2).tolist() == [1, 3, 5]
-    assert merge_cores([core_share(values, core, 2) for core in range(2)]).tolist() == values.tolist()
