@@ -24,6 +24,7 @@ from sim.container import payload_of
 
 METADATA_NAME = "npulab_operators"
 _LIMIT_BYTES = 1 << 26
+_MOST_MACS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,27 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{where}: must be the operator map that this compiler writes, got {error}") from error
     for position, operator in enumerate(operators):
-        if operator.index != position or not isinstance(operator.macs, int) or operator.placement not in ("npu", "cpu"):
-            raise ModelError(f"{where}: operator {position}: must have its own index, a count of MACs and a placement")
+        if operator.index != position or not _has_right_types(operator, len(operators)):
+            raise ModelError(
+                f"{where}: operator {position}: must have its own index, a count of MACs, a placement, and texts"
+            )
     known = range(-1, len(operators))
     if any(index not in range(compiled_ops) or any(each not in known for each in row) for index, row in sources.items()):
         raise ModelError(f"{where}: sources must name operators of the file and of the source model")
     return OperatorMap(profile, operators, sources)
+
+
+def _has_right_types(operator: SourceOperator, count: int) -> bool:
+    """Whether every field of an entry that was read from a file is of its type and in its range."""
+    absorbed = operator.absorbed_into
+    texts = [operator.type, operator.name, operator.placement]
+    for each in operator.violations:
+        texts += [each.rule, each.message, each.limit, each.value, each.fix or ""]
+    return (
+        type(operator.index) is int
+        and type(operator.macs) is int
+        and 0 <= operator.macs < _MOST_MACS
+        and all(isinstance(text, str) for text in texts)
+        and operator.placement in ("npu", "cpu")
+        and (absorbed is None or (type(absorbed) is int and 0 <= absorbed < count))
+    )
