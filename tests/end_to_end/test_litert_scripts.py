@@ -18,7 +18,7 @@ from tests.support.builder import ModelBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "examples" / "interpreter"
-THEIRS, OURS = "from ai_edge_litert.interpreter import", "from npu.runtime.interpreter import"
+THEIRS, OURS = "from ai_edge_litert.interpreter import", "from npu import"
 
 
 def _dense() -> bytes:
