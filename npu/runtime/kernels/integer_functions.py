@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from npu.numerics.kernel import kernel
+from npu.numerics.rounding import saturating_rounding_doubling_high_mul
+
 Array = npt.NDArray[Any]
 _ONE_Q31 = (1 << 31) - 1
-_ONE_Q29 = 1 << 29
 
 
 def high_product(a: Array, b: Array | int, bits: int = 31) -> Array:
@@ -32,22 +35,33 @@ def _bits_used(x: Array) -> Array:
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
-def _reciprocal(x: Array) -> tuple[Array, Array]:
-    """1 / x of positive int32 numbers as Q0.31 and how far to shift it right; three Newton steps as gemmlowp makes them."""
-    zeros = 32 - _bits_used(x)
-    fraction = (x << zeros) - (np.int64(1) << 31)
-    half = (fraction + _ONE_Q31 + 1) // 2
-    estimate = 1515870810 + high_product(half, -1010580540)
+@kernel(nb.types.UniTuple(nb.int64, 2)(nb.int64))
+def reciprocal(x):  # type: ignore[no-untyped-def]
+    """1 / x of a positive int32 number as Q0.31 and how far to shift it right; three Newton steps as gemmlowp makes them."""
+    zeros = np.int64(0)
+    while x < np.int64(1 << 31):
+        x <<= np.int64(1)
+        zeros += np.int64(1)
+    half = x >> np.int64(1)
+    estimate = np.int64(1515870810) + saturating_rounding_doubling_high_mul(half, np.int64(-1010580540))
     for _ in range(3):
-        error = _ONE_Q29 - high_product(half, estimate)
-        estimate = estimate + np.clip(high_product(estimate, error) << 2, -(1 << 31), _ONE_Q31)
-    return np.clip(estimate << 1, -(1 << 31), _ONE_Q31), 31 - zeros
+        error = np.int64(1 << 29) - saturating_rounding_doubling_high_mul(half, estimate)
+        step = saturating_rounding_doubling_high_mul(estimate, error) << np.int64(2)
+        estimate += min(max(step, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
+    return min(estimate << np.int64(1), np.int64((1 << 31) - 1)), np.int64(31) - zeros
+
+
+@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64[::1]))
+def _reciprocals(x, inverse, over):  # type: ignore[no-untyped-def]
+    for i in range(x.size):
+        inverse[i], over[i] = reciprocal(x[i])
 
 
 def divide(x: Array, y: Array, multiplier: int, shift: int) -> Array:
     """x / y times multiplier * 2**(shift - 31), rounded as the reference kernel of DIV does; y is not 0."""
     x, y = np.where(y < 0, -x, x), np.abs(y)
-    inverse, over = _reciprocal(y)
+    inverse, over = np.empty(y.shape, np.int64), np.empty(y.shape, np.int64)
+    _reciprocals(y.ravel(), inverse.ravel(), over.ravel())
     headroom = np.where(x < 0, 32 - _bits_used(-2 * x - 1), 31 - _bits_used(x))
     quotient = high_product(x << headroom, inverse)
     return _halve_far(high_product(quotient, multiplier), over + headroom - shift)
@@ -85,19 +99,15 @@ def exp_below_zero(x: Array, integer_bits: int, bits: int = 31) -> Array:
     return np.where(x == 0, one, result)
 
 
-def softmax_to_16bit(rows: Array, multiplier: int, shift: int) -> Array:
-    """Softmax of int64 rows of 8-bit values as int16 with scale 2**-16 and zero point -32768.
+def softmax_table(multiplier: int, shift: int) -> Array:
+    """exp of the distances 0 to 255 below a maximum, Q0.31; those that the TFLite reference kernel of SOFTMAX leaves out are 0.
 
-    `multiplier`, `shift`: input scale times beta as Q5.26; TFLite's reference kernel of SOFTMAX for an int16 result.
+    `multiplier`, `shift`: input scale times beta as Q5.26.
     """
-    difference = rows - rows.max(axis=1, keepdims=True)
-    lowest = -math.floor(31 * 2.0 ** (26 - shift))
-    counts = difference >= lowest
+    difference = -np.arange(256, dtype=np.int64)
+    counts = difference >= -math.floor(31 * 2.0 ** (26 - shift))
     scaled = high_product(np.where(counts, difference, 0) << shift, multiplier)
-    exponentials = np.where(counts, exp_below_zero(scaled, 5), 0)
-    inverse, over = _reciprocal(np.where(counts, halve(exponentials, 12), 0).sum(axis=1, keepdims=True))
-    result = halve(high_product(exponentials, inverse), over - 31 + 12 + 15) - 32768
-    return np.where(counts, np.clip(result, -32768, 32767), -32768)
+    return np.where(counts, exp_below_zero(scaled, 5), 0)
 
 
 def _halve_far(x: Array, bits: Array) -> Array:

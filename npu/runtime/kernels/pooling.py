@@ -40,7 +40,7 @@ def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  
                 for y in range(max(y0, 0), min(y0 + kernel_h, ifm.shape[1])):
                     for x in range(max(x0, 0), min(x0 + kernel_w, ifm.shape[2])):
                         for c in range(out.shape[3]):
-                            if not out[b, oy, ox, c] >= ifm[b, y, x, c]:
+                            if out[b, oy, ox, c] < ifm[b, y, x, c]:
                                 out[b, oy, ox, c] = ifm[b, y, x, c]
 
 

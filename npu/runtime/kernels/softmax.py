@@ -10,58 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.numerics.kernel import kernel
+from npu.numerics.rounding import rounding_divide_by_power_of_two, saturating_rounding_doubling_high_mul
+from npu.runtime.kernels.integer_functions import reciprocal
 
 Array = npt.NDArray[Any]
 _ROWS = nb.types.Array(nb.float32, 2, "C", readonly=True)
 
-# The reference kernel's table has these entries one above the rounded sigmoid; measured on its int16 LOGISTIC.
+# The reference kernel's table has these entries one above the rounded sigmoid; measured on its int16 LOGISTIC and TANH.
 _ONE_ABOVE = frozenset(
     (
-        4,
-        8,
-        12,
-        14,
-        15,
-        16,
-        17,
-        19,
-        20,
-        21,
-        22,
-        25,
-        27,
-        28,
-        29,
-        30,
-        31,
-        33,
-        34,
-        35,
-        37,
-        39,
-        40,
-        41,
-        43,
-        44,
-        45,
-        46,
-        49,
-        50,
-        54,
-        62,
-        63,
-        64,
-        66,
-        82,
-        86,
-        93,
-        100,
-        103,
-        112,
-        116,
-        135,
+        4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49, 50,
+        54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255,
     )
-)
+)  # fmt: skip
 _SIGMOID = np.array(
     [min(65535, math.floor(65536 / (1 + math.exp(-i / 24)) + 0.5)) + (i in _ONE_ABOVE) for i in range(256)], np.int64
 )
@@ -88,29 +49,25 @@ def softmax_float(rows: Array, beta: np.float32) -> Array:
     return out
 
 
-@kernel(nb.void(nb.int64[:, ::1], nb.float32[::1], nb.float32, nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
-def _softmax_8bit(rows, table, scale, zero_point, low, high, out):  # type: ignore[no-untyped-def]
+@kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64, nb.int64[:, ::1]))
+def softmax_8bit(rows, exponentials, bits, out):  # type: ignore[no-untyped-def]
+    """Softmax of rows of 8-bit values as signed numbers of `bits` bits, scale 2**-bits and lowest number for 0.
+
+    `exponentials` (256), Q0.31, by the distance from the row's maximum: `integer_functions.softmax_table`. The TFLite reference
+    kernel of SOFTMAX: sums with 12 integer bits, one reciprocal per row.
+    """
+    lowest = -(np.int64(1) << (bits - 1))
     for i in range(rows.shape[0]):
-        largest = rows[i, 0]
+        largest, total = rows[i, 0], np.int64(0)
         for j in range(rows.shape[1]):
             largest = max(largest, rows[i, j])
-        total = np.float32(0)
         for j in range(rows.shape[1]):
-            total += table[largest - rows[i, j]]
-        inverse = np.float32(1) / (total * scale)
+            total += rounding_divide_by_power_of_two(exponentials[largest - rows[i, j]], np.int64(12))
+        inverse, over = reciprocal(total)
         for j in range(rows.shape[1]):
-            value = table[largest - rows[i, j]] * inverse
-            whole = np.int64(value)
-            whole += np.int64(1) if value - np.float32(whole) >= np.float32(0.5) else np.int64(0)
-            out[i, j] = min(max(whole + zero_point, low), high)
-
-
-def softmax_8bit(rows: Array, table: Array, scale: np.float32, zero_point: int, limits: tuple[int, int]) -> Array:
-    """Softmax of int64 rows of 8-bit values with table[d] = exp(-d * input scale * beta), clamped to `limits`; int64."""
-    out = np.empty_like(rows)
-    if rows.size:
-        _softmax_8bit(np.ascontiguousarray(rows), table, scale, zero_point, *limits, out)
-    return out
+            value = saturating_rounding_doubling_high_mul(exponentials[largest - rows[i, j]], inverse)
+            value = rounding_divide_by_power_of_two(value, over + np.int64(12) - bits) + lowest
+            out[i, j] = min(value, -lowest - np.int64(1))
 
 
 def softmax_16bit(difference: Array, exponential: Array, reciprocal: Array) -> Array:
@@ -127,10 +84,11 @@ def softmax_16bit(difference: Array, exponential: Array, reciprocal: Array) -> A
 
 
 def look_up(values: Array, table: Array) -> Array:
-    """int16 values through a table of 513 samples, interpolated in integers; int64 result."""
+    """int16 values through a table of 513 samples, interpolated with slopes of 16 bits, which wrap; int64 result."""
     index = (values >> 7) + 256
     base = table[index]
-    result: Array = base + (((table[index + 1] - base) * (values & 127) + 64) >> 7)
+    slope = (table[index + 1] - base).astype(np.int16)
+    result: Array = base + ((slope * (values & 127) + 64) >> 7)
     return result
 
 

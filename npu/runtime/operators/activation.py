@@ -14,7 +14,7 @@ from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
-from npu.runtime.kernels.integer_functions import softmax_to_16bit, to_16bit
+from npu.runtime.kernels.integer_functions import softmax_table, to_16bit
 from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, scaled
@@ -40,9 +40,7 @@ def logistic(x: Array) -> Array:
 
 def float_logistic(x: Array) -> Array:
     """The float reference kernel's: e**x below -9, 1 above 16.6."""
-    with np.errstate(over="ignore"):
-        result = logistic(x)
-    result = np.where(x > np.float32(16.619047164916992188), np.float32(1), result)
+    result = np.where(x > np.float32(16.619047164916992188), np.float32(1), logistic(x))
     return np.where(x < np.float32(-9), through(ew.exponential, x), result)
 
 
@@ -247,45 +245,54 @@ def build_softmax(node: OperatorNode) -> Run:
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
     node.set_shape(ifm.shape)
-    beta = float(node.attributes.beta)
-    depth = ifm.shape[-1]
+    compute = _softmax_rows(node)
+
+    def run() -> None:
+        if output.elements:
+            output.array[...] = compute(ifm.array.reshape(-1, ifm.shape[-1])).reshape(output.shape)
+
+    return run
+
+
+def _softmax_rows(node: OperatorNode) -> Callable[[Array], Array]:
+    """What computes the stored results of rows (n, depth) of stored inputs."""
+    ifm, output, beta = node.input(0), node.output(), float(node.attributes.beta)
     if ifm.dtype in FLOATS:
         softmax = softmax_float if ifm.dtype is DType.FLOAT32 else _softmax_half
-
-        def run_real() -> None:
-            rows = np.ascontiguousarray(ifm.array, np.float32).reshape(-1, depth)
-            output.array[...] = softmax(rows, np.float32(beta)).reshape(output.shape)
-
-        return run_real
+        return lambda rows: softmax(np.ascontiguousarray(rows, np.float32), np.float32(beta))
     require_quantized(node, ifm, output)
+    zero_point, scale = _SOFTMAX_OUTPUTS[ifm.dtype, output.dtype]
+    if output.zero_point != zero_point or abs(output.scale - scale) > scale / 1000:
+        raise node.fail(
+            f"output must have the scale {scale:g} and zero point {zero_point}, got {output.scale:g} and {output.zero_point}"
+        )
     if ifm.dtype is DType.INT16:
         factor = quantise_multiplier(ifm.scale * beta / (10.0 / 65535.0))
 
-        def run_wide() -> None:
-            rows = ifm.array.astype(np.int64).reshape(-1, depth)
-            difference = scaled(rows - rows.max(axis=1, keepdims=True), factor)
-            output.array[...] = softmax_16bit(difference, *_softmax_tables()).reshape(output.shape)
+        def wide(rows: Array) -> Array:
+            values = rows.astype(np.int64)
+            return softmax_16bit(scaled(values - values.max(axis=1, keepdims=True), factor), *_softmax_tables())
 
-        return run_wide
-    if output.dtype is DType.INT16:
-        fixed = quantise_multiplier(min(beta * ifm.scale * (1 << 26), (1 << 31) - 1.0))
+        return wide
+    table = softmax_table(*quantise_multiplier(min(beta * ifm.scale * (1 << 26), (1 << 31) - 1.0)))
+    bits, offset = (16, 0) if output.dtype is DType.INT16 else (8, 128 if output.dtype is DType.UINT8 else 0)
 
-        def run_to_wide() -> None:
-            rows = ifm.array.astype(np.int64).reshape(-1, depth)
-            output.array[...] = softmax_to_16bit(rows, *fixed).reshape(output.shape)
+    def narrow(rows: Array) -> Array:
+        result = np.empty(rows.shape, np.int64)
+        softmax_8bit(rows.astype(np.int64), table, bits, result)
+        return result + offset
 
-        return run_to_wide
-    with np.errstate(over="ignore", invalid="ignore"):
-        exponents = np.float32(-np.float32(ifm.scale) * np.float32(beta)) * np.arange(256, dtype=np.float32)
-    table = through(ew.exponential, exponents)
-    limits, scale = INTEGER_RANGE[output.dtype], np.float32(output.scale)
+    return narrow
 
-    def run() -> None:
-        rows = ifm.array.astype(np.int64).reshape(-1, depth)
-        result = softmax_8bit(rows, table, scale, output.zero_point, limits)
-        output.array[...] = result.reshape(output.shape)
 
-    return run
+_SOFTMAX_OUTPUTS = {
+    (DType.INT8, DType.INT8): (-128, 2.0**-8),
+    (DType.UINT8, DType.UINT8): (0, 2.0**-8),
+    (DType.INT8, DType.INT16): (-32768, 2.0**-16),
+    (DType.UINT8, DType.INT16): (-32768, 2.0**-16),
+    (DType.INT16, DType.INT16): (0, 2.0**-15),
+}
+"""Zero point and scale of results by the types of input and output."""
 
 
 def _softmax_half(rows: Array, beta: np.float32) -> Array:
@@ -311,12 +318,11 @@ def build_log_softmax(node: OperatorNode) -> Run:
     node.set_shape(ifm.shape)
 
     def run() -> None:
+        if not output.elements:
+            return
         rows = ifm.array.reshape(-1, ifm.shape[-1])
         shifted = rows - rows.max(axis=1, keepdims=True)
-        exponentials = through(ew.exponential, shifted)
-        total = np.zeros((rows.shape[0], 1), np.float32)
-        for column in range(rows.shape[1]):
-            total += exponentials[:, column : column + 1]
+        total = np.add.accumulate(through(ew.exponential, shifted), axis=1)[:, -1:]
         output.array[...] = (shifted - through(ew.logarithm, total)).reshape(output.shape)
 
     return run

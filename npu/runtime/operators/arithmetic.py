@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
     broadcast_shape,
-    clamp_float,
+    float_bounds,
     multipliers,
     quantized_range,
     requantize,
+    require_no_activation,
     require_quantized,
     scaled,
 )
@@ -39,19 +41,16 @@ def _activation(node: OperatorNode) -> FusedActivation:
 
 
 def _plain(node: OperatorNode, function: Binary) -> Run:
-    """Float and plain integer operands: numpy semantics, fused activation."""
+    """Float and plain integer operands: numpy semantics, clamped by operators that have a fused activation."""
     left, right, output = node.input(0), node.input(1), node.output()
-    bounds = activation_bounds(node, _activation(node))
+    bounds: tuple[Any, ...] = tuple(None if b is None else int(b) for b in activation_bounds(node, _activation(node)))
+    if output.dtype in (DType.FLOAT32, DType.FLOAT16):
+        bounds = float_bounds(node, _activation(node), output.array.dtype)
+    is_clamped = bounds != (None, None) and hasattr(node.attributes, "fused_activation_function")
 
     def run() -> None:
-        with np.errstate(all="ignore"):
-            result = function(left.array, right.array)
-        if output.dtype in (DType.FLOAT32, DType.FLOAT16):
-            result = clamp_float(result, bounds)
-        elif bounds != (None, None):
-            low, high = (None if b is None else int(b) for b in bounds)
-            result = np.clip(result, low, high)
-        output.array[...] = result
+        result = function(left.array, right.array)
+        output.array[...] = np.clip(result, *bounds) if is_clamped else result
 
     return run
 
@@ -131,8 +130,7 @@ def _complex_product(x: Array, y: Array) -> Array:
 def build_mul(node: OperatorNode) -> Run:
     _prepare(node)
     if node.input(0).dtype is DType.COMPLEX64:
-        if _activation(node) is not FusedActivation.NONE:
-            raise node.fail(f"complex numbers must have no fused activation, got {_activation(node).name}")
+        require_no_activation(node)
         return _plain(node, _complex_product)
     if not _is_quantized(node):
         return _plain(node, np.multiply)
@@ -229,9 +227,9 @@ def build_floor_mod(node: OperatorNode) -> Run:
     _prepare(node)
 
     def modulo(x: Array, y: Array) -> Array:
-        if np.any(y == 0):
-            raise node.fail("divisor must not be 0")
         if x.dtype.kind != "f":
+            if np.any(y == 0):
+                raise node.fail("divisor must not be 0")
             return np.mod(x, y)
         rest = np.fmod(x, y)
         return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)

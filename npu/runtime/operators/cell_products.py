@@ -17,13 +17,11 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.activation import hyperbolic_tangent
-from npu.runtime.operators.common import clamp_float
 from npu.runtime.operators.fully_connected import float_product
 from npu.runtime.operators.hybrid import quantize_rows
 from npu.runtime.tensor import Array, RuntimeTensor
 
-_CLAMPS: dict[FusedActivation, tuple[float | None, float | None]] = {
-    FusedActivation.NONE: (None, None),
+_CLAMPS: dict[FusedActivation, tuple[float, float | None]] = {
     FusedActivation.RELU: (0.0, None),
     FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
     FusedActivation.RELU6: (0.0, 6.0),
@@ -77,10 +75,12 @@ def cell_activation(node: OperatorNode, activation: FusedActivation) -> Callable
         return hyperbolic_tangent
     if activation is FusedActivation.SIGN_BIT:
         return lambda x: np.signbit(x).astype(np.float32)
+    if activation is FusedActivation.NONE:
+        return lambda x: x
     if activation not in _CLAMPS:
         raise node.fail(f"activation must be NONE, RELU, RELU_N1_TO_1, RELU6, TANH or SIGN_BIT, got {activation.name}")
-    bounds = _CLAMPS[activation]
-    return lambda x: clamp_float(x, bounds)
+    low, high = _CLAMPS[activation]
+    return lambda x: np.clip(x, low, high)
 
 
 def require_state(node: OperatorNode, tensor: RuntimeTensor, *shape: int) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -42,6 +44,22 @@ def activation_bounds(node: OperatorNode, activation: FusedActivation) -> tuple[
     return _BOUNDS[activation]
 
 
+def float_bounds(
+    node: OperatorNode, activation: FusedActivation, dtype: npt.DTypeLike = np.float32
+) -> tuple[np.floating[Any], np.floating[Any]]:
+    """The same for float kernels, which keep results within the finite numbers of their type without an activation too."""
+    low, high = activation_bounds(node, activation)
+    limits = np.finfo(np.dtype(dtype))
+    return limits.dtype.type(limits.min if low is None else low), limits.dtype.type(limits.max if high is None else high)
+
+
+def require_no_activation(node: OperatorNode) -> None:
+    """Refuse a fused activation."""
+    activation = node.attributes.fused_activation_function
+    if activation is not FusedActivation.NONE:
+        raise node.fail(f"fused activation must be NONE, got {activation.name}")
+
+
 def quantized_range(node: OperatorNode, activation: FusedActivation, output: RuntimeTensor) -> tuple[int, int]:
     """The clamp of a fused activation in the output's quantised values (TFLite's CalculateActivationRangeQuantized)."""
     low, high = INTEGER_RANGE[output.dtype]
@@ -54,16 +72,6 @@ def quantized_range(node: OperatorNode, activation: FusedActivation, output: Run
     if upper is not None:
         high = min(high, output.zero_point + round_half_away(float(np.float32(upper) / scale)))
     return low, high
-
-
-def clamp_float(values: Array, bounds: tuple[float | None, float | None]) -> Array:
-    """Apply a fused activation to float values, keeping their type."""
-    low, high = bounds
-    if low is not None:
-        values = np.maximum(values, np.float32(low))
-    if high is not None:
-        values = np.minimum(values, np.float32(high))
-    return values
 
 
 def require_quantized(node: OperatorNode, *tensors: RuntimeTensor) -> None:
@@ -97,9 +105,9 @@ def scaled(values: Array, factor: tuple[int, int]) -> Array:
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Padding) -> int:
-    """Output height or width of a window operator."""
-    effective = (kernel - 1) * dilation + 1
-    return -(-size // stride) if padding is Padding.SAME else max(0, -(-(size - effective + 1) // stride))
+    """Output height or width of a window operator; negative where the window is larger than the map by a stride or more."""
+    lost = 0 if padding is Padding.SAME else (kernel - 1) * dilation
+    return int((size - lost + stride - 1) / stride)
 
 
 def pad_before(size: int, out: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from npu.runtime.kernels.convolution import (
 )
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
-    activation_bounds,
-    clamp_float,
+    float_bounds,
     multipliers,
     output_size,
     pad_before,
@@ -49,10 +49,9 @@ class _Window:
 
 def _window(node: OperatorNode, ifm: RuntimeTensor, kernel: tuple[int, int]) -> _Window:
     a = node.attributes
-    stride, dilation = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor)
-    if min(*stride, *dilation, *kernel) < 1:
-        raise node.fail(f"stride, dilation and kernel must be positive, got {stride}, {dilation} and {kernel}")
-    sizes = ifm.shape[1:3]
+    stride, dilation, sizes = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor), ifm.shape[1:3]
+    if min(*stride, *dilation, *kernel, *sizes) < 1:
+        raise node.fail(f"stride, dilation, kernel and map must be positive, got {stride}, {dilation}, {kernel} and {sizes}")
     out = tuple(output_size(s, k, t, d, a.padding) for s, k, t, d in zip(sizes, kernel, stride, dilation, strict=True))
     if a.padding is Padding.VALID:
         pads = [(0, 0), (0, 0)]
@@ -95,7 +94,7 @@ def _finish(
     output = node.output()
     activation: FusedActivation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        return _Finish(bias, None, 0, (0, 0), activation_bounds(node, activation), wide=False)
+        return _Finish(bias, None, 0, (0, 0), float_bounds(node, activation), wide=False)
     require_quantized(node, ifm, output)
     factors = products(ifm, filter_scales(node, weights, channels)) / output.scale
     limits = quantized_range(node, activation, output)
@@ -111,14 +110,14 @@ class _Finish:
     scaling: tuple[Array, Array] | None
     zero_point: int
     limits: tuple[int, int]
-    bounds: tuple[float | None, float | None]
+    bounds: tuple[Any, Any]
     wide: bool
 
     def __call__(self, acc: Array) -> Array:
         if self.bias is not None:
             acc = acc + self.bias.array.reshape(-1)
         if self.scaling is None:
-            return clamp_float(acc, self.bounds)
+            return np.clip(acc, *self.bounds)
         return requantize(acc, self.scaling, self.zero_point, self.limits, wide=self.wide)
 
 
@@ -176,7 +175,7 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     channels = weights.shape[0]
     scales = filter_scales(node, weights, channels).astype(np.float32)
-    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+    bounds = float_bounds(node, node.attributes.fused_activation_function)
     matrix = _as_matrix(weights)
     # The reference kernel quantises inputs symmetrically unless the filter is per channel.
     asymmetric = weights.quantization is not None and weights.quantization.is_per_channel
@@ -188,7 +187,7 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
         acc = convolve(window.patches(x), matrix).reshape(batches, -1, channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)
-        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+        output.array[...] = np.clip(result, *bounds).reshape(output.shape)
 
     return run
 
@@ -221,7 +220,7 @@ def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     kh, kw, channels = weights.shape[1:]
     scales = filter_scales(node, weights, channels).astype(np.float32)
-    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+    bounds = float_bounds(node, node.attributes.fused_activation_function)
 
     def run() -> None:
         batches, depth = ifm.shape[0], ifm.shape[3]
@@ -231,7 +230,7 @@ def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
         acc = convolve_depthwise(window.patches(x.astype(np.int32)), w).reshape(batches, -1, channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
-        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+        output.array[...] = np.clip(result, *bounds).reshape(output.shape)
 
     return run
 
@@ -278,7 +277,7 @@ def _hybrid_transposed(node: OperatorNode, pads: tuple[int, int]) -> Array:
     acc = _scattered(x, weights, _stride(node), pads, output.shape).reshape(batches, -1, channels)
     offsets = bias.array if bias is not None else None
     result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
-    return clamp_float(result, activation_bounds(node, node.attributes.fused_activation_function)).reshape(output.shape)
+    return np.clip(result, *float_bounds(node, node.attributes.fused_activation_function)).reshape(output.shape)
 
 
 def _transposed_sums(node: OperatorNode, pads: tuple[int, int]) -> Array:
@@ -315,9 +314,15 @@ def _transposed_pad(attributes: object, out: int, size: int, kernel: int, stride
 
 
 def _transposed_shape(node: OperatorNode, values: Array, batches: int, channels: int) -> tuple[int, ...]:
-    shape = tuple(int(v) for v in values.reshape(-1))
+    shape, a, (_, kh, kw, _) = tuple(int(v) for v in values.reshape(-1)), node.attributes, node.input(1).shape
     if len(shape) != 4 or shape[0] != batches or shape[3] != channels or min(shape) < 0:
         raise node.fail(f"output shape must be [{batches}, height, width, {channels}], got {list(shape)}")
+    sizes = zip(shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)
+    forward = tuple(output_size(size, kernel, stride, 1, a.padding) for size, kernel, stride in sizes)
+    if forward != node.input(2).shape[1:3]:
+        raise node.fail(
+            f"input must be as large as the convolution of {list(shape)}, {forward}, got {node.input(2).shape[1:3]}"
+        )
     return shape
 
 

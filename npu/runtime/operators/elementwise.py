@@ -21,14 +21,7 @@ Unary = Callable[[Array], Array]
 
 
 def _plain(function: Unary) -> Callable[[OperatorNode], Run]:
-    def build(node: OperatorNode) -> Run:
-        def apply(x: Array) -> Array:
-            with np.errstate(all="ignore"):
-                return function(x)
-
-        return run_float(node, apply)
-
-    return build
+    return lambda node: run_float(node, function)
 
 
 def build_abs(node: OperatorNode) -> Run:
@@ -51,20 +44,16 @@ def build_abs(node: OperatorNode) -> Run:
 def _tabulated(function: Unary, outside: int | None = None) -> Callable[[OperatorNode], Run]:
     """A float function; quantised inputs go through a table of it."""
 
-    def apply(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return function(x)
-
     def build(node: OperatorNode) -> Run:
         dtype, output = node.input(0).dtype, node.output()
         if dtype is DType.FLOAT32:
-            return run_float(node, apply)
+            return run_float(node, function)
 
         def table(x: Array) -> Array:
             if outside is None:
-                return apply(x)
+                return function(x)
             limit = np.float32(output.scale) * np.float32(INTEGER_RANGE[dtype][outside] - output.zero_point)
-            return np.where(x > 0, apply(x), limit).astype(np.float32)
+            return np.where(x > 0, function(x), limit).astype(np.float32)
 
         return run_8bit(node, table) if is_8bit(dtype) else run_16bit(node, table)
 

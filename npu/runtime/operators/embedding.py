@@ -95,8 +95,7 @@ def _combine(node: OperatorNode, buckets: Array) -> None:
             out[buckets[start]] += table[rows[i]] * weights[i]
         combiner = node.attributes.combiner
         if combiner is not CombinerType.SUM:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                out[buckets[start]] /= total if combiner is CombinerType.MEAN else np.sqrt(squares)
+            out[buckets[start]] /= total if combiner is CombinerType.MEAN else np.sqrt(squares)
         start = end
 
 

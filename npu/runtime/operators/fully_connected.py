@@ -20,7 +20,7 @@ from npu.runtime.operators.common import (
     INTEGER_RANGE,
     activation_bounds,
     broadcast_shape,
-    clamp_float,
+    float_bounds,
     multipliers,
     quantized_range,
     requantize,
@@ -94,8 +94,8 @@ def _product(rows: Array, matrix: Array) -> Array:
 def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, output: RuntimeTensor) -> Callable[[Array], Array]:
     activation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        bounds = activation_bounds(node, activation)
-        return lambda acc: clamp_float(acc, bounds)
+        bounds = float_bounds(node, activation)
+        return lambda acc: np.clip(acc, *bounds)
     require_quantized(node, ifm, output)
     scales = filter_scales(node, weights, weights.shape[0])
     is_double = node.options.fully_connected_rounding == "double"
@@ -130,7 +130,7 @@ def _hybrid(node: OperatorNode) -> Run:
         matrix = weights.array.astype(np.float64).T
         acc = (values.astype(np.float64) - zero_points[:, None]) @ matrix
         result = dequantize_rows(acc, input_scales[:, None], scales, bias.array if bias is not None else None)
-        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+        output.array[...] = (result if bounds == (None, None) else np.clip(result, *bounds)).reshape(output.shape)
 
     return run
 
@@ -196,10 +196,10 @@ def _hybrid_batch_matmul(node: OperatorNode, batch: tuple[int, ...], shapes: tup
 def _batched(x: Array, y: Array) -> Array:
     if x.dtype != np.float32:
         return (x @ y).astype(np.int64)
-    flat_x = np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
-    flat_y = np.ascontiguousarray(y).reshape(-1, *y.shape[-2:])
-    out = [_product(a, b) for a, b in zip(flat_x, flat_y, strict=True)]
-    return np.asarray(out, np.float32).reshape(*x.shape[:-1], y.shape[-1])
+    out = np.empty((*x.shape[:-1], y.shape[-1]), np.float32)
+    for place in np.ndindex(x.shape[:-2]):
+        out[place] = _product(np.ascontiguousarray(x[place]), np.ascontiguousarray(y[place]))
+    return out
 
 
 OPERATORS = (

@@ -22,8 +22,8 @@ def _check_indices(node: OperatorNode, indices: Array, size: int) -> None:
 def build_gather(node: OperatorNode) -> Run:
     ifm, indices, output, a = node.input(0), node.input(1), node.output(), node.attributes
     axis = normalized_axis(node, a.axis, len(ifm.shape))
-    batch = normalized_axis(node, a.batch_dims, len(indices.shape) + 1)
-    if batch > axis or ifm.shape[:batch] != indices.shape[:batch]:
+    batch = a.batch_dims + (len(indices.shape) if a.batch_dims < 0 else 0)
+    if not 0 <= batch <= axis or ifm.shape[:batch] != indices.shape[:batch]:
         raise node.fail(
             f"the first {batch} dimensions must agree and not exceed axis {axis},"
             f" got {list(ifm.shape)} and {list(indices.shape)}"
@@ -64,20 +64,24 @@ def build_select(node: OperatorNode) -> Run:
     by_row = len(condition.shape) == 1 and len(left.shape) > 1
     if condition.shape not in ((), left.shape) and not (by_row and condition.shape[0] == left.shape[0]):
         raise node.fail(f"condition must be a scalar, {list(left.shape)} or its first dimension, got {list(condition.shape)}")
-    node.set_shape(left.shape)
+    _set_selected_shape(node, left.shape)
 
     def run() -> None:
         chosen = condition.array.reshape(-1, *[1] * (len(left.shape) - 1)) if by_row else condition.array
-        output.array[...] = np.where(chosen, left.array, right.array)
+        output.array[...] = np.where(chosen, left.array, right.array).reshape(output.shape)
 
     return run
 
 
+def _set_selected_shape(node: OperatorNode, shape: tuple[int, ...]) -> None:
+    """LiteRT leaves the rank of one element as the model has it."""
+    declared = node.output().shape
+    node.set_shape(declared if math.prod(shape) == math.prod(declared) == 1 else shape)
+
+
 def build_select_v2(node: OperatorNode) -> Run:
     condition, left, right, output = node.input(0), node.input(1), node.input(2), node.output()
-    shape = broadcast_shape(node, condition.shape, left.shape, right.shape)
-    is_declared = math.prod(shape) == math.prod(output.shape) == 1  # then LiteRT leaves the rank as the model has it
-    node.set_shape(output.shape if is_declared else shape)
+    _set_selected_shape(node, broadcast_shape(node, condition.shape, left.shape, right.shape))
 
     def run() -> None:
         output.array[...] = np.where(condition.array, left.array, right.array).reshape(output.shape)

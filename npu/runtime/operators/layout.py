@@ -10,12 +10,7 @@ from npu.graph.attributes import MirrorPadMode
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import (
-    INTEGER_RANGE,
-    activation_bounds,
-    clamp_float,
-    normalized_axis,
-)
+from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, require_no_activation
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import EVERY_NUMBER, each
 
@@ -34,12 +29,11 @@ def build_concatenation(node: OperatorNode) -> Run:
         ):
             raise node.fail(f"inputs must agree in all dimensions but {axis}, got {list(first)} and {list(tensor.shape)}")
     node.set_shape(tuple(sum(t.shape[axis] for t in inputs) if i == axis else n for i, n in enumerate(first)))
-    bounds = activation_bounds(node, node.attributes.fused_activation_function)
+    require_no_activation(node)
     parts = [_rescaler(node, tensor, output) for tensor in inputs]
 
     def run() -> None:
-        joined = np.concatenate([part() for part in parts], axis=axis)
-        output.array[...] = clamp_float(joined, bounds) if output.dtype is DType.FLOAT32 else joined
+        np.concatenate([part() for part in parts], axis=axis, out=output.array)
 
     return run
 
@@ -221,7 +215,8 @@ def build_mirror_pad(node: OperatorNode) -> Run:
 
     def run() -> None:
         place()
-        output.array[...] = np.pad(ifm.array, _paddings(node, ifm, paddings), mode)  # type: ignore[call-overload]
+        pairs = _paddings(node, ifm, paddings)
+        output.array[...] = np.pad(ifm.array, pairs, mode) if pairs else ifm.array  # type: ignore[call-overload]
 
     return run
 

@@ -82,15 +82,14 @@ def _samples(node: OperatorNode, function: Real) -> Array:
     step = (high - low) / f32(512)
     inverse = f32(65536) / (f32(output.scale) * f32(32767 - output.zero_point) - low_out)
     starts = np.arange(513, dtype=f32)
-    with np.errstate(all="ignore"):
-        at, middle = function(low + starts * step), function(low + starts * step + step / f32(2))
-        at[512] = function(np.array([low + f32(512) * step], f32))[0]
-        rounded = round_away(at * inverse)
-        between = round_away((at[1:] * inverse + rounded[:-1]) / f32(2))
-        bias = round_away((between - round_away(middle[:-1] * inverse)) / f32(2))
-        last = round_away(function(np.array([high], f32)) * inverse)
-        samples = np.concatenate([rounded[:-1] - bias, last])
-        table: Array = np.nan_to_num(np.clip(samples, -32768, 32767), nan=0.0).astype(np.int64)
+    at, middle = function(low + starts * step), function(low + starts * step + step / f32(2))
+    at[512] = function(np.array([low + f32(512) * step], f32))[0]
+    rounded = round_away(at * inverse)
+    between = round_away((at[1:] * inverse + rounded[:-1]) / f32(2))
+    bias = round_away((between - round_away(middle[:-1] * inverse)) / f32(2))
+    last = round_away(function(np.array([high], f32)) * inverse)
+    samples = np.concatenate([rounded[:-1] - bias, last])
+    table: Array = np.nan_to_num(np.clip(samples, -32768, 32767), nan=0.0).astype(np.int64)
     return table
 
 

@@ -11,7 +11,7 @@ from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.pooling import average_float, average_integer, maximum
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import activation_bounds, clamp_float, output_size, pad_before, quantized_range
+from npu.runtime.operators.common import float_bounds, output_size, pad_before, quantized_range
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
@@ -29,6 +29,7 @@ def _bounds(node: OperatorNode) -> Bounds:
         raise node.fail(f"kernel and stride must be positive, got {kernel} and {stride}")
     sizes = ifm.shape[1:3]
     out = tuple(output_size(s, k, t, 1, a.padding) for s, k, t in zip(sizes, kernel, stride, strict=True))
+    out = (0 if min(out) < 0 else out[0], max(out[1], 0))
     before = tuple(
         0 if a.padding is Padding.VALID else pad_before(s, o, k, t, 1)[0]
         for s, o, k, t in zip(sizes, out, kernel, stride, strict=True)
@@ -42,10 +43,10 @@ def build_average_pool(node: OperatorNode) -> Run:
     bounds = _bounds(node)
     activation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        limits = activation_bounds(node, activation)
+        real_limits = float_bounds(node, activation)
 
         def run_float() -> None:
-            output.array[...] = clamp_float(average_float(ifm.array, *bounds), limits)
+            output.array[...] = np.clip(average_float(ifm.array, *bounds), *real_limits)
 
         return run_float
     limits = quantized_range(node, activation, output)
@@ -63,10 +64,10 @@ def build_max_pool(node: OperatorNode) -> Run:
     bounds = _bounds(node)
     activation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        limits = activation_bounds(node, activation)
+        limits = float_bounds(node, activation)
 
         def run_float() -> None:
-            output.array[...] = clamp_float(maximum(ifm.array, *bounds), limits)
+            output.array[...] = np.clip(maximum(ifm.array, *bounds), *limits)
 
         return run_float
     low, high = quantized_range(node, activation, output)
@@ -80,10 +81,10 @@ def build_max_pool(node: OperatorNode) -> Run:
 def build_l2_pool(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     bounds = _bounds(node)
-    limits = activation_bounds(node, node.attributes.fused_activation_function)
+    limits = float_bounds(node, node.attributes.fused_activation_function)
 
     def run() -> None:
-        output.array[...] = clamp_float(np.sqrt(average_float(ifm.array * ifm.array, *bounds)), limits)
+        output.array[...] = np.clip(np.sqrt(average_float(ifm.array * ifm.array, *bounds)), *limits)
 
     return run
 

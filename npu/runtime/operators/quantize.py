@@ -22,8 +22,7 @@ def build_quantize(node: OperatorNode) -> Run:
         scale, zero_point = _axis_parameters(node, position=None)
 
         def run_float() -> None:
-            with np.errstate(all="ignore"):
-                values = round_away((ifm.array / scale).astype(np.float32)).astype(np.float64) + zero_point
+            values = round_away((ifm.array / scale).astype(np.float32)).astype(np.float64) + zero_point
             output.array[...] = np.clip(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high)
 
         return run_float
@@ -81,13 +80,12 @@ def build_cast(node: OperatorNode) -> Run:
     node.set_shape(ifm.shape)
 
     def run() -> None:
-        with np.errstate(all="ignore"):
-            if output.dtype is DType.BOOL:
-                output.array[...] = ifm.array != 0
-            elif ifm.dtype is DType.COMPLEX64 and output.dtype is not DType.COMPLEX64:
-                output.array[...] = _converted(ifm.array.real, output.array.dtype)
-            else:
-                output.array[...] = _converted(ifm.array, output.array.dtype)
+        if output.dtype is DType.BOOL:
+            output.array[...] = ifm.array != 0
+        elif ifm.dtype is DType.COMPLEX64 and output.dtype is not DType.COMPLEX64:
+            output.array[...] = _converted(ifm.array.real, output.array.dtype)
+        else:
+            output.array[...] = _converted(ifm.array, output.array.dtype)
 
     return run
 
@@ -97,9 +95,9 @@ def _converted(values: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def _truncate(values: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Float to integer toward zero; out of range saturates."""
+    """Float to integer toward zero; out of range saturates, and what is no number is the largest."""
     info = np.iinfo(dtype)  # type: ignore[type-var]
-    clipped = np.clip(np.nan_to_num(np.trunc(values.astype(np.float64)), nan=0.0), float(info.min), float(info.max))
+    clipped = np.clip(np.nan_to_num(np.trunc(values.astype(np.float64)), nan=np.inf), float(info.min), float(info.max))
     top = clipped >= float(info.max)
     return np.where(top, info.max, np.where(top, 0, clipped).astype(dtype))
 

@@ -40,7 +40,8 @@ def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Arr
         axes = _axes(node, axis.array, len(ifm.shape))
         if known is None:
             node.set_shape(_reduced(ifm.shape, axes, keep=keep))
-        output.array[...] = function(ifm.array, axes).reshape(output.shape)
+        if output.elements:
+            output.array[...] = function(ifm.array, axes).reshape(output.shape)
 
     return run
 
@@ -48,7 +49,7 @@ def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Arr
 def _sum_in_order(values: Array, axes: tuple[int, ...]) -> Array:
     """float32 sums in the order of the elements."""
     kept = [i for i in range(values.ndim) if i not in axes]
-    rows = values.transpose(*kept, *axes).reshape(int(np.prod([values.shape[i] for i in kept], dtype=np.int64)), -1)
+    rows = values.transpose(*kept, *axes).reshape(_count(values.shape, tuple(kept)), _count(values.shape, axes))
     total = np.zeros(rows.shape[0], np.float32)
     sum_rows(np.ascontiguousarray(rows, np.float32), total)
     return total
@@ -157,12 +158,18 @@ def _rescaled(values: Array, factor: tuple[int, int]) -> Array:
     return result
 
 
-def build_max(node: OperatorNode) -> Run:
-    return _reduce(node, lambda x, axes: x.max(axis=axes))
+def _extremum(function: np.ufunc, bound: str) -> Callable[[OperatorNode], Run]:
+    """Not-a-number loses against numbers; nothing at all gives the least extreme number of the type."""
 
+    def reduced(x: Array, axes: tuple[int, ...]) -> Array:
+        if x.dtype == bool:
+            return np.asarray(x.any(axis=axes) if bound == "min" else x.all(axis=axes))
+        if _count(x.shape, axes):
+            return np.asarray(function.reduce(x, axis=axes))
+        limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
+        return np.full(_reduced(x.shape, axes, keep=False), getattr(limits, bound), x.dtype)
 
-def build_min(node: OperatorNode) -> Run:
-    return _reduce(node, lambda x, axes: x.min(axis=axes))
+    return lambda node: _reduce(node, reduced)
 
 
 def build_any(node: OperatorNode) -> Run:
@@ -251,8 +258,8 @@ OPERATORS = (
     Implementation("MEAN", build_mean, each("T i32 -> T", _NUMBERS)),
     Implementation("SUM", build_sum, each("T i32 -> T", "f32 i8 u8 i16 i32 i64 bool")),
     Implementation("REDUCE_PROD", build_product, each("T i32 -> T", "f32 i8 i16 i32 i64 bool")),
-    Implementation("REDUCE_MAX", build_max, each("T i32 -> T", f"{_NUMBERS} bool")),
-    Implementation("REDUCE_MIN", build_min, each("T i32 -> T", f"{_NUMBERS} bool")),
+    Implementation("REDUCE_MAX", _extremum(np.fmax, "min"), each("T i32 -> T", f"{_NUMBERS} bool")),
+    Implementation("REDUCE_MIN", _extremum(np.fmin, "max"), each("T i32 -> T", f"{_NUMBERS} bool")),
     Implementation("REDUCE_ANY", build_any, ("bool i32 -> bool",)),
     Implementation("REDUCE_ALL", build_all, ("bool i32 -> bool",)),
     Implementation("ARG_MAX", _arg(np.argmax), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),

@@ -24,10 +24,12 @@ def _run_reshaped(node: OperatorNode) -> Run:
 
 
 def _resolved(node: OperatorNode, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The new shape with its one -1 computed."""
-    elements = node.input(0).elements
-    known = math.prod(n for n in wanted if n != -1)
-    shape = tuple(elements // known if n == -1 and known > 0 else n for n in wanted)
+    """The new shape with its one -1 computed; without the zeros if there are some."""
+    elements, sizes, fixed = node.input(0).elements, node.input(0).shape, [n for n in wanted if n != -1]
+    if 0 in fixed:
+        sizes, fixed = tuple(n for n in sizes if n), [n for n in fixed if n]
+    known = math.prod(fixed)
+    shape = tuple(math.prod(sizes) // known if n == -1 and known > 0 else n for n in wanted)
     if wanted.count(-1) > 1 or min(shape, default=0) < 0 or math.prod(shape) != elements:
         raise node.fail(f"new shape must hold {elements} elements, got {list(wanted)}")
     return shape
@@ -36,8 +38,8 @@ def _resolved(node: OperatorNode, wanted: tuple[int, ...]) -> tuple[int, ...]:
 def build_reshape(node: OperatorNode) -> Run:
     target = node.optional(1)
     option = tuple(node.attributes.new_shape)
-    if target is None or len(target.shape) != 1:
-        # Old converters write [0] for a scalar.
+    if target is None or len(target.shape) != 1 or target.dtype is not DType.INT32:
+        # As LiteRT does: other tensors are not read. Old converters write [0] for a scalar.
         node.set_shape(_resolved(node, () if option == (0,) else option))
         return _run_reshaped(node)
     place = from_values(node, (1,), lambda: _resolved(node, tuple(int(v) for v in target.array)))

@@ -66,16 +66,17 @@ def _entry(node: OperatorNode, a: StridedSliceOptions, i: int, size: int, entry:
     begin, end, stride = entry
     if stride == 0:
         raise node.fail("strides must not be 0")
-    if a.offset:
-        end += begin
+    given = slice(None if a.begin_mask >> i & 1 else begin, None if a.end_mask >> i & 1 else end, stride)
+    start, stop, _ = given.indices(size)
     if a.shrink_axis_mask >> i & 1:
-        position = begin + size if begin < 0 else begin
-        if not 0 <= position < size:
+        if not 0 <= start < size:
             raise node.fail(f"begin {i} must be in [{-size}, {size}) where the axis is removed, got {begin}")
-        return position
-    first = None if a.begin_mask >> i & 1 else begin
-    last = None if a.end_mask >> i & 1 else end
-    return slice(first, last, stride)
+        return start
+    if a.offset:  # from where the slice starts, whatever the mask of ends says
+        stop = min(max(start + end, -1), size)
+    if not range(start, stop, stride):
+        return slice(0, 0)
+    return slice(start, stop if stop >= 0 else None, stride)
 
 
 def build_strided_slice(node: OperatorNode) -> Run:

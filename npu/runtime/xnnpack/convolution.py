@@ -211,7 +211,7 @@ class Convolution(_Weighted):
         if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
             return False
         geometry = _geometry(self.node, self._kernel)
-        if geometry is None or 0 in geometry.out:
+        if geometry is None or min(geometry.out) < 1:
             return False
         self._geometry = geometry
         self.node.set_shape((ifm.shape[0], *geometry.out, self._operand.weights.shape[0]))
@@ -260,7 +260,7 @@ class Depthwise(_Weighted):
         if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
             return False
         geometry = _geometry(self.node, self._kernel)
-        if geometry is None or 0 in geometry.out:
+        if geometry is None or min(geometry.out) < 1:
             return False
         self._geometry = geometry
         self.node.set_shape((ifm.shape[0], *geometry.out, ifm.shape[3]))

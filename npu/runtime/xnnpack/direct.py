@@ -13,7 +13,7 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import activation_bounds
+from npu.runtime.operators.common import float_bounds
 from npu.runtime.registry import find_operator
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
@@ -81,8 +81,8 @@ class Pairs(_Direct):
         row[r.IN], row[r.IN_STEP], row[r.IN2], row[r.IN2_STEP] = self._address(0), 4 * first[0], self._address(1), 4 * second[0]
         row[r.SINGLE] = 0 if first[1] and second[1] else 2 if first[1] else 1
         activation = getattr(self.node.attributes, "fused_activation_function", None)
-        low, high = (None, None) if activation is None else activation_bounds(self.node, activation)
-        row[r.LOW], row[r.HIGH] = _bits(-math.inf if low is None else low), _bits(math.inf if high is None else high)
+        bounds = (-math.inf, math.inf) if activation is None else float_bounds(self.node, activation)
+        row[r.LOW], row[r.HIGH] = (_bits(float(bound)) for bound in bounds)
 
 
 class Single(_Direct):

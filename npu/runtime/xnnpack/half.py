@@ -13,7 +13,7 @@ import numpy as np
 from npu.graph.dtype import DType
 from npu.runtime.kernels.convolution import pad_map, windows
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import activation_bounds, clamp_float
+from npu.runtime.operators.common import activation_bounds
 from npu.runtime.registry import find_operator
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.xnnpack.convolution import window_of
@@ -99,7 +99,7 @@ class HalfOperation(Operation):
             taps = patches.reshape(result.shape[0], -1, ifm.shape[3])
             depthwise_half(taps, np.ascontiguousarray(weights.array.reshape(-1, channels)), start, self._native, result)
         bounds = activation_bounds(self.node, self.node.attributes.fused_activation_function)
-        output.array[...] = clamp_float(result, bounds).reshape(output.shape)
+        output.array[...] = (result if bounds == (None, None) else np.clip(result, *bounds)).reshape(output.shape)
 
     def _convolve(self, ifm: Array, start: Array, result: Array) -> None:
         weights = self.node.input(1).array

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npu.graph.dtype import DType
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import activation_bounds, multipliers, quantized_range, require_quantized
+from npu.runtime.operators.common import float_bounds, multipliers, quantized_range, require_quantized
 from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.packing import folded_bias
@@ -59,16 +59,12 @@ class Operand:
         return folded_bias(self.centred, self.bias, self.zero_point)
 
 
-def _float_bits(value: float) -> int:
-    return int(np.float32(value).view(np.int32))
-
-
 def _clamp(node: OperatorNode) -> tuple[int, int]:
     activation = node.attributes.fused_activation_function
     if node.output().dtype is not DType.FLOAT32:
         return quantized_range(node, activation, node.output())
-    low, high = activation_bounds(node, activation)
-    return _float_bits(-np.inf if low is None else low), _float_bits(np.inf if high is None else high)
+    low, high = (int(bound.view(np.int32)) for bound in float_bounds(node, activation))
+    return low, high
 
 
 def operand(node: OperatorNode, channel_axis: int) -> Operand | None:

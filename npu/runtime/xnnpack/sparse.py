@@ -9,7 +9,7 @@ import numpy as np
 from constraints.sparse import sparse_violations
 from npu.graph.graph import Graph
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import activation_bounds
+from npu.runtime.operators.common import float_bounds
 from npu.runtime.xnnpack.convolution import Store
 from npu.runtime.xnnpack.kernels.sparse import multiply_sparse
 from npu.runtime.xnnpack.memory import guarded
@@ -60,8 +60,7 @@ class SparseConvolution(Operation):
     def run(self) -> None:
         ifm, output = self.node.input(0).array, self.node.output()
         by_channel = np.ascontiguousarray(ifm.reshape(-1, ifm.shape[-1]).T)
-        low, high = activation_bounds(self.node, self.node.attributes.fused_activation_function)
         result = np.empty((self.bias.size, by_channel.shape[1]), np.float32)
-        limits = np.float32(-np.inf if low is None else low), np.float32(np.inf if high is None else high)
+        limits = float_bounds(self.node, self.node.attributes.fused_activation_function)
         multiply_sparse(by_channel, self.starts, self.columns, self.values, self.bias, *limits, result)
         output.array[...] = result.T.reshape(output.shape)

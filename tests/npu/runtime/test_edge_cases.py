@@ -1,0 +1,236 @@
+"""Edge shapes and values, where a kernel is easily right for the usual ones only: equal to LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from npu.errors import InterpreterError
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes, FusedActivation, Padding
+from npu.graph.dtype import DType
+from npu.runtime.interpreter import Interpreter
+from npu.runtime.xnnpack.delegate import XnnpackDelegate
+
+from tests.support.litert import run_reference
+from tests.support.operator_cases import BOOL, F32, I8, I16, I32, I64, U8, In, ints, model
+
+Array = npt.NDArray[Any]
+F16 = DType.FLOAT16
+HUGE = np.array([3e38, -3e38, 1, 0], np.float32)
+NO_NUMBERS = np.array([2, np.nan, 1, np.inf, -np.inf, np.nan], np.float32)
+
+
+def _one(kind: str, inputs: Sequence[Any], out: In, attributes: Attributes | None = None) -> tuple[bytes, list[Array]]:
+    """A model of one operator: arrays become inputs, pairs of array and `In` inputs with quantisation, `In` constants."""
+    made, values = [], []
+    for entry in inputs:
+        if isinstance(entry, In):
+            made.append(entry)
+            continue
+        value, like = entry if isinstance(entry, tuple) else (entry, None)
+        value = np.asarray(value)
+        dtype = {"f4": F32, "f2": F16, "i1": I8, "u1": U8, "i2": I16, "i4": I32, "i8": I64, "b1": BOOL}[value.dtype.str[1:]]
+        values.append(value)
+        made.append(In(value.shape, dtype) if like is None else In(value.shape, dtype, like.scale, like.zero_point))
+    return model(kind, made, [out], attributes), values
+
+
+def _reduction(kind: str, shape: tuple[int, ...], axes: Sequence[int], dtype: type = np.float32, *, keep: bool = False) -> Any:
+    out = In((1,), {"f4": F32, "i1": I8, "i4": I32, "b1": BOOL}[np.dtype(dtype).str[1:]])
+    return lambda: _one(kind, [np.zeros(shape, dtype), ints(axes)], out, at.ReducerOptions(keep))
+
+
+def _all_numbers(kind: str, scale: float, out: In, attributes: Attributes | None = None) -> Any:
+    values = np.arange(-32768, 32768, dtype=np.int16)
+    return lambda: _one(kind, [(values, In((), I16, scale))], out, attributes)
+
+
+def _softmax(dtype: Any, scale: float, zero_point: int, depth: int) -> Any:
+    def build() -> tuple[bytes, list[Array]]:
+        limits = np.iinfo(dtype.numpy)
+        rows = np.random.default_rng(depth).integers(limits.min, limits.max, (20_000, depth), dtype.numpy, endpoint=True)
+        out = In((1,), dtype, 2.0**-8, zero_point)
+        return _one("SOFTMAX", [(rows, In((), dtype, scale, 3))], out, at.SoftmaxOptions(1.0))
+
+    return build
+
+
+def _strided(size: int, begin: int, end: int, stride: int, **masks: Any) -> Any:
+    options = at.StridedSliceOptions(**masks)
+    values = np.arange(size, dtype=np.float32)
+    return lambda: _one("STRIDED_SLICE", [values, ints([begin]), ints([end]), ints([stride])], In((1,), F32), options)
+
+
+def _arithmetic(kind: str, options: Any, dtype: type = np.float32) -> Any:
+    values = HUGE if dtype is np.float32 else np.array([6e4, -6e4, 1, 0], dtype)
+    out = In((1,), F32 if dtype is np.float32 else F16)
+    other = np.abs(values) + dtype(1) if kind != "DIV" else np.array([1e-9, 1e-9, 0, 1], dtype)
+    return lambda: _one(kind, [values, other], out, options)
+
+
+def _window(kind: str, attributes: Attributes, weights: Sequence[int] | None = None) -> Any:
+    inputs: list[Any] = [np.concatenate([HUGE, NO_NUMBERS]).reshape(1, 5, 2, 1)]
+    if weights is not None:
+        inputs += [In(weights, F32, data=np.full(weights, 3)), In((weights[-1],), F32, data=np.zeros(weights[-1]))]
+    return lambda: _one(kind, inputs, In((1,), F32), attributes)
+
+
+def _gather(batch_dims: int, axis: int) -> Any:
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    rows = np.array([[0, 2], [1, 1]], np.int32)
+    return lambda: _one("GATHER", [values, rows], In((1,), F32), at.GatherOptions(axis, batch_dims))
+
+
+def _reshape(shape: tuple[int, ...], target: Sequence[int], dtype: Any = I32, option: tuple[int, ...] = ()) -> Any:
+    return lambda: _one("RESHAPE", [np.zeros(shape, np.float32), ints(target, dtype)], In((1,), F32), at.ReshapeOptions(option))
+
+
+def _selected(kind: str, shape: tuple[int, ...], declared: tuple[int, ...]) -> Any:
+    values = [np.ones(shape, bool), np.full(shape, 3, np.float32), np.full(shape, 4, np.float32)]
+    return lambda: _one(kind, values, In(declared, F32))
+
+
+Build = Callable[[], tuple[bytes, list[Array]]]
+_UNIT16 = In((1,), I16, 2.0**-15)
+_BMM = at.BatchMatMulOptions(True, True, False)
+CASES: dict[str, Build] = {
+    "largest of nothing": _reduction("REDUCE_MAX", (2, 0), [1]),
+    "smallest of nothing": _reduction("REDUCE_MIN", (2, 0), [1], keep=True),
+    "largest integer of nothing": _reduction("REDUCE_MAX", (2, 0), [1], np.int32),
+    "smallest byte of nothing": _reduction("REDUCE_MIN", (2, 0), [1], np.int8),
+    "largest truth of nothing": _reduction("REDUCE_MAX", (0, 3), [0], np.bool_),
+    "smallest truth of nothing": _reduction("REDUCE_MIN", (0, 3), [0], np.bool_),
+    "mean over no axis of nothing": _reduction("MEAN", (0, 8, 1), []),
+    "sum over axes of an empty map": _reduction("SUM", (8, 0, 2, 4), [-2, -4], keep=True),
+    "largest number beside others": lambda: _one(
+        "REDUCE_MAX", [NO_NUMBERS, ints([0])], In((1,), F32), at.ReducerOptions(False)
+    ),
+    "smallest number beside others": lambda: _one(
+        "REDUCE_MIN", [NO_NUMBERS, ints([0])], In((1,), F32), at.ReducerOptions(False)
+    ),
+    "product that overflows": lambda: _one("REDUCE_PROD", [HUGE, ints([0])], In((1,), F32), at.ReducerOptions(False)),
+    "softmax of empty rows": lambda: _one("SOFTMAX", [np.zeros((2, 0), np.float32)], In((1,), F32), at.SoftmaxOptions(1.0)),
+    "logarithmic softmax of empty rows": lambda: _one("LOG_SOFTMAX", [np.zeros((2, 0), np.float32)], In((1,), F32)),
+    "int8 softmax of many rows of 3": _softmax(I8, 0.0593, -128, 3),
+    "uint8 softmax of many rows of 17": _softmax(U8, 0.222, 0, 17),
+    "int8 softmax of steep rows": _softmax(I8, 3.0, -128, 5),
+    "every int16 number through tanh": _all_numbers("TANH", 2.0**-8, _UNIT16),
+    "every int16 number through tanh, fine": _all_numbers("TANH", 1.98e-4, _UNIT16),
+    "every int16 number through logistic": _all_numbers("LOGISTIC", 2.0**-10, _UNIT16),
+    "exponential beyond its table": _all_numbers("EXP", 2.0**-8, In((1,), I16, 2.05e-5)),
+    "logarithm across its pole": _all_numbers("LOG", 2.0**-8, In((1,), I16, 2.05e-5)),
+    "sum of huge numbers": _arithmetic("ADD", at.AddOptions()),
+    "difference of huge numbers, RELU": _arithmetic("SUB", at.SubOptions(FusedActivation.RELU)),
+    "product of huge numbers": _arithmetic("MUL", at.MulOptions()),
+    "quotient by zero": _arithmetic("DIV", at.DivOptions()),
+    "sum of huge halves": _arithmetic("ADD", at.AddOptions(), np.float16),
+    "squared huge difference": _arithmetic("SQUARED_DIFFERENCE", None),
+    "convolution of huge numbers": _window("CONV_2D", at.Conv2DOptions(Padding.VALID, 1, 1), (1, 1, 1, 1)),
+    "depthwise convolution of huge numbers": _window(
+        "DEPTHWISE_CONV_2D", at.DepthwiseConv2DOptions(Padding.VALID, 1, 1, 1), (1, 1, 1, 1)
+    ),
+    "means of huge numbers": _window("AVERAGE_POOL_2D", at.Pool2DOptions(Padding.VALID, 1, 1, 1, 1)),
+    "maxima beside what is no number": _window("MAX_POOL_2D", at.Pool2DOptions(Padding.SAME, 1, 1, 2, 3)),
+    "pool of windows that are too wide": _window("MAX_POOL_2D", at.Pool2DOptions(Padding.VALID, 1, 1, 4, 2)),
+    "pool of windows that are too high": _window("MAX_POOL_2D", at.Pool2DOptions(Padding.VALID, 1, 1, 2, 7)),
+    "remainder of a float division by zero": lambda: _one("FLOOR_MOD", [HUGE, np.zeros(4, np.float32)], In((1,), F32)),
+    "casts of what is no number": lambda: _one("CAST", [NO_NUMBERS], In((1,), I32), at.CastOptions(F32, I32)),
+    "mirror pad of a scalar": lambda: _one(
+        "MIRROR_PAD", [np.float32(3), ints(np.zeros((0, 2)))], In((1,), F32), at.MirrorPadOptions()
+    ),
+    "stretch beside a zero": _reshape((2, 0, 3), [-1, 0]),
+    "stretch after a zero": _reshape((2, 0, 3), [2, 0, -1]),
+    "int64 shapes are not read": _reshape((1, 4), [4], I64, (2, 2)),
+    "select of one element as declared": _selected("SELECT", (1, 1), ()),
+    "select of a scalar as declared": _selected("SELECT_V2", (), (1, 1, 1)),
+    "batch dimensions from the end": _gather(-1, 1),
+    "all batch dimensions": _gather(-2, -1),
+    "products of an empty matrix": lambda: _one(
+        "BATCH_MATMUL", [np.zeros((1, 5, 4, 0), np.float32), np.zeros((1, 5, 16, 4), np.float32)], In((1,), F32), _BMM
+    ),
+    "slice up to an offset": _strided(7, -3, 3, 1, offset=True),
+    "slice down to an offset": _strided(7, 9, -5, -1, offset=True),
+    "slice to an offset despite masks": _strided(7, 1, 3, 1, offset=True, begin_mask=1, end_mask=1),
+    "removed axis with masked begin": _strided(7, 4, 5, 1, begin_mask=1, shrink_axis_mask=1),
+    "removed axis before the begin": _strided(7, -9, 5, 1, shrink_axis_mask=1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_edge_case_equals_the_reference_kernel(name: str) -> None:
+    content, inputs = CASES[name]()
+    (expected,) = run_reference(content, inputs)
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    got = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(got, expected)
+
+
+_FLOAT = [name for name in CASES if "huge" in name and "halves" not in name] + ["quotient by zero", "stretch beside a zero"]
+
+
+@pytest.mark.parametrize("name", _FLOAT)
+def test_delegate_treats_edge_cases_as_the_reference_kernel(name: str) -> None:
+    content, inputs = CASES[name]()
+    (expected,) = run_reference(content, inputs)
+    interpreter = Interpreter(model_content=content, experimental_delegates=[XnnpackDelegate()])
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), expected)
+
+
+def _transposed(size: int) -> tuple[bytes, list[Array]]:
+    weights = In((3, 3, 4, 1), F32, data=np.ones((3, 3, 4, 1)))
+    options = at.TransposeConvOptions(Padding.VALID, 2, 2)
+    return _one("TRANSPOSE_CONV", [ints([1, size, 18, 3]), weights, np.zeros((1, 2, 8, 1), np.float32)], In((1,), F32), options)
+
+
+def _joined() -> tuple[bytes, list[Array]]:
+    return _one("CONCATENATION", [HUGE, HUGE], In((1,), F32), at.ConcatenationOptions(0, FusedActivation.RELU))
+
+
+def _normalised() -> tuple[bytes, list[Array]]:
+    values = np.array([[3, -4]], np.int8), In((), I8, 0.1)
+    return _one("L2_NORMALIZATION", [values], In((1,), I8, 2.0**-7), at.L2NormOptions(FusedActivation.RELU))
+
+
+def _convolved() -> tuple[bytes, list[Array]]:
+    weights, bias = In((1, 3, 3, 1), F32, data=np.ones((1, 3, 3, 1))), In((1,), F32, data=[0])
+    return _one(
+        "CONV_2D", [np.zeros((1, 1, 5, 1), np.float32), weights, bias], In((1,), F32), at.Conv2DOptions(Padding.VALID, 1, 1)
+    )
+
+
+def _coarse_softmax() -> tuple[bytes, list[Array]]:
+    rows = np.zeros((1, 3), np.int8), In((), I8, 0.1)
+    return _one("SOFTMAX", [rows], In((1,), I8, 2.0**-7, -128), at.SoftmaxOptions(1.0))
+
+
+REFUSED: dict[str, tuple[Build, str]] = {
+    "output that the input cannot give": (lambda: _transposed(7), "input must"),
+    "joined maps with an activation": (_joined, "fused activation must be NONE"),
+    "normalised bytes with an activation": (_normalised, "fused activation must be NONE"),
+    "window larger than the map": (_convolved, "no negative dimension"),
+    "softmax of another scale": (_coarse_softmax, "output must have the scale"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_reference_kernels_refuse_is_refused(name: str) -> None:
+    build, text = REFUSED[name]
+    content, inputs = build()
+    with pytest.raises((RuntimeError, ValueError)):
+        run_reference(content, inputs)
+    with pytest.raises(InterpreterError, match=text):
+        Interpreter(model_content=content).allocate_tensors()
