@@ -11,16 +11,14 @@ from constraints.checker import check as check_model
 from npu.compiler.compiled import Compiled as CompiledModel
 from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
-from npu.errors import CompileError, ModelError
+from npu.errors import CompileError
 from npu.files import write_atomically
-from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.reports.operator_map import METADATA_NAME, map_of_compiled
 from npu.reports.report import Report, compile_report
-from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
 
 Progress = Callable[[str, int, int], None]
 
@@ -51,10 +49,7 @@ def compile(
 ) -> Compiled:
     """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-    source, name = read_model(model), model_name(model)
-    if is_compiled(source):
-        raise ModelError(f"{name}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
-    return compile_source(source, name, variant, profile=profile, progress=progress)
+    return compile_source(load_plain(model), model_name(model), variant, profile=profile, progress=progress)
 
 
 def compile_source(

@@ -69,7 +69,7 @@ def diff(
         raise ModelError(f"{model_name(reference)}: must be the plain source model, but it holds compiled operators")
     _check_ends(source.graphs[0], target.graphs[0], model_name(compiled))
     expected = _reference_values(source, inputs, seed)
-    variant = variant_of_file(target, model_name(compiled), None, None, None, None)
+    variant = variant_of_file(target, model_name(compiled))
     recorder = Recorder(target, variant, model_name(compiled))
     interpreter = Interpreter(
         model=target,

@@ -7,16 +7,13 @@ from pathlib import Path
 
 from constraints.profiles import profile_named
 from constraints.view import OpView
-from npu.errors import ModelError
 from npu.files import write_atomically
 from npu.fixes.edit import Change
 from npu.fixes.pipeline import fix_model
-from npu.graph.ethos_u import is_compiled
 from npu.reports.check_report import CheckReport
-from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.check import measured_report
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +33,7 @@ class Fixed:
 def fix(model: Source, target: str | None = None, config: str | Path | None = None, *, profile: str = DEFAULT_PROFILE) -> Fixed:
     """Apply the fixes that keep every result bit for bit. ModelError for a file that is compiled already."""
     variant = choose_variant(target, config)
-    source, name = read_model(model), model_name(model)
-    if is_compiled(source):
-        raise ModelError(f"{name}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
+    source, name = load_plain(model), model_name(model)
     rules = profile_named(profile)
     fixed, changes = fix_model(source, lambda graph, op: not rules.violations(OpView(graph, op, variant)))
     before = measured_report(source, name, variant, profile)

@@ -27,7 +27,7 @@ def verify(
     What earlier jobs wrote into the arena counts as data for later ones: compilers keep tensors there between two jobs.
     """
     source = load_compiled(model)
-    variant = variant_of_file(source, model_name(model), target, config, memory_mode, system)
+    variant = variant_of_file(source, model_name(model), target, config, memory_mode=memory_mode, system=system)
     operators = known_map(source, model_name(model))
     findings: list[tuple[int, Finding]] = []
     kept: list[tuple[int, int, int]] = []

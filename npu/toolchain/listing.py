@@ -35,7 +35,7 @@ _OPERATOR = ".operator"
 def disassemble(model: Source) -> str:
     """The annotated listing of every command stream of a compiled file, in file order."""
     source, name = load_compiled(model), model_name(model)
-    variant = variant_of_file(source, name, None, None, None, None)
+    variant = variant_of_file(source, name)
     return "\n".join(_section(job, source, name, variant) for job in jobs_of(source))
 
 

@@ -11,16 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import InterpreterError
-from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Quantization, Tensor
-from npu.reports.operator_map import map_of_file, map_of_placement
 from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
-from npu.tflite.reader import read_model
-from npu.toolchain.compile import Progress, compile_source
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
+from npu.toolchain.compile import Progress
+from npu.toolchain.executable import prepare
+from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from npu.toolchain.tensors import Recorder, named_tensors
-from npu.toolchain.timing import TimedModel, time_compiled
+from npu.toolchain.timing import TimedModel, time_executable
 from sim.delegate import EthosUDelegate
 from sim.timeline import Timeline
 
@@ -65,23 +63,14 @@ def run(
     picks its variant by the configuration word in it unless `target` or `config` is given. `dump` also returns every tensor,
     `with_events` keeps what a trace of the times shows.
     """
-    source, name = load(model), model_name(model)
-    if is_compiled(source):
-        executed = source
-        variant = variant_of_file(source, name, target, config, memory_mode, system)
-        operators = map_of_file(executed, name, variant)
-    else:
-        variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-        compiled = compile_source(source, name, variant, profile=profile, progress=progress)
-        executed, placement = read_model(compiled.content), compiled.result.placement
-        operators = map_of_file(executed, name, variant) if is_compiled(executed) else map_of_placement(executed, placement)
-    recorder = Recorder(executed, variant, name) if dump else None
-    delegate = EthosUDelegate(variant, hook=recorder.hook if recorder else None)
-    interpreter = Interpreter(model=executed, experimental_delegates=[delegate], experimental_preserve_all_tensors=dump)
-    outputs, names = execute(interpreter, executed.graphs[0], inputs, seed)
-    tensors = named_tensors(executed, interpreter, recorder.written) if recorder else {}
-    timed = time_compiled(executed, name, operators, variant, with_events=with_events)
-    graph = executed.graphs[0]
+    ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
+    graph = ready.model.graphs[0]
+    recorder = Recorder(ready.model, ready.variant, ready.name) if dump else None
+    delegate = EthosUDelegate(ready.variant, hook=recorder.hook if recorder else None)
+    interpreter = Interpreter(model=ready.model, experimental_delegates=[delegate], experimental_preserve_all_tensors=dump)
+    outputs, names = execute(interpreter, graph, inputs, seed)
+    tensors = named_tensors(ready.model, interpreter, recorder.written) if recorder else {}
+    timed = time_executable(ready, with_events=with_events)
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
     return RunResult(outputs, names, quantization, timed.report, timed, tensors)
 

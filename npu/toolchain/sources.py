@@ -55,8 +55,22 @@ def load_compiled(model: Source) -> Model:
     return source
 
 
+def load_plain(model: Source) -> Model:
+    """Read a TFLite file that must not be compiled yet; ModelError if it is."""
+    source = read_model(model)
+    if is_compiled(source):
+        raise ModelError(f"{model_name(model)}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
+    return source
+
+
 def variant_of_file(
-    model: Model, name: str, target: str | None, config: str | Path | None, memory_mode: str | None, system: str | None
+    model: Model,
+    name: str,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    memory_mode: str | None = None,
+    system: str | None = None,
 ) -> Variant:
     """The asked-for variant, or the shipped one with the configuration word of the file; StreamError if they differ."""
     graph_index, op_index = next(

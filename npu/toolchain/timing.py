@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constraints.checker import check
-from npu.graph.ethos_u import Input, Region, is_compiled, is_npu_job
-from npu.graph.graph import ABSENT, Graph, Model
+from npu.graph.ethos_u import Input, Region, is_npu_job
+from npu.graph.graph import ABSENT, Graph
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
-from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
+from npu.reports.operator_map import OperatorMap
 from npu.reports.report import Report, run_report
-from npu.tflite.reader import read_model
-from npu.toolchain.compile import Progress, compile_source
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load, model_name, variant_of_file
+from npu.toolchain.compile import Progress
+from npu.toolchain.executable import Executable, prepare
+from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from sim.arena import arena_use
 from sim.assumptions import assumption
 from sim.container import payload_of
@@ -79,25 +78,18 @@ def time_model(
     with_events: bool = False,
 ) -> TimedModel:
     """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows."""
-    source, name = load(model), model_name(model)
-    if is_compiled(source):
-        variant = variant_of_file(source, name, target, config, memory_mode, system)
-    else:
-        variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-        source = read_model(compile_source(source, name, variant, profile=profile, progress=progress).content)
-    operators = map_of_file(source, name, variant) if is_compiled(source) else _map_of_cpu(source, variant, profile)
-    return time_compiled(source, name, operators, variant, with_events=with_events)
+    ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
+    return time_executable(ready, with_events=with_events)
 
 
-def time_compiled(
-    compiled: Model, name: str, operators: OperatorMap, variant: Variant, *, with_events: bool = False
-) -> TimedModel:
-    """`time_model` for a model that is compiled already."""
+def time_executable(ready: Executable, *, with_events: bool = False) -> TimedModel:
+    """`time_model` for a model that is prepared already."""
+    operators, variant = ready.operators, ready.variant
     streams: list[tuple[Decoded, ...]] = []
-    tasks = list(tasks_of(compiled.graphs[0], operators.sources, variant, with_events=with_events, streams=streams))
+    tasks = list(tasks_of(ready.model.graphs[0], operators.sources, variant, with_events=with_events, streams=streams))
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
-    report = run_report(operators, name, compiled, timeline, [job.trace for job in jobs], variant)
+    report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
     notes = tuple(_notes(streams))
     report = dataclasses.replace(report, notes=notes) if notes else report
     return TimedModel(variant, operators, jobs, tuple(streams), timeline, report)
@@ -155,11 +147,6 @@ def _planned(words: NDArray[np.uint32], variant: Variant) -> tuple[tuple[Decoded
         del _PLANS[next(iter(_PLANS))]
     _PLANS[key] = (variant, decoded, plan)
     return decoded, plan
-
-
-def _map_of_cpu(model: Model, variant: Variant, profile: str) -> OperatorMap:
-    """The map of a model of which nothing runs on the NPU."""
-    return map_of_placement(model, check(model, profile=profile, variant=variant))
 
 
 def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:

@@ -35,7 +35,8 @@ from npu.rendering.console import variant_row
 from npu.reports.operator_map import map_of_compiled
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
-from npu.toolchain.timing import time_compiled
+from npu.toolchain.executable import Executable
+from npu.toolchain.timing import time_executable
 from sim.cpu import cpu_cycles
 from sim.timing import schedule
 from sim.verify.shram import shram_findings
@@ -175,7 +176,7 @@ def measured(variant: Variant, name: str) -> tuple[str, ...]:
         check_variant(variant, "changed")
         made = compile_source(model, name, variant)
         compiled = read_model(made.content)
-        timed = time_compiled(compiled, name, map_of_compiled(made.result), variant)
+        timed = time_executable(Executable(compiled, name, variant, map_of_compiled(made.result)))
     except UserError as error:
         return ("refused", str(error))
     report = timed.report_with_pmu().to_json() + str(variant_row(variant))

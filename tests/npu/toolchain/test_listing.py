@@ -63,7 +63,7 @@ def check(content: bytes) -> int:
 def check_raw(path: Path) -> int:
     """The same for a raw archive, whose streams are listed and assembled one by one."""
     model = load_compiled(path)
-    variant = variant_of_file(model, path.name, None, None, None, None)
+    variant = variant_of_file(model, path.name)
     found = [job.payload.words for job in jobs_of(model)]
     for words in found:
         assert np.array_equal(assemble_words(str(disassemble_words(words, variant))), words)

@@ -1,0 +1,47 @@
+"""From what the user names to a model that runs: compiled first if need be, with the map of its operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from npu.graph.ethos_u import is_compiled
+from npu.graph.graph import Model
+from npu.hardware.variant import Variant
+from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
+from npu.tflite.reader import read_model
+from npu.toolchain.compile import Progress, compile_source
+from npu.toolchain.sources import Source, choose_variant, load, model_name, variant_of_file
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A compiled model, or one of which nothing runs on the NPU; `name` is for messages and reports."""
+
+    model: Model
+    name: str
+    variant: Variant
+    operators: OperatorMap
+
+
+def prepare(
+    model: Source,
+    target: str | None,
+    config: str | Path | None,
+    *,
+    memory_mode: str | None,
+    system: str | None,
+    profile: str,
+    progress: Progress | None,
+) -> Executable:
+    """A plain model is compiled; a compiled file picks its variant by its configuration word unless one is asked for."""
+    source, name = load(model), model_name(model)
+    if is_compiled(source):
+        variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)
+        return Executable(source, name, variant, map_of_file(source, name, variant))
+    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
+    compiled = compile_source(source, name, variant, profile=profile, progress=progress)
+    made = read_model(compiled.content)
+    if is_compiled(made):
+        return Executable(made, name, variant, map_of_file(made, name, variant))
+    return Executable(made, name, variant, map_of_placement(made, compiled.result.placement))
