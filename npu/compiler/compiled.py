@@ -19,8 +19,8 @@ class CompiledPartition:
     """One `ethos-u` operator: operators `ops` of source subgraph `graph`, compiled.
 
     `op_index` says where the operator stands in the compiled subgraph. `source_of[i]` is the source
-    operator's index that `operations[i]` works for, NO_SOURCE if none. `words` is the command stream as little-endian bytes,
-    `payload` the driver payload around it.
+    operator's index that `operations[i]` works for, NO_SOURCE if none. `payload` is the driver payload with the
+    command stream.
     """
 
     graph: int
@@ -29,10 +29,7 @@ class CompiledPartition:
     program: Program
     operations: tuple[Operation, ...]
     source_of: tuple[int, ...]
-    words: bytes
     payload: bytes
-    peak_bytes: int
-    """Bytes of feature maps and staged constants that are live at the partition's worst step."""
 
     def at(self, op_index: int) -> CompiledPartition:
         """The same partition, standing at operator `op_index` of the compiled graph."""
@@ -45,8 +42,7 @@ class Usage:
 
     `arena_bytes`: size of the scratch tensor, region 1, with every computed tensor of the model in it. `fast_bytes`: size of
     region 2 where it is a memory of its own, else 0. `read_only_bytes`: the shared constants tensor. `command_stream_bytes`:
-    all driver payloads. `cpu_constant_bytes`: constants that remaining CPU operators read. `by_memory`: bytes per memory name
-    of the variant ("sram", "dram", "flash").
+    all driver payloads. `cpu_constant_bytes`: constants that remaining CPU operators read.
     """
 
     arena_bytes: int
@@ -54,7 +50,6 @@ class Usage:
     read_only_bytes: int
     command_stream_bytes: int
     cpu_constant_bytes: int
-    by_memory: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from npu.graph.graph import Graph, Model
 from npu.graph.idle import without_idle_jobs
 from npu.graph.partition import ORDERED_KINDS, partition_nodes
 from npu.graph.placement import OpPlacement, Placement, Violation
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import Variant
 from npu.isa.encode import encode
 from npu.isa.operations import Layout
 from npu.isa.payload import build_payload
@@ -185,7 +185,7 @@ def _assemble(model: Model, placement: Placement, drafts: Sequence[_Draft], cons
         partitions += [one.at(index) for one, index in zip(own, new.jobs, strict=True)]
     compiled = rebuild_model(model, rebuilt)
     streams = sum(len(partition.payload) for partition in partitions)
-    usage = _usage(compiled, arena, fast, constants.size, streams, variant)
+    usage = Usage(arena, fast, constants.size, streams, _cpu_constant_bytes(compiled))
     return Compiled(compiled, model, placement, tuple(partitions), usage, rebuilt[0].cpu_source_of)
 
 
@@ -196,7 +196,6 @@ def _partition(draft: _Draft, number: int, index: int, constants: Constants, var
         return None
     addresses = Addresses(plan.places, draft.layouts, plan.transfers[index], plan.buffers[index], plan.starts[index])
     operations, sources = emit_operations(draft.jobs[index], addresses, constants, variant)
-    words = encode(operations, variant)
     return CompiledPartition(
         graph=number,
         ops=node.ops,
@@ -204,9 +203,7 @@ def _partition(draft: _Draft, number: int, index: int, constants: Constants, var
         program=node.program,
         operations=tuple(operations),
         source_of=tuple(sources),
-        words=words.astype("<u4").tobytes(),
-        payload=build_payload(words, variant),
-        peak_bytes=plan.peaks[index],
+        payload=build_payload(encode(operations, variant), variant),
     )
 
 
@@ -218,14 +215,3 @@ def _cpu_constant_bytes(model: Model) -> int:
         constants = (graph.tensors[tensor].data for tensor in sorted(read))
         total += sum(data.nbytes for data in constants if data is not None)
     return total
-
-
-def _usage(model: Model, arena: int, fast: int, read_only: int, streams: int, variant: Variant) -> Usage:
-    """Sizes per role and per memory; command streams and CPU constants lie with the constants."""
-    mode, cpu = variant.memory_mode, _cpu_constant_bytes(model)
-    parts: tuple[tuple[Port, int], ...] = ((mode.arena, arena), (mode.cache, fast), (mode.constants, read_only + streams + cpu))
-    by_memory: dict[str, int] = {}
-    for port, size in parts:
-        name = variant.system.memories[port].name
-        by_memory[name] = by_memory.get(name, 0) + size
-    return Usage(arena, fast, read_only, streams, cpu, by_memory)

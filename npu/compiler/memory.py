@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from npu.compiler.allocate import Allocation, Buffer, Packer, allocate, live_bytes, round_up
 from npu.compiler.ir import Storage
@@ -35,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryPlan:
-    """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i; `peaks[i]` is its worst event in bytes.
+    """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i.
 
     `feature_bytes[e]` are the bytes of the arena that feature maps take at event e.
     """
@@ -44,7 +43,6 @@ class MemoryPlan:
     transfers: tuple[tuple[Transfer, ...], ...]
     buffers: tuple[tuple[Place, ...], ...]
     starts: tuple[int, ...]
-    peaks: tuple[int, ...]
     feature_bytes: tuple[int, ...]
     arena_bytes: int
     fast_bytes: int
@@ -85,13 +83,11 @@ def plan_memory(
             packer = Packer(_buffers([*slow.values(), *staged]), joint)
             places = _places(slow, joint, Region.ARENA, arena_start)
             transfers = _moved(transfers, joint.offsets[len(slow) :])
-    total = _usage([*groups.values(), *staged], timeline.events)
     return MemoryPlan(
         places={item: places[root] for item, root in owner.items()},
         transfers=tuple(transfers),
         buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
-        peaks=tuple(max(total[a:b]) for a, b in pairwise(starts)),
         feature_bytes=tuple(_usage(slow.values(), timeline.events)),
         arena_bytes=arena.total_bytes if separate else packer.total_bytes,
         fast_bytes=packer.total_bytes if separate else 0,

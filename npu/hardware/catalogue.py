@@ -1,8 +1,7 @@
-"""The public face of hardware descriptions: list them, load one, summarise one."""
+"""The public face of hardware descriptions: list them, load one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from npu.hardware import loader
 from npu.hardware.shipped import configs_folder, is_path, list_examples, list_section, list_variants
 from npu.hardware.variant import Variant
 
-__all__ = ["VariantSummary", "describe", "list_examples", "list_section", "list_variants", "load_variant"]
+__all__ = ["list_examples", "list_section", "list_variants", "load_variant"]
 
 
 def load_variant(
@@ -29,35 +28,3 @@ def load_variant(
 @lru_cache(maxsize=64)
 def _load_shipped(_folder: Path, name: str, memory_mode: str | None, system: str | None, cpu: str | None) -> Variant:
     return loader.load_variant(name, memory_mode=memory_mode, system=system, cpu=cpu)
-
-
-@dataclass(frozen=True, slots=True)
-class VariantSummary:
-    """One row of the table that `npu configs` prints."""
-
-    name: str
-    macs_per_cycle: int
-    cores: int
-    shram_kib: int
-    """Of all cores together."""
-    clock_mhz: float
-    system: str
-    memory_mode: str
-    arena_cache_kib: int
-    cpu: str
-
-
-def describe(variant: Variant) -> VariantSummary:
-    """What a table of variants shows."""
-    accelerator = variant.accelerator
-    return VariantSummary(
-        name=variant.name,
-        macs_per_cycle=accelerator.macs_per_cycle,
-        cores=accelerator.cores,
-        shram_kib=variant.shram.total_bytes * accelerator.cores // 1024,
-        clock_mhz=variant.system.clock_hz / 1e6,
-        system=variant.system.name,
-        memory_mode=variant.memory_mode.name,
-        arena_cache_kib=variant.memory_mode.arena_cache_bytes // 1024,
-        cpu=variant.cpu.name,
-    )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.errors import ModelError
-from npu.files import write_atomically
 from npu.graph.attributes import BUILTIN_OPTIONS_2, Attributes, CustomOptionsFormat
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.graph.ops import code_of_kind
@@ -35,11 +33,6 @@ from npu.tflite.schema import (
 
 MAX_FILE_BYTES = (1 << 31) - 1
 """What the signed and unsigned 32-bit offsets of a flatbuffer reach."""
-
-
-def save_model(model: Model, path: str | Path) -> None:
-    """Writes the model to a file, all of it or nothing. Raises ModelError, and UserError if the file cannot be written."""
-    write_atomically(path, write_model(model))
 
 
 def write_model(model: Model) -> bytes:

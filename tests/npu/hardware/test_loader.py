@@ -9,7 +9,7 @@ import pytest
 
 from npu.errors import ConfigError
 from npu.hardware import shipped
-from npu.hardware.catalogue import VariantSummary, describe, list_section, list_variants, load_variant
+from npu.hardware.catalogue import list_section, list_variants, load_variant
 from npu.hardware.document import MAX_FILE_BYTES
 from npu.hardware.variant import Port, Product, Size
 
@@ -138,12 +138,6 @@ def test_every_shipped_section_loads_on_every_variant(section: str) -> None:
     for name in list_section(section):
         for target in list_variants():
             load_variant(target, **{section: name})
-
-
-def test_describe_gives_the_row_of_the_table() -> None:
-    assert describe(load_variant("ethos-u65-512")) == VariantSummary(
-        "ethos-u65-512", 512, 2, 96, 1000.0, "Ethos_U65_High_End", "Dedicated_Sram", 384, "Cortex-M55"
-    )
 
 
 def test_packaged_descriptions_win_over_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import ai_edge_litert.schema_py_generated as litert
@@ -17,7 +16,7 @@ from npu.graph.wire import Array, OneOf, SubTable, SubTables, Table, wire_fields
 from npu.tflite.flatbuffer import TableReader
 from npu.tflite.reader import read_model
 from npu.tflite.schema import IDENTIFIER, ModelTable
-from npu.tflite.writer import save_model, write_model
+from npu.tflite.writer import write_model
 
 from tests.support.litert import random_inputs, run_reference
 from tests.support.sample_models import SAMPLES
@@ -152,10 +151,3 @@ def test_a_real_model_that_was_read_and_written_runs_identically(name: str) -> N
 def test_the_lists_of_exceptions_name_models_that_are_there() -> None:
     if shared_models():
         assert REFUSED | set(NEVER_RUN) | UNREADABLE <= set(shared_models())
-
-
-def test_saving_leaves_one_file_with_the_written_bytes(tmp_path: Path) -> None:
-    content = SAMPLES["image_classifier"]()
-    save_model(read_model(content), tmp_path / "model.tflite")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.tflite"]
-    assert (tmp_path / "model.tflite").read_bytes() == content

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npu.errors import ModelError, UserError
+from npu.errors import ModelError
 from npu.graph.attributes import AddOptions, Attributes, Conv2DOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Tensor
@@ -15,7 +15,7 @@ from npu.tflite import writer
 from npu.tflite.flatbuffer import TableReader
 from npu.tflite.reader import read_model
 from npu.tflite.schema import IDENTIFIER, ModelTable
-from npu.tflite.writer import save_model, write_model
+from npu.tflite.writer import write_model
 
 from tests.support.sample_models import SAMPLES
 
@@ -125,8 +125,3 @@ def test_a_file_of_more_than_two_gibibytes_is_refused(monkeypatch: pytest.Monkey
 
 def test_the_limit_is_what_31_bits_reach() -> None:
     assert writer.MAX_FILE_BYTES == 2**31 - 1
-
-
-def test_saving_where_one_cannot_write_is_the_users_error(tmp_path: object) -> None:
-    with pytest.raises(UserError, match="must be writable"):
-        save_model(model_of(), f"{tmp_path}/missing/model.tflite")
