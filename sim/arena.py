@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npu.errors import SimulationError
 from npu.graph.ethos_u import Region
-from npu.isa.operations import Dma, Elementwise, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
+from npu.isa.operations import Dma, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
 
 GRANULE_BYTES = 16
 """Resolution of the count; feature maps are aligned to it."""
@@ -70,9 +70,7 @@ def _reads(operation: Operation, region: int) -> list[Range]:
         return [(source.address, source.address + size)] if source.region == region else []
     if not isinstance(operation, KernelOperation):
         return []
-    found = _ranges(operation.ifm, region)
-    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
-        found += _ranges(operation.ifm2, region)
+    found = [each for fm in operation.ifms for each in _ranges(fm, region)]
     if isinstance(operation, WeightedOperation):
         parts = (*operation.weights, *operation.scales)
         found += [(part.address, part.address + part.length_bytes) for part in parts if part.region == region]

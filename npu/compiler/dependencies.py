@@ -16,7 +16,6 @@ from npu.isa.operations import (
     Convolution,
     Dma,
     DmaWait,
-    Elementwise,
     FeatureMap,
     KernelOperation,
     KernelWait,
@@ -30,14 +29,11 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
+from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 
 Shape = tuple[int, int, int]
 SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
-
-
-_TABLE_BYTES = {8: 256, 16: 2048, 32: 1024}
-"""Bytes of the table that an operation reads, by the bits of its OFM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def accesses(operation: Operation, variant: Variant) -> tuple[Access, ...]:
         return _dma_accesses(operation)
     if not isinstance(operation, KernelOperation):
         return ()
-    result = [_map_access(fm, is_write=False) for fm in _inputs(operation)]
+    result = [_map_access(fm, is_write=False) for fm in operation.ifms]
     result.append(_map_access(operation.ofm, is_write=True))
     if isinstance(operation, WeightedOperation):
         result += _constant_accesses(operation)
@@ -163,9 +159,8 @@ def _table_accesses(operation: KernelOperation, variant: Variant) -> list[Access
     index = operation.activation.function.lut_index
     if index is None:
         return [] if shram.reserved_lut_banks else [Access(SHRAM, 0, shram.total_bytes, True)]
-    length = _TABLE_BYTES[operation.ofm.element.bits]
-    start = shram.lut_address + index * 256
-    return [Access(SHRAM, start, min(start + length, shram.total_bytes), False)]
+    start = shram.lut_address + index * LUT_SLOT_BYTES
+    return [Access(SHRAM, start, min(start + table_bytes(operation), shram.total_bytes), False)]
 
 
 def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
@@ -210,22 +205,16 @@ def blockdep(history: Sequence[KernelOperation], current: KernelOperation, varia
     if not variant.shram.reserved_lut_banks and _uses_table(previous) and not _uses_table(current):
         return 0
     written = (_map_access(previous.ofm, is_write=True),)
-    inputs = _inputs(current)
-    read = [fm for fm in inputs if _conflict(written, (_map_access(fm, is_write=False),))]
+    read = [fm for fm in current.ifms if _conflict(written, (_map_access(fm, is_write=False),))]
     if len(read) > 1 or (read and read[0] is not current.ifm and _is_broadcast(current)):
         return 0
     if isinstance(current, WeightedOperation) and _conflict(written, _constant_accesses(current)):
         return 0
-    return min(_distance(history, current, fm, limit) for fm in inputs)
+    return min(_distance(history, current, fm, limit) for fm in current.ifms)
 
 
 def _uses_table(operation: KernelOperation) -> bool:
     return operation.activation.function.lut_index is not None
-
-
-def _inputs(operation: KernelOperation) -> list[FeatureMap]:
-    second = operation.ifm2 if isinstance(operation, Elementwise) else None
-    return [operation.ifm] if second is None else [operation.ifm, second]
 
 
 def _constant_accesses(operation: WeightedOperation) -> tuple[Access, ...]:
@@ -234,8 +223,8 @@ def _constant_accesses(operation: WeightedOperation) -> tuple[Access, ...]:
 
 
 def _is_broadcast(operation: KernelOperation) -> bool:
-    fm, ofm = operation.ifm2 if isinstance(operation, Elementwise) else None, operation.ofm
-    return fm is not None and (fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth)
+    ofm = operation.ofm
+    return any((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in operation.ifms[1:])
 
 
 def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int) -> int:

@@ -13,7 +13,7 @@ from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Shape, Step, Storage, View, WindowStep
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import Item, item_of
-from npu.compiler.lut import SLOT_BYTES, TableSlot, TableUse, assign_tables
+from npu.compiler.lut import TableSlot, TableUse, assign_tables
 from npu.compiler.memory import Place
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer
@@ -38,6 +38,7 @@ from npu.isa.operations import (
     Stop,
     Upscale,
 )
+from npu.isa.shram import LUT_SLOT_BYTES
 
 _FUNCTIONS = {"tanh": ActivationFunction.TANH, "sigmoid": ActivationFunction.SIGMOID}
 
@@ -89,7 +90,7 @@ def _table_use(job: Job) -> TableUse | None:
 
 
 def _table_copy(use: TableUse, slot: TableSlot, variant: Variant) -> Dma:
-    address = variant.shram.lut_address + slot.slot * SLOT_BYTES
+    address = variant.shram.lut_address + slot.slot * LUT_SLOT_BYTES
     return Dma(source=DmaSide(Region.CONSTANTS, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu.hardware.variant import Variant
-
-SLOT_BYTES = 256
+from npu.isa.shram import LUT_SLOT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class TableSlots:
     """Contents of the slots while jobs are walked in order. Least recently used tables give way."""
 
     def __init__(self, variant: Variant) -> None:
-        self._count = variant.shram.lut_bytes // SLOT_BYTES
+        self._count = variant.shram.lut_bytes // LUT_SLOT_BYTES
         self._keeps_tables = variant.shram.reserved_lut_banks > 0
         self._tables: dict[int, TableUse] = {}
         self._last_used: list[int] = [-1] * self._count
@@ -44,7 +43,7 @@ class TableSlots:
                 self._tables.clear()
                 self._last_used = [-1] * self._count
             return None
-        span = -(-use.length_bytes // SLOT_BYTES)
+        span = -(-use.length_bytes // LUT_SLOT_BYTES)
         for slot, table in self._tables.items():
             if table == use:
                 self._touch(slot, span)
@@ -60,7 +59,7 @@ class TableSlots:
 
     def _evict(self, slot: int, span: int) -> None:
         for first, table in list(self._tables.items()):
-            end = first + -(-table.length_bytes // SLOT_BYTES)
+            end = first + -(-table.length_bytes // LUT_SLOT_BYTES)
             if first < slot + span and slot < end:
                 del self._tables[first]
 

@@ -275,6 +275,11 @@ class KernelOperation:
     accumulator: AccumulatorFormat = AccumulatorFormat.INT32
     blockdep: int = 0
 
+    @property
+    def ifms(self) -> tuple[FeatureMap, ...]:
+        """The feature maps that it reads: the IFM, and of some elementwise operations IFM2."""
+        return (self.ifm,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowOperation(KernelOperation):
@@ -333,6 +338,10 @@ class Elementwise(KernelOperation):
     operand_rounding: Rounding = Rounding.DOUBLE
     opa_scale: Scale = Scale(0, 0)
     opb_scale: int = 0
+
+    @property
+    def ifms(self) -> tuple[FeatureMap, ...]:
+        return (self.ifm,) if self.ifm2 is None else (self.ifm, self.ifm2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ from npu.isa.operations import (
 
 Ints = npt.NDArray[np.int64]
 
+LUT_SLOT_BYTES = 256
+"""Look-up table n begins so many bytes times n into their area."""
+
 SUB_KERNEL = 8
 """The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
 
@@ -171,3 +174,8 @@ def lut_start(problem: BufferProblem, variant: Variant) -> int:
     shram = variant.shram
     used = shram.lut_bytes // shram.bank_bytes if problem.has_lut else 0
     return shram.banks - max(used, shram.reserved_lut_banks)
+
+
+def table_bytes(operation: KernelOperation) -> int:
+    """Bytes of the table that an operation looks its values up in."""
+    return 2048 if operation.ifm.element.bits == 16 else 256 * operation.ofm.element.bytes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from npu.errors import UserError
 from npu.graph.graph import Model
 from npu.isa.decode import Decoded
-from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
+from npu.isa.operations import FeatureMap, KernelOperation
 from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map
 from sim.container import NpuJob
 from sim.memory import feature_map_ranges
@@ -38,8 +38,7 @@ def maps_of(operation: object) -> list[tuple[str, FeatureMap]]:
     """The feature maps of a kernel operation by role, the output last; none of others."""
     if not isinstance(operation, KernelOperation):
         return []
-    second = [("IFM2", operation.ifm2)] if isinstance(operation, Elementwise) and operation.ifm2 is not None else []
-    return [("IFM", operation.ifm), *second, ("OFM", operation.ofm)]
+    return [*zip(("IFM", "IFM2"), operation.ifms, strict=False), ("OFM", operation.ofm)]
 
 
 def place_of(fm: FeatureMap) -> Place:

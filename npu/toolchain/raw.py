@@ -23,7 +23,7 @@ from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, Regio
 from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import decode
-from npu.isa.operations import Elementwise, FeatureMap, KernelOperation
+from npu.isa.operations import FeatureMap, KernelOperation
 from npu.isa.payload import decode_config, find_target, parse_payload
 
 _LIMIT_BYTES = 1 << 31
@@ -178,7 +178,6 @@ def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
     for each in decode(payload.words, variant):
         operation = each.operation
         if isinstance(operation, KernelOperation):
-            second = [operation.ifm2] if isinstance(operation, Elementwise) and operation.ifm2 is not None else []
-            for fm in (operation.ifm, *second, operation.ofm):
+            for fm in (*operation.ifms, operation.ofm):
                 found.setdefault((fm.region, fm.addresses[0]), fm)
     return found

@@ -18,13 +18,13 @@ from npu.isa.operations import (
     Dma,
     DmaSide,
     DmaStride,
-    Elementwise,
     FeatureMap,
     KernelOperation,
     Layout,
     Operation,
     WeightedOperation,
 )
+from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 
 SHRAM = -1
 """Region number of the look-up tables inside the accelerator."""
@@ -117,27 +117,18 @@ def footprint(operation: Operation, variant: Variant) -> Footprint:
         return Footprint((("source", source),), (("destination", destination),))
     if not isinstance(operation, KernelOperation):
         return Footprint((), ())
-    reads = [("IFM", bytes_of_map(operation.ifm))]
-    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
-        reads.append(("IFM2", bytes_of_map(operation.ifm2)))
+    reads = [(name, bytes_of_map(fm)) for name, fm in zip(("IFM", "IFM2"), operation.ifms, strict=False)]
     if isinstance(operation, WeightedOperation):
         reads += [("weights", _range(each)) for each in operation.weights]
         reads += [("scales", _range(each)) for each in operation.scales]
     writes = [("OFM", bytes_of_map(operation.ofm))]
     shram = variant.shram
     if operation.activation.function.lut_index is not None:
-        start = shram.lut_address + 256 * operation.activation.function.lut_index
+        start = shram.lut_address + LUT_SLOT_BYTES * operation.activation.function.lut_index
         reads.append(("look-up table", _filled(SHRAM, start, table_bytes(operation))))
     elif not shram.reserved_lut_banks:
         writes.append(("SHRAM", _filled(SHRAM, 0, shram.total_bytes)))
     return Footprint(tuple(reads), tuple(writes))
-
-
-def table_bytes(operation: KernelOperation) -> int:
-    """Bytes of the table that an operation looks its values up in."""
-    if operation.ifm.element.bits == 16:
-        return 2048
-    return 256 * operation.ofm.element.bytes
 
 
 def _range(one: AddressRange) -> ByteSet:

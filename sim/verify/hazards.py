@@ -16,7 +16,6 @@ from npu.isa.operations import (
     Convolution,
     Dma,
     DmaWait,
-    Elementwise,
     FeatureMap,
     KernelOperation,
     KernelWait,
@@ -136,7 +135,7 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
     if not depth:
         return
     written = [bytes_of_map(first.ofm, box) for box in islice(_ofm_blocks(first, is_reversed=True), depth)]
-    for name, fm in _inputs(second):
+    for name, fm in zip(("IFM", "IFM2"), second.ifms, strict=False):
         for i, box in enumerate(islice(_input_jobs(second, fm), depth)):
             read = bytes_of_map(fm, box)
             for block in written[: depth - i]:
@@ -145,13 +144,6 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
                     what = f"its {name} meets the OFM under BLOCKDEP {depth}"
                     yield Conflict("HAZARD-BLOCKDEP", later, earlier, fm.region, address, what)
                     return
-
-
-def _inputs(operation: KernelOperation) -> list[tuple[str, FeatureMap]]:
-    found = [("IFM", operation.ifm)]
-    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
-        found.append(("IFM2", operation.ifm2))
-    return found
 
 
 def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box]:

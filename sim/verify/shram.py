@@ -11,10 +11,7 @@ import numpy as np
 
 from npu.hardware.variant import Variant
 from npu.isa.operations import Dma, Elementwise, KernelOperation, Operation
-from npu.isa.shram import buffer_banks, buffers_of, lut_start
-from sim.verify.footprint import table_bytes
-
-_SLOT_BYTES = 256
+from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffers_of, lut_start, table_bytes
 
 
 def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
@@ -53,6 +50,6 @@ def lut_findings(operation: Operation, variant: Variant) -> Iterator[tuple[str, 
             yield f"a transfer into SHRAM must stay in the tables' area [{area:#x}, {end:#x}), got {where}", target.address
     elif isinstance(operation, KernelOperation) and operation.activation.function.lut_index is not None:
         index, size = operation.activation.function.lut_index, table_bytes(operation)
-        start = area + _SLOT_BYTES * index
-        if start + size > end or _SLOT_BYTES * index % size:
+        start = area + LUT_SLOT_BYTES * index
+        if start + size > end or LUT_SLOT_BYTES * index % size:
             yield f"table {index} of {size} bytes must begin at a multiple of its size and end in {end - area} bytes", start
