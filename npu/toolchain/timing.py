@@ -24,8 +24,8 @@ from sim.arena import arena_use
 from sim.assumptions import assumption
 from sim.container import payload_of
 from sim.cpu import cpu_cycles
-from sim.reports.perfetto import inference_trace
-from sim.reports.pmu import pmu_report
+from sim.perfetto import inference_trace
+from sim.pmu import pmu_report
 from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, Timeline, build_timeline
 from sim.timing import run_plan
 from sim.timing.plan import Plan, make_plan

@@ -1,7 +1,7 @@
 """The performance counters of the hardware, from a schedule: the names are the Ethos-U driver's, the values are modelled.
 
 For the MAC array, the output unit and the weight decoder, the active and stalled counters and the idle time add up to
-NPU_ACTIVE; events that the model does not separate are left out, not set to zero (`sim.reports.pmu` lists them with the
+NPU_ACTIVE; events that the model does not separate are left out, not set to zero (`sim.pmu` lists them with the
 reason).
 """
 

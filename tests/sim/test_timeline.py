@@ -9,8 +9,8 @@ import pytest
 
 from npu.isa.operations import Block, Stop
 from sim.arena import arena_use
-from sim.reports.perfetto import CPU_TRACK, OPERATION_TRACK, inference_trace
-from sim.reports.pmu import pmu_report, unit_times
+from sim.perfetto import CPU_TRACK, OPERATION_TRACK, inference_trace
+from sim.pmu import pmu_report, unit_times
 from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, build_timeline
 from sim.timing import schedule
 
@@ -69,11 +69,12 @@ def test_a_core_without_a_cache_needs_no_maintenance() -> None:
 
 def test_units_are_active_stalled_or_idle_at_any_time() -> None:
     trace = job(board()).trace
-    for unit in unit_times(trace):
+    times = unit_times(trace, np.zeros(len(trace.table), np.int64))[0]
+    for unit in times:
         assert unit.elapsed == trace.totals.npu_active_cycles == 768
         assert min(unit.active, unit.stalled, unit.idle) >= 0
     # Each convolution fetches for 64 cycles, multiplies for 64 and writes for 256; nothing overlaps.
-    array, output, _ = unit_times(trace)
+    array, output, _ = times
     assert (array.active, array.stalled, array.idle) == (128, 128, 512)
     assert (output.active, output.stalled) == (512, 256)
 

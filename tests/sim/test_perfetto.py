@@ -13,14 +13,14 @@ import pytest
 from npu.graph.graph import Model
 from npu.tflite.writer import write_model
 from npu.toolchain.timing import TimedModel, time_model
-from sim.reports.pmu import EVENTS, NOT_MODELLED, UnitTime, unit_times_of
-from sim.trace import TimedUnit
+from sim.pmu import EVENTS, NOT_MODELLED, UnitTime, unit_times
+from sim.trace import Column, TimedUnit
 
 from tests.support import single_ops
 from tests.support.shared import shared_models
 from tests.support.trace_format import check_nesting, check_trace
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def _bytes(model: Model) -> bytes:
@@ -77,6 +77,21 @@ def test_fast_memory_has_a_counter_where_it_is_a_memory_of_its_own() -> None:
     assert "fast memory in use" in names["ethos-u65-512"]
 
 
+def test_a_trace_without_events_shows_operators_and_ports_alone() -> None:
+    model = time_model(MODELS["addition"])
+    entries = [entry for entry in model.trace()["traceEvents"] if entry["ph"] == "X"]
+    assert set(model.names.values()) <= {entry["name"] for entry in entries}
+    assert all("cause" not in entry["args"] for entry in entries)
+
+
+def test_events_tell_the_bytes_that_were_moved() -> None:
+    (job,) = timed("addition", TARGETS[0]).jobs
+    events = job.trace.events
+    assert events is not None
+    for unit, column in ((TimedUnit.IFM_FETCH, Column.IFM_BYTES), (TimedUnit.OUTPUT, Column.OFM_BYTES)):
+        assert events.bytes[events.unit == unit].sum() == job.trace.column(column).sum() > 0
+
+
 def test_slices_that_cross_are_seen() -> None:
     check_nesting([(0, 10), (0, 4), (4, 10), (10, 12)])
     with pytest.raises(AssertionError):
@@ -110,7 +125,7 @@ def test_a_unit_is_active_stalled_or_idle_up_to_the_end_of_its_work_for_each_ope
     for job in timed(name, target).jobs:
         events, count = job.trace.events, len(job.trace.kinds)
         assert events is not None
-        times = unit_times_of(job.trace, np.arange(count))
+        times = unit_times(job.trace, np.arange(count))
         for position, (title, unit) in enumerate(units.items()):
             assert times[0][position].unit == title
             elapsed = np.cumsum([times[operation][position].elapsed for operation in range(count)])
@@ -123,6 +138,6 @@ def test_a_unit_is_active_stalled_or_idle_up_to_the_end_of_its_work_for_each_ope
 
 def test_time_of_a_unit_counts_for_the_operator_that_it_worked_for() -> None:
     (job,) = timed("wide_convolution", TARGETS[0]).jobs
-    whole = unit_times_of(job.trace, np.zeros(len(job.trace.table), np.int64))[0]
+    whole = unit_times(job.trace, np.zeros(len(job.trace.table), np.int64))[0]
     assert {each.unit for each in whole} == {"MAC array", "output unit", "weight decoder"}
     assert all(isinstance(each, UnitTime) and each.elapsed == job.trace.totals.npu_active_cycles for each in whole)

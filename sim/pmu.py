@@ -1,4 +1,4 @@
-"""The performance-counter events of Ethos-U55 and -U65: names, numbers, and a table of their values in a trace.
+"""The performance-counter events of Ethos-U55 and -U65: names, numbers, and their values in a trace.
 
 `EVENTS` is the only place with the numbers: the driver's id is the position in its enumeration, the hardware code is what
 the event registers take (Ethos-U driver header).
@@ -109,14 +109,6 @@ EVENTS: tuple[PmuEvent, ...] = tuple(PmuEvent(name, index, code) for index, (nam
 """All events in the driver's order."""
 
 
-@dataclass(frozen=True, slots=True)
-class PmuRow:
-    """One modelled counter."""
-
-    event: PmuEvent
-    value: int
-
-
 _REASONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("counts nothing", ("NO_EVENT",)),
     ("the time is part of operation_overhead_cycles and cannot be told apart", ("CC_STALLED_ON_SHRAM_RECONFIG",)),
@@ -149,11 +141,6 @@ NOTES: Mapping[str, str] = {
     for way in ("RD_TRANS_ACCEPTED", "RD_TRANS_COMPLETED", "WR_TRANS_ACCEPTED", "WR_TRANS_COMPLETED_M")
 }
 """What to know of a value that is not a count of what the model did."""
-
-
-def pmu_rows(trace: Trace) -> tuple[PmuRow, ...]:
-    """The counters that the timing model has a value for, in the driver's order."""
-    return tuple(PmuRow(event, trace.pmu[event.name]) for event in EVENTS if event.name in trace.pmu)
 
 
 _ROUNDING = 4
@@ -193,18 +180,12 @@ _UNITS = {
 }
 
 
-def unit_times(trace: Trace) -> tuple[UnitTime, ...]:
-    """MAC array, output unit and weight decoder over the whole job.
+def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitTime, ...]]:
+    """MAC array, output unit and weight decoder, for each operator; `owners` (n,) is the operator of each operation.
 
-    All three parts are measured by the engine; idle is what is neither work nor a stall (before, after, other work). They add
-    up to the job's cycles but for the rounding of each part, which idle takes.
-    """
-    return unit_times_of(trace, np.zeros(len(trace.table), np.int64)).get(0, ())
-
-
-def unit_times_of(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitTime, ...]]:
-    """The same for each operator, from the owner of each operation (n,): a unit's time from its last work before to its last
-    work for that operator. What is left of the job after the last work, and the rounding, is idle time of the last operator.
+    A unit's time runs from its last work before to its last work for that operator. All three parts are measured by the
+    engine; idle is what is neither work nor a stall (before, after, other work). What is left of the job after the last
+    work, and the rounding of the parts, is idle time of the last operator.
     """
     found: dict[int, list[UnitTime]] = {int(owner): [] for owner in np.unique(owners)}
     for (unit, (active_column, stall_columns, idle_column)), tail in zip(_UNITS.items(), trace.tails, strict=True):
@@ -226,7 +207,7 @@ def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dic
 
     `events` gives the numbers of the names, `not_modelled` the events without a value and why, `notes` what to know of a
     value. CYCLE and NPU_ACTIVE of an operator are its cycles on the timeline; the counters of all operators add up to the
-    total. `operator_units` gives how the units spent their time for each operator (see `unit_times_of`).
+    total. `operator_units` gives how the units spent their time for each operator (see `unit_times`).
     """
     operators: dict[str, dict[str, int]] = {}
     total: dict[str, int] = {}
@@ -237,7 +218,7 @@ def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dic
         owners = owners_of(job)
         events = operation_events(job.trace.table, job.trace.kinds, variant)
         cycles = cycles_of_job(job)
-        for operator, times in unit_times_of(job.trace, owners).items():
+        for operator, times in unit_times(job.trace, owners).items():
             _add_times(units, times)
             _add_times(operator_units.setdefault(str(operator), {}), times)
             counters = sum_events(events, np.flatnonzero(owners == operator), cycles.get(operator, 0))

@@ -1,8 +1,8 @@
 """Traces in the Chrome trace-event format, which Perfetto opens: JSON object with `traceEvents`, times in microseconds.
 
 One track (thread) per unit and per memory port under one process; operations as complete events ("X"), bandwidth of each
-port as counter events ("C"). `chrome_trace` shows one NPU job, `inference_trace` a whole inference: jobs one after the
-other on the same tracks, the CPU on its own, operators under the names of the source model, and the memory in use.
+port as counter events ("C"). NPU jobs follow one another on the same tracks, the CPU has its own; operators have the names of
+the source model.
 
 Start and end of a slice are rounded to whole nanoseconds, the resolution of the viewers, so that neighbours on a track touch
 and never overlap. Numbers of tracks start at 1: Perfetto takes thread 0 for the idle task of its own process. A counter has
@@ -40,22 +40,6 @@ _UNIT_NAMES = {
 }
 
 
-def chrome_trace(trace: Trace) -> dict[str, Any]:
-    """The trace as a dictionary that `json.dump` accepts. Without events only the operations and ports are shown."""
-    microseconds = 1e6 / trace.clock_hz
-    entries = _metadata(trace)
-    entries += _operation_slices(trace, microseconds)
-    entries += _port_slices(trace, microseconds)
-    if trace.events is not None:
-        entries += _unit_slices(trace, trace.events, microseconds)
-    entries += _bandwidth(trace, microseconds)
-    return {
-        "traceEvents": entries,
-        "displayTimeUnit": "ns",
-        "otherData": {"variant": trace.variant, "clock_hz": str(trace.clock_hz)},
-    }
-
-
 def inference_trace(
     timeline: Timeline, jobs: Sequence[Job], names: Mapping[int, str], memory: Mapping[str, Sequence[NDArray[np.int64]]]
 ) -> dict[str, Any]:
@@ -84,10 +68,9 @@ def _job_entries(
     trace: Trace, names: tuple[str, ...], memory: Mapping[str, NDArray[np.int64]], scale: float, start: int
 ) -> list[dict[str, Any]]:
     """Everything of one job, `start` cycles after the beginning of the inference."""
-    entries = [entry for entry in _operation_slices(trace, scale) if entry["tid"] != OPERATION_TRACK]
-    entries += _port_slices(trace, scale, names)
+    entries = _waits(trace, scale) + _port_slices(trace, scale, names)
     if trace.events is not None:
-        entries += _unit_slices(trace, trace.events, scale, names)
+        entries += _unit_slices(trace.events, scale, names)
     entries += _bandwidth(trace, scale)
     begins = np.maximum.accumulate(trace.column(Column.START))
     for name, use in memory.items():
@@ -159,30 +142,22 @@ def _counter(name: str, time: float, values: Mapping[str, float]) -> dict[str, A
     return {"ph": "C", "name": name, "cat": "npu", "pid": PROCESS, "ts": _nanoseconds(time) / 1000, "args": dict(values)}
 
 
-def _operation_slices(trace: Trace, scale: float) -> list[dict[str, Any]]:
-    """Kernel operations in a row (each from the end of the one before), waits on the parser's track."""
-    entries = []
-    reached = 0
-    for operation in trace.operations:
-        if operation.kind in ("dma wait", "kernel wait"):
-            if operation.cycles > 0:
-                waited: dict[str, Any] = {"operation": operation.index}
-                track = unit_track(TimedUnit.PARSER)
-                entries.append(_slice(operation.kind, track, operation.start * scale, operation.cycles * scale, waited))
-        elif operation.blocks:
-            start = max(operation.start, reached)
-            reached = max(reached, operation.end)
-            arguments: dict[str, Any] = {
-                "operation": operation.index,
-                "bound_by": operation.bound_by.value,
-                "macs": operation.macs,
-            }
-            name = f"{operation.kind} {operation.index}"
-            entries.append(_slice(name, OPERATION_TRACK, start * scale, (reached - start) * scale, arguments))
-    return entries
+def _waits(trace: Trace, scale: float) -> list[dict[str, Any]]:
+    """Waits on the parser's track."""
+    return [
+        _slice(
+            operation.kind,
+            unit_track(TimedUnit.PARSER),
+            operation.start * scale,
+            operation.cycles * scale,
+            {"operation": operation.index},
+        )
+        for operation in trace.operations
+        if operation.kind in ("dma wait", "kernel wait") and operation.cycles > 0
+    ]
 
 
-def _port_slices(trace: Trace, scale: float, names: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def _port_slices(trace: Trace, scale: float, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """On each port's track the operations that used it, cut so that slices of one track do not overlap."""
     entries = []
     ports = (
@@ -199,12 +174,11 @@ def _port_slices(trace: Trace, scale: float, names: tuple[str, ...] = ()) -> lis
                 continue
             reached = end
             arguments = {"read_bytes": read, "written_bytes": written}
-            name = names[operation.index] if names else f"{operation.kind} {operation.index}"
-            entries.append(_slice(name, unit_track(unit), start * scale, (end - start) * scale, arguments))
+            entries.append(_slice(names[operation.index], unit_track(unit), start * scale, (end - start) * scale, arguments))
     return entries
 
 
-def _unit_slices(trace: Trace, events: Events, scale: float, names: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def _unit_slices(events: Events, scale: float, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Busy intervals of the units; an interval that starts before the last one of its unit has ended is cut."""
     order = np.lexsort((events.start, events.unit))
     columns = (events.operation, events.unit, events.start, events.end, events.bytes, events.cause)
@@ -218,9 +192,8 @@ def _unit_slices(trace: Trace, events: Events, scale: float, names: tuple[str, .
         if end <= start:
             continue
         reached = end
-        name = names[operation] if names else f"{trace.kinds[operation]} {operation}"
         arguments = {"cause": Cause(cause).name.lower(), "bytes": moved}
-        entries.append(_slice(name, unit_track(unit), start * scale, (end - start) * scale, arguments))
+        entries.append(_slice(names[operation], unit_track(unit), start * scale, (end - start) * scale, arguments))
     return entries
 
 
