@@ -1,8 +1,8 @@
 """The one record between the timing model and everything that displays time.
 
 `sim.timing.schedule` makes a `Trace`; `sim.pmu`, `sim.perfetto` and the command line read it. Times are NPU core cycles from
-the start of the job. One row per operation of the command stream (waits, interrupts and stops included, so that a row number is the
-operation's index in the stream); events are kept as arrays because a network has tens of thousands of them.
+the start of the job. One row per operation of the command stream (waits, interrupts and stops included, so that a row number
+is the operation's index in the stream); events are kept as arrays because a network has tens of thousands of them.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ def test_the_map_that_the_compiler_writes_is_taken(compiled: Model) -> None:
     assert [each.type for each in found.operators[:2]] == ["CONV_2D", "DEPTHWISE_CONV_2D"]
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"[" * 200_000, b'{"operators": 1}', b"\xff"], ids=("empty", "list", "deep", "number", "no_text"))
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"[" * 200_000, b'{"operators": 1}', b"\xff"], ids=("empty", "list", "deep", "number", "no_text")
+)
 def test_what_is_no_map_at_all_is_refused(content: bytes, compiled: Model) -> None:
     with pytest.raises(ModelError, match="must be the operator map that this compiler writes"):
         stored_map(replace(compiled, metadata={METADATA_NAME: zlib.compress(content)}), "f.tflite")
