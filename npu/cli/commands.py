@@ -31,9 +31,9 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     """Put the fields of `--set` over the target or description that was asked for, as a description of its own."""
     from npu.hardware.loader import load_variant
     from npu.hardware.shipped import SECTION_FOLDERS
-    from npu.toolchain.sources import DEFAULT_TARGET
+    from npu.toolchain.sources import default_target
 
-    base = options.config.resolve() if options.config else options.target or DEFAULT_TARGET
+    base = options.config.resolve() if options.config else options.target or default_target(options.model)
     content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
     for change in options.set:
         key, separator, value = change.partition("=")
@@ -261,14 +261,20 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def configs(options: argparse.Namespace) -> int:
-    """List the shipped variants."""
-    from npu.hardware.catalogue import list_examples, list_variants, load_variant
+    """List the shipped variants, and the names of what descriptions are made of."""
+    from npu.hardware.catalogue import list_examples, list_section, list_variants, load_variant
 
     variants = [load_variant(name) for name in list_variants()]
     if options.format == "json":
         say(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n")
     else:
-        console.print_variants(variants, [f"examples/{name}" for name in list_examples()])
+        others = {
+            "What-if examples (--target)": [f"examples/{name}" for name in list_examples()],
+            "Systems (--system)": list_section("system"),
+            "Memory modes (--memory-mode)": list_section("memory_mode"),
+            "CPUs (--set cpu=NAME)": list_section("cpu"),
+        }
+        console.print_variants(variants, others)
     return 0
 
 

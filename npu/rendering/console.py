@@ -67,6 +67,10 @@ def _say_line(text: str) -> None:
     say(printable(text) + "\n")
 
 
+_LESS_TELLING = ("written", "read", "MACs", "output", "MAC use", "share")
+"""Columns of a run's table that narrow terminals do without, in this order."""
+
+
 def print_run(report: Report) -> None:
     """The per-operator table and the totals of one inference."""
     say(run_text(report, width_for(None)))
@@ -77,7 +81,11 @@ def run_text(report: Report, width: int) -> str:
     total = report.totals.total_cycles or 1
     names = ["#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"]
     rows = [_run_row(row, total) for row in report.operators]
-    names, rows = _fitted(names, rows, width, flexible="output", expendable=("written", "read", "MACs", "output"))
+    names, rows = _fitted(names, rows, width, flexible="output", expendable=_LESS_TELLING)
+    if "output" in names:
+        position, room = names.index("output"), _room(names, rows, width, flexible="output")
+        for row in rows:
+            row[position] = Text(short(row[position].plain, room))
     table = _table(names, rows, width, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"})
     return _render(width, f"{report.model} on {report.target}", table, _totals(report, width))
 
@@ -87,7 +95,7 @@ def _run_row(row: OperatorReport, total: int) -> list[Text]:
     use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation else ""
     read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
     bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
-    cells = (row.index, row.type, short(row.name), None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
+    cells = (row.index, row.type, row.name, None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
     texts = [Text(printable(str(each))) if each is not None else _device(row) for each in cells]
     return [*texts, Text(bound), Text(kib(read)), Text(kib(written))]
 
@@ -114,10 +122,15 @@ def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> 
     return sum(widths) + 3 * (len(names) - 1) + 2
 
 
+def _room(names: list[str], rows: list[list[Text]], width: int, *, flexible: str) -> int:
+    """Columns that are left for the flexible column."""
+    return max(len(flexible), width - _fixed_width(names, rows, flexible=flexible) + len(flexible))
+
+
 def _table(names: list[str], rows: list[list[Text]], width: int, *, flexible: str, right: set[str]) -> Table:
     """A table for `width` columns whose columns keep their full width, but for one that shrinks."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    room = max(len(flexible), width - _fixed_width(names, rows, flexible=flexible) + len(flexible))
+    room = _room(names, rows, width, flexible=flexible)
     for name in names:
         justify: Literal["right", "left"] = "right" if name in right else "left"
         limit = room if name == flexible else None
@@ -261,19 +274,18 @@ def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
         _say_line(line)
 
 
-def print_variants(variants: list[Variant], examples: Sequence[str]) -> None:
-    """The shipped variants as a table, and the names of the what-if examples."""
+def print_variants(variants: list[Variant], others: Mapping[str, Sequence[str]]) -> None:
+    """The shipped variants as a table, and what else has a name: kind of description to names."""
     records = [variant_row(variant) for variant in variants]
     names = [name.replace("_", " ") for name in records[0]]
     right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
     rows = [[Text(str(value)) for value in record.values()] for record in records]
     width = width_for(None)
     names, rows = _fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
-    hint = "Describe your own with --config FILE.yaml (extends: NAME)."
-    if examples:
-        hint = f"What-if examples (--target works too): {', '.join(examples)}.\n{hint}"
+    lines = [line for kind, held in others.items() for line in _wrapped(f"{kind}: {', '.join(held)}", width, "", "  ")]
+    lines.append("Your own hardware: --config FILE.yaml, in which extends: NAME starts from one of these")
     table = _table(names, rows, width, flexible="system", right=right)
-    say(_render(width, "Shipped targets", table, hint))
+    say(_render(width, "Shipped targets", table, "\n".join(lines)))
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:
@@ -320,14 +332,16 @@ def kib(size: int | None) -> str:
 
 
 def short(name: str, limit: int = 28) -> str:
-    """The telling end of a long tensor name."""
+    """The telling end of a long tensor name; of the names that converters join by semicolons, that of the first."""
+    if len(name) > limit:
+        name = name.partition(";")[0]
     return name if len(name) <= limit else "…" + name[-(limit - 1) :]
 
 
 def _totals(report: Report, width: int) -> str:
     totals = report.totals
     clock = report.clock_hz / 1e6
-    lines = [
+    facts = [
         f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
         f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
         f"error   {_error_band(report)}",
@@ -336,10 +350,9 @@ def _totals(report: Report, width: int) -> str:
         f"AXI1 {totals.axi1_read_beats:,} read",
     ]
     if report.overheads:
-        lines.insert(2, f"around  {_overheads(report)}")
-    for note in report.notes or ():
-        lines += _wrapped(note, width, "note    ", " " * 8)
-    return "\n".join(lines)
+        facts.insert(2, f"around  {_overheads(report)}")
+    facts += [f"note    {note}" for note in report.notes or ()]
+    return "\n".join(line for fact in facts for line in _wrapped(fact, width, "", " " * 8))
 
 
 def _error_band(report: Report) -> str:
@@ -347,8 +360,8 @@ def _error_band(report: Report) -> str:
     if band is None:
         return f"unknown: no measurements of {report.target} with {report.system}, {report.memory_mode}"
     return (
-        f"NPU cycles within {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst "
-        f"of {band.measurements} measurements (docs/timing-accuracy.md)"
+        f"of NPU cycles: {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst "
+        f"in {band.measurements} measurements (docs/timing-accuracy.md)"
     )
 
 

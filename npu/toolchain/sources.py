@@ -45,6 +45,12 @@ def choose_variant(
     return variant
 
 
+def default_target(model: Source) -> str:
+    """The target to take if none is asked for: the one that a compiled file was made for."""
+    source = load(model)
+    return variant_of_file(source, model_name(model)).name if is_compiled(source) else DEFAULT_TARGET
+
+
 def load_compiled(model: Source) -> Model:
     """Read a file that must hold compiled NPU jobs; ModelError if it does not."""
     source = load(model)

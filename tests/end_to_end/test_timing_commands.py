@@ -155,3 +155,31 @@ def test_a_field_may_be_changed_on_the_command_line(tmp_path: Path, capsys: pyte
 def test_a_wrong_change_is_told(change: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(DIGITS), "--timing-only", "--set", change]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_change_to_a_compiled_file_starts_from_its_own_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = tmp_path / "compiled.tflite"
+    assert main(["compile", str(DIGITS), "--target", "ethos-u65-512", "-o", str(compiled)]) == 0
+    assert main(["run", str(compiled), "--timing-only", "--set", "cpu=cortex-m4"]) == 0
+    assert "compiled.tflite on ethos-u65-512 (changed)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_the_table_of_a_run_names_each_operator_by_the_end_of_its_first_name(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["run", str(DIGITS), "--timing-only"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    (pool,) = (line for line in lines if "MAX_POOL_2D" in line)
+    assert pool.split()[:2] == ["4", "MAX_POOL_2D"]
+    assert ("Pool2d" in pool) == (width >= 80)
+    assert not any(line.endswith("…") for line in lines)
+
+
+def test_configs_lists_what_the_options_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["configs"]) == 0
+    listed = capsys.readouterr().out
+    for name in ("examples/wide-array", "ethos-u55-deep-embedded", "dedicated-sram-256kb", "cortex-m85"):
+        assert name in listed
