@@ -179,7 +179,7 @@ def _sees_all_channels(operation: KernelOperation) -> bool:
 def _ifm_block_depth(operation: KernelOperation) -> int:
     """Channels of an IFM block: 32 of 8 bits depth first, else 16."""
     is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
-    return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
+    return 16 if is_part_kernel or operation.ifm.element.bits > 8 else 32
 
 
 def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
