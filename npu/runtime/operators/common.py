@@ -60,6 +60,21 @@ def require_no_activation(node: OperatorNode) -> None:
         raise node.fail(f"fused activation must be NONE, got {activation.name}")
 
 
+def stored_limits(node: OperatorNode) -> tuple[Any, Any] | None:
+    """The limits of a fused activation on stored values of a float or quantised output, None without one.
+
+    For operators of which LiteRT's kernels refuse any activation, though the TFLite guide and schema give them one.
+    """
+    activation, output = node.attributes.fused_activation_function, node.output()
+    if activation is FusedActivation.NONE:
+        return None
+    if output.dtype is DType.FLOAT32:
+        return float_bounds(node, activation)
+    if not output.is_quantized:
+        raise node.fail(f"fused activation must be NONE for {output.dtype}, got {activation.name}")
+    return quantized_range(node, activation, output)
+
+
 def quantized_range(node: OperatorNode, activation: FusedActivation, output: RuntimeTensor) -> tuple[int, int]:
     """The clamp of a fused activation in the output's quantised values (TFLite's CalculateActivationRangeQuantized)."""
     low, high = INTEGER_RANGE[output.dtype]

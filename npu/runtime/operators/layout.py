@@ -10,7 +10,7 @@ from npu.graph.attributes import MirrorPadMode
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, require_no_activation
+from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, stored_limits
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import EVERY_NUMBER, each
 
@@ -29,11 +29,13 @@ def build_concatenation(node: OperatorNode) -> Run:
         ):
             raise node.fail(f"inputs must agree in all dimensions but {axis}, got {list(first)} and {list(tensor.shape)}")
     node.set_shape(tuple(sum(t.shape[axis] for t in inputs) if i == axis else n for i, n in enumerate(first)))
-    require_no_activation(node)
+    limits = stored_limits(node)
     parts = [_rescaler(node, tensor, output) for tensor in inputs]
 
     def run() -> None:
         np.concatenate([part() for part in parts], axis=axis, out=output.array)
+        if limits is not None:
+            np.clip(output.array, *limits, out=output.array)
 
     return run
 

@@ -9,7 +9,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import power_float
 from npu.runtime.kernels.integer_functions import halve, high_product, inverse_square_root
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import require_no_activation, require_quantized
+from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, stored_limits
 from npu.runtime.tensor import Array
 
 
@@ -26,14 +26,14 @@ def build_l2_normalization(node: OperatorNode) -> Run:
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
     node.set_shape(ifm.shape)
-    require_no_activation(node)
+    limits = stored_limits(node)
     if ifm.dtype is not DType.FLOAT32:
         require_quantized(node, ifm)
 
     def run() -> None:
         if ifm.dtype is DType.FLOAT32:
             norm = np.maximum(np.sqrt(_squares(ifm.array)), np.float32(1e-6))
-            output.array[...] = ifm.array / norm
+            output.array[...] = ifm.array / norm if limits is None else np.clip(ifm.array / norm, *limits)
             return
         x = ifm.array.astype(np.int64) - ifm.zero_point
         squares = (x * x).sum(axis=-1, keepdims=True)
@@ -42,8 +42,7 @@ def build_l2_normalization(node: OperatorNode) -> Run:
             rounded = halve(high_product(128 * x, inverse), shift) + 128
         else:
             rounded = np.rint(x / np.sqrt(np.maximum(squares, 1).astype(np.float64)) * 128)
-        info = np.iinfo(output.array.dtype)
-        output.array[...] = np.clip(rounded, info.min, info.max)
+        output.array[...] = np.clip(rounded, *(INTEGER_RANGE[output.dtype] if limits is None else limits))
 
     return run
 

@@ -197,12 +197,12 @@ def _transposed(size: int) -> tuple[bytes, list[Array]]:
 
 
 def _joined() -> tuple[bytes, list[Array]]:
-    return _one("CONCATENATION", [HUGE, HUGE], In((1,), F32), at.ConcatenationOptions(0, FusedActivation.RELU))
+    return _one("CONCATENATION", [HUGE, HUGE], In((1,), F32), at.ConcatenationOptions(0, FusedActivation.TANH))
 
 
 def _normalised() -> tuple[bytes, list[Array]]:
     values = np.array([[3, -4]], np.int8), In((), I8, 0.1)
-    return _one("L2_NORMALIZATION", [values], In((1,), I8, 2.0**-7), at.L2NormOptions(FusedActivation.RELU))
+    return _one("L2_NORMALIZATION", [values], In((1,), I8, 2.0**-7), at.L2NormOptions(FusedActivation.TANH))
 
 
 def _convolved() -> tuple[bytes, list[Array]]:
@@ -219,8 +219,8 @@ def _coarse_softmax() -> tuple[bytes, list[Array]]:
 
 REFUSED: dict[str, tuple[Build, str]] = {
     "output that the input cannot give": (lambda: _transposed(7), "input must"),
-    "joined maps with an activation": (_joined, "fused activation must be NONE"),
-    "normalised bytes with an activation": (_normalised, "fused activation must be NONE"),
+    "joined maps with a tanh": (_joined, "fused activation must be NONE, RELU"),
+    "normalised bytes with a tanh": (_normalised, "fused activation must be NONE, RELU"),
     "window larger than the map": (_convolved, "no negative dimension"),
     "softmax of another scale": (_coarse_softmax, "output must have the scale"),
 }

@@ -250,16 +250,43 @@ def test_an_option_of_the_guide_gives_the_result_of_the_reference(name: str) -> 
 # What LiteRT refuses, though the guide lists it
 
 
+LIMITS = {FusedActivation.RELU: (0, np.inf), FusedActivation.RELU6: (0, 6), FusedActivation.RELU_N1_TO_1: (-1, 1)}
+
+
 @pytest.mark.seed("T-CONCATENATION", "T-L2_NORMALIZATION")
-@pytest.mark.parametrize(("activation", "high"), [(FusedActivation.RELU, np.inf), (FusedActivation.RELU6, 6)])
-def test_activations_of_joined_and_normalised_tensors_limit_the_plain_result(activation: FusedActivation, high: float) -> None:
+@pytest.mark.parametrize("activation", LIMITS)
+def test_activations_of_joined_and_normalised_tensors_limit_the_plain_result(activation: FusedActivation) -> None:
     for kind, maker, shapes in (
         ("CONCATENATION", lambda act: at.ConcatenationOptions(1, act), [(2, 3), (2, 2)]),
         ("L2_NORMALIZATION", at.L2NormOptions, [(2, 3)]),
     ):
         (plain,) = run_reference(*floats(kind, *shapes, attributes=maker(FusedActivation.NONE)))
         (limited,) = ours(*floats(kind, *shapes, attributes=maker(activation)))
-        np.testing.assert_array_equal(limited, np.clip(plain, 0, high))
+        np.testing.assert_array_equal(limited, np.clip(plain, *LIMITS[activation]))
+
+
+STORED = {(I8, FusedActivation.RELU): (-5, 127), (I8, FusedActivation.RELU6): (-5, 7), (U8, FusedActivation.RELU): (100, 255),
+          (U8, FusedActivation.RELU6): (100, 112), (I8, FusedActivation.RELU_N1_TO_1): (-7, -3)}  # fmt: skip
+"""Limits at a scale of 0.5 and a zero point of -5 or 100."""
+
+
+@pytest.mark.seed("T-CONCATENATION")
+@pytest.mark.parametrize(("dtype", "activation"), STORED)
+def test_activations_of_joined_quantised_tensors_limit_the_stored_values(dtype: DType, activation: FusedActivation) -> None:
+    zero_point = -5 if dtype is I8 else 100
+    map_ = In((1, 256), dtype, 0.5, zero_point)
+    content = model("CONCATENATION", [map_, map_], [map_], at.ConcatenationOptions(0, activation))
+    info = np.iinfo(dtype.numpy)
+    values = np.arange(info.min, info.max + 1).astype(dtype.numpy)[None]
+    low, high = STORED[dtype, activation]
+    np.testing.assert_array_equal(ours(content, [values, values])[0], np.clip(np.concatenate([values, values]), low, high))
+
+
+def test_integers_without_a_scale_have_no_activation() -> None:
+    map_ = In((2, 3), I32)
+    content = model("CONCATENATION", [map_, map_], [map_], at.ConcatenationOptions(0, FusedActivation.RELU))
+    with pytest.raises(InterpreterError, match="fused activation must be NONE for int32, got RELU"):
+        Interpreter(model_content=content).allocate_tensors()
 
 
 @pytest.mark.seed("T-CONV_2D")
