@@ -99,20 +99,17 @@ def fix(options: argparse.Namespace) -> int:
     return 0
 
 
+def _choices(options: argparse.Namespace) -> dict[str, Any]:
+    """Hardware, memories and rules of placement, as the verbs take them."""
+    return {name: getattr(options, name) for name in ("target", "config", "memory_mode", "system", "profile")}
+
+
 def compile(options: argparse.Namespace) -> int:
     """Compile and write the file, then say what it needs."""
     from npu.toolchain import compile as verb
 
     with console.progress() as progress:
-        compiled = verb.compile(
-            options.model,
-            options.target,
-            options.config,
-            memory_mode=options.memory_mode,
-            system=options.system,
-            profile=options.profile,
-            progress=progress,
-        )
+        compiled = verb.compile(options.model, **_choices(options), progress=progress)
     compiled.save(options.output)
     if options.report:
         write_atomically(options.report, compiled.report.to_json().encode())
@@ -127,17 +124,13 @@ def run(options: argparse.Namespace) -> int:
     from npu.toolchain import run as verb
 
     labels = _read_labels(options.labels) if options.labels else None
-    inputs = [read_array(path) for path in options.input] if options.input else None
+    inputs = read_inputs(options)
     with console.progress() as progress:
         result = verb.run(
             options.model,
             inputs,
-            options.target,
-            options.config,
+            **_choices(options),
             seed=options.seed,
-            memory_mode=options.memory_mode,
-            system=options.system,
-            profile=options.profile,
             progress=progress,
             dump=options.dump_tensors is not None,
             with_events=options.trace is not None,
@@ -152,10 +145,10 @@ def run(options: argparse.Namespace) -> int:
             write_atomically(options.output_dir / f"output_{position}.npy", _npy(output))
     _write_times(options, result.timed)
     if labels is not None:
-        output = result.outputs[0] if result.outputs else None
-        if output is None or not output.size or output.dtype.kind not in "iufb":
+        scores = result.outputs[0] if result.outputs else None
+        if scores is None or not scores.size or scores.dtype.kind not in "iufb":
             raise UserError(f"--labels {options.labels}: needs a model whose first output holds scores, got none")
-        console.print_prediction(output, result.output_quantization[0], labels)
+        console.print_prediction(scores, result.output_quantization[0], labels)
     return 0
 
 
@@ -167,16 +160,8 @@ def _time(options: argparse.Namespace) -> int:
         if getattr(options, name):
             raise UserError(f"--{name.replace('_', '-')}: needs an execution; leave it or --timing-only out")
     with console.progress() as progress:
-        timed = time_model(
-            options.model,
-            options.target,
-            options.config,
-            memory_mode=options.memory_mode,
-            system=options.system,
-            profile=options.profile,
-            progress=progress,
-            with_events=options.trace is not None,
-        )
+        with_events = options.trace is not None
+        timed = time_model(options.model, **_choices(options), progress=progress, with_events=with_events)
     _write_times(options, timed)
     return 0
 
@@ -198,15 +183,7 @@ def explain(options: argparse.Namespace) -> int:
     from npu.toolchain.explain import explain_model
 
     with console.progress() as progress:
-        explained = explain_model(
-            options.model,
-            options.target,
-            options.config,
-            memory_mode=options.memory_mode,
-            system=options.system,
-            profile=options.profile,
-            progress=progress,
-        )
+        explained = explain_model(options.model, **_choices(options), progress=progress)
     if options.format == "json":
         emit(explained.to_json(), options.output)
     else:
@@ -237,7 +214,7 @@ def diff(options: argparse.Namespace) -> int:
     """Name the first operator whose output differs from the reference; 1 if one does."""
     from npu.toolchain import diff as verb
 
-    inputs = [read_array(path) for path in options.input] if options.input else None
+    inputs = read_inputs(options)
     result = verb.diff(options.reference, options.compiled, inputs, seed=options.seed)
     if options.format == "json":
         say(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
@@ -318,6 +295,11 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     if not isinstance(array, np.ndarray):
         raise InterpreterError(f"{path}: must be one array (.npy), got an archive of several")
     return array
+
+
+def read_inputs(options: argparse.Namespace) -> list[npt.NDArray[Any]] | None:
+    """The arrays of `--input`, None if none were given."""
+    return [read_array(path) for path in options.input] if options.input else None
 
 
 def _read_labels(path: Path) -> list[str]:

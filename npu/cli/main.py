@@ -13,13 +13,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.tools import TOOLS, add_command, add_tools
-from npu.cli.values import count
+from npu.cli.arguments import add_command, add_format, add_inputs, add_output
+from npu.cli.tools import TOOLS, add_tools
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from npu.cli.arguments import Commands
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""
@@ -129,19 +129,19 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_verify(commands)
     add_tools(commands, with_delegates=with_delegates)
     configs = add_command(commands, "configs", "list the shipped targets, systems, memory modes and CPUs")
-    _add_format(configs)
+    add_format(configs)
     operators = add_command(commands, "supported-ops", "print the supported operators and their rules as Markdown")
     _add_profile(operators)
-    _add_output(operators)
+    add_output(operators)
     reference = add_command(commands, "isa", "print the reference of the command stream as Markdown")
-    _add_output(reference)
+    add_output(reference)
     return parser
 
 
-def _add_check(commands: _Commands) -> None:
+def _add_check(commands: Commands) -> None:
     check = add_command(commands, "check", "show which operators run on the NPU, and why the others do not")
     _add_model(check)
-    _add_format(check, "text", "json", "md", "html", "sarif", "junit")
+    add_format(check, "text", "json", "md", "html", "sarif", "junit")
     check.add_argument(
         "--exact", action="store_true", help="compile the NPU part and time it with the full model instead of estimating"
     )
@@ -158,16 +158,16 @@ def _add_check(commands: _Commands) -> None:
         metavar="FILE",
         help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes); exit with 1 if one is exceeded",
     )
-    _add_output(check)
+    add_output(check)
 
 
-def _add_fix(commands: _Commands) -> None:
+def _add_fix(commands: Commands) -> None:
     fix = add_command(commands, "fix", "rewrite a model so that more operators run on the NPU, with identical results")
     _add_model(fix)
     fix.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the fixed model")
 
 
-def _add_compile(commands: _Commands) -> None:
+def _add_compile(commands: Commands) -> None:
     compile_ = add_command(commands, "compile", "compile the NPU operators of a model to command streams")
     _add_model(compile_)
     _add_memory(compile_)
@@ -175,18 +175,11 @@ def _add_compile(commands: _Commands) -> None:
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
 
 
-def _add_run(commands: _Commands) -> None:
+def _add_run(commands: Commands) -> None:
     run = add_command(commands, "run", "execute a model bit-exactly and time every operator; compiles it first if needed")
     _add_model(run)
     _add_memory(run)
-    run.add_argument(
-        "--input",
-        type=Path,
-        action="append",
-        metavar="FILE.npy",
-        help="data of an input; once per input, in model order (default: random)",
-    )
-    run.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
+    add_inputs(run)
     run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
     run.add_argument(
         "--labels", type=Path, metavar="FILE", help="text file, one class per line; prints the class with the highest score"
@@ -202,52 +195,45 @@ def _add_run(commands: _Commands) -> None:
     )
 
 
-def _add_explain(commands: _Commands) -> None:
+def _add_explain(commands: Commands) -> None:
     explain = add_command(commands, "explain", "show what bounds every operator and where its cycles go")
     _add_model(explain)
     _add_memory(explain)
-    _add_format(explain)
-    _add_output(explain)
+    add_format(explain)
+    add_output(explain)
 
 
-def _add_disasm(commands: _Commands) -> None:
+def _add_disasm(commands: Commands) -> None:
     disasm = add_command(commands, "disasm", "list the commands of a compiled file")
     disasm.add_argument("model", type=Path, metavar="COMPILED", help="a compiled .tflite file")
-    _add_output(disasm)
+    add_output(disasm)
 
 
-def _add_asm(commands: _Commands) -> None:
+def _add_asm(commands: Commands) -> None:
     asm = add_command(commands, "asm", "assemble a listing of disasm into a compiled file")
     asm.add_argument("listing", type=Path, metavar="LISTING", help="text that npu disasm wrote, edited or not")
     asm.add_argument("--base", type=Path, metavar="COMPILED.tflite", required=True, help="the compiled file that was listed")
     asm.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the new compiled file")
 
 
-def _add_diff(commands: _Commands) -> None:
+def _add_diff(commands: Commands) -> None:
     diff = add_command(
         commands, "diff", "find the first operator of a compiled file whose output differs from the source model"
     )
     diff.add_argument("reference", type=Path, metavar="REFERENCE.tflite", help="the source model")
     diff.add_argument("compiled", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
-    diff.add_argument(
-        "--input",
-        type=Path,
-        action="append",
-        metavar="FILE.npy",
-        help="data of an input; once per input, in model order (default: random)",
-    )
-    diff.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
-    _add_format(diff)
+    add_inputs(diff)
+    add_format(diff)
 
 
-def _add_verify(commands: _Commands) -> None:
+def _add_verify(commands: Commands) -> None:
     verify = add_command(
         commands, "verify", "search a compiled file for accesses out of bounds, hazards and uninitialised reads"
     )
     verify.add_argument("model", type=Path, metavar="COMPILED", help="a compiled .tflite file")
     _add_hardware(verify)
     _add_memory(verify)
-    _add_format(verify)
+    add_format(verify)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -258,14 +244,6 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)")
-
-
-def _add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
-    parser.add_argument("--format", choices=formats or ("text", "json"), default="text", help="default: %(default)s")
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
 
 
 def _add_hardware(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from npu.cli.commands import emit, read_array
+from npu.cli.commands import emit, read_inputs
 from npu.errors import UserError
 from npu.rendering import console, tools
 from npu.rendering.terminal import width_for
@@ -27,7 +27,7 @@ def benchmark(options: argparse.Namespace) -> int:
                 warm_up_runs=options.warmup_runs,
                 num_threads=options.num_threads,
                 is_profiled=options.profile,
-                inputs=[read_array(path) for path in options.input] if options.input else None,
+                inputs=read_inputs(options),
                 seed=options.seed,
                 progress=progress,
             )
@@ -54,7 +54,7 @@ def inference_diff(options: argparse.Namespace) -> int:
             _parameters(options),
             options.test_model,
             runs=options.num_runs,
-            inputs=[read_array(path) for path in options.input] if options.input else None,
+            inputs=read_inputs(options),
             seed=options.seed,
             num_threads=options.num_threads,
             is_bisected=options.bisect,

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu.cli.arguments import add_command, add_format, add_inputs
 from npu.cli.values import count, distance, number, positive, whole_number
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from npu.cli.arguments import Commands
 
 HANDLERS = "npu.cli.tool_commands"
 
 
-def add_tools(commands: _Commands, *, with_delegates: bool) -> None:
+def add_tools(commands: Commands, *, with_delegates: bool) -> None:
     """Add the tools' commands. `with_delegates` loads the providers, which `npu --help` can do without."""
     for name, (summary, add) in _RUNNERS.items():
         parser = add_command(commands, name, summary)
@@ -30,17 +31,12 @@ def add_tools(commands: _Commands, *, with_delegates: bool) -> None:
     compat.set_defaults(handlers=HANDLERS)
     compat.add_argument("operation", nargs="*", metavar="OP", help="a TensorFlow operation, e.g. nn.conv2d (default: all)")
     compat.add_argument("--model", type=Path, metavar="FILE", help="check the operators of a .tflite file instead")
-    compat.add_argument("--format", choices=("text", "json", "md"), default="text", help="default: %(default)s")
-
-
-def add_command(commands: _Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add a command whose summary is its line in the list of commands and the description in its own help."""
-    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    add_format(compat, "text", "json", "md")
 
 
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
-    _add_inputs(parser)
+    add_inputs(parser)
     parser.add_argument("--num-runs", type=positive, default=50, metavar="N", help="measured runs (default: %(default)s)")
     parser.add_argument(
         "--warmup-runs", type=count, default=1, metavar="N", help="unmeasured runs before them (default: %(default)s)"
@@ -52,7 +48,7 @@ def _add_benchmark(parser: argparse.ArgumentParser) -> None:
 
 def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
-    _add_inputs(parser)
+    add_inputs(parser)
     parser.add_argument(
         "--test-model",
         type=Path,
@@ -103,18 +99,7 @@ def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
     parser.add_argument("--num-threads", type=positive, default=1, metavar="N", help="threads (default: %(default)s)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-
-
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--input",
-        type=Path,
-        action="append",
-        metavar="FILE.npy",
-        help="data of an input; once per input, in model order (default: random)",
-    )
-    parser.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
+    add_format(parser)
 
 
 def _add_images(parser: argparse.ArgumentParser) -> None:

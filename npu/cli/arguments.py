@@ -1,0 +1,39 @@
+"""Arguments that several commands have, worded once."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu.cli.values import count
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add a command whose summary is its line in the list of commands and the description in its own help."""
+    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """What a model is run on."""
+    parser.add_argument(
+        "--input",
+        type=Path,
+        action="append",
+        metavar="FILE.npy",
+        help="data of an input; once per input, in model order (default: random)",
+    )
+    parser.add_argument("--seed", type=count, default=0, metavar="N", help="seed of the random inputs (default: %(default)s)")
+
+
+def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """`--format`, the first form being text; JSON is the other one unless `formats` say more."""
+    parser.add_argument("--format", choices=formats or ("text", "json"), default="text", help="default: %(default)s")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """`-o` of what can also go to the terminal."""
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
