@@ -161,9 +161,11 @@ class Subgraph:
         del self._nodes[count:], self._registrations[count:]
 
     def _free_kernel(self, index: int) -> None:
-        registration, _ = self._kernels.pop(index, (None, None))
-        if registration is not None and registration.free is not None:
-            registration.free(self, self._nodes[index].user_data)
+        registration, _ = self._kernels.pop(index)
+        node = self._nodes[index]
+        data, node.user_data, node.delegate = node.user_data, None, None  # a delegate that nobody else holds is gone at once
+        if registration.free is not None:
+            registration.free(self, data)
 
     def release(self) -> None:
         """Free kernels and buffer handles of delegates; the subgraph must not run afterwards."""
@@ -206,6 +208,7 @@ class Subgraph:
 
     def allocate(self) -> None:
         """Prepare every operator whose shapes are known and give all tensors buffers."""
+        self.is_allocated = False
         self._custom_ready.clear()
         self._handles.forget()
         self._steps = []
@@ -219,6 +222,7 @@ class Subgraph:
                 self._allocate(self._tensors[index], self._tensors[index].shape)
         self._prepare_from(0)
         self._share_memory()
+        self.reset_variables()  # as LiteRT does when shapes have changed
         self.is_allocated = True
 
     # --- memory --------------------------------------------------------------------------------------------------------------
@@ -355,8 +359,6 @@ class Subgraph:
             raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': must not be a constant to be written")
         tensor.shape = shape
         tensor.data = np.zeros(shape, storage_of(tensor.dtype))
-        if tensor.is_variable and tensor.dtype is DType.INT8:
-            tensor.data.fill(tensor.zero_point)
 
     # --- execution -----------------------------------------------------------------------------------------------------------
 

@@ -139,7 +139,6 @@ def build_conv_2d(node: OperatorNode) -> Run:
     channels, kh, kw, depth = weights.shape
     if depth == 0 or channels == 0 or ifm.shape[3] % depth or channels % (ifm.shape[3] // depth):
         raise node.fail(f"input channels must be a multiple of the filter's {depth} and fit its groups, got {ifm.shape[3]}")
-    groups = ifm.shape[3] // depth
     _check_bias(node, bias, channels)
     window = _window(node, ifm, (kh, kw))
     node.set_shape((ifm.shape[0], *window.out, channels))
@@ -150,19 +149,19 @@ def build_conv_2d(node: OperatorNode) -> Run:
 
     def run() -> None:
         w = matrix if matrix is not None else _as_matrix(weights)
-        x = _centred(ifm, np.float64)
-        per_group = channels // groups
-        acc = [
-            convolve(
-                window.patches(x[..., g * depth : (g + 1) * depth]),
-                np.ascontiguousarray(w[:, g * per_group : (g + 1) * per_group]),
-            )
-            for g in range(groups)
-        ]
-        sums = acc[0] if groups == 1 else np.concatenate(acc, axis=1)
-        output.array[...] = finish(sums).reshape(output.shape)
+        output.array[...] = finish(_grouped_sums(_centred(ifm, np.float64), w, window, depth)).reshape(output.shape)
 
     return run
+
+
+def _grouped_sums(x: Array, matrix: Array, window: _Window, depth: int) -> Array:
+    """Sums (pixels, out channels) of a map; each group of `depth` input channels has an equal share of the others."""
+    groups = x.shape[3] // depth
+    acc = [
+        convolve(window.patches(x[..., g * depth : (g + 1) * depth]), np.ascontiguousarray(part))
+        for g, part in enumerate(np.split(matrix, groups, axis=1))
+    ]
+    return acc[0] if groups == 1 else np.concatenate(acc, axis=1)
 
 
 def _as_matrix(weights: RuntimeTensor) -> Array:
@@ -184,7 +183,7 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
         batches = ifm.shape[0]
         values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-        acc = convolve(window.patches(x), matrix).reshape(batches, -1, channels)
+        acc = _grouped_sums(x, matrix, window, weights.shape[3]).reshape(batches, -1, channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)
         output.array[...] = np.clip(result, *bounds).reshape(output.shape)

@@ -6,6 +6,7 @@ weights cache.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 
 from npu.errors import InterpreterError
@@ -36,6 +37,7 @@ class XnnpackDelegate(SimpleDelegate):
         self._live: list[Partition] = []
         self._values: Values = {}
         self._threads = Threads(self.options.num_threads)
+        weakref.finalize(self, self._threads.close)
         self._workspace = Workspace()
         self._is_closed = False
         if self.options.weights_cache is not None:
@@ -49,6 +51,8 @@ class XnnpackDelegate(SimpleDelegate):
         if self._is_closed:
             context.report_error("xnnpack: the delegate must be open, it was closed")
             return Status.DELEGATE_ERROR
+        if not self._live:
+            self._values.clear()  # those of an interpreter that is closed
         graph = context.model.graphs[context.subgraph_index]
         acceptance = Acceptance(graph, self.options)
         taken = []

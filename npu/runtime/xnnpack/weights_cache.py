@@ -6,6 +6,7 @@ import hashlib
 import threading
 from dataclasses import dataclass
 from enum import Enum
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ class CacheReport:
 
 
 class WeightsCache:
-    """Packed weights by contents. Delegates register as users; the cache must outlive them.
+    """Packed weights by contents. Delegates register as users, until they are closed or gone; the cache must outlive them.
 
     Order of use: make delegates and interpreters, finalise, run. All errors are InterpreterStateError.
     """
@@ -48,7 +49,7 @@ class WeightsCache:
     def __init__(self) -> None:
         self._state = CacheState.OPEN
         self._entries: dict[bytes, list[Packed]] = {}
-        self._users: set[int] = set()
+        self._users: WeakSet[object] = WeakSet()
         self._hits = self._misses = self._saved = self._largest = 0
         self._lock = threading.Lock()
 
@@ -68,11 +69,11 @@ class WeightsCache:
             raise InterpreterStateError(
                 f"weights cache: a delegate must be made before hard finalising, got one in state '{self._state.value}'"
             )
-        self._users.add(id(user))
+        self._users.add(user)
 
     def remove_user(self, user: object) -> None:
         """A delegate instance is gone."""
-        self._users.discard(id(user))
+        self._users.discard(user)
 
     def look_up(self, packed: Packed) -> Packed:
         """The shared, read-only copy of packed weights (uint8, 1-D); the argument itself on a miss, which it then is.

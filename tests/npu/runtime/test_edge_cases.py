@@ -153,6 +153,16 @@ CASES: dict[str, Build] = {
     "products of an empty matrix": lambda: _one(
         "BATCH_MATMUL", [np.zeros((1, 5, 4, 0), np.float32), np.zeros((1, 5, 16, 4), np.float32)], In((1,), F32), _BMM
     ),
+    "float map and int8 filter in groups": lambda: _one(
+        "CONV_2D",
+        [
+            np.random.default_rng(0).standard_normal((2, 5, 4, 6)).astype(np.float32),
+            In((6, 2, 3, 2), I8, np.linspace(0.01, 0.05, 6).tolist(), data=np.arange(72).reshape(6, 2, 3, 2) - 36),
+            In((6,), F32, data=np.arange(6)),
+        ],
+        In((1,), F32),
+        at.Conv2DOptions(Padding.SAME, 1, 1),
+    ),
     "slice up to an offset": _strided(7, -3, 3, 1, offset=True),
     "slice down to an offset": _strided(7, 9, -5, -1, offset=True),
     "slice to an offset despite masks": _strided(7, 1, 3, 1, offset=True, begin_mask=1, end_mask=1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,33 @@ def _counter() -> bytes:
     b.multi_op("ASSIGN_VARIABLE", [handle, total], [])
     b.output(total)
     return b.build()
+
+
+def _running(content: bytes, make: Callable[..., Any]) -> list[Any]:
+    """Last outputs of a recurrent operator over calls that keep and that reset its state."""
+    interpreter = make(model_content=content)
+    results = []
+    for time in (3, 3, 2, 2):
+        interpreter.resize_tensor_input(0, (1, time, 4))
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(0, np.full((1, time, 4), 0.1, np.float32))
+        interpreter.invoke()
+        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0, -1])
+    return results
+
+
+def test_a_new_shape_resets_variable_tensors_and_an_equal_one_does_not() -> None:
+    b = ModelBuilder()
+    generator = np.random.default_rng(0)
+    x = b.input((1, 3, 4), DType.FLOAT32)
+    weights = [b.constant(generator.standard_normal(shape).astype(np.float32)) for shape in ((5, 4), (5, 5), (5,))]
+    state = b.variable((1, 5), DType.FLOAT32)
+    options = at.SequenceRNNOptions(fused_activation_function=at.FusedActivation.RELU6)
+    b.output(b.op("UNIDIRECTIONAL_SEQUENCE_RNN", [x, *weights, state], (1, 3, 5), DType.FLOAT32, attributes=options))
+    content = b.build()
+    expected = _running(content, partial(LiteRt, experimental_op_resolver_type=LiteRtResolver.BUILTIN_REF))
+    for ours, reference in zip(_running(content, Interpreter), expected, strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-5)
 
 
 @BOTH

@@ -75,6 +75,15 @@ def test_interpreters_with_delegates_of_their_own_have_variables_of_their_own() 
     np.testing.assert_array_equal(run(second, [x])[0], x)
 
 
+def test_a_delegate_forgets_the_variables_of_an_interpreter_that_is_closed() -> None:
+    x = np.ones(3, np.float32)
+    first, delegate = delegated(counter(), variable_operators=True)
+    run(first, [x])
+    first.close()
+    second = Interpreter(model_content=counter(), experimental_delegates=[delegate])
+    np.testing.assert_array_equal(run(second, [x])[0], x)
+
+
 def test_a_value_of_another_shape_is_refused() -> None:
     interpreter, _ = delegated(counter((2, 3), (3,)), variable_operators=True)
     x = np.ones((2, 3), np.float32)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 import numpy as np
 import pytest
 
@@ -136,3 +139,31 @@ def test_quantised_weights_are_shared_too() -> None:
     for _ in range(2):
         delegated(content, qs8=True, weights_cache=cache)
     assert cache.report().hits == cache.report().misses
+
+
+@pytest.mark.seed("X-W-9")
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_delegate_that_is_gone_no_longer_uses_the_cache_nor_its_threads(is_closed: bool) -> None:
+    gc.disable()  # neither must wait for the collector
+    try:
+        cache, before = WeightsCache(), threading.active_count()
+        interpreter, delegate = delegated(CONTENT, weights_cache=cache, num_threads=2)
+        cache.finalize_soft()
+        run(interpreter, INPUTS)
+        if is_closed:
+            interpreter.close()
+        del interpreter, delegate
+        assert (cache.report().users, threading.active_count()) == (0, before)
+        cache.close()
+    finally:
+        gc.enable()
+
+
+def test_a_delegate_uses_the_cache_as_long_as_an_interpreter_holds_it() -> None:
+    cache = WeightsCache()
+    interpreter, delegate = shared(cache)
+    del delegate
+    with pytest.raises(InterpreterStateError, match="must be closed after the delegates"):
+        cache.close()
+    interpreter.close()
+    cache.close()
