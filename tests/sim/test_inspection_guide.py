@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from npu.isa.decode import decode
+from sim.verify.verifier import RULES
 
 from tests.naive.operations import run_operation
 
@@ -30,3 +31,8 @@ def test_the_example_steps_to_the_result_of_the_first_operation(monkeypatch: pyt
         if decoded.command_index == found["first"].command_index:
             break
     np.testing.assert_array_equal(found["machine"].feature_map(operation.ofm, before), found["result"])
+
+
+def test_the_page_lists_the_rules_of_the_verifier() -> None:
+    page = (ROOT / "docs" / "inspection.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([A-Z-]+)` \| (.*) \|$", page, re.MULTILINE) == list(RULES.items())
