@@ -8,9 +8,14 @@ Wording: *where: what must be what, got value*; add what to do where it helps.
 
 from __future__ import annotations
 
+from npu.plain import printable
+
 
 class UserError(Exception):
-    """The input is at fault. The message is one paragraph that a person can act on."""
+    """The input is at fault. The message is one line that a person can act on; names in it cannot steer a terminal."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ModelError(UserError):

@@ -35,6 +35,10 @@ class SubgraphServices(Protocol):
         """Run an initialisation subgraph unless this interpreter ran it before."""
 
 
+LOOP_LIMIT = 100_000
+"""What commands give as `while_limit`: a file whose loop never ends is an error there, not a hang."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
     """Choices that change results. `fully_connected_rounding` is "double" (LiteRT reference) or "npu" (two integer

@@ -20,7 +20,7 @@ from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
-from npu.runtime.operator import RuntimeOptions
+from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import known_map
 from npu.toolchain.run import execute
 from npu.toolchain.sources import Source, load, load_compiled, model_name, variant_of_file
@@ -75,6 +75,7 @@ def diff(
         model=target,
         experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)],
         experimental_preserve_all_tensors=True,
+        options=RuntimeOptions(while_limit=LOOP_LIMIT),
     )
     given = [expected[index] for index in source.graphs[0].inputs]
     given = [array.reshape(target.graphs[0].tensors[k].shape) for array, k in zip(given, target.graphs[0].inputs, strict=True)]
@@ -98,9 +99,8 @@ def _check_ends(source: Graph, target: Graph, name: str) -> None:
 
 def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int) -> dict[int, Array]:
     """Values of all computed tensors of the main graph by index."""
-    interpreter = Interpreter(
-        model=model, experimental_preserve_all_tensors=True, options=RuntimeOptions(fully_connected_rounding="npu")
-    )
+    options = RuntimeOptions(fully_connected_rounding="npu", while_limit=LOOP_LIMIT)
+    interpreter = Interpreter(model=model, experimental_preserve_all_tensors=True, options=options)
     graph = model.graphs[0]
     execute(interpreter, graph, inputs, seed)
     computed = {*graph.inputs, *(index for op in graph.ops for index in op.outputs if index >= 0)}

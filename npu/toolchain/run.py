@@ -14,6 +14,7 @@ from npu.errors import InterpreterError
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
+from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.compile import Progress
 from npu.toolchain.executable import prepare
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
@@ -67,7 +68,12 @@ def run(
     graph = ready.model.graphs[0]
     recorder = Recorder(ready.model, ready.variant, ready.name) if dump else None
     delegate = EthosUDelegate(ready.variant, hook=recorder.hook if recorder else None)
-    interpreter = Interpreter(model=ready.model, experimental_delegates=[delegate], experimental_preserve_all_tensors=dump)
+    interpreter = Interpreter(
+        model=ready.model,
+        experimental_delegates=[delegate],
+        experimental_preserve_all_tensors=dump,
+        options=RuntimeOptions(while_limit=LOOP_LIMIT),
+    )
     outputs, names = execute(interpreter, graph, inputs, seed)
     tensors = named_tensors(ready.model, interpreter, recorder.written) if recorder else {}
     timed = time_executable(ready, with_events=with_events)

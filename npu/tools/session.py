@@ -13,6 +13,7 @@ from npu.errors import UserError
 from npu.graph.graph import Model
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import Interpreter, OpResolverType
+from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.parameters import ToolParameters
@@ -51,6 +52,7 @@ def open_interpreter(
         experimental_delegates=delegates,
         experimental_preserve_all_tensors=preserve_all_tensors,
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        options=RuntimeOptions(while_limit=LOOP_LIMIT),
     )
     interpreter.allocate_tensors()
     return interpreter

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from npu.cli.main import main
+from npu.graph.attributes import WhileOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Tensor
 from npu.tflite.writer import write_model
@@ -218,6 +220,29 @@ def test_names_in_models_do_not_steer_the_terminal(tmp_path: Path, capsys: pytes
         assert captured.out + captured.err, command
         assert is_plain(captured.out), command
         assert is_plain(captured.err), command
+
+
+def endless() -> bytes:
+    """A loop whose condition is true forever."""
+    model, condition, body = ModelBuilder(), ModelBuilder("condition"), ModelBuilder("body")
+    condition.input((2,), DType.FLOAT32)
+    condition.output(condition.constant(np.array([True]), DType.BOOL))
+    body.output(body.op("NEG", [body.input((2,), DType.FLOAT32)], (2,), DType.FLOAT32))
+    options = WhileOptions(model.subgraph(condition), model.subgraph(body))
+    x = model.input((2,), DType.FLOAT32)
+    model.output(model.op("WHILE", [x], (2,), DType.FLOAT32, attributes=options))
+    return model.build()
+
+
+@pytest.mark.parametrize("command", ["run", "benchmark", "inference-diff"])
+def test_a_loop_without_end_is_an_error(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for user in ("npu.toolchain.run", "npu.tools.session"):
+        monkeypatch.setattr(f"{user}.LOOP_LIMIT", 100)
+    path = tmp_path / "endless.tflite"
+    path.write_bytes(endless())
+    assert "the loop must end within 100 iterations" in error_of(capsys, command, path)
 
 
 def no_ends() -> bytes:

@@ -305,6 +305,36 @@ def test_deep_nesting_is_refused_before_anything_runs(count: int, fits: bool) ->
     np.testing.assert_array_equal(_run(interpreter, [np.array([True]), _float(1, 2)])[0], _float(2, 3))
 
 
+@pytest.mark.parametrize(("levels", "fits"), [(5, True), (40, False)])
+def test_calls_that_double_at_every_level_are_refused_before_anything_runs(levels: int, fits: bool) -> None:
+    b = ModelBuilder()
+    b.output(b.op("CALL", [b.input((2,), F32)], (2,), F32, attributes=at.CallOptions(1)))
+    for index in range(1, levels):
+        inner = ModelBuilder(f"level {index}")
+        x = inner.input((2,), F32)
+        for _ in range(2):
+            x = inner.op("CALL", [x], (2,), F32, attributes=at.CallOptions(index + 1))
+        inner.output(x)
+        b.subgraph(inner)
+    b.subgraph(_binary("ADD", 1))
+    interpreter = Interpreter(model_content=b.build())
+    if not fits:
+        with pytest.raises(InterpreterError, match=r"one inference must make at most 1,000,000 calls, got 1\.1e\+12"):
+            interpreter.allocate_tensors()
+        return
+    interpreter.allocate_tensors()
+    np.testing.assert_array_equal(_run(interpreter, [_float(1, 2)])[0], _float(17, 18))
+
+
+def test_a_branch_whose_input_is_a_constant_is_refused() -> None:
+    branch = ModelBuilder("branch")
+    x = branch.constant(_float(1, 2), F32)
+    branch.inputs.append(x)
+    branch.output(branch.op("NEG", [x], (2,), F32))
+    with pytest.raises(InterpreterError, match="must take a value, got a constant"):
+        Interpreter(model_content=_choice(branch, _binary("ADD", 1))).allocate_tensors()
+
+
 def test_a_loop_can_be_limited() -> None:
     interpreter = Interpreter(model_content=_loop(_double, 10), options=RuntimeOptions(while_limit=6))
     interpreter.allocate_tensors()
