@@ -180,6 +180,7 @@ def _write_times(options: argparse.Namespace, timed: TimedModel) -> None:
 
 def explain(options: argparse.Namespace) -> int:
     """Tell what bounds every operator, where its cycles go, and which shapes would be free."""
+    from npu.rendering.explain import explain_text
     from npu.toolchain.explain import explain_model
 
     with console.progress() as progress:
@@ -187,7 +188,7 @@ def explain(options: argparse.Namespace) -> int:
     if options.format == "json":
         emit(explained.to_json(), options.output)
     else:
-        emit(console.explain_text(explained, width_for(options.output)), options.output)
+        emit(explain_text(explained, width_for(options.output)), options.output)
     return 0
 
 

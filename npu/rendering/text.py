@@ -12,7 +12,7 @@ from rich.text import Text
 
 from npu.plain import printable
 from npu.rendering import facts
-from npu.rendering.console import count, kib
+from npu.rendering.tables import count, kib
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
 
 _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}

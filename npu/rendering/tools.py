@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from npu.plain import printable
-from npu.rendering.console import short
+from npu.rendering.tables import short
 from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
 from npu.tools.detection import DetectionResult
@@ -147,10 +147,6 @@ def operations_text(rows: Sequence[TensorFlowOperation], format: str, width: int
         lines = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
         return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
     return _table(names, cells, width)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def survivors_text(name: str, survivors: Sequence[Survivor], format: str) -> str:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from npu.cli.main import main
-from npu.rendering.console import explain_text
+from npu.rendering.explain import explain_text
 from npu.reports.report import SCHEMA_PATH
 from npu.toolchain.explain import explain_model
 

@@ -21,7 +21,7 @@ from npu.graph.ethos_u import is_compiled
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.payload import parse_payload
-from npu.rendering.console import run_text
+from npu.rendering.run import run_text
 from npu.tflite.reader import read_model
 from npu.toolchain.inspect import verify
 from npu.toolchain.timing import time_model

@@ -1,0 +1,59 @@
+"""The result of `npu explain` as text."""
+
+from __future__ import annotations
+
+from npu.plain import printable
+from npu.rendering.tables import wrapped
+from npu.toolchain.explain import ExplainedModel, ExplainedOperator
+
+_TYPE_WIDTH = 30
+"""Longest name of an operator type in a table of `explain`."""
+
+
+def explain_text(explained: ExplainedModel, width: int) -> str:
+    """One line an operator with its bound; below it where its other cycles go, largest first, and what shapes would be free."""
+    rows = [row for row in explained.operators if row.cycles]
+    table = [("#", "operator", "cycles", "ideal", "use", "bound by")]
+    for row in rows:
+        use = f"{row.ideal_cycles / row.busy_cycles:.0%}" if row.ideal_cycles else ""
+        name = printable(row.type)
+        name = name if len(name) <= _TYPE_WIDTH else f"{name[: _TYPE_WIDTH - 1]}…"
+        table.append((str(row.index), name, f"{row.cycles:,}", f"{row.ideal_cycles:,}", use, row.bound_by or ""))
+    sizes = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
+    sides = [str.ljust if title in ("operator", "bound by") else str.rjust for title in table[0]]
+    heads = [
+        "  ".join(side(*cell) for side, cell in zip(sides, zip(cells, sizes, strict=True), strict=True)) for cells in table
+    ]
+    lines = [
+        printable(f"{explained.model} on {explained.target}"),
+        "",
+        heads[0].rstrip(),
+        "─" * min(width, sum(sizes) + 2 * len(sizes) - 2),
+    ]
+    for row, head in zip(rows, heads[1:], strict=True):
+        lines.append(head.rstrip())
+        for text in (_lost(row), *(f"- {hint.text}" for hint in row.hints)):
+            lines += wrapped(text, width, " " * (sizes[0] + 2), " " * (sizes[0] + 4))
+    lines += ["", *wrapped(_summary(explained), width, "", " " * 8)]
+    return "\n".join(lines) + "\n"
+
+
+def _lost(row: ExplainedOperator) -> str:
+    """Where the cycles above the ideal go, as shares of the operator's cycles and those that it shares with its neighbours."""
+    losses = [
+        f"{name} {cycles / row.busy_cycles:.0%}" for name, cycles in row.largest_losses() if cycles * 200 >= row.busy_cycles
+    ]
+    said = f"lost to {', '.join(losses)}" if losses else ""
+    if row.overlapped_cycles * 200 < row.busy_cycles:
+        return said
+    overlapped = f"{row.overlapped_cycles:,} of {row.busy_cycles:,} cycles overlap with neighbours"
+    return f"{said}; {overlapped}" if said else overlapped
+
+
+def _summary(explained: ExplainedModel) -> str:
+    if not explained.npu_cycles:
+        return "NPU     no work"
+    busy = explained.npu_cycles + explained.overlapped_cycles
+    sums = ", ".join(f"{name} {cycles / busy:.1%}" for name, cycles in explained.part_sums() if cycles)
+    overlap = f" ({explained.overlapped_cycles:,} more overlap)" if explained.overlapped_cycles else ""
+    return f"NPU     {explained.npu_cycles:,} cycles{overlap}: {sums}"

@@ -1,0 +1,85 @@
+"""The report of a run as text: a table of the operators and what the whole inference takes."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from npu.plain import printable
+from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
+from npu.reports.report import OperatorReport, Report, Totals
+
+_LESS_TELLING = ("written", "read", "MACs", "output", "MAC use", "share")
+"""Columns of a run's table that narrow terminals do without, in this order."""
+
+
+def run_text(report: Report, width: int) -> str:
+    """The per-operator table and the totals for a terminal of `width` columns; narrow ones leave out what matters least."""
+    total = report.totals.total_cycles or 1
+    names = ["#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"]
+    rows = [_run_row(row, total) for row in report.operators]
+    names, rows = fitted(names, rows, width, flexible="output", expendable=_LESS_TELLING)
+    if "output" in names:
+        position, room = names.index("output"), room_of(names, rows, width, flexible="output")
+        for row in rows:
+            row[position] = Text(short(row[position].plain, room))
+    table = make_table(
+        names, rows, width, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"}
+    )
+    return framed(width, f"{report.model} on {report.target}", table, _totals(report, width))
+
+
+def _run_row(row: OperatorReport, total: int) -> list[Text]:
+    cycles = row.cycles or 0
+    use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation else ""
+    read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
+    bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
+    cells = (row.index, row.type, row.name, None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
+    texts = [Text(printable(str(each))) if each is not None else _device(row) for each in cells]
+    return [*texts, Text(bound), Text(kib(read)), Text(kib(written))]
+
+
+def _device(row: OperatorReport) -> Text:
+    return Text(row.placement, style="green" if row.placement == "npu" else "yellow")
+
+
+def _totals(report: Report, width: int) -> str:
+    totals = report.totals
+    clock = report.clock_hz / 1e6
+    facts = [
+        f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
+        f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
+        f"error   {_error_band(report)}",
+        f"memory  {memory_text(totals)}  ({report.system}, {report.memory_mode})",
+        f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
+        f"AXI1 {totals.axi1_read_beats:,} read",
+    ]
+    if report.overheads:
+        facts.insert(2, f"around  {_overheads(report)}")
+    facts += [f"note    {note}" for note in report.notes or ()]
+    return "\n".join(line for fact in facts for line in wrapped(fact, width, "", " " * 8))
+
+
+def _error_band(report: Report) -> str:
+    band = report.timing_error
+    if band is None:
+        return f"unknown: no measurements of {report.target} with {report.system}, {report.memory_mode}"
+    return (
+        f"of NPU cycles: {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst "
+        f"in {band.measurements} measurements (docs/timing-accuracy.md)"
+    )
+
+
+def _overheads(report: Report) -> str:
+    """Sums by kind: what the CPU does around operators."""
+    sums: dict[str, list[int]] = {}
+    for each in report.overheads or ():
+        sums.setdefault(each.what, []).append(each.cycles)
+    parts = (f"{what} {sum(cycles):,}" + (f" ({len(cycles)}x)" if len(cycles) > 1 else "") for what, cycles in sums.items())
+    error = max(each.relative_error for each in report.overheads or ())
+    return f"{', '.join(parts)}  (CPU cycles are estimates, ±{error:.0%})"
+
+
+def memory_text(totals: Totals) -> str:
+    """What is needed of each memory."""
+    parts = (("SRAM", totals.sram_bytes), ("DRAM", totals.dram_bytes), ("constants", totals.flash_bytes))
+    return ", ".join(f"{name} {kib(size)}" for name, size in parts if size)

@@ -1,0 +1,102 @@
+"""What the terminal's tables and summaries are made of: columns that fit, folded lines, short names and figures."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Mapping
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from npu.plain import printable
+from npu.rendering.terminal import is_coloured
+
+Side = Literal["right", "left"]
+
+
+def count(number: int) -> str:
+    """A count with a metric prefix: 1234567 gives 1.23M."""
+    for limit, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= limit:
+            return f"{number / limit:.3g}{suffix}"
+    return str(number) if number else ""
+
+
+def kib(size: int | None) -> str:
+    """Bytes as KiB with one decimal."""
+    return "" if not size else f"{size / 1024:,.1f} KiB"
+
+
+def short(name: str, limit: int = 28) -> str:
+    """The telling end of a long tensor name; of the names that converters join by semicolons, that of the first."""
+    if len(name) > limit:
+        name = name.partition(";")[0]
+    return name if len(name) <= limit else "…" + name[-(limit - 1) :]
+
+
+def wrapped(text: str, width: int, first: str, following: str) -> list[str]:
+    """Lines of at most `width` columns, the first and the following ones with their indents."""
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=following, break_on_hyphens=False)
+
+
+def titled(columns: Mapping[str, Side]) -> Table:
+    """A table whose columns, each with the side that its cells keep to, have their full width."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, side in columns.items():
+        table.add_column(title, justify=side, no_wrap=True)
+    return table
+
+
+def fitted(
+    names: list[str], rows: list[list[Text]], width: int, *, flexible: str, expendable: tuple[str, ...]
+) -> tuple[list[str], list[list[Text]]]:
+    """The table without as many of its expendable columns, in that order, as it takes to fit `width`."""
+    for dropped in expendable:
+        if _fixed_width(names, rows, flexible=flexible) <= width:
+            break
+        position = names.index(dropped)
+        names = names[:position] + names[position + 1 :]
+        rows = [row[:position] + row[position + 1 :] for row in rows]
+    return names, rows
+
+
+def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> int:
+    """Columns that the table needs when its flexible column is as narrow as its name."""
+    widths = [
+        max(len(name), *(each.cell_len for each in cells)) if name != flexible else len(name)
+        for name, cells in zip(names, zip(*rows, strict=True), strict=False)
+    ]
+    return sum(widths) + 3 * (len(names) - 1) + 2
+
+
+def room_of(names: list[str], rows: list[list[Text]], width: int, *, flexible: str) -> int:
+    """Columns that are left for the flexible column."""
+    return max(len(flexible), width - _fixed_width(names, rows, flexible=flexible) + len(flexible))
+
+
+def make_table(names: list[str], rows: list[list[Text]], width: int, *, flexible: str, right: set[str]) -> Table:
+    """A table for `width` columns whose columns keep their full width, but for one that shrinks."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    room = room_of(names, rows, width, flexible=flexible)
+    for name in names:
+        justify: Side = "right" if name in right else "left"
+        limit = room if name == flexible else None
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", max_width=limit)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def framed(width: int, title: str, table: Table, summary: str) -> str:
+    """A table between its title and a summary, for `width` columns; in colour where the terminal shows colours."""
+    buffer = io.StringIO()
+    colour = is_coloured()
+    console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False)
+    console.print(printable(title), style="bold", markup=False)
+    console.print(table)
+    console.print(summary, markup=False)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
