@@ -66,6 +66,13 @@ def test_one_operator_can_be_checked_alone() -> None:
     assert check_op(model.graphs[0], 0, profile=profile_named("v0.1")) == expected
 
 
+@pytest.mark.parametrize("name", profile_names())
+def test_the_values_around_a_limit_are_on_the_side_that_they_say(name: str) -> None:
+    for rule in profile_named(name).rules:
+        for value, accepted in rule.limit.boundaries:
+            assert rule.limit.accepts(value) is accepted, (rule.id, value)
+
+
 def test_the_model_is_not_changed() -> None:
     model = ops.conv()
     before = model.graphs[0].tensors[1].data.copy()

@@ -394,6 +394,15 @@ def test_every_letter_of_every_operator_is_here() -> None:
     assert (len(LETTERS["X-F"]), len(LETTERS["X-Q"])) == (41, 24)
 
 
+@pytest.mark.seed("X-Q0-3")
+@pytest.mark.parametrize("kind", sorted(WEIGHTS))
+def test_integer_weights_of_a_float_map_are_dynamic_range_quantisation(kind: str) -> None:
+    for dtype in (INT8, UINT8, INT16):
+        weights = ops.tensor(GOOD_FLOAT[kind].graphs[0].tensors[1].shape, dtype, data=1)
+        changes = {"dtype": dtype, "data": weights.data, "quantization": weights.quantization}
+        assert violated(changed(GOOD_FLOAT[kind], 1, **changes)) == {f"X-F-{kind}-a", "X-Q0-3"}
+
+
 @pytest.mark.parametrize("kind", sorted(GOOD_FLOAT))
 def test_an_8_bit_tensor_among_float_ones_is_refused(kind: str) -> None:
     for position in DATA.get(kind, (0, 1)):
