@@ -1,0 +1,241 @@
+"""Records of measured cycles: what one must hold, the compiled file that it names, and what the timing model says to it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from npu.errors import UserError
+from npu.hardware.loader import load_variant
+from npu.hardware.variant import Port, Variant
+from npu.isa.decode import decode
+from npu.tflite.reader import read_model
+from sim.container import jobs_of
+from sim.timing import schedule
+from sim.trace import Totals
+
+RESOLUTION_CYCLES = 1000
+"""Total cycles of the measurements move in steps of this size; a smaller difference is no error."""
+
+OLD_RELEASE = (3, 4, 0)
+"""Releases before this one need numpy below 1.20, which needs a Python below 3.10."""
+
+REASONS = {
+    "target": "another target than the shipped ones (Ethos-U85)",
+    "compiler": "no released compiler version named",
+    "cycles": "no cycle count of a simulated platform",
+    "model": "model not in the folder",
+    "hash": "another file of that name in the folder",
+    "install": "compiler could not be installed or run here",
+    "fields": "a field that is missing or that nothing here knows",
+    "jobs": "no single NPU job in the compiled file",
+}
+"""Why records are left out."""
+
+FIELDS = ("id", "model", "accelerator", "system_config", "memory_mode", "vela_version")
+"""What every record must have."""
+
+ADAPTER_FIELDS = {
+    "MAXR": "max_outstanding_reads",
+    "MAXW": "max_outstanding_writes",
+    "RLATENCY": "read_latency_cycles",
+    "WLATENCY": "write_latency_cycles",
+    "PULSE_ON": "pulse_on_cycles",
+    "PULSE_OFF": "pulse_off_cycles",
+    "BWCAP": "beats_per_window",
+}
+
+TARGET = r"ethos-u(55-(32|64|128|256)|65-(256|512))"
+
+
+class SeveralJobs(Exception):
+    """A compiled file does not hold exactly one NPU job, which is what a record measures."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A record and what the model says to it."""
+
+    record: dict[str, Any]
+    totals: Totals
+    is_same_binary: bool | None
+    compiled: Path | None = None
+
+    @property
+    def measured(self) -> int:
+        return int(self.record.get("active_cycles") or self.record["total_cycles"])
+
+    @property
+    def error(self) -> float:
+        """Signed error in percent; 0 within the resolution of the measurement."""
+        return self.error_of(self.totals.npu_active_cycles)
+
+    def error_of(self, predicted: int) -> float:
+        """The error that a prediction would have."""
+        difference = predicted - self.measured
+        return 0.0 if abs(difference) <= RESOLUTION_CYCLES else 100.0 * difference / self.measured
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether the compiler's version, and so the binary, is a guess: shown, but not part of any mean."""
+        return version_of(self.record) != str(self.record["vela_version"])
+
+    @property
+    def vela_error(self) -> float | None:
+        estimate = self.record.get("vela_estimate")
+        return 100.0 * (estimate["total"] - self.measured) / self.measured if estimate else None
+
+    @property
+    def group(self) -> str:
+        if self.record.get("timing_adapter") == "off":
+            return "no memory delays"
+        family, macs = self.record["accelerator"].removeprefix("ethos-").split("-")
+        if family == "u65":
+            return "U65"
+        return "U55-256" if macs == "256" else "U55-32, -64, -128"
+
+
+def read_records(path: Path) -> list[Any]:
+    """The list `records` of a YAML file; ends the program with one line if there is none."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise SystemExit(f"{path}: must be a readable YAML file, got: {' '.join(str(error).split())[:300]}") from error
+    records = content.get("records") if isinstance(content, dict) else None
+    if not isinstance(records, list) or not records:
+        raise SystemExit(f"{path}: must hold a list `records` with at least one record")
+    return records
+
+
+def version_of(record: dict[str, Any]) -> str:
+    """The release of Vela that a record names, without remarks; empty if there is none."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?(?=$|[\s?(])", str(record.get("vela_version")))
+    return f"{found[1]}.{found[2]}.{found[3] or 0}" if found else ""
+
+
+def reason_to_skip(record: dict[str, Any], models: Path) -> str:
+    """Why a record cannot be used, empty if it can."""
+    if not isinstance(record, dict):
+        return "fields"
+    missing = [field for field in FIELDS if not isinstance(record.get(field), str)]
+    if missing:
+        is_unnamed = missing == ["vela_version"] and "vela_version" in record and record["vela_version"] is None
+        return "compiler" if is_unnamed else "fields"
+    if not is_known_system(record):
+        return "fields" if re.fullmatch(TARGET, record["accelerator"]) else "target"
+    if not re.fullmatch(TARGET, record["accelerator"]):
+        return "target"
+    if not version_of(record):
+        return "compiler"
+    if not (record.get("active_cycles") or record.get("total_cycles")) or record.get("platform") != "fvp":
+        return "cycles"
+    path = models / record["model"]
+    if not path.is_file():
+        return "model"
+    stated = record.get("model_sha256")
+    return "hash" if stated and stated != hashlib.sha256(path.read_bytes()).hexdigest() else ""
+
+
+def is_known_system(record: dict[str, Any]) -> bool:
+    """Whether the record's target, system, memory mode and change of adapters are known here, with whole numbers."""
+    for field in ("active_cycles", "total_cycles"):
+        if not isinstance(record.get(field), int | None) or (record.get(field) or 0) < 0:
+            return False
+    try:
+        variant_of(record)
+    except (UserError, KeyError, ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def variant_of(record: dict[str, Any]) -> Variant:
+    """The shipped target with the record's system, its adapters changed as the record says."""
+    system = record["system_config"]
+    if record.get("timing_adapter") == "off":
+        return load_variant(record["accelerator"], system=f"{system}_Ideal", memory_mode=record["memory_mode"])
+    variant = load_variant(record["accelerator"], system=system, memory_mode=record["memory_mode"])
+    adapters = dict(variant.system.adapters)
+    for key, value in (record.get("timing_adapter_change") or {}).items():
+        side, _, field = key.partition("_")
+        port = Port.AXI0 if side == "SRAM" else Port.AXI1
+        adapters[port] = replace(adapters[port], **{ADAPTER_FIELDS[field]: int(value)})
+    return replace(variant, system=replace(variant.system, adapters=adapters))
+
+
+def compare(record: dict[str, Any], models: Path, settings: Path | None, options: argparse.Namespace) -> Comparison:
+    """Compiles the model as the record says and times its streams."""
+    compiled = compile_model(record, models / record["model"], settings, options)
+    data = compiled.read_bytes()
+    stated = record.get("vela_output_sha256")
+    same = None if not stated else stated == hashlib.sha256(data).hexdigest()
+    return Comparison(record, totals_of(data, variant_of(record)), same, compiled)
+
+
+def compile_model(record: dict[str, Any], model: Path, settings: Path | None, options: argparse.Namespace) -> Path:
+    """The compiled file, from the cache in the work folder if it is there."""
+    version, target = version_of(record), record["accelerator"]
+    arguments = (record.get("vela_args") or "--optimise Performance").split()
+    plain = arguments == ["--optimise", "Performance"]
+    folder = options.work / version / target / record["system_config"] / record["memory_mode"]
+    if not plain:
+        folder /= re.sub(r"\W+", "_", " ".join(arguments))
+    output = folder / f"{model.stem}_vela.tflite"
+    if output.exists():
+        return output
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(compiler(version, options)), "--accelerator-config", target, "--system-config", record["system_config"]]
+    command += ["--memory-mode", record["memory_mode"], "--output-dir", str(folder.resolve())]
+    if settings is not None and f"[System_Config.{record['system_config']}]" in settings.read_text():
+        command += ["--config", str(settings)]
+    if plain and release(version) < (3, 0, 0):
+        arguments = []  # Before 3.0 there was no choice.
+    subprocess.run([*command, *arguments, str(model.resolve())], check=True, capture_output=True)
+    return output
+
+
+def release(version: str) -> tuple[int, ...]:
+    """A version as numbers, to compare."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def compiler(version: str, options: argparse.Namespace) -> Path:
+    """The `vela` program of a version, installed into an environment of its own on first use."""
+    home = (options.work / f"vela-{version}").resolve()
+    program = home / "bin" / "vela"
+    if not program.exists():
+        requirements = [f"ethos-u-vela=={version}"]
+        python = sys.executable
+        if release(version) < OLD_RELEASE:
+            python = old_python(options.old_python)
+            requirements.append("numpy<1.24")
+        subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True, capture_output=True)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *requirements]
+        subprocess.run(pip, check=True, capture_output=True)
+    return program
+
+
+def old_python(given: Path | None) -> str:
+    """An interpreter that old releases install into. OSError if there is none."""
+    found = given or shutil.which("python3.8") or shutil.which("python3.9")
+    if not found or not os.access(found, os.X_OK):
+        raise FileNotFoundError("releases of Vela before 3.4 need Python 3.8 or 3.9: give one with --old-python")
+    return str(found)
+
+
+def totals_of(data: bytes, variant: Variant) -> Totals:
+    """Totals of the one NPU job of a compiled model."""
+    jobs = list(jobs_of(read_model(data)))
+    if len(jobs) != 1:
+        raise SeveralJobs
+    words = jobs[0].payload.words
+    return schedule(decode(words, variant), variant, stream_words=len(words)).totals
