@@ -14,7 +14,7 @@ format: ## Rewrite sources in the project's format
 	ruff check --fix .
 	ruff format .
 
-test: ## Run the default tests on both cores
+test: ## Run the default tests, two at a time
 	$(PYTHON) -m pytest -n 2 -q
 
 test-all: ## Run every test, long differential runs included
@@ -23,16 +23,17 @@ test-all: ## Run every test, long differential runs included
 golden: ## Rewrite the golden files of the tests
 	$(PYTHON) -m pytest -q --update-golden tests
 
-docs: ## Regenerate the generated pages under docs/
+docs: ## Rewrite the generated pages that need no measurements
 	$(PYTHON) -m npu supported-ops --profile v0.1 -o docs/supported-ops-v0.1.md
 	$(PYTHON) -m npu supported-ops --profile u55-u65 -o docs/supported-ops-u55-u65.md
 	$(PYTHON) -m npu supported-ops --profile xnnpack -o docs/supported-ops-xnnpack.md
+	$(PYTHON) -m npu isa -o docs/command-stream-reference.md
 	$(PYTHON) -m tests.support.operator_types_page
 	$(PYTHON) -m tests.support.vela_features
 	$(PYTHON) -m tests.support.vela_agreement
 	$(PYTHON) -m tests.support.coverage_table
 
-benchmark: ## Measure speed against the peers in the same run
+benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) benchmarks/processes.py
 	$(PYTHON) benchmarks/check_3000.py
 	$(PYTHON) -m benchmarks.compiler_quality examples/digits.tflite

@@ -395,6 +395,9 @@ PROFILE = Profile(
     unlisted_rule="N-LIST",
     notes=(
         *v0_1.PROFILE.notes,
-        "Limits with an id `V-...` are those of profile `v0.1`; stride and dilation follow the target's description.",
+        "Limits with an id `V-...` are those of profile `v0.1`, those with `N-...` belong to this compiler; stride and "
+        "dilation follow the target's description.",
+        "Two more reasons depend on the whole model: `MEMORY-ARENA`, found when the model is compiled, where feature maps do "
+        "not fit the arena even in stripes; `JOB-WORK`, where an NPU job would hold nothing but reshapes.",
     ),
 )

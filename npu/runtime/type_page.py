@@ -86,12 +86,18 @@ def _departures() -> list[str]:
         ("Executed here, refused by LiteRT", ACCEPTED),
         ("Other values than LiteRT's reference kernels", OTHER_VALUES),
     ):
-        lines += [f"## {title}", "", *(_departure(row) for row in rows), ""]
+        lines += [f"### {title}", "", *(_departure(row) for row in rows), ""]
     return [
+        "## Differences from LiteRT",
+        "",
+        "In the combinations below a suffix `p` means integers without quantisation, `c` one scale per channel, `-` an absent",
+        "input; `[...]` is a choice of characters, and `*` stands for anything.",
+        "",
         *lines,
-        "A suffix `p` means integers without quantisation, `c` one scale per channel, `-` an absent input; `*` stands for",
-        "anything. BATCH_MATMUL of an integer map with a filter that has several scales gives the output's zero point",
-        "everywhere, as LiteRT's kernels do: they take the one scale of the tensor, which is 0 there.",
+        "## BATCH_MATMUL with several scales",
+        "",
+        "BATCH_MATMUL of an integer map with a filter that has several scales gives the output's zero point everywhere, as",
+        "LiteRT's kernels do: they take the one scale of the tensor, which is 0 there.",
     ]
 
 

@@ -140,6 +140,15 @@ def test_a_difference_without_a_known_cause_says_so(benchmark: ModuleType) -> No
     assert "| plain | 5.2.0 | u55-64 | 1 of 9 values | not explained (differs); MUL 1 |" in benchmark.page(found, ["now"])
 
 
+def test_what_is_not_compared_is_listed_once_with_its_versions(benchmark: ModuleType) -> None:
+    found = results("some", "refused", "TypeError: no", ("4.2.0", "3.12.0")) | results(
+        "some", "exact", versions=("5.0.0", "5.2.0")
+    )
+    found |= results("all", "no reference", "Not supported. Are you using an old")
+    listed = benchmark.page(found, ["now"]).partition("## Not compared")[2]
+    assert "- all: no reference: Not supported\n- some, Vela 3.12.0, 4.2.0: refused: TypeError: no\n" in listed
+
+
 def test_results_of_other_code_are_named(benchmark: ModuleType) -> None:
     found = results("old", "exact") | results("new", "exact")
     found["old|5.2.0|ethos-u55-64"]["code"] = "before"
