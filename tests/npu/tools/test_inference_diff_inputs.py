@@ -67,14 +67,14 @@ def quantised(path: Path, target_zero_point: int) -> Path:
 
 @pytest.mark.seed("D-I-1")
 def test_quantised_inputs_stand_for_standard_normal_numbers(tmp_path: Path) -> None:
-    """QUANTIZE to zero point -118 or -128: they differ by 10 but where the smaller one is held at -128, from x < 1.0 on."""
+    """Around the zero points -118 and -128, outputs are equal only where both are held at -128: for x of -1.0 and less."""
     result = compare(
         quantised(tmp_path / "a.tflite", -118), default_parameters(), quantised(tmp_path / "b.tflite", -128), runs=1
     )
     (output,) = result.outputs
     assert output.max == 10
     share = output.differing / output.elements
-    # They are equal where both are held at -128: where x <= -1.0, in steps of 0.1 below -0.95.
+    # x is rounded to steps of 0.1, so that everything below -0.95 counts as -1.0 or less.
     assert share == pytest.approx(1 - 0.5 * (1 + math.erf(-0.95 / math.sqrt(2))), abs=0.02)
 
 
