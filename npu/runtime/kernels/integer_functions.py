@@ -110,10 +110,13 @@ def softmax_table(multiplier: int, shift: int) -> Array:
     return np.where(counts, exp_below_zero(scaled, 5), 0)
 
 
-def _halve_far(x: Array, bits: Array) -> Array:
-    """`halve` by 0 to 62 bits of int32 numbers; beyond 31 what the reference kernel does on a machine that shifts modulo 32."""
-    far = bits > 31
-    return np.where(far, (x >> (bits & 31)) + (x > np.where(x < 0, 0, -1)), halve(x, np.where(far, 31, bits)))
+def _halve_far(x: Array, bits: Array | int, width: int = 31) -> Array:
+    """`halve` by 0 to 62 bits of numbers of width + 1 bits.
+
+    Beyond `width` what the reference kernels do on a machine that shifts modulo 32.
+    """
+    far = np.asarray(bits) > width
+    return np.where(far, (x >> (bits & 31)) + (x > np.where(x < 0, 0, -1)), halve(x, np.where(far, width, bits)))
 
 
 def to_16bit(multiplier: int) -> int:
@@ -134,32 +137,7 @@ def hard_swish(values: Array, output: tuple[int, int], gate: tuple[int, int]) ->
     if exponent > 0:
         gated = np.clip(gated << 1, -32768, 32767)
     elif exponent < 0:
-        gated = halve(gated, -exponent)
+        gated = _halve_far(gated, -exponent, 15)
     product = ((gated + (1 << 15)) >> 1) * scaled
     truncated = np.minimum(np.where(product >= 0, product >> 15, -(-product >> 15)), 32767)
-    return halve(truncated, -output[1])
-
-
-def inverse_square_root(x: Array) -> tuple[Array, Array]:
-    """1 / sqrt(x) of int32 numbers as Q0.31 and how far to shift it right; five Newton steps with three integer bits."""
-    x = np.asarray(x, np.int64)
-    is_one = x <= 1
-    value, shift = np.where(is_one, 2, x), np.full(x.shape, 11, np.int64)
-    while np.any(value >= 1 << 29):
-        large = value >= 1 << 29
-        value, shift = np.where(large, value // 4, value), shift + large
-    pairs = (31 - _bits_used(value)) // 2 - 1
-    value, shift = value << (2 * pairs), shift - pairs
-    half_input = halve(value >> 1, 1)
-    estimate = np.full(x.shape, 1 << 28, np.int64)
-    for _ in range(5):
-        cube = _left(high_product(high_product(estimate, estimate), estimate), 6)
-        estimate = _left(high_product(estimate, 402653184) - high_product(half_input, cube), 3)
-    estimate = high_product(estimate, 1518500250)
-    estimate, shift = np.where(shift < 0, estimate << np.maximum(-shift, 0), estimate), np.maximum(shift, 0)
-    return np.where(is_one, _ONE_Q31, estimate), np.where(is_one, 0, shift)
-
-
-def _left(x: Array, bits: int) -> Array:
-    result: Array = np.clip(x << bits, -(1 << 31), _ONE_Q31)
-    return result
+    return _halve_far(truncated, -output[1], 15)

@@ -1,4 +1,4 @@
-"""Layer normalisation of int16 rows as the TFLite reference kernels of the integer LSTM compute it."""
+"""Inverse square roots in fixed point, and the layer normalisation of int16 rows in the reference kernels of the LSTM."""
 
 from __future__ import annotations
 
@@ -52,6 +52,13 @@ def inverse_square_root(value):  # type: ignore[no-untyped-def]
         x <<= -shift
         shift = np.int64(0)
     return x, -shift
+
+
+@kernel(nb.void(_VECTOR, _VECTOR, _VECTOR))
+def inverse_square_roots(values, multipliers, exponents):  # type: ignore[no-untyped-def]
+    """The same for every value."""
+    for i in range(values.size):
+        multipliers[i], exponents[i] = inverse_square_root(values[i])
 
 
 @kernel(nb.int64(nb.int64, nb.int64))

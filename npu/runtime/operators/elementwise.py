@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,9 +11,10 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
+from npu.runtime.kernels.integer_norm import inverse_square_roots
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import run_float, through
-from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, scaled
+from npu.runtime.operators.common import INTEGER_RANGE, requantize, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
@@ -75,10 +77,30 @@ def _only_above_zero(node: OperatorNode, run: Run) -> Run:
 
 
 _build_rsqrt = _tabulated(lambda x: np.float32(1) / np.sqrt(x), outside=1)
+_RSQRT_BITS = 20
+"""Fraction bits of an inverse square root before it is scaled."""
 
 
 def build_rsqrt(node: OperatorNode) -> Run:
-    return _only_above_zero(node, _build_rsqrt(node))
+    return _only_above_zero(node, _rsqrt_8bit(node) if node.input(0).dtype is DType.INT8 else _build_rsqrt(node))
+
+
+def _rsqrt_8bit(node: OperatorNode) -> Run:
+    """In fixed point, as the reference kernel of RSQRT; the largest number for zero."""
+    ifm, output = node.input(0), node.output()
+    require_quantized(node, ifm, output)
+    node.set_shape(ifm.shape)
+    inverse, exponent = np.empty(256, np.int64), np.empty(256, np.int64)
+    inverse_square_roots(np.arange(256), inverse, exponent)
+    roots = requantize(np.ones((1, 256), np.int64), (inverse, exponent + _RSQRT_BITS), 0, INTEGER_RANGE[DType.INT32])
+    multiplier, shift = quantise_multiplier(1 / (math.sqrt(ifm.scale) * output.scale))
+    table = np.clip(scaled(roots[0], (multiplier, shift - _RSQRT_BITS)) + output.zero_point, *INTEGER_RANGE[DType.INT8])
+    table[0] = INTEGER_RANGE[DType.INT8][1]
+
+    def run() -> None:
+        output.array[...] = table[ifm.array.astype(np.int64) - ifm.zero_point]
+
+    return run
 
 
 def build_sqrt(node: OperatorNode) -> Run:

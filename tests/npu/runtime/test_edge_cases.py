@@ -60,6 +60,21 @@ def _softmax(dtype: Any, scale: float, zero_point: int, depth: int) -> Any:
     return build
 
 
+def _roots(scale: float, out_scale: float) -> Any:
+    values = np.arange(-128, 128, dtype=np.int8), In((), I8, scale, -128)
+    return lambda: _one("RSQRT", [values], In((1,), I8, out_scale, -128))
+
+
+def _normalised_bytes(dtype: Any, middle: int) -> Any:
+    def build() -> tuple[bytes, list[Array]]:
+        limits = np.iinfo(dtype.numpy)
+        rows = np.random.default_rng(1).integers(limits.min, limits.max, (20_000, 5), dtype.numpy, endpoint=True)
+        rows[::2] //= 16
+        return _one("L2_NORMALIZATION", [(rows, In((), dtype, 0.1, 3))], In((1,), dtype, 2.0**-7, middle), at.L2NormOptions())
+
+    return build
+
+
 def _strided(size: int, begin: int, end: int, stride: int, **masks: Any) -> Any:
     options = at.StridedSliceOptions(**masks)
     values = np.arange(size, dtype=np.float32)
@@ -119,11 +134,18 @@ CASES: dict[str, Build] = {
     "int8 softmax of many rows of 3": _softmax(I8, 0.0593, -128, 3),
     "uint8 softmax of many rows of 17": _softmax(U8, 0.222, 0, 17),
     "int8 softmax of steep rows": _softmax(I8, 3.0, -128, 5),
+    "int8 inverse roots near half steps": _roots(0.0014389147982001305, 0.008680243045091629),
+    "int8 inverse roots near other half steps": _roots(3.2883901440072805e-05, 0.06419631838798523),
+    "many normalised rows of int8": _normalised_bytes(I8, 0),
+    "many normalised rows of uint8": _normalised_bytes(U8, 128),
     "every int16 number through tanh": _all_numbers("TANH", 2.0**-8, _UNIT16),
     "every int16 number through tanh, fine": _all_numbers("TANH", 1.98e-4, _UNIT16),
     "every int16 number through logistic": _all_numbers("LOGISTIC", 2.0**-10, _UNIT16),
     "exponential beyond its table": _all_numbers("EXP", 2.0**-8, In((1,), I16, 2.05e-5)),
     "logarithm across its pole": _all_numbers("LOG", 2.0**-8, In((1,), I16, 2.05e-5)),
+    "hard swish to a scale that is far larger": lambda: _one(
+        "HARD_SWISH", [(np.arange(-128, 128, dtype=np.int8), In((), I8, 8.8e-5, 4))], In((1,), I8, 2.4, -100)
+    ),
     "sum of huge numbers": _arithmetic("ADD", at.AddOptions()),
     "difference of huge numbers, RELU": _arithmetic("SUB", at.SubOptions(FusedActivation.RELU)),
     "product of huge numbers": _arithmetic("MUL", at.MulOptions()),
