@@ -11,10 +11,13 @@ from pathlib import Path
 from ethosu.vela.vela import main as vela_main
 
 
-def compile_forked(model: bytes, target: str, *arguments: str) -> bytes:
-    """The file that the installed Vela makes; RuntimeError with the last line of its output if it makes none."""
+def compile_forked(model: bytes, target: str, *arguments: str, suffix: str = ".tflite") -> bytes:
+    """The file that the installed Vela makes; RuntimeError with the last line of its output if it makes none.
+
+    `suffix` is ".tosa" for a TOSA graph.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        source, log = Path(folder) / "model.tflite", Path(folder) / "log"
+        source, log = Path(folder) / f"model{suffix}", Path(folder) / "log"
         source.write_bytes(model)
         child = os.fork()
         if child == 0:
