@@ -73,4 +73,5 @@ class BufferHandles:
 
 
 def _of(tensors: Sequence[RuntimeTensor], indices: Sequence[int]) -> tuple[RuntimeTensor, ...]:
-    return tuple(tensors[index] for index in indices if index != ABSENT)
+    """The tensors that may have two copies: no constants."""
+    return tuple(tensors[index] for index in indices if index != ABSENT and not tensors[index].is_constant)

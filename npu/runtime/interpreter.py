@@ -296,10 +296,11 @@ class Interpreter:
     def invoke(self) -> None:
         """Run subgraph 0 once on the current inputs."""
         self._views.require_none()
-        if not self._session.subgraph(0).is_allocated:
+        graph = self._session.subgraphs[0]
+        if not graph.is_allocated:
             raise InterpreterStateError("invoke: allocate_tensors must be called first")
         with litert_errors():
-            self._session.subgraph(0).invoke()
+            graph.invoke()
 
     def reset_all_variables(self) -> None:
         """Set variable tensors to zero (their zero point if quantised)."""

@@ -345,7 +345,9 @@ class Subgraph:
 
     def _checked(self, function: Callable[[Context, Node], Status], node: Node, what: str) -> Run:
         def run() -> None:
-            self._check(function(self, node), what)
+            status = function(self, node)
+            if status is not Status.OK:
+                self._check(status, what)
 
         return run
 

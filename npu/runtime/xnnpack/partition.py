@@ -17,7 +17,7 @@ from npu.graph.ops import BY_NAME
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.runtime.delegate import Context, DelegateParams, Node, SimpleDelegateKernel, Status
 from npu.runtime.misuse import InterpreterStateError
-from npu.runtime.operator import OperatorNode, RuntimeOptions
+from npu.runtime.operator import OperatorNode, Run, RuntimeOptions
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
 from npu.runtime.xnnpack.convolution import Site, compile_weighted
@@ -30,7 +30,7 @@ from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.resize import Resize
 from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
-from npu.runtime.xnnpack.threads import Plan, Threads
+from npu.runtime.xnnpack.threads import Threads
 from npu.runtime.xnnpack.variables import Values, VariableOperation
 from npu.runtime.xnnpack.weights_cache import WeightsCache
 
@@ -97,7 +97,7 @@ class Partition(SimpleDelegateKernel):
         self._own: dict[int, RuntimeTensor] = {}
         self._packed_bytes = 0
         self._groups: list[list[Operation]] = []
-        self._plans: dict[int, Plan] = {}
+        self._steps: dict[int, Run] = {}
         self._arena = guarded((0,), np.dtype(np.uint8))
         self._shared: frozenset[int] = frozenset()
         self._boundary: tuple[RuntimeTensor, ...] = ()
@@ -120,7 +120,7 @@ class Partition(SimpleDelegateKernel):
             return Status.ERROR
         self._share()
         self._groups = _grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)
-        self._plans = {}
+        self._steps = {}
         return Status.OK
 
     def eval(self, context: Context, node: Node) -> Status:
@@ -132,12 +132,12 @@ class Partition(SimpleDelegateKernel):
                 )
             buffers = [tensor.data for tensor in self._boundary]
             if len(buffers) != len(self._buffers) or any(map(is_not, buffers, self._buffers)):
-                self._plans, self._buffers = {}, buffers
+                self._steps, self._buffers = {}, buffers
             if context.is_profiling:
                 self._run_timed(context)
             else:
-                for position in range(len(self._groups)):
-                    self._run_group(position)
+                for position, group in enumerate(self._groups):
+                    (self._steps.get(position) or self._step(position, group))()
         except UserError as error:
             context.report_error(str(error))
             return Status.ERROR
@@ -254,7 +254,7 @@ class Partition(SimpleDelegateKernel):
         context: Context,
     ) -> OperatorNode:  # fmt: skip
         def allocate(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
-            self._plans = {}
+            self._steps = {}
             if self._is_own(tensor):
                 _allocate(tensor, shape)
             else:
@@ -294,28 +294,20 @@ class Partition(SimpleDelegateKernel):
 
     # --- running -------------------------------------------------------------------------------------------------------------
 
-    def _run_group(self, position: int) -> None:
-        group = self._groups[position]
+    def _step(self, key: int, group: list[Operation]) -> Run:
+        """What runs an operation, or consecutive compiled ones as one list of rows; kept under `key` until a buffer moves."""
         first = group[0]
-        if isinstance(first, CompiledOperation) and first.is_compiled:
-            self._run_compiled(position, group)
-        else:
-            first.run()
-
-    def _run_compiled(self, key: int, group: list[Operation]) -> None:
-        """Run consecutive compiled operations as one list of rows; the plan is kept under `key` until a buffer moves."""
-        plan = self._plans.get(key)
-        if plan is None or self._setting.options.transient_indirection_buffer:
-            plan = self._plans[key] = self._setting.threads.plan(_bound_rows(group))
-        self._setting.threads.run(plan)
+        if not (isinstance(first, CompiledOperation) and first.is_compiled):
+            return first.run
+        step = self._setting.threads.prepared(_bound_rows(group))
+        if not self._setting.options.transient_indirection_buffer:
+            self._steps[key] = step
+        return step
 
     def _run_timed(self, context: Context) -> None:
         for position, operation in enumerate(self.operations):
             start = time.perf_counter()
-            if isinstance(operation, CompiledOperation) and operation.is_compiled:
-                self._run_compiled(-1 - position, [operation])
-            else:
-                operation.run()
+            (self._steps.get(-1 - position) or self._step(-1 - position, [operation]))()
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)
 
 

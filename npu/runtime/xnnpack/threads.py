@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from npu.runtime.operator import Run
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.run import run_alone, run_shared
 from npu.runtime.xnnpack.operation import Words
@@ -18,14 +19,6 @@ _CHUNKS_PER_THREAD = 3
 not pay for a hand-over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Job rows, ready to run."""
-
-    rows: Words
-    is_shared: bool
-
-
 class Threads:
     """The caller's thread and `count - 1` others, started on first use."""
 
@@ -33,22 +26,17 @@ class Threads:
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
-    def plan(self, rows: Words) -> Plan:
-        """Chunk sizes for this number of threads, and whether sharing pays at all."""
+    def prepared(self, rows: Words) -> Run:
+        """What runs all jobs in order: on every thread, in chunks that are chosen here, if sharing pays."""
         work, total = _work_per_row(rows), rows[:, r.ROWS]
         if self.count == 1 or int((work * total).sum()) < _SMALLEST_SHARED:
-            return Plan(rows, is_shared=False)
+            return partial(run_alone, rows)
         planned = rows.copy()
         chunk = np.maximum(-(-total // (self.count * _CHUNKS_PER_THREAD)), -(-_SMALLEST_CHUNK // work))
         planned[:, r.CHUNK] = np.maximum(chunk, 1)
-        return Plan(planned, is_shared=True)
+        return partial(self._run_shared, planned)
 
-    def run(self, plan: Plan) -> None:
-        """All jobs of a plan in order."""
-        rows = plan.rows
-        if not plan.is_shared:
-            run_alone(rows)
-            return
+    def _run_shared(self, rows: Words) -> None:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count - 1, "xnnpack")
         counters = np.zeros((len(rows), 2), np.int64)
