@@ -21,8 +21,6 @@ from npu.isa.operations import (
     KernelWait,
     Layout,
     Operation,
-    Pooling,
-    PoolingMode,
     Stop,
     Traversal,
     Upscale,
@@ -284,7 +282,7 @@ def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
     What combines channels has one fetch of 32 (8-bit, depth first) or 16 channels after another for each of its OFM blocks.
     """
     pieces = fm.depth
-    if _combines_channels(operation):
+    if operation.combines_channels:
         is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
         pieces = 16 if is_part_kernel or fm.element.bits > 8 else 32
     for made in _ofm_boxes(operation, is_reversed=False):
@@ -293,14 +291,9 @@ def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
             yield Box((*whole.start[:2], channel), (*whole.end[:2], min(channel + pieces, whole.end[2])))
 
 
-def _combines_channels(operation: KernelOperation) -> bool:
-    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
-    return is_sum or isinstance(operation, Convolution)
-
-
 def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
     """Elements of `fm` that the OFM elements of `box` are computed from."""
-    depth = (0, fm.depth) if _combines_channels(operation) else (box.start[2], box.end[2])
+    depth = (0, fm.depth) if operation.combines_channels else (box.start[2], box.end[2])
     if not isinstance(operation, WindowOperation):
         rows, columns = (box.start[0], box.end[0]), (box.start[1], box.end[1])
     else:

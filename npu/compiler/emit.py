@@ -36,7 +36,7 @@ from npu.isa.operations import (
     Pooling,
     PoolingMode,
     Stop,
-    Upscale,
+    ifm_plane,
 )
 from npu.isa.shram import LUT_SLOT_BYTES
 
@@ -157,10 +157,7 @@ def _mixes_channels(step: Step) -> bool:
 
 def _ifm_extent(step: WindowStep) -> tuple[int, int]:
     """Rows and columns of the IFM that the step reads, before upscaling."""
-    kernel, padding, factor = step.kernel, step.padding, 1 if step.upscale is Upscale.NONE else 2
-    rows = (step.ofm.shape[0] - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom
-    columns = (step.ofm.shape[1] - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right
-    rows, columns = -(-rows // factor), -(-columns // factor)
+    rows, columns = ifm_plane(*step.ofm.shape[:2], step.kernel, step.padding, step.upscale)
     if not (0 < rows <= step.ifm.shape[0] and 0 < columns <= step.ifm.shape[1]):
         raise CompileError(
             f"operator {step.source}: the input must have at least {rows}x{columns} elements for its kernel and padding, "

@@ -47,6 +47,7 @@ from npu.isa.operations import (
     Stop,
     Traversal,
     Upscale,
+    ifm_plane,
 )
 
 BITS_OF_PRECISION = {Precision.BITS_8: 8, Precision.BITS_16: 16, Precision.BITS_32: 32}
@@ -107,12 +108,6 @@ def _pattern(value: int, *, is_signed: bool) -> int:
 def latch(name: str, values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Operation:
     """The operation that command `name` with parameter fields `values` kicks off; StreamError if there is no such operation."""
     return _LATCHES[name](values, registers, variant)
-
-
-def ifm_extent(ofm_extent: int, stride: int, dilated_kernel: int, padding: int, *, is_upscaled: bool) -> int:
-    """Physical IFM rows or columns that an OFM extent needs; not positive if the padding leaves nothing."""
-    upscaled = (ofm_extent - 1) * stride + dilated_kernel - padding
-    return -(-upscaled // 2) if is_upscaled else upscaled
 
 
 _MAP_REGISTERS = (
@@ -191,15 +186,6 @@ def _padding(registers: RegisterFile) -> Padding:
 @functools.lru_cache(maxsize=256)
 def _make_padding(top: int, left: int, bottom: int, right: int) -> Padding:
     return Padding(top, left, bottom, right)
-
-
-def _window_ifm(registers: RegisterFile, ofm: FeatureMap, kernel: Kernel, padding: Padding, upscale: Upscale) -> FeatureMap:
-    is_upscaled = upscale is not Upscale.NONE
-    height = ifm_extent(
-        ofm.height, kernel.stride_y, kernel.dilated_height, padding.top + padding.bottom, is_upscaled=is_upscaled
-    )
-    width = ifm_extent(ofm.width, kernel.stride_x, kernel.dilated_width, padding.left + padding.right, is_upscaled=is_upscaled)
-    return _feature_map(registers, "IFM", (height, width, registers.read("IFM_DEPTH_M1") + 1))
 
 
 def _activation(registers: RegisterFile, ofm: FeatureMap) -> Activation:
@@ -282,7 +268,8 @@ def _window(registers: RegisterFile, variant: Variant) -> dict[str, Any]:
     _check_cores(registers, variant)
     ofm, kernel, padding = _ofm(registers), _kernel(registers), _padding(registers)
     upscale = Upscale(registers.fields("IFM_UPSCALE")["mode"])
-    ifm = _window_ifm(registers, ofm, kernel, padding, upscale)
+    height, width = ifm_plane(ofm.height, ofm.width, kernel, padding, upscale)
+    ifm = _feature_map(registers, "IFM", (height, width, registers.read("IFM_DEPTH_M1") + 1))
     own = {"ifm": ifm, "kernel": kernel, "padding": padding, "upscale": upscale}
     return own | _any_kernel(registers, ofm, is_binary=False)
 

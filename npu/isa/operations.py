@@ -221,6 +221,13 @@ class Padding:
     right: int = 0
 
 
+def ifm_plane(ofm_height: int, ofm_width: int, kernel: Kernel, padding: Padding, upscale: Upscale) -> tuple[int, int]:
+    """Rows and columns of the IFM, before upscaling, that an OFM needs; not positive if the padding leaves nothing."""
+    rows = (ofm_height - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom
+    columns = (ofm_width - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right
+    return (rows, columns) if upscale is Upscale.NONE else (-(-rows // 2), -(-columns // 2))
+
+
 @dataclass(frozen=True, slots=True)
 class AddressRange:
     """`length_bytes` bytes at byte offset `address` of `region`."""
@@ -276,6 +283,11 @@ class KernelOperation:
     blockdep: int = 0
 
     @property
+    def combines_channels(self) -> bool:
+        """Whether an OFM channel is made from all IFM channels, not from the one of its number alone."""
+        return False
+
+    @property
     def ifms(self) -> tuple[FeatureMap, ...]:
         """The feature maps that it reads: the IFM, and of some elementwise operations IFM2."""
         return (self.ifm,)
@@ -308,6 +320,10 @@ class Convolution(WeightedOperation):
 
     traversal: Traversal = Traversal.DEPTH_FIRST
 
+    @property
+    def combines_channels(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseConvolution(WeightedOperation):
@@ -319,6 +335,10 @@ class Pooling(WindowOperation):
     """NPU_OP_POOL."""
 
     mode: PoolingMode
+
+    @property
+    def combines_channels(self) -> bool:
+        return self.mode is PoolingMode.REDUCE_SUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

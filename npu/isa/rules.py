@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.latch import SCALED_OPERANDS, ifm_extent
+from npu.isa.latch import SCALED_OPERANDS
 from npu.isa.operations import (
     ActivationFunction,
     AddressRange,
@@ -29,9 +29,9 @@ from npu.isa.operations import (
     PoolingMode,
     Rounding,
     Scale,
-    Upscale,
     WeightedOperation,
     WindowOperation,
+    ifm_plane,
 )
 
 _ALIGNMENT_BYTES = 16
@@ -80,15 +80,11 @@ def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> Non
 
 def _check_activation(operation: KernelOperation) -> None:
     activation, element = operation.activation, operation.ofm.element
-    low, high = (-(1 << 15), (1 << 15) - 1) if element.is_signed else (0, (1 << 16) - 1)
-    for name in ("minimum", "maximum"):
-        limit = getattr(activation, name)
-        if not low <= limit <= high:
-            raise _broken(f"activation {name}", f"in [{low}, {high}]", limit)
-    if element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
-        is_none = activation.function is ActivationFunction.NONE
-        if not is_none:
-            raise _broken("activation function", "NONE for an unclipped 32-bit OFM", activation.function.name)
+    _check_pattern(activation.minimum, element, "activation minimum")
+    _check_pattern(activation.maximum, element, "activation maximum")
+    is_unclipped = element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
+    if is_unclipped and activation.function is not ActivationFunction.NONE:
+        raise _broken("activation function", "NONE for an unclipped 32-bit OFM", activation.function.name)
 
 
 def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) -> None:
@@ -117,12 +113,8 @@ def _check_pattern(value: int, element: ElementType, name: str) -> None:
 
 
 def _check_window(operation: WindowOperation) -> None:
-    kernel, padding, ofm = operation.kernel, operation.padding, operation.ofm
-    is_upscaled = operation.upscale is not Upscale.NONE
-    height = ifm_extent(
-        ofm.height, kernel.stride_y, kernel.dilated_height, padding.top + padding.bottom, is_upscaled=is_upscaled
-    )
-    width = ifm_extent(ofm.width, kernel.stride_x, kernel.dilated_width, padding.left + padding.right, is_upscaled=is_upscaled)
+    ofm = operation.ofm
+    height, width = ifm_plane(ofm.height, ofm.width, operation.kernel, operation.padding, operation.upscale)
     rule = "what OFM, kernel and padding imply: {}"
     if operation.ifm.height != height:
         raise _broken("IFM height", rule.format(height), operation.ifm.height)

@@ -20,8 +20,6 @@ from npu.isa.operations import (
     KernelOperation,
     KernelWait,
     Operation,
-    Pooling,
-    PoolingMode,
     Stop,
     Traversal,
     Upscale,
@@ -164,16 +162,11 @@ def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Bo
 
 def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
     """Boxes of `fm` in the order in which they are fetched."""
-    step = _ifm_block_depth(operation) if _sees_all_channels(operation) else fm.depth
+    step = _ifm_block_depth(operation) if operation.combines_channels else fm.depth
     for block in _ofm_blocks(operation, is_reversed=False):
         rows, columns, channels = _input_box(operation, fm, block)
         for first in range(channels[0], channels[1], step):
             yield rows, columns, (first, min(first + step, channels[1]))
-
-
-def _sees_all_channels(operation: KernelOperation) -> bool:
-    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
-    return is_sum or isinstance(operation, Convolution)
 
 
 def _ifm_block_depth(operation: KernelOperation) -> int:
@@ -190,7 +183,7 @@ def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
         factor = 1 if operation.upscale is Upscale.NONE else 2
         rows = _window(rows, kernel.stride_y, kernel.dilated_height, padding.top, factor, fm.height)
         columns = _window(columns, kernel.stride_x, kernel.dilated_width, padding.left, factor, fm.width)
-        return rows, columns, (0, fm.depth) if _sees_all_channels(operation) else channels
+        return rows, columns, (0, fm.depth) if operation.combines_channels else channels
     return (
         rows if fm.height > 1 else (0, 1),
         columns if fm.width > 1 else (0, 1),
