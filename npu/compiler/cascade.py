@@ -92,13 +92,13 @@ def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list
     """Bytes of feature maps at every event, one event per step, and the first event of every node."""
     works = [node.program.steps if node.program else () for node in nodes]
     layouts = choose_layouts(step for steps in works for step in steps)
-    timeline = trace_lifetimes(graph, nodes, works, layouts)
+    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     spans = [
         Buffer(span.size_bytes, span.first, span.last)
-        for item, span in timeline.spans.items()
+        for item, span in lifetimes.spans.items()
         if not (hidden_only and isinstance(item, int))
     ]
-    return live_bytes(spans, timeline.events), timeline.starts
+    return live_bytes(spans, lifetimes.events), lifetimes.starts
 
 
 def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, goal: _Goal) -> Node | None:

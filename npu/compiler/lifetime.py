@@ -37,7 +37,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class Lifetimes:
     """Spans of everything that needs memory; node i has the events [starts[i], starts[i + 1])."""
 
     spans: Mapping[Item, Span]
@@ -55,7 +55,7 @@ def item_of(storage: Storage) -> Item:
 
 def trace_lifetimes(
     graph: Graph, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
-) -> Timeline:
+) -> Lifetimes:
     """Lifetimes when node i runs the kernel operations `works[i]`, one event each; a CPU operator is one event.
 
     Graph inputs are live from the start, graph outputs to the end, variables always.
@@ -82,7 +82,7 @@ def trace_lifetimes(
     variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
     recorder.touch_tensors(variables, 0)
     recorder.touch_tensors(variables, last)
-    return Timeline(recorder.spans, tuple(starts))
+    return Lifetimes(recorder.spans, tuple(starts))
 
 
 class _Recorder:
@@ -114,22 +114,22 @@ def tensor_bytes(graph: Graph, index: int) -> int:
 
 
 def share_in_place(
-    timeline: Timeline, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
+    lifetimes: Lifetimes, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
 ) -> dict[Item, Item]:
     """For every item the one whose buffer it uses: an elementwise result may replace an operand that is not read again.
 
     Block n of the result is written after block n of the operands was read and lies where that block lay, so both must be
     whole maps of the same shape, layout and element size, and the operand must not be broadcast.
     """
-    spans, owner = dict(timeline.spans), {item: item for item in timeline.spans}
+    spans, owner = dict(lifetimes.spans), {item: item for item in lifetimes.spans}
     for number, (node, steps) in enumerate(zip(nodes, works, strict=True)):
         if node.program is None:
             continue
-        for event, step in enumerate(steps, timeline.starts[number]):
+        for event, step in enumerate(steps, lifetimes.starts[number]):
             if not isinstance(step, ElementwiseStep) or not _is_whole(step.ofm):
                 continue
             target = item_of(step.ofm.storage)
-            if timeline.spans[target].first != event or owner[target] != target:
+            if lifetimes.spans[target].first != event or owner[target] != target:
                 continue
             for view in reads(step):
                 root = _root(owner, item_of(view.storage)) if view.storage.data is None else None

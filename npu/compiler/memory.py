@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from npu.compiler.allocate import Allocation, Buffer, Packer, allocate, live_bytes, round_up
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Item, Node, Span, Timeline, item_of, share_in_place, trace_lifetimes
+from npu.compiler.lifetime import Item, Lifetimes, Node, Span, item_of, share_in_place, trace_lifetimes
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer, plan_transfers
 from npu.graph.ethos_u import Region
@@ -60,10 +60,10 @@ def plan_memory(
 ) -> MemoryPlan:
     """Addresses of everything that `graph` needs, from `arena_start` of the arena and `fast_start` of the fast region on."""
     works = [[job.step for job in row] for row in jobs]
-    timeline = trace_lifetimes(graph, nodes, works, layouts)
-    owner = share_in_place(timeline, nodes, works, layouts)
-    groups = _group(timeline, owner)
-    fast = _choose_fast(groups, owner, jobs, timeline, variant)
+    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+    owner = share_in_place(lifetimes, nodes, works, layouts)
+    groups = _group(lifetimes, owner)
+    fast = _choose_fast(groups, owner, jobs, lifetimes, variant)
     slow = {item: span for item, span in groups.items() if item not in fast}
     arena, cache = _pack(list(slow.values())), _pack(list(fast.values()))
     places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
@@ -71,7 +71,7 @@ def plan_memory(
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
     packer = Packer(_buffers(fast.values()), cache) if separate else Packer(_buffers(slow.values()), arena)
     goal = limit - base if separate else arena.total_bytes
-    starts = timeline.starts
+    starts = lifetimes.starts
     transfers = [
         tuple(plan_transfers(row, start, packer, goal, max(limit - base, goal), variant)) if node.program else ()
         for node, row, start in zip(nodes, jobs, starts, strict=False)
@@ -88,7 +88,7 @@ def plan_memory(
         transfers=tuple(transfers),
         buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
-        feature_bytes=tuple(_usage(slow.values(), timeline.events)),
+        feature_bytes=tuple(_usage(slow.values(), lifetimes.events)),
         arena_bytes=arena.total_bytes if separate else packer.total_bytes,
         fast_bytes=packer.total_bytes if separate else 0,
     )
@@ -114,22 +114,22 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
 def step_rooms(graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, Layout], variant: Variant) -> list[list[int]]:
     """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps."""
     works = [list(node.program.steps) if node.program else [] for node in nodes]
-    timeline = trace_lifetimes(graph, nodes, works, layouts)
+    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     if variant.memory_mode.has_separate_cache:
         return [[staging_reserve(variant)] * len(steps) for steps in works]
-    usage = _usage(_group(timeline, share_in_place(timeline, nodes, works, layouts)).values(), timeline.events)
+    usage = _usage(_group(lifetimes, share_in_place(lifetimes, nodes, works, layouts)).values(), lifetimes.events)
     peak = max(usage, default=0)
     return [
         [max(peak - usage[start + index], peak // 8) for index in range(len(steps))]
-        for steps, start in zip(works, timeline.starts, strict=False)
+        for steps, start in zip(works, lifetimes.starts, strict=False)
     ]
 
 
-def _group(timeline: Timeline, owner: Mapping[Item, Item]) -> dict[Item, Span]:
+def _group(lifetimes: Lifetimes, owner: Mapping[Item, Item]) -> dict[Item, Span]:
     """One span per buffer: that of all items which use it."""
     groups: dict[Item, Span] = {}
     for item, root in owner.items():
-        span = timeline.spans[item]
+        span = lifetimes.spans[item]
         groups[root] = groups[root].joined(span) if root in groups else span
     return groups
 
@@ -155,7 +155,7 @@ def _choose_fast(
     groups: Mapping[Item, Span],
     owner: Mapping[Item, Item],
     jobs: Sequence[Sequence[Job]],
-    timeline: Timeline,
+    lifetimes: Lifetimes,
     variant: Variant,
 ) -> dict[Item, Span]:
     """The buffers that go to the fast region: those with most traffic per byte and event, as long as they fit.
@@ -173,7 +173,7 @@ def _choose_fast(
                 if view.storage.data is None:
                     root = owner[item_of(view.storage)]
                     traffic[root] = traffic.get(root, 0) + storage_bytes(view.storage, Layout.NHWC)
-    usage = [0] * timeline.events
+    usage = [0] * lifetimes.events
 
     def worth(item: Item) -> float:
         span = groups[item]

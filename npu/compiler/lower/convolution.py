@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, View, Weights
 from npu.compiler.lower.builder import Builder, Finish
-from npu.compiler.lower.geometry import crop, needed_after, pad_amounts, same_padding
+from npu.compiler.lower.geometry import images, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantise import register_scale
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
@@ -76,10 +76,7 @@ def _emit_window(
     zero_point = builder.zero_point(op.inputs[0])
     ifm = builder.input(source, zero_point)
     ofm = builder.output(finish.tensor, finish.zero_point)
-    rows = ifm.shape[0] // batch
-    for image in range(batch):
-        x = crop(ifm, (image * rows, 0, 0), (rows, *ifm.shape[1:]))
-        y = crop(ofm, (image * oh, 0, 0), (oh, *ofm.shape[1:]))
+    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         padding = window_padding(x, (oh, ow), kernel, options.padding, before)
         x, padding = legal_padding(builder, x, padding, zero_point)
         _emit(builder, finish, x, y, weights, kernel, padding, is_depthwise=is_depthwise)

@@ -10,7 +10,7 @@ import numpy as np
 
 from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
-from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.geometry import images
 from npu.compiler.lower.pooling import broadcast
 from npu.compiler.lower.quantise import register_scale
 from npu.graph.graph import Op
@@ -143,8 +143,8 @@ def _maps(ofm: View, shape: tuple[int, ...], a: _Operand, b: _Operand) -> Iterat
         yield ofm, a.view, b.view
         return
     outer = shape[:-3]
-    for position, index in enumerate(np.ndindex(*outer)):
-        yield _image(ofm, position, shape[-3]), _part(a, index), _part(b, index)
+    for view, index in zip(images(ofm, math.prod(outer)), np.ndindex(*outer), strict=True):
+        yield view, _part(a, index), _part(b, index)
 
 
 def _part(operand: _Operand, index: tuple[int, ...]) -> View:
@@ -152,11 +152,7 @@ def _part(operand: _Operand, index: tuple[int, ...]) -> View:
     position = 0
     for i, extent in zip(index, operand.shape[:-3], strict=True):
         position = position * extent + (i if extent > 1 else 0)
-    return _image(operand.view, position, operand.shape[-3])
-
-
-def _image(view: View, position: int, rows: int) -> View:
-    return crop(view, (position * rows, 0, 0), (rows, *view.shape[1:]))
+    return images(operand.view, math.prod(operand.shape[:-3]))[position]
 
 
 def _emit(builder: Builder, arithmetic: Arithmetic, finish: Finish, ofm: View, a: _Operand, b: _Operand) -> None:

@@ -57,6 +57,12 @@ def crop(view: View, offset: Shape, shape: Shape) -> View:
     return replace(view, offset=(y, x, c), shape=shape)
 
 
+def images(view: View, count: int) -> list[View]:
+    """The `count` maps of equal height that lie one below the other in a view."""
+    rows = view.shape[0] // count
+    return [crop(view, (image * rows, 0, 0), (rows, *view.shape[1:])) for image in range(count)]
+
+
 def pad_amounts(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     """Elements that a PAD puts before and after each dimension."""
     table = graph.tensors[op.inputs[1]].data

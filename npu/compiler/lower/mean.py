@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npu.compiler.ir import PoolingStep, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop, fold_shape
+from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.memory import constant_values
 from npu.compiler.lower.quantise import register_scale
 from npu.graph.graph import Op
@@ -22,14 +24,14 @@ def lower_mean(builder: Builder, op: Op) -> None:
     axes = {axis % rank for axis in constant_values(builder, op.inputs[1])}
     ifm = builder.input(source, builder.zero_point(source))
     height, width, depth = ifm.shape
-    images = builder.tensor(source).elements // (width * depth * (shape[-3] if rank > 2 else 1))
+    batch = builder.tensor(source).elements // (width * depth * (shape[-3] if rank > 2 else 1))
     if axes == {rank - 1}:
-        ifm, kernel, images = builder.reshaped(ifm, (height * width, depth, 1)), Kernel(1, depth), 1
+        ifm, kernel, batch = builder.reshaped(ifm, (height * width, depth, 1)), Kernel(1, depth), 1
         out = (height * width, 1, 1)
     elif axes and axes <= {rank - 3, rank - 2}:
-        rows = height // images
+        rows = height // batch
         kernel = Kernel(rows if rank - 3 in axes else 1, width if rank - 2 in axes else 1)
-        out = (images * (rows // kernel.height), width // kernel.width, depth)
+        out = (batch * (rows // kernel.height), width // kernel.width, depth)
     else:
         raise builder.error(op, f"axes must be height, width, both, or the last, got {sorted(axes)}")
     if kernel.height > _MAX_HEIGHT or kernel.height * kernel.width > _MAX_AREA:
@@ -37,10 +39,8 @@ def lower_mean(builder: Builder, op: Op) -> None:
     ratio = register_scale(float(builder.scale(source)) / float(builder.scale(target)))
     final = builder.tensor(target).shape
     ofm = builder.temporary("mean", out, ifm.element) if fold_shape(final) != out else builder.output(target)
-    ofm = View(ofm.storage, ofm.full, ofm.offset, ofm.shape, ofm.element, builder.zero_point(target))
-    for image in range(images):
-        x = crop(ifm, (image * ifm.shape[0] // images, 0, 0), (ifm.shape[0] // images, *ifm.shape[1:]))
-        y = crop(ofm, (image * out[0] // images, 0, 0), (out[0] // images, *out[1:]))
+    ofm = replace(ofm, zero_point=builder.zero_point(target))
+    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         _emit(builder, x, y, kernel, divided(ratio, kernel.height * kernel.width))
     if fold_shape(final) != out:
         builder.alias(target, builder.reshaped(ofm, fold_shape(final)))

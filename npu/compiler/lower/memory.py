@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, pad_amounts
+from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts
 from npu.compiler.lower.plan import same_quantisation
 from npu.compiler.lower.quantise import register_scale
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
@@ -66,8 +66,7 @@ def lower_reshape(builder: Builder, op: Op) -> None:
     if nest is not None and nest.parent == op.outputs[0]:
         builder.output(op.outputs[0])
         return
-    shape = builder.tensor(op.outputs[0]).shape
-    folded = box((0,) * len(shape), shape, shape)[0].shape
+    folded = fold_shape(builder.tensor(op.outputs[0]).shape)
     builder.alias(op.outputs[0], builder.reshaped(builder.input(op.inputs[0]), folded))
 
 
@@ -81,10 +80,7 @@ def lower_pad(builder: Builder, op: Op) -> None:
         raise builder.error(op, f"padding must be 0 in front of height, width and depth, got {amounts}")
     before = (0, 0, 0, *(b for b, _ in amounts))[-3:]
     source, target = builder.input(op.inputs[0]), builder.output(own)
-    ih, oh = source.shape[0] // outer, target.shape[0] // outer
-    for image in range(outer):
-        x = crop(source, (image * ih, 0, 0), (ih, *source.shape[1:]))
-        y = crop(target, (image * oh, 0, 0), (oh, *target.shape[1:]))
+    for x, y in zip(images(source, outer), images(target, outer), strict=True):
         pad_map(builder, x, y, (before[0], before[1], before[2]), value)
 
 
@@ -128,8 +124,7 @@ def _take(builder: Builder, source: int, target: int, offset: Sequence[int], sha
     """Let tensor `target` be the box of tensor `source`; copies where the box lies in several pieces."""
     boxes = box(offset, shape, builder.tensor(source).shape)
     whole = builder.input(source)
-    final = builder.tensor(target).shape
-    folded = box((0,) * len(final), final, final)[0].shape
+    folded = fold_shape(builder.tensor(target).shape)
     if len(boxes) == 1:
         builder.alias(target, builder.reshaped(crop(whole, boxes[0].offset, boxes[0].shape), folded))
         return

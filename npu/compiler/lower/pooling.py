@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu.compiler.ir import PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
-from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.geometry import crop, images
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale
@@ -38,10 +38,7 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
     kernel = Kernel(options.filter_height, options.filter_width, *strides)
     finish = builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.output(finish.tensor)
-    rows = ifm.shape[0] // batch
-    for image in range(batch):
-        x = crop(ifm, (image * rows, 0, 0), (rows, *ifm.shape[1:]))
-        y = crop(ofm, (image * oh, 0, 0), (oh, *ofm.shape[1:]))
+    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         padding = window_padding(x, (oh, ow), kernel, options.padding)
         if mode is PoolingMode.MAX:
             x, padding = legal_padding(builder, x, padding, -128)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from npu.compiler.ir import PoolingStep, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop, needed_after
+from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.pooling import mean_scale, repeat
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
@@ -34,18 +34,16 @@ def lower_resize_nearest(builder: Builder, op: Op) -> None:
 
 
 def _resize(builder: Builder, op: Op, size: int, *, aligned: bool) -> None:
-    batch, oh, ow, depth = builder.tensor(op.outputs[0]).shape
+    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     _, ih, iw, _ = builder.tensor(op.inputs[0]).shape
     source, target = builder.input(op.inputs[0]), builder.output(op.outputs[0])
     wanted = (2 * ih - 1, 2 * iw - 1) if aligned else (2 * ih, 2 * iw)
-    for image in range(batch):
-        x = crop(source, (image * ih, 0, 0), (ih, iw, depth))
-        y = crop(target, (image * oh, 0, 0), (oh, ow, depth))
+    for x, y in zip(images(source, batch), images(target, batch), strict=True):
         if (ih, iw) == (oh, ow):
             builder.copy(x, y)
         elif (ih, iw) == (1, 1):
-            builder.copy(x, crop(y, (0, 0, 0), (1, 1, depth)))
-            repeat(builder, y, (1, 1, depth))
+            builder.copy(x, crop(y, (0, 0, 0), x.shape))
+            repeat(builder, y, x.shape)
         elif (oh, ow) == wanted:
             _double(builder, x, y, size)
         else:

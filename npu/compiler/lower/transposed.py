@@ -7,7 +7,7 @@ import numpy as np
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import channel_factors, make_weights, weight_values
-from npu.compiler.lower.geometry import crop, needed_after, same_padding
+from npu.compiler.lower.geometry import images, needed_after, same_padding
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op
@@ -33,12 +33,12 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
     finish = builder.finish(op)
     ifm = builder.input(source, builder.zero_point(source))
     ofm = builder.output(finish.tensor, finish.zero_point)
-    for image in range(batch):
+    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         builder.emit(
             ConvolutionStep(
                 source=builder.index,
-                ifm=crop(ifm, (image * ih, 0, 0), (ih, *ifm.shape[1:])),
-                ofm=crop(ofm, (image * oh, 0, 0), (oh, *ofm.shape[1:])),
+                ifm=x,
+                ofm=y,
                 minimum=finish.minimum,
                 maximum=finish.maximum,
                 lut=finish.lut,
