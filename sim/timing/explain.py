@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from npu.hardware.variant import Variant
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Pooling
 from sim.timing.kernels import expand as k
-from sim.timing.kernels import ports as p
+from sim.timing.kernels import rows as p
 from sim.timing.plan import Plan, expand_rows, make_plan, output_rates
 from sim.timing.ports import port_scalars
 from sim.timing.preparation import engine_scalars

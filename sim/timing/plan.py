@@ -33,6 +33,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from sim.timing.kernels import expand as k
+from sim.trace import Totals
 
 MAX_LOADS = 1_000_000
 """Largest number of IFM loads that a stream may ask for; real networks have some ten thousand."""
@@ -62,18 +63,13 @@ _KIND_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Links (m, LINK_COLUMNS), ends (blocks + 1, 2), costs (m, COST_COLUMNS) of the loads; `known` (n, len(Column)): the
-    columns of the trace that count bytes, blocks and products, the others 0; `sums` (len(Column),) of them. `ports` and
-    `scalars` are what it was prepared for.
+    """`words` (any,): what the engine reads, with room for what it writes (`sim.timing.kernels.rows`).
+
+    `known` (n, len(Column)): the columns of the trace that do not depend on when things happen, the others 0.
     """
 
-    links: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    costs: NDArray[np.float64]
+    words: NDArray[np.int64]
     known: NDArray[np.int64]
-    sums: tuple[int, ...]
-    ports: NDArray[np.float64]
-    scalars: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,8 @@ class Plan:
     mac_cycles: NDArray[np.float64]
     output_cycles: NDArray[np.float64]
     beat_bytes: int = 8
-    prepared: list[tuple[Variant, Work]] = field(default_factory=list, init=False, compare=False, repr=False)
-    """At most one: what the engine was given for a variant (`sim.timing.preparation`)."""
+    prepared: list[tuple[Variant, Work, Totals]] = field(default_factory=list, init=False, compare=False, repr=False)
+    """At most one: what the engine is given for a variant, and the totals without cycles (`sim.timing.preparation`)."""
 
 
 def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> Plan:

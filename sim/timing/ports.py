@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Memory, Port, TimingAdapter, Variant
-from sim.timing.kernels import ports as p
+from sim.timing.kernels import rows as p
 from sim.timing.plan import burst_bytes
 
 

@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Port, Variant
 from sim.timing.kernels import expand as k
+from sim.timing.kernels import rows as r
 from sim.timing.kernels import work as w
+from sim.timing.kernels.rounding import round_durations
 from sim.timing.plan import Plan, Work
 from sim.timing.ports import port_scalars
-from sim.trace import Column
+from sim.trace import Column, Totals
 
 _PORT_COLUMNS = (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES)
+_BUSY_COLUMNS = np.array([Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE], np.int64)
 
 
 def prepare(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> Work:
     """The work of `plan` on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,)."""
-    total = len(plan.loads)
+    count, total = len(plan.operations), len(plan.loads)
     blocks = int(plan.loads[:, k.L_FIRST].sum())
-    links = np.empty((total, w.LINK_COLUMNS), np.int64)
-    ends = np.empty((blocks + 1, 2), np.int64)
-    costs = np.empty((total, w.COST_COLUMNS), np.float64)
-    moved = np.zeros((len(plan.operations), 4), np.int64)
-    w.link_loads(plan.operations, plan.loads, scalars, links, ends)
+    at_ports = r.HEAD_WORDS
+    at_operations = at_ports + 2 * r.PORT_WORDS
+    at_loads = at_operations + count * r.OPERATION_WORDS
+    at_blocks = at_loads + total * r.LOAD_WORDS
+    words = np.zeros(at_blocks + (blocks + 1) * r.BLOCK_WORDS, np.int64)
+    operations = words[at_operations:at_loads].reshape(count, r.OPERATION_WORDS)
+    loads = words[at_loads:at_blocks].reshape(total, r.LOAD_WORDS)
+    words[: r.H_COMMAND_PORT] = count, total, blocks, at_operations, at_loads, at_blocks
+    words[r.H_COMMAND_PORT] = scalars[w.E_COMMAND_PORT]
+    words[r.H_FIRST_TRANSFER] = w.link_operations(plan.operations, scalars, operations)
+    floats = words.view(np.float64)
+    floats[[r.H_START_CYCLES, r.H_DMA_SETUP, r.H_BEAT]] = scalars[[w.E_START_CYCLES, w.E_DMA_SETUP, w.E_BEAT]]
+    floats[at_ports:at_operations].reshape(2, r.PORT_WORDS)[:, : r.PORT_SCALARS] = ports
+    w.cost_commands(plan.operations, ports, scalars, operations.view(np.float64))
+    w.link_loads(plan.operations, plan.loads, scalars, loads, words[at_blocks:].reshape(blocks + 1, r.BLOCK_WORDS))
+    costs = loads.view(np.float64)
     w.cost_loads(plan.operations, plan.loads, ports, scalars, costs)
-    costs[:, w.C_MAC] = plan.mac_cycles
-    costs[:, w.C_OUTPUT] = plan.output_cycles
-    w.count_beats(plan.operations, plan.loads, scalars, moved)
-    known = _known_columns(plan, moved, scalars)
-    return Work(links, ends, costs, known, tuple(known.sum(axis=0).tolist()), ports, scalars)
+    costs[:, r.C_MAC] = plan.mac_cycles
+    costs[:, r.C_OUTPUT] = plan.output_cycles
+    return Work(words, _known_columns(plan, costs, scalars))
 
 
-def _known_columns(plan: Plan, moved: NDArray[np.int64], scalars: NDArray[np.float64]) -> NDArray[np.int64]:
-    """(n, len(Column)) bytes, blocks and products; `moved` (n, 4) beats by port, without weights and commands."""
+def _known_columns(plan: Plan, costs: NDArray[np.float64], scalars: NDArray[np.float64]) -> NDArray[np.int64]:
+    """(n, len(Column)) bytes, blocks, products and busy cycles, from the costs (m, LOAD_WORDS) of the loads."""
     beat = int(scalars[w.E_BEAT])
     operations = plan.operations
     table = np.zeros((len(operations), len(Column)), np.int64)
+    busy = np.zeros((len(operations), len(_BUSY_COLUMNS)), np.float64)
+    w.count_work(plan.loads, costs, busy)
+    round_durations(busy, _BUSY_COLUMNS, table)
+    # Beats by port, without weights and commands.
+    moved = np.zeros((len(operations), len(_PORT_COLUMNS)), np.int64)
+    w.count_beats(operations, plan.loads, scalars, moved)
     table[:, _PORT_COLUMNS] = moved * beat
     _add_purposes(plan, table, beat)
     weight_port = operations[:, k.WEIGHT_PORT]
@@ -64,13 +84,43 @@ def _add_purposes(plan: Plan, table: NDArray[np.int64], beat: int) -> None:
     table[rows, Column.WEIGHT_BYTES] = sums[:, k.L_STREAM_BYTES]
 
 
-def prepare_for(plan: Plan, variant: Variant) -> Work:
-    """The work of `plan` on `variant`; the plan remembers it."""
-    for known, work in plan.prepared:
+def prepare_for(plan: Plan, variant: Variant) -> tuple[Work, Totals]:
+    """The work of `plan` on `variant`, and its totals without cycles; the plan remembers them."""
+    for known, work, totals in plan.prepared:
         if known is variant or known == variant:
-            return work
-    plan.prepared[:] = [(variant, prepare(plan, port_scalars(variant), engine_scalars(variant)))]
-    return plan.prepared[0][1]
+            return work, totals
+    work = prepare(plan, port_scalars(variant), engine_scalars(variant))
+    totals = _known_totals(work.known.sum(axis=0).tolist(), variant)
+    plan.prepared[:] = [(variant, work, totals)]
+    return work, totals
+
+
+def _known_totals(sums: Sequence[int], variant: Variant) -> Totals:
+    """The totals from the sums of the table's columns."""
+    beat = variant.accelerator.axi_data_bytes
+    memories = variant.system.memories
+    reads: dict[str, int] = {}
+    writes: dict[str, int] = {}
+    ports = {
+        Port.AXI0: (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
+        Port.AXI1: (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
+    }
+    for port, (read, write) in ports.items():
+        if port in memories:
+            name = memories[port].name
+            reads[name] = reads.get(name, 0) + sums[read]
+            writes[name] = writes.get(name, 0) + sums[write]
+    return Totals(
+        total_cycles=0,
+        npu_active_cycles=0,
+        axi0_read_beats=-(-sums[Column.AXI0_READ_BYTES] // beat),
+        axi0_write_beats=-(-sums[Column.AXI0_WRITE_BYTES] // beat),
+        axi1_read_beats=-(-sums[Column.AXI1_READ_BYTES] // beat),
+        axi1_write_beats=-(-sums[Column.AXI1_WRITE_BYTES] // beat),
+        macs=sums[Column.MACS],
+        memory_read_bytes=reads,
+        memory_write_bytes=writes,
+    )
 
 
 def engine_scalars(variant: Variant) -> NDArray[np.float64]:

@@ -8,32 +8,31 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.isa.operations import Operation
 from sim.timing.bounds import find_bounds
 from sim.timing.counters import count_events
-from sim.timing.kernels import engine as e
 from sim.timing.kernels import expand as k
-from sim.timing.kernels.rounding import round_cycles
-from sim.timing.plan import Plan, Work, make_plan
+from sim.timing.kernels import rows as r
+from sim.timing.kernels.engine import run
+from sim.timing.plan import Plan, make_plan
 from sim.timing.preparation import prepare, prepare_for
 from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
 
-_MOMENTS = 3
+_NO_TIMES = np.zeros((0, r.TIME_COLUMNS), np.float64)
+_NO_COLUMNS = np.zeros(0, np.int64)
+_NO_TABLE = np.zeros((0, len(Column)), np.int64)
 _COLUMNS = np.array(
     [
         Column.ISSUED,
         Column.START,
         Column.END,
-        Column.MAC_ACTIVE,
         Column.MAC_STALLED_BY_WEIGHTS,
         Column.MAC_STALLED_BY_IFM,
         Column.MAC_STALLED_BY_ACCUMULATOR,
-        Column.OUTPUT_ACTIVE,
         Column.OUTPUT_STALLED_BY_MEMORY,
         Column.OUTPUT_STALLED_BY_INPUT,
-        Column.DECODER_ACTIVE,
         Column.DECODER_STALLED_BY_MEMORY,
         Column.DECODER_STALLED_BY_MAC,
         Column.IFM_FETCH_ACTIVE,
@@ -46,7 +45,7 @@ _COLUMNS = np.array(
     ],
     np.int64,
 )
-"""Columns of the trace in the order of the engine's result: the moments, then durations."""
+"""Columns of the trace in the order of the engine's result."""
 
 
 def schedule(
@@ -63,22 +62,19 @@ def schedule(
 
 def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trace:
     """The trace of a plan made for `variant`."""
-    work = prepare_for(plan, variant)
-    result = np.zeros((len(plan.operations), e.RESULT_COLUMNS), np.float64)
-    times = np.zeros((len(plan.loads) if with_events else 0, e.TIME_COLUMNS), np.float64)
-    tails = np.zeros(3, np.float64)
-    finish = _run(plan, work, result, times, tails)
-    cycles = round(finish)
+    work, known = prepare_for(plan, variant)
+    times = np.zeros((len(plan.loads), r.TIME_COLUMNS), np.float64) if with_events else _NO_TIMES
     table = work.known.copy()
-    round_cycles(result, _COLUMNS, _MOMENTS, table)
+    finish, mac_end, output_end, decoder_end = run(work.words, times, _COLUMNS, table)
+    cycles = round(finish)
     return Trace(
         variant=variant.name,
         clock_hz=variant.system.clock_hz,
         kinds=plan.kinds,
         table=table,
-        totals=_totals(work.sums, variant, cycles),
-        events=_events(plan, result, times) if with_events else None,
-        tails=(round(tails[0]), round(tails[1]), round(tails[2])),
+        totals=_totals(known, cycles),
+        events=_events(plan, table, times) if with_events else None,
+        tails=(round(finish - mac_end), round(finish - output_end), round(finish - decoder_end)),
         find_bounds=partial(find_bounds, plan.operations, table),
         count_events=partial(count_events, table, plan.kinds, variant, cycles),
     )
@@ -86,58 +82,40 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
 
 def finish_time(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> float:
     """When everything has finished, on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,) that need not be a variant's."""
-    outputs = np.zeros((len(plan.operations), e.RESULT_COLUMNS)), np.zeros((0, e.TIME_COLUMNS)), np.zeros(3)
-    return _run(plan, prepare(plan, ports, scalars), *outputs)
+    return float(run(prepare(plan, ports, scalars).words, _NO_TIMES, _NO_COLUMNS, _NO_TABLE)[0])
 
 
-def _run(plan: Plan, work: Work, result: NDArray[np.float64], times: NDArray[np.float64], tails: NDArray[np.float64]) -> float:
-    """When everything has finished; fills the arrays (see the engine's `run`)."""
-    return float(e.run(plan.operations, work.links, work.ends, work.costs, work.ports, work.scalars, result, times, tails))
-
-
-def _totals(sums: Sequence[int], variant: Variant, cycles: int) -> Totals:
-    beat = variant.accelerator.axi_data_bytes
-    memories = variant.system.memories
-    reads: dict[str, int] = {}
-    writes: dict[str, int] = {}
-    ports = {
-        Port.AXI0: (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-        Port.AXI1: (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
-    }
-    for port, (read, write) in ports.items():
-        if port in memories:
-            name = memories[port].name
-            reads[name] = reads.get(name, 0) + sums[read]
-            writes[name] = writes.get(name, 0) + sums[write]
+def _totals(known: Totals, cycles: int) -> Totals:
     return Totals(
-        total_cycles=cycles,
-        npu_active_cycles=cycles,
-        axi0_read_beats=-(-sums[Column.AXI0_READ_BYTES] // beat),
-        axi0_write_beats=-(-sums[Column.AXI0_WRITE_BYTES] // beat),
-        axi1_read_beats=-(-sums[Column.AXI1_READ_BYTES] // beat),
-        axi1_write_beats=-(-sums[Column.AXI1_WRITE_BYTES] // beat),
-        macs=sums[Column.MACS],
-        memory_read_bytes=reads,
-        memory_write_bytes=writes,
+        cycles,
+        cycles,
+        known.axi0_read_beats,
+        known.axi0_write_beats,
+        known.axi1_read_beats,
+        known.axi1_write_beats,
+        known.macs,
+        dict(known.memory_read_bytes),
+        dict(known.memory_write_bytes),
     )
 
 
-def _events(plan: Plan, result: NDArray[np.float64], times: NDArray[np.float64]) -> Events:
+def _events(plan: Plan, table: NDArray[np.int64], times: NDArray[np.float64]) -> Events:
     """Busy intervals of every unit, from the times of the loads and of the transfers."""
     loads = plan.loads
     operation = loads[:, k.L_OPERATION]
     read = (loads[:, k.L_IFM_BEATS] + loads[:, k.L_IFM2_BEATS]) * plan.beat_bytes
     written = np.where(loads[:, k.L_LAST] == 1, loads[:, k.L_OFM_BEATS], 0) * plan.beat_bytes
     parts = [
-        (operation, TimedUnit.IFM_FETCH, times[:, e.T_IFM_START], times[:, e.T_IFM_END], read, Cause.IFM),
-        (operation, TimedUnit.WEIGHT_DECODER, times[:, e.T_STREAM_START], times[:, e.T_STREAM_END],
+        (operation, TimedUnit.IFM_FETCH, times[:, r.T_IFM_START], times[:, r.T_IFM_END], read, Cause.IFM),
+        (operation, TimedUnit.WEIGHT_DECODER, times[:, r.T_STREAM_START], times[:, r.T_STREAM_END],
          loads[:, k.L_STREAM_BYTES], Cause.WEIGHTS),
-        (operation, TimedUnit.MAC, times[:, e.T_MAC_START], times[:, e.T_MAC_END], np.zeros_like(read), Cause.KERNEL),
-        (operation, TimedUnit.OUTPUT, times[:, e.T_OUTPUT_START], times[:, e.T_OUTPUT_END], written, Cause.OFM),
+        (operation, TimedUnit.MAC, times[:, r.T_MAC_START], times[:, r.T_MAC_END], np.zeros_like(read), Cause.KERNEL),
+        (operation, TimedUnit.OUTPUT, times[:, r.T_OUTPUT_START], times[:, r.T_OUTPUT_END], written, Cause.OFM),
     ]  # fmt: skip
     transfers = np.flatnonzero(plan.operations[:, k.KIND] == k.DMA)
     moved = plan.operations[transfers, k.DMA_BYTES]
-    parts.append((transfers, TimedUnit.DMA, result[transfers, e.R_START], result[transfers, e.R_END], moved, Cause.DMA_READ))
+    starts, ends = table[transfers, Column.START].astype(np.float64), table[transfers, Column.END].astype(np.float64)
+    parts.append((transfers, TimedUnit.DMA, starts, ends, moved, Cause.DMA_READ))
     return _join(parts)
 
 

@@ -6,45 +6,61 @@ import numba as nb
 import numpy as np
 
 from npu.numerics.kernel import kernel
-
-# Scalars of a port: latencies, cycles that one burst takes of the port because its slot is held until the data are there
-# (held cycles / slots), cycles per beat, window length (0: none), cycles of the window in which addresses pass, beats
-# admitted per window (0: no cap), bytes of a burst.
-(
-    P_READ_LATENCY,
-    P_WRITE_LATENCY,
-    P_READ_BURST_CYCLES,
-    P_WRITE_BURST_CYCLES,
+from sim.timing.kernels.rows import (
+    FAR,
     P_BEAT_CYCLES,
-    P_WINDOW,
-    P_OPEN,
     P_CAP,
-    P_BURST_BYTES,
-) = range(9)
-PORT_SCALARS = 9
-
-# State of a port: when its read and write channels are free; of the current window its number, the beats admitted in it, its
-# start, the end of its open part and its end. What is not limited is FAR.
-S_READ_FREE, S_WRITE_FREE, S_WINDOW, S_USED, S_START, S_CLOSES, S_END, S_CAP = range(8)
-STATE_COLUMNS = 8
-
-FAR = 1e18
-"""Time of what is not yet known."""
+    P_OPEN,
+    P_READ_BURST_CYCLES,
+    P_WINDOW,
+    P_WRITE_BURST_CYCLES,
+    S_CAP,
+    S_CLOSES,
+    S_END,
+    S_READ_FREE,
+    S_START,
+    S_USED,
+    S_WINDOW,
+    S_WRITE_FREE,
+)
 
 _I = nb.int64
 _F = nb.float64
 _TABLE = nb.float64[:, ::1]
 
+_SURE = 1.0 - 1e-14
+"""A division rounds: it can put a time just before the end of a window into the next one."""
 
-@kernel(nb.void(_TABLE, _TABLE), error_model="numpy")
-def open_ports(ports, state):  # type: ignore[no-untyped-def]
-    """Fills the state (2, STATE_COLUMNS) of ports (2, PORT_SCALARS) at time 0."""
+
+@nb.njit(inline="always", error_model="numpy")
+def open_ports(ports):  # type: ignore[no-untyped-def]
+    """Fills the state of both ports at time 0."""
     for p in range(2):
-        state[p, :] = 0.0
+        ports[p, S_READ_FREE] = ports[p, S_WRITE_FREE] = ports[p, S_WINDOW] = ports[p, S_USED] = ports[p, S_START] = 0.0
         limited = ports[p, P_WINDOW] > 0.0
-        state[p, S_CLOSES] = ports[p, P_OPEN] if limited else FAR
-        state[p, S_END] = ports[p, P_WINDOW] if limited else FAR
-        state[p, S_CAP] = ports[p, P_CAP] if limited and ports[p, P_CAP] > 0.0 else FAR
+        ports[p, S_CLOSES] = ports[p, P_OPEN] if limited else FAR
+        ports[p, S_END] = ports[p, P_WINDOW] if limited else FAR
+        ports[p, S_CAP] = ports[p, P_CAP] if limited and ports[p, P_CAP] > 0.0 else FAR
+
+
+@nb.njit(inline="always", error_model="numpy")
+def claim(ports, port, channel, time, cycles, beats):  # type: ignore[no-untyped-def]
+    """(begin, end) of a transfer of `beats` on a channel of a port, asked for at `time`; it takes `cycles` on an open port."""
+    begin = max(time, ports[port, channel])
+    passed = begin + cycles
+    used = ports[port, S_USED] + beats
+    fits = (ports[port, S_START] <= begin) & (begin < ports[port, S_END])
+    if fits & (passed <= ports[port, S_CLOSES]) & (used <= ports[port, S_CAP]):
+        ports[port, S_USED] = used
+    elif ports[port, P_WINDOW] > 0.0 and beats > 0.0:
+        window, opened = ports[port, P_WINDOW], ports[port, P_OPEN]
+        passed, index, used = admit(
+            begin, cycles, beats, window, opened, ports[port, S_CAP], ports[port, S_WINDOW], ports[port, S_USED]
+        )
+        ports[port, S_WINDOW], ports[port, S_USED], ports[port, S_START] = index, used, index * window
+        ports[port, S_CLOSES], ports[port, S_END] = index * window + opened, (index + 1.0) * window
+    ports[port, channel] = passed
+    return begin, passed
 
 
 @kernel(nb.types.UniTuple(_F, 3)(*(_F,) * 8), error_model="numpy")
@@ -52,24 +68,21 @@ def admit(start, cycles, beats, window, opened, cap, current, used):  # type: ig
     """(end, current window, beats used in it) of a transfer that does not fit into what is left of the current window.
 
     The transfer has `beats` (above 0) and takes `cycles` on an open port from `start`; it is spread over the port's windows, of
-    `window` cycles each. Only scalars go in and out: a call counts references to arrays, which takes longer than the rest.
+    `window` (a whole number of) cycles each.
     """
-    first = current * window
-    # A division rounds: it can put a time just before the end of a window into the next one.
-    sure_end = (current + 1.0) * window * (1.0 - 1e-14)
+    # What a window takes of the transfer that it takes from its start.
+    full = min(opened / cycles if cycles > 0.0 else FAR, cap / beats if cap < FAR else FAR)
     # Most transfers need less than two whole windows.
     is_long = cycles >= 1.9 * opened or beats >= 1.9 * cap
     left = 1.0
     time = start
     while True:
         index = current
-        if not first <= time < sure_end:
+        if not current * window <= time < (current + 1.0) * window * _SURE:
             index = np.floor(time / window)
             if index > current:
                 current = index
                 used = 0.0
-                first = index * window
-                sure_end = (index + 1.0) * window * (1.0 - 1e-14)
         part = left
         if cycles > 0.0:
             part = min(part, (index * window + opened - time) / cycles)
@@ -79,18 +92,27 @@ def admit(start, cycles, beats, window, opened, cap, current, used):  # type: ig
             used += part * beats
             left -= part
             time += part * cycles
-        if left <= 1e-9:
-            return time, current, used
-        time = max(time, (index + 1.0) * window)
-        if is_long:
-            # Whole windows in one step.
-            full = opened / cycles if cycles > 0.0 else FAR
-            if cap < FAR:
-                full = min(full, cap / beats)
-            skip = np.floor(left / full) - 1.0
-            if skip > 0.0:
-                left -= skip * full
-                time += skip * window
+        # The windows that follow, without a division as long as the transfer has each of them from its start.
+        while True:
+            if left <= 1e-9:
+                return time, current, used
+            is_behind = time > (index + 1.0) * window
+            index += 1.0
+            time = max(time, index * window)
+            if is_long:
+                # Whole windows in one step.
+                skip = np.floor(left / full) - 1.0
+                if skip > 0.0:
+                    left -= skip * full
+                    time += skip * window
+                    index += skip
+            if is_behind or index <= current:
+                break
+            current = index
+            part = min(left, full)
+            used = part * beats
+            left -= part
+            time += part * cycles
 
 
 @kernel(_F(_TABLE, _I, _F, _F), error_model="numpy")

@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from npu.hardware.loader import load_variant
-from npu.isa.operations import Block
-from sim.timing.plan import make_plan
+from npu.isa.operations import Block, DmaWait, Operation
+from sim.timing.plan import Plan, make_plan
 from sim.timing.scheduler import run_plan
 
-from tests.support.timing import convolution
+from tests.support.timing import convolution, transfer
+
+COPIES: dict[str, Callable[[Plan], Plan]] = {
+    "itself": lambda plan: plan,
+    "copied": copy.deepcopy,
+    "pickled": lambda plan: pickle.loads(pickle.dumps(plan)),
+}
+
+
+def stream() -> list[Operation]:
+    """A transfer beside a convolution, one behind it, and another convolution."""
+    kernel = convolution(16, 16, 32, 64, Block(4, 4, 16), stream_bytes=2000)
+    return [transfer(5000), kernel, DmaWait(0), transfer(700), kernel]
 
 
 def test_a_plan_run_on_another_system_is_prepared_again() -> None:
     variant = load_variant("ethos-u55-128")
     without = replace(variant, system=replace(variant.system, adapters={}))
-    stream = [convolution(16, 16, 32, 64, Block(4, 4, 16), stream_bytes=2000)]
-    shared = make_plan(stream, variant, stream_words=20)
+    shared = make_plan(stream(), variant, stream_words=20)
     for system in (variant, without, variant):
-        fresh = run_plan(make_plan(stream, variant, stream_words=20), system)
+        fresh = run_plan(make_plan(stream(), variant, stream_words=20), system)
         assert np.array_equal(run_plan(shared, system).table, fresh.table)
     assert run_plan(shared, variant).totals.total_cycles != run_plan(shared, without).totals.total_cycles
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_plan_that_has_run_gives_the_same_trace_again(name: str) -> None:
+    variant = load_variant("ethos-u55-128")
+    plan = make_plan(stream(), variant, stream_words=20)
+    first = run_plan(plan, variant)
+    kept = first.table.copy()
+    second = run_plan(COPIES[name](plan), variant)
+    assert np.array_equal(second.table, kept)
+    assert np.array_equal(first.table, kept)
+    assert (second.totals, second.tails, second.kinds) == (first.totals, first.tails, first.kinds)
+
+
+def test_a_trace_owns_what_it_holds() -> None:
+    variant = load_variant("ethos-u55-128")
+    plan = make_plan(stream(), variant, stream_words=20)
+    first, second = run_plan(plan, variant), run_plan(plan, variant)
+    assert not np.shares_memory(first.table, second.table)
+    assert first.totals.memory_read_bytes is not second.totals.memory_read_bytes
