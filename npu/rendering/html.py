@@ -111,7 +111,8 @@ def _partitions(report: CheckReport) -> str:
 def _row(report: CheckReport, row: OperatorCheck) -> str:
     inputs, outputs = ("<br>".join(_escape(str(each)) for each in tensors) for tensors in (row.inputs, row.outputs))
     rules = "".join(_rule(violation) for violation in row.base.violations)
-    fixes = "<br>".join(dict.fromkeys(_escape(violation.fix) for violation in row.base.violations if violation.fix))
+    remedies = dict.fromkeys(_escape(violation.fix) for violation in row.base.violations if violation.fix)
+    fixes = "".join(f'<div class="remedy">{each}</div>' for each in remedies)
     name = _escape(row.base.name)
     supported = "" if row.total_if_supported is None else f"{row.total_if_supported:,}"
     return (
