@@ -200,6 +200,7 @@ PROFILES = {name: "u55-u65" for name in FIXES if "GATHER" in name}
 """Fixes that need more than v0.1."""
 
 
+@pytest.mark.seed("T-Y-5", "T-R-3", "T-R-8", "T-R-20")
 @pytest.mark.parametrize("case", FIXES)
 def test_a_fix_says_what_it_does_and_keeps_the_results(case: str) -> None:
     content, said, left = FIXES[case]
