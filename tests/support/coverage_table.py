@@ -24,6 +24,11 @@ FAMILIES = {
     "T": "Operation guide",
     "D": "Delegates and tools",
 }
+ABOUT = (
+    "The rows say, one by one, what public documents ask of tools like these: the first list of constraints for Ethos-U (V), the",
+    "documentation of LiteRT's XNNPACK delegate (X), its guide to operator compatibility (T), and its guides to delegates and their",
+    "tools (D). Rows about code other than Python, or about packaging, are met in the form that this project has.",
+)
 _MOST_TESTS = 4
 
 Found = dict[str, dict[str, set[str]]]
@@ -74,9 +79,7 @@ def _lines(found: Found) -> Iterator[str]:
     yield ""
     yield "Generated from the `seed` markers of the tests by `make docs`; do not edit."
     yield ""
-    yield "The rows say, one by one, what public documents ask of tools like these: the first list of constraints for Ethos-U (V), the"
-    yield "documentation of LiteRT's XNNPACK delegate (X), its guide to operator compatibility (T), and its guides to delegates and their"
-    yield "tools (D). Rows about code other than Python, or about packaging, are met in the form that this project has."
+    yield from ABOUT
     yield ""
     yield "| Family | Rows | Covered | In part | Documentation | Missing |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
