@@ -42,7 +42,11 @@ def require_ok(status: object, what: str, errors: list[str], *, wanted: str = "r
 
 
 class DelegateFlags(Flag):
-    """What a raw delegate can cope with; none by default."""
+    """What a raw delegate can cope with; none by default.
+
+    ALLOW_DYNAMIC_TENSORS is accepted and changes nothing: every delegate is offered graphs with dynamic tensors and decides
+    node by node. REQUIRE_PROPAGATED_SHAPES has the shapes inside a partition worked out before its kernel is prepared.
+    """
 
     NONE = 0
     ALLOW_DYNAMIC_TENSORS = 1
