@@ -7,7 +7,7 @@ short deterministic hill climb on the order until the lower bound is met or the 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 16
@@ -99,15 +99,20 @@ def _place(buffers: Sequence[Buffer], conflicts: list[list[int]], order: Sequenc
     total = 0
     for index in order:
         size = round_up(buffers[index].size_bytes)
-        taken = sorted((offsets[other], ends[other]) for other in conflicts[index] if offsets[other] >= 0)
-        offset = 0
-        for start, end in taken:
-            if start - offset >= size:
-                break
-            offset = max(offset, end)
+        offset = _lowest_gap(((offsets[other], ends[other]) for other in conflicts[index] if offsets[other] >= 0), size)
         offsets[index], ends[index] = offset, offset + size
         total = max(total, offset + size)
     return Allocation(tuple(offsets), total)
+
+
+def _lowest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """The lowest offset at which `size` bytes lie apart from all ranges [start, end) that are taken."""
+    offset = 0
+    for start, end in sorted(taken):
+        if start - offset >= size:
+            break
+        offset = max(offset, end)
+    return offset
 
 
 def _climb(buffers: Sequence[Buffer], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int) -> Allocation:
@@ -142,14 +147,8 @@ class Packer:
     def place(self, buffer: Buffer, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
         size = round_up(buffer.size_bytes)
-        taken = sorted(
-            (start, end) for first, last, start, end in self._placed if first <= buffer.last and buffer.first <= last
-        )
-        offset = 0
-        for start, end in taken:
-            if start - offset >= size:
-                break
-            offset = max(offset, end)
+        overlapping = ((a, b) for first, last, a, b in self._placed if first <= buffer.last and buffer.first <= last)
+        offset = _lowest_gap(overlapping, size)
         if offset + size > limit:
             return None
         self._placed.append((buffer.first, buffer.last, offset, offset + size))

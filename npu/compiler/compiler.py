@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from npu.compiler.block_config import BlockChooser
@@ -27,9 +27,7 @@ from npu.hardware.variant import Variant
 from npu.isa.encode import encode
 from npu.isa.operations import Layout
 from npu.isa.payload import build_payload
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many of its parts are done, and how many there are."""
+from npu.progress import Progress
 
 
 def compile_model(model: Model, placement: Placement, variant: Variant, *, progress: Progress | None = None) -> Compiled:

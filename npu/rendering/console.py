@@ -6,7 +6,7 @@ Colour and live progress only appear on a real terminal; a pipe gets plain text.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.plain import printable
+from npu.progress import Progress
 from npu.rendering.run import memory_text, run_text
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import say, width_for
@@ -172,11 +174,11 @@ def variant_row(variant: Variant) -> dict[str, Any]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Progress]:
     """A progress bar on standard error while it is a terminal: call with what is done, how many parts, of how many."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
         def update(what: str, done: int, total: int) -> None:

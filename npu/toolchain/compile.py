@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +14,11 @@ from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
+from npu.progress import Progress
 from npu.reports.operator_map import METADATA_NAME, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

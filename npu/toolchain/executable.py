@@ -8,9 +8,10 @@ from pathlib import Path
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
+from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.tflite.reader import read_model
-from npu.toolchain.compile import Progress, compile_source
+from npu.toolchain.compile import compile_source
 from npu.toolchain.sources import Source, choose_variant, load, model_name, variant_of_file
 
 

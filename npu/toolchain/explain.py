@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from npu.progress import Progress
 from npu.reports.operator_map import SourceOperator
-from npu.toolchain.compile import Progress
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from npu.toolchain.timing import TimedModel, time_model
 from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation

@@ -66,10 +66,9 @@ def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None
     for index, each in enumerate(decoded):
         source = operators.operators[sources[index]] if operators is not None and sources[index] >= 0 else None
         names = {}
-        for role, fm in maps_of(each.operation)[:-1]:
-            names[role] = _name_at(place_of(fm), held)
-        for _, fm in maps_of(each.operation)[-1:]:
-            place = place_of(fm)
+        if isinstance(each.operation, KernelOperation):
+            names = {role: _name_at(place_of(fm), held) for role, fm in maps_of(each.operation)[:-1]}
+            place = place_of(each.operation.ofm)
             name = final.get(index) or (source.name if source is not None else "")
             held = [(old, known) for old, known in held if not _overlap(old, place)]
             if name:
@@ -84,8 +83,9 @@ def _final_writes(decoded: Sequence[Decoded], job: NpuJob) -> dict[int, str]:
     found: dict[int, str] = {}
     later: list[Place] = []
     for index in reversed(range(len(decoded))):
-        for _, fm in maps_of(decoded[index].operation)[-1:]:
-            place = place_of(fm)
+        operation = decoded[index].operation
+        if isinstance(operation, KernelOperation):
+            place = place_of(operation.ofm)
             inside = next((out for out in job.outputs if _inside(place, out)), None)
             if inside is not None and not any(_overlap(place, other) and not _inside(other, inside) for other in later):
                 found[index] = job.names[inside]

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from npu.errors import InterpreterError
 from npu.graph.graph import Graph, Quantization, Tensor
+from npu.progress import Progress
 from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
-from npu.toolchain.compile import Progress
 from npu.toolchain.executable import prepare
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from npu.toolchain.tensors import Recorder, named_tensors

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import decode_once
+from npu.isa.decode import Decoded, decode_once
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.runtime.interpreter import Interpreter
 from npu.toolchain.labels import Label, known_map, label
@@ -39,27 +39,18 @@ class Written:
     values: Array
 
 
-@dataclass(slots=True)
 class Recorder:
     """A hook of the delegate that keeps what every operation writes; jobs run in file order, each from its first operation."""
 
-    model: Model
-    variant: Variant
-    name: str
-    written: list[Written] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        operators = known_map(self.model, self.name)
-        self._machine = Machine(self.variant)
-        self._jobs = []
-        for job in jobs_of(self.model):
-            decoded = decode_once(job.payload.words, self.variant)
-            self._jobs.append((job, decoded, label(decoded, job, operators)))
+    def __init__(self, model: Model, variant: Variant, name: str) -> None:
+        self.written: list[Written] = []
+        self._machine = Machine(variant)
+        self._jobs: list[tuple[NpuJob, tuple[Decoded, ...], list[Label]]] = []
         self._job = -1
-
-    _machine: Machine = field(init=False)
-    _jobs: list[Any] = field(init=False)
-    _job: int = field(init=False)
+        operators = known_map(model, name)
+        for job in jobs_of(model):
+            decoded = decode_once(job.payload.words, variant)
+            self._jobs.append((job, decoded, label(decoded, job, operators)))
 
     def hook(self, index: int, operation: Operation, memory: Memory) -> None:
         """See `sim.machine.Hook`."""

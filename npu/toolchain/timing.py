@@ -15,9 +15,9 @@ from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
+from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap
 from npu.reports.report import Report, run_report
-from npu.toolchain.compile import Progress
 from npu.toolchain.executable import Executable, prepare
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
 from sim.arena import arena_use

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from npu.progress import Progress
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import Array
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import default_parameters
 from npu.tools.session import open_session, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

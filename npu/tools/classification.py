@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from npu.errors import UserError
+from npu.files import read_text
+from npu.progress import Progress
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, find_images, model_input, read_image
 from npu.tools.parameters import ToolParameters
 from npu.tools.session import count_of, open_session, real_values
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +114,6 @@ def _number(text: str, names: list[str] | None, where: str) -> int:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+        return [line.strip() for line in read_text(path).splitlines()]
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: must be a text file, got: {error}") from error

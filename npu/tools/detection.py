@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from npu.errors import UserError
+from npu.files import read_text
+from npu.progress import Progress
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, model_input, read_image
 from npu.tools.mean_average_precision import Detection, GroundTruth, Precision, average_precision
 from npu.tools.parameters import ToolParameters
 from npu.tools.session import Session, count_of, open_session, real_values
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def _box(corners: Array, shape: tuple[int, ...]) -> tuple[float, float, float, f
 def read_annotations(path: Path) -> Annotations:
     """A COCO annotation file; UserError names what is missing or of the wrong kind."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
         images = tuple((int(row["id"]), str(row["file_name"])) for row in data["images"])
         truth = tuple(_ground_truth(row) for row in data["annotations"])
         names = {int(row["id"]): str(row["name"]) for row in data.get("categories", ())}

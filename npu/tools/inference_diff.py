@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from npu.errors import UserError
 from npu.graph.graph import Model
+from npu.progress import Progress
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import Array
@@ -25,8 +26,6 @@ from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import Chosen, choose
 from npu.tools.session import delegation, open_interpreter, outputs, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

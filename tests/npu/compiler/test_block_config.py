@@ -14,20 +14,14 @@ from npu.isa.decode import decode
 from npu.isa.operations import (
     AccumulatorFormat,
     Block,
-    Convolution,
-    DepthwiseConvolution,
     Elementwise,
     Kernel,
     KernelOperation,
-    Pooling,
-    PoolingMode,
     ShramLayout,
     Traversal,
-    Upscale,
-    WindowOperation,
 )
 from npu.isa.payload import parse_payload
-from npu.isa.shram import Work, shram_layout
+from npu.isa.shram import Work, buffers_of, shram_layout
 from npu.tflite.writer import write_model
 
 from tests.support.shared import shared_models
@@ -35,7 +29,6 @@ from tests.support.single_ops import binary, conv, pool, unary
 from tests.support.vela import compile_with_vela, only_job
 
 VARIANTS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
-_POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
 SINGLE_OPS = {
     "convolution": conv(ifm=(1, 20, 20, 24)),
     "depthwise": conv(kind="DEPTHWISE_CONV_2D", ifm=(1, 20, 20, 24)),
@@ -45,30 +38,6 @@ SINGLE_OPS = {
     "mul_broadcast": binary("MUL", ((1, 16, 16, 20), (1, 1, 1, 20))),
     "softmax": unary("SOFTMAX", (1, 4, 4, 40)),
 }
-
-
-def problem_of(operation: KernelOperation) -> BlockProblem:
-    """What the block of a decoded operation depends on."""
-    if isinstance(operation, Convolution):
-        work = Work.CONVOLUTION
-    elif isinstance(operation, DepthwiseConvolution):
-        work = Work.DEPTHWISE
-    else:
-        work = _POOLS[operation.mode] if isinstance(operation, Pooling) else Work.ELEMENTWISE
-    window = operation if isinstance(operation, WindowOperation) else None
-    return BlockProblem(
-        work=work,
-        ofm=(operation.ofm.height, operation.ofm.width, operation.ofm.depth),
-        ifm_depth=operation.ifm.depth,
-        ifm_bits=operation.ifm.element.bits,
-        ofm_bits=operation.ofm.element.bits,
-        kernel=window.kernel if window else Kernel(),
-        upscale=window.upscale if window else Upscale.NONE,
-        has_lut=operation.activation.function.lut_index is not None,
-        reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,
-        accumulator=operation.accumulator,
-        traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
-    )
 
 
 def layout_of(operation: KernelOperation) -> ShramLayout:
@@ -84,7 +53,7 @@ def check_stream(compiled: bytes, variant_name: str) -> int:
     words = parse_payload(only_job(compiled).payload).words
     kernels = [each.operation for each in decode(words, variant) if isinstance(each.operation, KernelOperation)]
     for kernel in kernels:
-        expected = shram_layout(problem_of(kernel), kernel.block, variant)
+        expected = shram_layout(buffers_of(kernel), kernel.block, variant)
         assert expected is not None
         if isinstance(kernel, Elementwise) and kernel.mode.is_unary:
             expected = replace(expected, ifm2_start=0)
