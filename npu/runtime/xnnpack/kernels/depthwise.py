@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTES, FLOATS, LANES, WORD, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import BYTES, FLOATS, LANES, WORD, choice, has_dot_product, internal
 
 _DOT = has_dot_product()
 _ARGUMENTS = 13
@@ -103,53 +103,34 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
     return emit
 
 
-def _kernel(taps, mode):  # type: ignore[no-untyped-def]
-    emit = _emit_float(taps) if mode == "float" else _emit_byte(taps, centred=mode == "centred")
-    codegen = internal(f"depthwise_{mode}_{taps}", _ARGUMENTS, emit, dot=_DOT)
-
-    @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
-
-    return kernel
+_FLOAT, _BYTE, _CENTRED = range(3)
+_BODIES = {
+    2 * mode + (taps is not None): _emit_float(taps) if mode == _FLOAT else _emit_byte(taps, centred=mode == _CENTRED)
+    for mode in (_FLOAT, _BYTE, _CENTRED)
+    for taps in (None, 9)
+}
+"""By number; the odd ones are for nine taps."""
 
 
-float_9, float_any = _kernel(9, "float"), _kernel(None, "float")
-byte_9, byte_any = _kernel(9, "byte"), _kernel(None, "byte")
-centred_9, centred_any = _kernel(9, "centred"), _kernel(None, "centred")
-
-
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def depthwise_float(row, first, last):  # type: ignore[no-untyped-def]
-    """The output rows `first` to `last` (exclusive) of a job."""
-    taps, width, out_step, low, high = row[r.SEGMENTS], row[r.WIDTH], row[r.OUT_STEP], row[r.LOW], row[r.HIGH]
-    zero = np.int64(0)
-    for y in range(first, last):
-        t, o = row[r.TABLE] + y * width * taps * 8, row[r.OUT] + y * width * out_step
-        for g in range(row[r.GROUPS]):
-            tail = row[r.TAIL] if g + 1 == row[r.GROUPS] else np.int64(16)
-            w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * r.FLOAT_STAGE_BYTES, g * 64
-            if taps == 9:
-                float_9(t, taps, at, w, s, o + at, out_step, width, tail, zero, zero, low, high)
-            else:
-                float_any(t, taps, at, w, s, o + at, out_step, width, tail, zero, zero, low, high)
+@intrinsic
+def _convolve(typingctx, number, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
+    kernels = {key: internal(f"depthwise_{key}", _ARGUMENTS, body, dot=_DOT) for key, body in _BODIES.items()}
+    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(kernels)
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def depthwise_byte(row, first, last):  # type: ignore[no-untyped-def]
-    """The output rows `first` to `last` (exclusive) of a job; a table row of 9 taps has 12 entries."""
+def depthwise(row, first, last):  # type: ignore[no-untyped-def]
+    """The output rows `first` to `last` (exclusive) of a job; a table row of 9 8-bit taps has 12 entries."""
     taps, width, out_step = row[r.SEGMENTS], row[r.WIDTH], row[r.OUT_STEP]
     sign, zp, low, high = row[r.SIGN], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH]
+    is_byte = row[r.KIND] == r.DEPTHWISE_BYTE
+    mode = _FLOAT if not is_byte else _CENTRED if row[r.CENTRED] != 0 else _BYTE
+    number = np.int64(2 * mode + (row[r.LENGTH] == 9))
+    stage_bytes = np.int64(r.BYTE_STAGE_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
+    block_bytes = np.int64(16 if is_byte else 64)
     for y in range(first, last):
         t, o = row[r.TABLE] + y * width * taps * 8, row[r.OUT] + y * width * out_step
         for g in range(row[r.GROUPS]):
             tail = row[r.TAIL] if g + 1 == row[r.GROUPS] else np.int64(16)
-            w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * r.BYTE_STAGE_BYTES, g * 16
-            if row[r.CENTRED] != 0 and row[r.LENGTH] == 9:
-                centred_9(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
-            elif row[r.CENTRED] != 0:
-                centred_any(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
-            elif row[r.LENGTH] == 9:
-                byte_9(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
-            else:
-                byte_any(t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
+            w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * stage_bytes, g * block_bytes
+            _convolve(number, t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)

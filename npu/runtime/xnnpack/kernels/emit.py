@@ -195,6 +195,24 @@ def internal(name, count, emit, *, dot):  # type: ignore[no-untyped-def]
     return codegen
 
 
+def choice(kernels):  # type: ignore[no-untyped-def]
+    """Code generator of an intrinsic that calls one of `kernels`, by the number in its first argument, with the others."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        after = builder.append_basic_block()
+        switch = builder.switch(args[0], after)
+        for number, kernel in kernels.items():
+            block = builder.append_basic_block()
+            switch.add_case(ir.Constant(WORD, number), block)
+            builder.position_at_end(block)
+            kernel(context, builder, signature, args[1:])
+            builder.branch(after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return codegen
+
+
 def _scalar_load(kind, extend):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         value = builder.load(builder.inttoptr(args[0], kind.as_pointer()), typ=kind)

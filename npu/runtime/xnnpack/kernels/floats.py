@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import DOUBLES, FLOAT, FLOATS, LANES, WORD, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import DOUBLES, FLOAT, FLOATS, LANES, WORD, choice, has_dot_product, internal
 
 _ARGUMENTS = 6
 _WORDS = ir.VectorType(WORD, 16)
@@ -75,6 +75,7 @@ _FORMULAS = {
     r.FLOAT_CLAMP: lambda e, x, y: x,
     r.FLOAT_TANH: lambda e, x, y: _tanh(e, x),
 }
+_UNARY = (r.FLOAT_CLAMP, r.FLOAT_TANH)
 
 
 def _emit_pairs(kind, single):  # type: ignore[no-untyped-def]
@@ -84,7 +85,7 @@ def _emit_pairs(kind, single):  # type: ignore[no-untyped-def]
         *sources, out, count, low, high = args
         limits = e.splat_float(low), e.splat_float(high)
         fixed = [e.splat(e.load(FLOAT, source)) if k in single else None for k, source in enumerate(sources)]
-        needed = 1 if kind in (r.FLOAT_CLAMP, r.FLOAT_TANH) else 2
+        needed = 1 if kind in _UNARY else 2
 
         def block(at, load, size):  # type: ignore[no-untyped-def]
             x, y = ((fixed[k] or load(e.b.add(source, at))) if k < needed else None for k, source in enumerate(sources))
@@ -102,66 +103,20 @@ def _emit_pairs(kind, single):  # type: ignore[no-untyped-def]
     return emit
 
 
-def _pairs(kind, *single):  # type: ignore[no-untyped-def]
-    name = f"float_pairs_{kind}_{'_'.join(str(k) for k in single)}"
-    codegen = internal(name, _ARGUMENTS, _emit_pairs(kind, single), dot=has_dot_product())
-
-    @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
-
-    return kernel
+_VARIANTS = {0: (), 1: (0,), 2: (1,)}
+"""Operands that are one element, by the field SINGLE of a row."""
 
 
-_add, _add_0, _add_1 = _pairs(r.FLOAT_ADD), _pairs(r.FLOAT_ADD, 0), _pairs(r.FLOAT_ADD, 1)
-_sub, _sub_0, _sub_1 = _pairs(r.FLOAT_SUBTRACT), _pairs(r.FLOAT_SUBTRACT, 0), _pairs(r.FLOAT_SUBTRACT, 1)
-_mul, _mul_0, _mul_1 = _pairs(r.FLOAT_MULTIPLY), _pairs(r.FLOAT_MULTIPLY, 0), _pairs(r.FLOAT_MULTIPLY, 1)
-_div, _div_0, _div_1 = _pairs(r.FLOAT_DIVIDE), _pairs(r.FLOAT_DIVIDE, 0), _pairs(r.FLOAT_DIVIDE, 1)
-_square, _square_0, _square_1 = (_pairs(r.FLOAT_SQUARED_DIFFERENCE, *single) for single in ((), (0,), (1,)))
-_clamp, _hyperbolic = _pairs(r.FLOAT_CLAMP), _pairs(r.FLOAT_TANH)
-
-
-@nb.njit(nb.void(*[nb.int64] * 8), inline="always")
-def _apply(kind, single, a, b, out, count, low, high):  # type: ignore[no-untyped-def]
-    """One row; `single` is 1 or 2 if the first or the second operand is one element."""
-    if kind == r.FLOAT_CLAMP:
-        _clamp(a, b, out, count, low, high)
-    elif kind == r.FLOAT_TANH:
-        _hyperbolic(a, b, out, count, low, high)
-    elif kind == r.FLOAT_ADD:
-        if single == 0:
-            _add(a, b, out, count, low, high)
-        elif single == 1:
-            _add_0(a, b, out, count, low, high)
-        else:
-            _add_1(a, b, out, count, low, high)
-    elif kind == r.FLOAT_SUBTRACT:
-        if single == 0:
-            _sub(a, b, out, count, low, high)
-        elif single == 1:
-            _sub_0(a, b, out, count, low, high)
-        else:
-            _sub_1(a, b, out, count, low, high)
-    elif kind == r.FLOAT_MULTIPLY:
-        if single == 0:
-            _mul(a, b, out, count, low, high)
-        elif single == 1:
-            _mul_0(a, b, out, count, low, high)
-        else:
-            _mul_1(a, b, out, count, low, high)
-    elif kind == r.FLOAT_DIVIDE:
-        if single == 0:
-            _div(a, b, out, count, low, high)
-        elif single == 1:
-            _div_0(a, b, out, count, low, high)
-        else:
-            _div_1(a, b, out, count, low, high)
-    elif single == 0:
-        _square(a, b, out, count, low, high)
-    elif single == 1:
-        _square_0(a, b, out, count, low, high)
-    else:
-        _square_1(a, b, out, count, low, high)
+@intrinsic
+def _pairs(typingctx, number, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
+    """`number`: three times the kind, plus SINGLE."""
+    kernels = {
+        3 * kind + single: internal(f"float_pairs_{kind}_{single}", _ARGUMENTS, _emit_pairs(kind, fixed), dot=has_dot_product())
+        for kind in _FORMULAS
+        for single, fixed in _VARIANTS.items()
+        if kind not in _UNARY or not fixed
+    }
+    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(kernels)
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
@@ -170,7 +125,7 @@ def float_pairs(row, first, last):  # type: ignore[no-untyped-def]
     kind, single, count, low, high = row[r.KIND], row[r.SINGLE], row[r.WIDTH], row[r.LOW], row[r.HIGH]
     for y in range(first, last):
         a, b = row[r.IN] + y * row[r.IN_STEP], row[r.IN2] + y * row[r.IN2_STEP]
-        _apply(kind, single, a, b, row[r.OUT] + y * row[r.OUT_STEP], count, low, high)
+        _pairs(3 * kind + single, a, b, row[r.OUT] + y * row[r.OUT_STEP], count, low, high)
 
 
 def _emit_softmax(e, args):  # type: ignore[no-untyped-def]

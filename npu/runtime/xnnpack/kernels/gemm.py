@@ -14,7 +14,7 @@ import numpy as np
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, choice, has_dot_product, internal
 
 _DOT = has_dot_product()
 _ARGUMENTS = 15
@@ -82,22 +82,30 @@ def _finish(e, mode, stage, zero_point, low, high):  # type: ignore[no-untyped-d
     return lambda total: e.b.trunc(e.clamp(e.b.add(e.rescale(total, factors), offset), *limits), BYTES)
 
 
-def _tile(height, width, mode):  # type: ignore[no-untyped-def]
-    codegen = internal(f"gemm_{mode}_{height}_{width}", _ARGUMENTS, _emit_tile(height, width, mode), dot=_DOT)
-
-    @intrinsic
-    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
-
-    return tile
+_FLOAT, _BYTE, _UNSIGNED, _SUM = range(4)
+_MODES = {_FLOAT: "float", _BYTE: "byte", _UNSIGNED: "unsigned", _SUM: "sum"}
+_HEIGHTS = (14, 12, 8, 6)
+"""Pixels of a tile of one to four blocks; the others have one pixel."""
 
 
-f_14_1, f_12_2, f_8_3, f_6_4 = (_tile(h, w, "float") for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
-f_1_1, f_1_2, f_1_3, f_1_4 = (_tile(1, w, "float") for w in (1, 2, 3, 4))
-b_14_1, b_12_2, b_8_3, b_6_4 = (_tile(h, w, "byte") for h, w in ((14, 1), (12, 2), (8, 3), (6, 4)))
-u_14_1, u_12_2 = _tile(14, 1, "unsigned"), _tile(12, 2, "unsigned")
-b_1_1, b_1_2, b_1_3, b_1_4 = (_tile(1, w, "byte") for w in (1, 2, 3, 4))
-s_1_1, s_1_2, s_1_3, s_1_4 = (_tile(1, w, "sum") for w in (1, 2, 3, 4))
+def _tiles():  # type: ignore[no-untyped-def]
+    """Code generators by number: eight per mode, those of one pixel first."""
+    made = {}
+    for mode, name in _MODES.items():
+        for width, height in enumerate(_HEIGHTS, 1):
+            for is_tall in (False, True):
+                if is_tall if mode == _SUM else mode == _UNSIGNED and (width > 2 or not is_tall):
+                    continue
+                emit = _emit_tile(height if is_tall else 1, width, name)
+                number = 8 * mode + 4 * is_tall + width - 1
+                made[number] = internal(f"gemm_{number}", _ARGUMENTS, emit, dot=_DOT)
+    return made
+
+
+@intrinsic
+def _multiply(typingctx, number, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o):  # type: ignore[no-untyped-def]
+    """The tile of a number."""
+    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(_tiles())
 
 
 @nb.njit(nb.int64(nb.int64), inline="always")
@@ -110,121 +118,33 @@ def _tile_width(left):  # type: ignore[no-untyped-def]
     return np.int64(4)
 
 
-@nb.njit(nb.int64(nb.int64), inline="always")
-def _tile_height(width):  # type: ignore[no-untyped-def]
-    if width == 1:
-        return np.int64(14)
-    if width == 2:
-        return np.int64(12)
-    return np.int64(8) if width == 3 else np.int64(6)
-
-
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def gemm_float(row, first, last):  # type: ignore[no-untyped-def]
-    """The output pixels `first` to `last` (exclusive) of a job."""
+def gemm(row, first, last):  # type: ignore[no-untyped-def]
+    """The output pixels `first` to `last` (exclusive) of a job: float, scaled 8-bit, or sums without scaling (biases only)."""
     segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]
     out_step, sign, low, high = row[r.OUT_STEP], row[r.SIGN], row[r.LOW], row[r.HIGH]
-    done = np.int64(0)
+    is_byte, is_sum = row[r.KIND] == r.GEMM_BYTE, row[r.KIND] == r.GEMM_SUM
+    stage_bytes = np.int64(r.BYTE_STAGE_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
+    out_bytes, gap, done = np.int64(16 if is_byte else 64), row[r.IN_STEP], np.int64(0)
     while done < row[r.GROUPS]:
         width = _tile_width(row[r.GROUPS] - done)
-        height = _tile_height(width)
-        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
-        w = row[r.WEIGHTS] + done * step
-        s = row[r.STAGE] + done * r.FLOAT_STAGE_BYTES
-        if last - first < height:
+        height = np.int64(_HEIGHTS[width - 1])
+        mode = _SUM if is_sum else _BYTE if is_byte else _FLOAT
+        number = np.int64(8 * mode + width - 1)
+        if is_sum or last - first < height:
             height = np.int64(1)
+        elif is_byte and sign == 0 and width <= 2:
+            number = np.int64(8 * _UNSIGNED + 4 + width - 1)
+        else:
+            number += np.int64(4)
+        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
+        w, s = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * stage_bytes
         m = first
         while m < last:
             if m + height > last:
                 m = last - height
-            t = row[r.TABLE] + m * segments * 8
-            o = row[r.OUT] + m * out_step + done * 64
-            if height == 1:
-                if width == 1:
-                    f_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-                elif width == 2:
-                    f_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-                elif width == 3:
-                    f_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-                else:
-                    f_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-            elif width == 1:
-                f_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-            elif width == 2:
-                f_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-            elif width == 3:
-                f_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-            else:
-                f_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, zp, zp)
-            m += height
-        done += width
-
-
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def gemm_byte(row, first, last):  # type: ignore[no-untyped-def]
-    """The output pixels `first` to `last` (exclusive) of a job."""
-    segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]
-    out_step, sign, low, high = row[r.OUT_STEP], row[r.SIGN], row[r.LOW], row[r.HIGH]
-    gap, done = row[r.IN_STEP], np.int64(0)
-    while done < row[r.GROUPS]:
-        width = _tile_width(row[r.GROUPS] - done)
-        height = _tile_height(width)
-        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
-        w = row[r.WEIGHTS] + done * step
-        s = row[r.STAGE] + done * r.BYTE_STAGE_BYTES
-        if last - first < height:
-            height = np.int64(1)
-        m = first
-        while m < last:
-            if m + height > last:
-                m = last - height
-            t = row[r.TABLE] + m * segments * 8
-            o = row[r.OUT] + m * out_step + done * 16
+            t, o = row[r.TABLE] + m * segments * 8, row[r.OUT] + m * out_step + done * out_bytes
             x = row[r.IN] + m * gap
-            if height == 1:
-                if width == 1:
-                    b_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-                elif width == 2:
-                    b_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-                elif width == 3:
-                    b_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-                else:
-                    b_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            elif width == 1 and sign == 0:
-                u_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            elif width == 2 and sign == 0:
-                u_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            elif width == 1:
-                b_14_1(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            elif width == 2:
-                b_12_2(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            elif width == 3:
-                b_8_3(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            else:
-                b_6_4(t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
+            _multiply(number, t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             m += height
-        done += width
-
-
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
-def gemm_sum(row, first, last):  # type: ignore[no-untyped-def]
-    """The same for 32-bit sums without scaling; the stage holds biases only."""
-    segments, length, step = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP]
-    out_step, sign, zero = row[r.OUT_STEP], row[r.SIGN], np.int64(0)
-    gap, done = row[r.IN_STEP], np.int64(0)
-    while done < row[r.GROUPS]:
-        width = _tile_width(row[r.GROUPS] - done)
-        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
-        w, s = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * 64
-        for m in range(first, last):
-            t, o = row[r.TABLE] + m * segments * 8, row[r.OUT] + m * out_step + done * 64
-            x = row[r.IN] + m * gap
-            if width == 1:
-                s_1_1(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
-            elif width == 2:
-                s_1_2(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
-            elif width == 3:
-                s_1_3(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
-            else:
-                s_1_4(t, segments, length, w, step, s, o, out_step, tail, sign, zero, zero, zero, x, gap)
         done += width

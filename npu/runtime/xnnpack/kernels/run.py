@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.depthwise import depthwise_byte, depthwise_float
+from npu.runtime.xnnpack.kernels.depthwise import depthwise
 from npu.runtime.xnnpack.kernels.emit import (
     add_atomic,
     copy_bytes,
@@ -20,7 +20,7 @@ from npu.runtime.xnnpack.kernels.emit import (
     yield_processor,
 )
 from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
-from npu.runtime.xnnpack.kernels.gemm import gemm_byte, gemm_float, gemm_sum
+from npu.runtime.xnnpack.kernels.gemm import gemm
 from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
 
 _SPINS = 2000
@@ -80,22 +80,16 @@ def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
 def run_part(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of one job; parts of a job write different bytes."""
     kind = row[r.KIND]
-    if kind == r.GEMM_FLOAT:
-        gemm_float(row, first, last)
-    elif kind == r.GEMM_BYTE:
-        gemm_byte(row, first, last)
-    elif kind == r.DEPTHWISE_FLOAT:
-        depthwise_float(row, first, last)
-    elif kind == r.DEPTHWISE_BYTE:
-        depthwise_byte(row, first, last)
+    if kind <= r.GEMM_SUM:
+        gemm(row, first, last)
+    elif kind <= r.DEPTHWISE_BYTE:
+        depthwise(row, first, last)
     elif kind == r.COPY_ROWS:
         copy_rows(row, first, last)
     elif kind == r.LOOK_UP_PAIRS:
         look_up_pairs(row, first, last)
     elif kind == r.RESIZE:
         resize_bilinear(row, first, last)
-    elif kind == r.GEMM_SUM:
-        gemm_sum(row, first, last)
     elif kind == r.ROUND_SUMS:
         round_sums(row, first, last)
     elif kind == r.ADD_BYTES or kind == r.SUBTRACT_BYTES:

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, DOUBLES, INT, LANES, WORD, has_dot_product, internal
+from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, DOUBLES, INT, LANES, WORD, choice, has_dot_product, internal
 
 _ARGUMENTS = 10
 LEFT_SHIFT = 20
@@ -53,34 +53,25 @@ def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
     return emit
 
 
-def _kernel(exact, *, subtract):  # type: ignore[no-untyped-def]
-    name = f"{'subtract' if subtract else 'add'}_bytes_{exact}"
-    codegen = internal(name, _ARGUMENTS, _emit(exact, subtract=subtract), dot=has_dot_product())
-
-    @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * _ARGUMENTS), codegen
-
-    return kernel
-
-
-_add_0, _add_1, _subtract_0, _subtract_1 = (_kernel(k, subtract=subtract) for subtract in (False, True) for k in range(2))
+@intrinsic
+def _sums(typingctx, number, a, b, c, d, e, f, g, h, i, j):  # type: ignore[no-untyped-def]
+    """`number`: which operand is exact, plus two to subtract."""
+    kernels = {
+        exact + 2 * subtract: internal(
+            f"sum_bytes_{exact}_{subtract}", _ARGUMENTS, _emit(exact, subtract=subtract), dot=has_dot_product()
+        )
+        for exact in range(2)
+        for subtract in range(2)
+    }
+    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(kernels)
 
 
 @nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
 def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
     """The blocks `first` to `last` of a job; WIDTH is the number of elements."""
-    a, b, out, count, stage = row[r.IN], row[r.IN2], row[r.OUT], row[r.WIDTH], row[r.STAGE]
-    sign, low, high = row[r.SIGN], row[r.LOW], row[r.HIGH]
-    if row[r.KIND] == r.ADD_BYTES:
-        if row[r.SINGLE] == 1:
-            _add_0(a, b, out, count, first, last, stage, sign, low, high)
-        else:
-            _add_1(a, b, out, count, first, last, stage, sign, low, high)
-    elif row[r.SINGLE] == 1:
-        _subtract_0(a, b, out, count, first, last, stage, sign, low, high)
-    else:
-        _subtract_1(a, b, out, count, first, last, stage, sign, low, high)
+    number = row[r.SINGLE] - 1 + 2 * (row[r.KIND] == r.SUBTRACT_BYTES)
+    a, b, out, stage = row[r.IN], row[r.IN2], row[r.OUT], row[r.STAGE]
+    _sums(number, a, b, out, row[r.WIDTH], first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
 
 
 def _emit_pixels(e, args):  # type: ignore[no-untyped-def]
