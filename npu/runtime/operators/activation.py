@@ -73,22 +73,18 @@ def _input_scaling_16bit(ifm: RuntimeTensor) -> tuple[int, int]:
     return int(multiplier), shift
 
 
-def build_logistic(node: OperatorNode) -> Run:
-    ifm = node.input(0)
-    if ifm.dtype in FLOATS:
-        return run_float(node, float_logistic)
-    if is_8bit(ifm.dtype):
-        return run_8bit(node, logistic)
-    return _run_16bit(node, sigmoid_16bit)
+def _smooth(
+    real: Callable[[Array], Array], tabulated: Callable[[Array], Array], wide: Callable[[Array, int, int], Array]
+) -> Callable[[OperatorNode], Run]:
+    """A float function, that of the 8-bit tables, and the 16-bit kernel."""
 
+    def build(node: OperatorNode) -> Run:
+        dtype = node.input(0).dtype
+        if dtype in FLOATS:
+            return run_float(node, real)
+        return run_8bit(node, tabulated) if is_8bit(dtype) else _run_16bit(node, wide)
 
-def build_tanh(node: OperatorNode) -> Run:
-    ifm = node.input(0)
-    if ifm.dtype in FLOATS:
-        return run_float(node, hyperbolic_tangent)
-    if is_8bit(ifm.dtype):
-        return run_8bit(node, hyperbolic_tangent)
-    return _run_16bit(node, tanh_16bit)
+    return build
 
 
 def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -> Run:
@@ -332,8 +328,8 @@ _SMOOTH = each("T -> T", "f32 f16 i8 u8 i16")
 _RELU = each("T -> T", "f32 i8 u8 i16")
 
 OPERATORS = (
-    Implementation("LOGISTIC", build_logistic, _SMOOTH),
-    Implementation("TANH", build_tanh, _SMOOTH),
+    Implementation("LOGISTIC", _smooth(float_logistic, logistic, sigmoid_16bit), _SMOOTH),
+    Implementation("TANH", _smooth(hyperbolic_tangent, hyperbolic_tangent, tanh_16bit), _SMOOTH),
     Implementation("RELU", _build_relu(FusedActivation.RELU), _RELU),
     Implementation("RELU6", _build_relu(FusedActivation.RELU6), _RELU),
     Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), each("T -> T", "f32 i8 u8")),

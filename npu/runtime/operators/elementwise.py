@@ -94,11 +94,12 @@ def _rsqrt_8bit(node: OperatorNode) -> Run:
     inverse_square_roots(np.arange(256), inverse, exponent)
     roots = requantize(np.ones((1, 256), np.int64), (inverse, exponent + _RSQRT_BITS), 0, INTEGER_RANGE[DType.INT32])
     multiplier, shift = quantise_multiplier(1 / (math.sqrt(ifm.scale) * output.scale))
-    table = np.clip(scaled(roots[0], (multiplier, shift - _RSQRT_BITS)) + output.zero_point, *INTEGER_RANGE[DType.INT8])
+    values = scaled(roots[0], (multiplier, shift - _RSQRT_BITS)) + output.zero_point
+    table = np.clip(values, *INTEGER_RANGE[DType.INT8]).astype(np.int8)
     table[0] = INTEGER_RANGE[DType.INT8][1]
 
     def run() -> None:
-        output.array[...] = table[ifm.array.astype(np.int64) - ifm.zero_point]
+        np.take(table, ifm.array.astype(np.int64) - ifm.zero_point, out=output.array, mode="clip")
 
     return run
 

@@ -38,19 +38,22 @@ def _bounds(node: OperatorNode) -> Bounds:
     return kernel, stride, (before[0], before[1]), (out[0], out[1])
 
 
+def _run_real(node: OperatorNode, pool: _Pool) -> Run:
+    ifm, output, bounds = node.input(0), node.output(), _bounds(node)
+    limits = float_bounds(node, node.attributes.fused_activation_function)
+
+    def run() -> None:
+        output.array[...] = np.clip(pool(ifm.array, bounds), *limits)
+
+    return run
+
+
 def build_average_pool(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
-    bounds = _bounds(node)
-    activation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        real_limits = float_bounds(node, activation)
-
-        def run_float() -> None:
-            output.array[...] = np.clip(average_float(ifm.array, *bounds), *real_limits)
-
-        return run_float
-    limits = quantized_range(node, activation, output)
-    kernel, stride, before, _ = bounds
+        return _run_real(node, lambda x, bounds: average_float(x, *bounds))
+    kernel, stride, before, _ = _bounds(node)
+    limits = quantized_range(node, node.attributes.fused_activation_function, output)
     total = np.zeros(ifm.shape[3], np.int64)
 
     def run() -> None:
@@ -61,32 +64,18 @@ def build_average_pool(node: OperatorNode) -> Run:
 
 def build_max_pool(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
-    bounds = _bounds(node)
-    activation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        limits = float_bounds(node, activation)
-
-        def run_float() -> None:
-            output.array[...] = np.clip(maximum(ifm.array, *bounds), *limits)
-
-        return run_float
-    low, high = quantized_range(node, activation, output)
+        return _run_real(node, lambda x, bounds: maximum(x, *bounds))
+    bounds, limits = _bounds(node), quantized_range(node, node.attributes.fused_activation_function, output)
 
     def run() -> None:
-        output.array[...] = np.clip(maximum(ifm.array, *bounds), low, high)
+        output.array[...] = np.clip(maximum(ifm.array, *bounds), *limits)
 
     return run
 
 
 def build_l2_pool(node: OperatorNode) -> Run:
-    ifm, output = node.input(0), node.output()
-    bounds = _bounds(node)
-    limits = float_bounds(node, node.attributes.fused_activation_function)
-
-    def run() -> None:
-        output.array[...] = np.clip(np.sqrt(average_float(ifm.array * ifm.array, *bounds)), *limits)
-
-    return run
+    return _run_real(node, lambda x, bounds: np.sqrt(average_float(x * x, *bounds)))
 
 
 _TYPES = each("T -> T", "f32 i8 u8 i16")

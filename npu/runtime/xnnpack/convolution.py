@@ -189,7 +189,24 @@ class _Weighted(CompiledOperation):
         return copy, self._copy(ifm.array, copy, (0, 0))
 
 
-class Convolution(_Weighted):
+class _Windowed(_Weighted):
+    """Convolutions: windows of `_kernel` size over a map."""
+
+    _kernel: Pair
+
+    def shape(self) -> bool:
+        ifm = self.node.input(0)
+        if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
+            return False
+        geometry = _geometry(self.node, self._kernel)
+        if geometry is None or min(geometry.out) < 1:
+            return False
+        self._geometry = geometry
+        self.node.set_shape((ifm.shape[0], *geometry.out, self._operand.bias.size))
+        return True
+
+
+class Convolution(_Windowed):
     """CONV_2D of one group; DEPTHWISE_CONV_2D with one input channel is one too."""
 
     def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
@@ -205,17 +222,6 @@ class Convolution(_Weighted):
     def is_flipped(self) -> bool:
         """Tiles of one or two blocks of channels spend up to half of their time on it, for every output pixel and tap again."""
         return self._sign != 0 and self._layout.groups <= _FEW_BLOCKS
-
-    def shape(self) -> bool:
-        ifm = self.node.input(0)
-        if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
-            return False
-        geometry = _geometry(self.node, self._kernel)
-        if geometry is None or min(geometry.out) < 1:
-            return False
-        self._geometry = geometry
-        self.node.set_shape((ifm.shape[0], *geometry.out, self._operand.weights.shape[0]))
-        return True
 
     def bind(self) -> None:
         g, ifm = self._geometry, self.node.input(0).array
@@ -238,7 +244,7 @@ class Convolution(_Weighted):
         self.rows = np.array([*before, row])
 
 
-class Depthwise(_Weighted):
+class Depthwise(_Windowed):
     """DEPTHWISE_CONV_2D with one output channel per input channel."""
 
     _float_kind = r.DEPTHWISE_FLOAT
@@ -254,17 +260,6 @@ class Depthwise(_Weighted):
             bias = bias + np.int32(-len(taps) % 4 * given.weight_zero_point * given.padding)
         packed, layout = pack_taps(taps, bias, given.factors)
         super().__init__(index, node, site, given, packed, layout)
-
-    def shape(self) -> bool:
-        ifm = self.node.input(0)
-        if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
-            return False
-        geometry = _geometry(self.node, self._kernel)
-        if geometry is None or min(geometry.out) < 1:
-            return False
-        self._geometry = geometry
-        self.node.set_shape((ifm.shape[0], *geometry.out, ifm.shape[3]))
-        return True
 
     def bind(self) -> None:
         g = self._geometry
