@@ -198,7 +198,7 @@ def _activation(step: Step, slot: TableSlot | None) -> Activation:
     function = _FUNCTIONS[step.function] if step.function else ActivationFunction.NONE
     if slot is not None:
         function = ActivationFunction(ActivationFunction.LUT_0 + slot.slot)
-    low, high = (-(1 << 15), (1 << 15) - 1) if step.ofm.element.is_signed else (0, (1 << 16) - 1)
+    low, high = step.ofm.element.register_limits
     return Activation(min(max(step.minimum, low), high), max(min(step.maximum, high), low), function, step.clip_range)
 
 

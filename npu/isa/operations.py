@@ -156,6 +156,11 @@ class ElementType:
     def maximum(self) -> int:
         return (1 << (self.bits - self.is_signed)) - 1
 
+    @property
+    def register_limits(self) -> tuple[int, int]:
+        """Smallest and largest number in a 16-bit register for zero points, scalars and clamps, whatever `bits` are."""
+        return (-(1 << 15), (1 << 15) - 1) if self.is_signed else (0, (1 << 16) - 1)
+
     def __str__(self) -> str:
         return f"{'' if self.is_signed else 'u'}int{self.bits}"
 

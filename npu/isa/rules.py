@@ -35,7 +35,8 @@ from npu.isa.operations import (
 )
 
 _ALIGNMENT_BYTES = 16
-_EXTENT_LIMIT = 1 << 16
+MAX_EXTENT = 1 << 16
+"""Largest height, width or depth of a feature map or a tile: what the registers can say."""
 
 
 def check_operation(operation: Operation, variant: Variant) -> None:
@@ -90,8 +91,8 @@ def _check_activation(operation: KernelOperation) -> None:
 def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) -> None:
     for axis in ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0"):
         size = getattr(feature_map, axis)
-        if not 0 < size <= _EXTENT_LIMIT:
-            raise _broken(f"{name} {axis}", f"in [1, {_EXTENT_LIMIT}]", size)
+        if not 0 < size <= MAX_EXTENT:
+            raise _broken(f"{name} {axis}", f"in [1, {MAX_EXTENT}]", size)
     _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
     is_brick = feature_map.layout is Layout.NHCWB16
     alignment = _ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
@@ -107,7 +108,7 @@ def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) ->
 
 
 def _check_pattern(value: int, element: ElementType, name: str) -> None:
-    low, high = (-(1 << 15), (1 << 15) - 1) if element.is_signed else (0, (1 << 16) - 1)
+    low, high = element.register_limits
     if not low <= value <= high:
         raise _broken(name, f"in [{low}, {high}]", value)
 

@@ -30,9 +30,8 @@ from npu.graph.attributes import (
 )
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
+from npu.isa.rules import MAX_EXTENT
 
-MAX_EXTENT = 1 << 16
-"""Largest extent of a dimension that a feature map's registers can say."""
 MAX_RANK = 6
 _BIAS_TYPES = (DType.INT32, DType.INT64)
 _INDEX_TYPES = (DType.INT32, DType.INT64)

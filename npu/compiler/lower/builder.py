@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
 from npu.compiler.lower.activation_tables import ActivationTable, table_bytes
-from npu.compiler.lower.admit import MAX_EXTENT
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
 from npu.compiler.lower.quantise import activation_range, rectifier_bounds
@@ -20,6 +19,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType, PoolingMode, Rounding, Scale
+from npu.isa.rules import MAX_EXTENT
 
 _ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 IDENTITY = Scale(1, 0)

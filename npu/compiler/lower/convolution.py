@@ -9,17 +9,13 @@ import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, View, Weights
 from npu.compiler.lower.builder import Builder, Finish
-from npu.compiler.lower.geometry import images, needed_after, pad_amounts, same_padding
+from npu.compiler.lower.geometry import MAX_PAD_AFTER, MAX_PAD_BEFORE, images, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantise import register_scale
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
 from npu.isa.operations import Kernel, Padding
-
-MAX_PAD_BEFORE = 127
-MAX_PAD_AFTER = 128
-"""Limits of the padding registers."""
 
 
 def lower_convolution(builder: Builder, op: Op) -> None:

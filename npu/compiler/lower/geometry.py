@@ -8,6 +8,13 @@ from dataclasses import dataclass, replace
 
 from npu.compiler.ir import Shape, View
 from npu.graph.graph import Graph, Op
+from npu.hardware.variant import Product
+from npu.isa.commands import COMMANDS_BY_NAME
+
+MAX_PAD_BEFORE, MAX_PAD_AFTER = (
+    COMMANDS_BY_NAME[f"NPU_SET_IFM_PAD_{side}"].fields[0].limits(Product.ETHOS_U55)[1] for side in ("TOP", "BOTTOM")
+)
+"""Rows and columns that the padding registers can say, the same on every product."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from npu.compiler.ir import Shape
 from npu.compiler.lower.activation_tables import ActivationTable
-from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
+from npu.compiler.lower.geometry import MAX_PAD_BEFORE, concatenation_boxes, fold_shape, pad_amounts
 from npu.compiler.lower.quantise import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.graph import Graph, Op, Tensor
@@ -131,7 +131,7 @@ def _pad_fits(graph: Graph, pad: int, op: Op) -> bool:
     if len(amounts) < 3 or any(a for pair in (*amounts[:-3], amounts[-1]) for a in pair):
         return False
     extents = ((height - 1) * options.dilation_h_factor + 1, (width - 1) * options.dilation_w_factor + 1)
-    return all(max(pair) <= min(k // 2, 127) for pair, k in zip(amounts[-3:-1], extents, strict=True))
+    return all(max(pair) <= min(k // 2, MAX_PAD_BEFORE) for pair, k in zip(amounts[-3:-1], extents, strict=True))
 
 
 def _nest_tensors(uses: _Uses, carrier: Mapping[int, int]) -> dict[int, Nest]:

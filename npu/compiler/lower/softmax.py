@@ -21,6 +21,7 @@ from npu.compiler.lower.quantise import FactorError, divide_away
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT8, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
+from npu.isa.rules import MAX_EXTENT
 from npu.numerics.scaling import quantise_multiplier
 
 _DIFFERENCE_BITS = 5
@@ -35,7 +36,6 @@ _NEWTON_STEPS = 3
 _HIGH_HALF = Scale(1, 31)
 _EXP_FACTORS = ((24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630308), (28, 39332535), (29, 720401), (30, 242))
 """(bit of a Q5 number, exp(-2**(bit - 26)) in Q0): gemmlowp's barrel shifter."""
-_MAX_ROWS = 1 << 16
 
 
 def lower_softmax(builder: Builder, op: Op) -> None:
@@ -45,7 +45,7 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     table = exp_table(float(np.float32(options.beta)), float(builder.scale(op.inputs[0])))
     ifm, ofm = builder.input(op.inputs[0]), builder.output(op.outputs[0])
     height, width, depth = ifm.shape
-    rows = max(1, _MAX_ROWS // width)
+    rows = max(1, MAX_EXTENT // width)
     for start in range(0, height, rows):
         shape = (min(rows, height - start), width, depth)
         x, y = crop(ifm, (start, 0, 0), shape), crop(ofm, (start, 0, 0), shape)
