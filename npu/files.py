@@ -1,4 +1,7 @@
-"""Reading files of arrays, and writing files so that nobody ever sees half of one; the only place that does either."""
+"""Reading files of text and arrays up to a size, and writing files so that nobody ever sees half of one.
+
+The only place that does either.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import tempfile
 import tokenize
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +19,31 @@ import numpy as np
 
 from npu.errors import UserError
 
+MOST_BYTES = 1 << 29
+"""Of one file that is read as a whole; a device may never end."""
+_BEGINNINGS = (b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")
+
+
+def read_whole(path: Path) -> bytes:
+    """The bytes of a file. OSError if there is nothing to read, ValueError for more than MOST_BYTES."""
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file. OSError if there is nothing to read, ValueError for other encodings and sizes."""
+    return read_whole(path).decode("utf-8")
+
 
 def load_arrays(path: Path) -> Any:
     """What numpy reads from a .npy file (an array) or a .npz archive. OSError or ValueError if there is nothing to read."""
+    with path.open("rb") as file:
+        beginning = file.read(6)
+    if not beginning.startswith(_BEGINNINGS):
+        raise ValueError("a file that does not begin as those of numpy do")
     with told_as_value_error():
         return np.load(path, allow_pickle=False)
 
@@ -34,6 +60,8 @@ def told_as_value_error() -> Iterator[None]:
             yield
     except (SyntaxError, tokenize.TokenError, EOFError, RecursionError, TypeError, IndexError, OverflowError) as error:
         raise ValueError("an array with a broken header") from error
+    except zipfile.BadZipFile as error:
+        raise ValueError("a broken zip archive") from error
     except MemoryError as error:
         raise ValueError("an array that needs more memory than there is") from error
 
