@@ -45,6 +45,8 @@ def load_arrays(path: Path) -> Any:
     if not beginning.startswith(_BEGINNINGS):
         raise ValueError("a file that does not begin as those of numpy do")
     with told_as_value_error():
+        if beginning.startswith(b"PK"):
+            zipfile.ZipFile(path).close()  # numpy would leave the file open where this fails
         return np.load(path, allow_pickle=False)
 
 

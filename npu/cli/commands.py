@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import ConfigError, InterpreterError, UserError
-from npu.files import load_arrays, write_atomically
+from npu.files import load_arrays, read_text, write_atomically
 from npu.plain import printable
 from npu.rendering import console
 from npu.rendering.terminal import is_coloured, say, width_for
@@ -309,8 +309,8 @@ def _read_labels(path: Path) -> list[str]:
 
 def _read_text(path: Path, what: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_text(path)
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: must be {what}, got: {error}") from error
 
 

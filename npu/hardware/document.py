@@ -1,4 +1,4 @@
-"""Reads one YAML file into plain dictionaries, safely: the only place that parses YAML.
+"""Reads one YAML file (or JSON, which is YAML) into plain dictionaries, safely: the only place that parses YAML.
 
 Refused before anything is built: files above 64 KiB, aliases and anchors (so no alias bombs), explicit tags, nesting above 16
 levels, several documents, duplicate and non-text keys. `source` keys may stand beside any value and are dropped: they tell
@@ -38,7 +38,7 @@ def _parse(text: str, path: Path) -> Any:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: must be valid YAML: {_one_line(error)}") from error
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{path}: holds a value that cannot be read: {_one_line(error)}") from error
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from constraints.profiles import profile_named
 from constraints.rule import Profile
 from npu.errors import ConfigError
+from npu.hardware.document import read_document
 from npu.reports.check_report import CheckReport
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
@@ -37,13 +36,10 @@ class Budget:
 
 def read_budget(path: Path) -> Budget:
     """The budget in a YAML or JSON file. ConfigError names the entry at fault."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{path}: must be a readable YAML or JSON file, got: {' '.join(str(error).split())}") from error
+    content = read_document(path)
     known = list(Budget.__dataclass_fields__)
-    if not isinstance(content, dict) or not content:
-        raise ConfigError(f"{path}: must map some of {', '.join(known)} to numbers, got {content!r}")
+    if not content:
+        raise ConfigError(f"{path}: must map some of {', '.join(known)} to numbers, got nothing")
     for name, value in content.items():
         if name not in known:
             raise ConfigError(f"{path}: entries must be some of {', '.join(known)}, got {name!r}")

@@ -27,6 +27,9 @@ from npu.isa.operations import FeatureMap, KernelOperation
 from npu.isa.payload import decode_config, find_target, parse_payload
 
 _LIMIT_BYTES = 1 << 31
+"""Of offsets and sizes."""
+_LARGEST_ARCHIVE_BYTES = 1 << 28
+"""Far above the constants of any model for these NPUs, and unpacked within seconds."""
 _TYPES = {
     (1, True): DType.INT8,
     (1, False): DType.UINT8,
@@ -67,8 +70,8 @@ class _Archive:
         try:
             with zipfile.ZipFile(path) as archive:
                 size = sum(entry.file_size for entry in archive.infolist())
-            if size > _LIMIT_BYTES:
-                raise self._error("archive", f"must unpack to at most {_LIMIT_BYTES} bytes", size)
+            if size > _LARGEST_ARCHIVE_BYTES:
+                raise self._error("archive", f"must unpack to at most {_LARGEST_ARCHIVE_BYTES} bytes", size)
             self._content = load_arrays(path)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from npu.errors import UserError
-from npu.files import load_arrays
+from npu.files import load_arrays, read_whole
 from npu.runtime.tensor import Array
 
 SUFFIXES = (".npy", ".ppm", ".pgm", ".png", ".jpg", ".jpeg", ".bmp")
@@ -59,7 +59,9 @@ def find_images(folder: Path) -> list[Path]:
 def read_image(path: Path) -> Array:
     """An image as (height, width, 3) uint8; .npy may also hold (height, width) or (height, width, 1) uint8."""
     try:
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():  # a pipe or device may never end
+            raise ValueError("a folder, pipe or device")
+        data = read_whole(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: must be a readable image, got: {getattr(error, 'strerror', None) or error}") from error
     suffix = path.suffix.lower()
@@ -175,8 +177,12 @@ def _with_pillow(path: Path) -> Array:
         reader = import_module("PIL.Image")
     except ImportError as error:
         raise UserError(f"{path}: must be .npy, PPM, PGM or PNG unless pillow is installed (npulab[images])") from error
-    with reader.open(path) as image:
-        return np.asarray(image.convert("RGB"))
+    try:
+        with reader.open(path) as image:
+            _checked_size(*image.size)
+            return np.asarray(image.convert("RGB"))
+    except reader.DecompressionBombError as error:
+        raise ValueError(str(error)) from error
 
 
 def model_input(image: Array, detail: dict[str, Any], how: Preprocessing) -> Array:

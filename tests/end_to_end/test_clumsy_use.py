@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -275,3 +276,20 @@ def test_a_model_without_inputs_and_outputs_is_refused_where_they_are_needed(
     (tmp_path / "model.tflite").write_bytes(no_ends())
     arguments, expected = ENDLESS[name]
     assert expected in error_of(capsys, *("model.tflite" if each == "MODEL" else each for each in arguments))
+
+
+def test_an_image_that_is_a_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    annotations = tmp_path / "a.json"
+    annotations.write_text(json.dumps({"images": [{"id": 1, "file_name": "/dev/zero"}], "annotations": []}))
+    message = error_of(capsys, "eval-detection", DIGITS, "--images", tmp_path, "--annotations", annotations)
+    assert message == "/dev/zero: must be a readable image, got: a folder, pipe or device"
+
+
+def test_an_archive_that_unpacks_to_more_than_any_model_is_refused_unread(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("cmd_data.npy", "w") as entry:
+        for _ in range(257):
+            entry.write(bytes(1 << 20))
+    assert "bomb.npz: archive: must unpack to at most 268435456 bytes, got 269484032" in error_of(capsys, "explain", path)

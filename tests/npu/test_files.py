@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from npu import files
 from npu.errors import UserError
-from npu.files import write_atomically
+from npu.files import check_outputs, load_arrays, read_text, write_atomically
 
 
 def test_a_new_file_holds_the_data_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -62,3 +63,46 @@ def test_a_device_is_written_and_not_replaced() -> None:
 def test_a_place_that_cannot_hold_a_file_is_the_users_error(where: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must be writable"):
         write_atomically(tmp_path / where, b"data")
+
+
+def test_a_pipe_behind_a_link_is_written(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    write_atomically(f"/dev/fd/{theirs}", b"data")
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as file:
+        assert file.read() == b"data"
+
+
+def test_outputs_may_be_new_files_old_files_and_devices(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"")
+    files = {"--a": tmp_path / "new", "--b": tmp_path / "old", "--c": Path("/dev/null"), "--d": Path("/dev/null")}
+    check_outputs(files, {"--e": tmp_path, "--f": tmp_path / "made" / "later"})
+
+
+def test_one_file_for_two_outputs_is_refused_also_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    with pytest.raises(UserError, match=r"--b .*link: must not be the file of --a too"):
+        check_outputs({"--a": tmp_path / "old", "--b": tmp_path / "link"}, {})
+
+
+def test_a_file_that_never_ends_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match="more than 1 MiB"):
+        read_text(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "does not begin as those of numpy do"),
+        (b"\x80\x04K\x01.", "does not begin as those of numpy do"),
+        (b"PK\x03\x04", "a broken zip archive"),
+        (b"\x93NUMPY\x01\x00", "array header"),
+    ],
+    ids=("empty", "pickle", "zip", "numpy"),
+)
+def test_what_is_no_array_is_a_value_error(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        load_arrays(tmp_path / "a.npy")
