@@ -44,24 +44,33 @@ class Accelerator:
     """The compute part: MAC array, cores and limits of the register fields."""
 
     product: Product
+    """Which commands and fields exist, and what the configuration word says."""
     macs_per_cycle: int
     """8x8-bit multiply-accumulates per cycle, all cores together."""
     cores: int
+    """Cores that share the output channels of an operation."""
     ofm_ublock: Size
     """OFM micro-block of one core."""
     ifm_ublock: Size
+    """IFM micro-block of one core."""
     dot_product_width: int
     """IFM channels multiplied per MAC lane and cycle (8): ublock elements x this = MACs per cycle and core."""
     max_block: Size
+    """Largest OFM block."""
     max_outstanding_dma: int
+    """Transfers that may be unfinished before the next one waits."""
     max_outstanding_kernels: int
+    """Kernel operations that may be unfinished before the next one waits."""
     max_blockdep: int
+    """Largest BLOCKDEP."""
     address_bits: int
     """Width of an address in a command stream; addresses beyond it are refused."""
     axi_data_bytes: int
     """Bytes per beat of each AXI port."""
     max_kernel_stride: int
+    """Largest stride of a kernel, in each direction."""
     max_dilation: int
+    """Largest dilation of a kernel, in each direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,9 @@ class Shram:
     banks: int
     bank_bytes: int
     reserved_output_banks: int
+    """Banks at the start that no buffer gets."""
     reserved_lut_banks: int
+    """Banks at the end that are kept for look-up tables also where an operation uses none."""
     lut_bytes: int
     """Size of the look-up-table area at the end of the memory."""
     granules: ShramGranules
@@ -128,6 +139,7 @@ class PipelineTiming:
     bubble_cycles: int
     """MAC bubble per kernel step when a block is one micro-block wide and high."""
     bubble_cycles_40_bit: int
+    """The same with 40-bit accumulators."""
     operation_overhead_cycles: int
     """From the hand-over of a kernel operation to its first input fetch: reconfiguration and pipeline fill."""
     command_cycles_per_word: float
@@ -135,6 +147,7 @@ class PipelineTiming:
     dma_setup_cycles: int
     """From the hand-over of a transfer to its first read."""
     pooling_16_bit_factor: int
+    """MAC-array cycles of a pooling of 16-bit elements, relative to 8-bit ones."""
     output_cycles: OutputCycles
     port_beat_cycles: float = 1.0
     """Cycles per data beat that a port sustains with ideal memory; a little above 1."""
@@ -155,6 +168,7 @@ class Memory:
     clock_scale: float
     """Words per core clock cycle: bandwidth = axi_data_bytes x clock_scale."""
     burst_bytes: int
+    """Longest burst that the memory takes."""
     read_latency_cycles: int
     write_latency_cycles: int
     max_outstanding_reads: int
@@ -173,7 +187,9 @@ class TimingAdapter:
     read_latency_cycles: int
     write_latency_cycles: int
     pulse_on_cycles: int
+    """First part of a window, in which addresses pass."""
     pulse_off_cycles: int
+    """The rest of a window, in which addresses wait."""
     beats_per_window: int
     """Beats admitted per pulse_on + pulse_off window; 0 = no cap."""
 
@@ -185,37 +201,37 @@ class System:
     name: str
     clock_hz: int
     memories: Mapping[Port, Memory]
+    """The memory behind each port."""
     adapters: Mapping[Port, TimingAdapter]
+    """The adapter in front of a port; a port without one has the memory's own figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryMode:
-    """Which port holds constants, the arena and the fast cache.
-
-    `arena_cache_bytes` is the budget of the fast region (region 2) where it is a memory of its own, else of the arena.
-    `has_separate_cache` says whether region 2 is its own memory; `stages_weights` whether weights are copied by DMA.
-    """
+    """Which port holds constants, the arena and the fast cache."""
 
     name: str
     constants: Port
     arena: Port
     cache: Port
     arena_cache_bytes: int
+    """Budget of the fast region (region 2) where it is a memory of its own, else of the arena."""
     has_separate_cache: bool
+    """Whether region 2 is a memory of its own."""
     stages_weights: bool
+    """Whether weights are copied by DMA ahead of their use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """Host processor for operators that the NPU does not take.
-
-    `cycles_per_mac` and `cycles_per_element` map an operator kind to its cost; "default" is the fallback.
-    """
+    """Host processor for operators that the NPU does not take."""
 
     name: str
     clock_hz: int
     cycles_per_mac: Mapping[str, float]
+    """Cost of a multiply-accumulate by operator; `default` stands for all others."""
     cycles_per_element: Mapping[str, float]
+    """Cost of an output element by operator, besides that of multiply-accumulates; `default` stands for all others."""
     job_start_cycles: int
     """CPU cycles from the call of the driver to the first cycle of the NPU job."""
     relative_error: float

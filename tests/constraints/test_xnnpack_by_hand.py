@@ -57,7 +57,8 @@ def of_types(model: Model, positions: Iterable[int], wrong: Iterable[DType]) -> 
 def without_data(model: Model, positions: Iterable[int]) -> Models:
     """Every one of some constants, alone, computed or a variable."""
     found = {f"tensor {p} computed": changed(model, p, data=None) for p in positions}
-    return found | {f"tensor {p} variable": changed(model, p, data=None, is_variable=True) for p in positions}
+    found |= {f"tensor {p} variable": changed(model, p, data=None, is_variable=True) for p in positions}
+    return found | {f"tensor {p} variable with contents": changed(model, p, is_variable=True) for p in positions}
 
 
 def scales(model: Model, position: int, *, zero_points: int = 0) -> Model:

@@ -204,13 +204,38 @@ def _dma(operation: Dma) -> Iterator[str]:
     yield "DMA into SHRAM" if operation.destination.region is None else "DMA between regions"
 
 
+_TRUNCATED = ("convolution", "depthwise", "AVERAGE", "REDUCE_SUM", "MUL", "ADD", "SUB", "LRELU", "ABS", "SHR", "scaled operand")
+ABSENT: dict[str, tuple[str, ...]] = {
+    "no operator of TFLite or TOSA asks for it": tuple(f"{kind}, rounding TRUNCATE" for kind in _TRUNCATED),
+    "Vela always writes DOUBLE": ("LRELU, rounding NATURAL", "ABS, rounding NATURAL", "scaled operand, rounding NATURAL"),
+    "sums of 8 bits are made by convolutions": ("REDUCE_SUM of int8", "REDUCE_SUM of uint8"),
+    "Vela writes a scale for every channel, also if all are equal": ("convolution, global scale", "depthwise, global scale"),
+    "without padding the divisor is part of the scale": ("AVERAGE divided by its count, unpadded",),
+    "only the first operand is kept in a rolling buffer": ("IFM2 in two rows of tiles",),
+    "maps are cut into bands of rows only": tuple(f"{name} in two columns of tiles" for name in ("IFM", "IFM2", "OFM")),
+    "only edges that are repeated on reading need four tiles": ("IFM2 in four tiles", "OFM in four tiles"),
+    "maps are mirrored when they are written": ("IFM with negative row stride", "IFM with negative column stride"),
+    "larger strides than 3 are taken apart": ("stride y 4", "stride x 4"),
+    "convolutions upscale by zeros, copies and depthwise ones by repetition": (
+        "convolution, upscale NEAREST", "depthwise, upscale ZEROS", "pooling, upscale ZEROS",
+    ),
+    "Vela never sets the bit": ("4x4 sub-kernels",),
+    "the only forced range is that of signed 8-bit tables of 32-bit values": (
+        "clip range FORCE_UINT8", "clip range FORCE_INT16",
+    ),
+}  # fmt: skip
+"""Why no stream of Vela has some features, as far as its code and its reports tell."""
+
+
 def table(velas: Mapping[str, Sequence[str]]) -> str:
-    """docs/validated-by-execution.md; `velas` gives for a feature the single-operator cases whose Vela 5.2 streams have it."""
+    """docs/validated-by-execution.md; `velas` gives for a feature the cases whose Vela streams have it."""
+    reasons = {feature: reason for reason, features in ABSENT.items() for feature in features}
     rows = []
     for feature in FEATURES:
         names = list(velas.get(feature, ()))
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        rows.append(f"| {feature} | {', '.join(names[:3]) + more if names else 'none'} |")
+        text = ", ".join(names[:3]) + more if names else f"none: {reasons.get(feature, 'not known')}"
+        rows.append(f"| {feature} | {text} |")
     alone = sum(not velas.get(feature) for feature in FEATURES)
     return _TEXT.format(features=len(FEATURES), alone=alone, rows="\n".join(rows))
 
@@ -219,9 +244,11 @@ _TEXT = """# Validated by execution
 
 Every mode, field and value of the command stream that changes a result, {features} in all. Each is executed by every tier of
 the simulator and by a slow twin in Python integers, with equal bytes (`tests/sim/functional/test_every_feature.py`). The table
-adds which operators, compiled alone by Vela 5.2, have it in their streams; those results equal LiteRT's kernels or a formula
-(`tests/sim/functional/test_vela_operators.py`; [exactness.md](exactness.md)). {alone} features are in none of these streams:
-twin and simulator agree on them, but only the description of the machine says that they are right.
+adds which streams of Vela have it: those of operators compiled alone by Vela 5.2 (`test_vela_operators.py` beside that test),
+of TOSA operators ("TOSA ...", `test_tosa_streams.py`), and of small graphs compiled with options, by Vela's older core or by
+Vela 5.0 (`test_vela_options.py`). Their results equal LiteRT's kernels, Arm's TOSA reference model, or a formula of
+[exactness.md](exactness.md). {alone} features are in none of these streams: twin and simulator agree on them, but only the
+description of the machine says that they are right.
 
 Made by `python -m tests.support.vela_features`; do not edit.
 

@@ -189,7 +189,8 @@ def _moves(kind: str) -> dict[str, Callable[[Sketch], object]]:
             s, "TILE", kind, shape=(1, 8, 5, 6), more=lambda s: [s.constant("SHAPE", [1, 2, 1, 1])]
         ),
         f"PAD-{name}": lambda s: _unary(
-            s, "PAD", kind, shape=(1, 6, 6, 6), more=lambda s: [s.constant("SHAPE", [0, 0, 1, 1, 0, 1, 0, 0]), s.constant(kind, [7])]
+            s, "PAD", kind, shape=(1, 6, 6, 6),
+            more=lambda s: [s.constant("SHAPE", [0, 0, 1, 1, 0, 1, 0, 0]), s.constant(kind, [7])],
         ),
         f"NEGATE-{name}": lambda s: _unary(
             s, "NEGATE", kind, limit=100, more=lambda s: [s.constant(kind, [0]), s.constant(kind, [0])]
@@ -200,6 +201,12 @@ def _moves(kind: str) -> dict[str, Callable[[Sketch], object]]:
         found[f"AVG_POOL2D-{name}"] = lambda s: _average(s, kind, 0)
         found[f"AVG_POOL2D-{name}-padded"] = lambda s: _average(s, kind, 1)
     return found
+
+
+def files() -> dict[str, bytes]:
+    """The model files of the archive, by name."""
+    with np.load(ARCHIVE) as archive:
+        return {name: archive[name].tobytes() for name in archive.files if "/" not in name}
 
 
 def _evaluated(name: str, draw: Callable[[Sketch], object]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Which features Vela 5.2's streams of single operators have; as a program, writes docs/validated-by-execution.md."""
+"""Which features Vela's streams have; as a program, writes docs/validated-by-execution.md."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,19 @@ from npu.errors import StreamError
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.payload import parse_payload
+from npu.tflite.reader import read_model
+from sim.container import jobs_of
 
 from tests.support.executed_features import features_of, table
+from tests.support.tosa_models import files as tosa_files
 from tests.support.vela import only_job
 from tests.support.vela_fork import compile_forked
 from tests.support.vela_operators import CPU_ONLY, VELA_CASES, with_shapes
+from tests.support.vela_streams import OLD, STORED, STREAMS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "validated-by-execution.md"
 _TARGETS = ("ethos-u55-128", "ethos-u65-512")
-_SEEDS = 6
+_SEEDS = 8
 
 
 def features_of_case(name: str) -> frozenset[str]:
@@ -35,13 +40,31 @@ def features_of_case(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def features_of_file(content: bytes, target: str) -> set[str]:
+    """Those of every stream of a compiled file."""
+    words = (job.payload.words for job in jobs_of(read_model(content)))
+    return {feature for each in words for one in decode(each, load_variant(target)) for feature in features_of(one.operation)}
+
+
 def features_of_vela() -> dict[str, list[str]]:
-    """Cases by feature."""
+    """Cases by feature: single operators, TOSA operators, graphs with options, files of Vela 5.0."""
     found: dict[str, list[str]] = {}
     for name in sorted(set(VELA_CASES) - CPU_ONLY):
         for feature in features_of_case(name):
             found.setdefault(feature, []).append(name)
+    for name, features in _other_cases():
+        for feature in features:
+            found.setdefault(feature, []).append(name)
     return found
+
+
+def _other_cases() -> Iterator[tuple[str, set[str]]]:
+    for name, model in tosa_files().items():
+        yield f"TOSA {name}", features_of_file(compile_forked(model, _TARGETS[0], suffix=".tosa"), _TARGETS[0])
+    for name, stream in STREAMS.items():
+        yield name, features_of_file(compile_forked(stream.build(0), stream.target, *stream.options), stream.target)
+    for name in STORED:
+        yield f"{name} of Vela 5.0", features_of_file((OLD / f"{name}.tflite").read_bytes(), "ethos-u65-256")
 
 
 if __name__ == "__main__":

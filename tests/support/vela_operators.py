@@ -131,6 +131,28 @@ def _negative_slope(rng: Rng, dtype: Any) -> bytes:
     return model("LEAKY_RELU", [ifm], [made], at.LeakyReluOptions(slope))
 
 
+def _large_strides(rng: Rng, kind: str) -> bytes:
+    """Strides up to 6, which Vela takes with VALID padding and takes apart above 3."""
+    h, w, c = (int(n) for n in rng.integers((7, 7, 1), (18, 18, 9)))
+    (sy, sx), (kh, kw) = ([int(n) for n in rng.integers(1, top, 2)] for top in (7, 5))
+    ifm = tensor(rng, (1, h, w, c), I8)
+    if kind != "CONV_2D":
+        return model(kind, [ifm], [out(rng, I8, ifm)], at.Pool2DOptions(at.Padding.VALID, sx, sy, kw, kh))
+    weights = base._filter(rng, (5, kh, kw, c), 0, I8)
+    inputs = [ifm, weights, base._bias(rng, 5, I8, ifm, weights)]
+    return model(kind, inputs, [base.out_conv(rng, I8)], at.Conv2DOptions(at.Padding.VALID, sx, sy))
+
+
+def _with_scalar(rng: Rng, kind: str) -> bytes:
+    """A constant operand of no dimension with a zero point of its own."""
+    ifm = tensor(rng, shape_of(rng), I8)
+    scalar = tensor(rng, (), I8, zero_point=int(rng.choice([-128, -3, 90])))
+    scalar = In((), I8, scalar.scale, scalar.zero_point, data=rng.integers(-128, 128))
+    options = {"ADD": at.AddOptions(pot_scale_int16=False), "SUB": at.SubOptions(pot_scale_int16=False), "MUL": at.MulOptions()}
+    order = [scalar, ifm] if rng.random() < 0.5 else [ifm, scalar]
+    return model(kind, order, [out(rng, I8)], options[kind])
+
+
 def _transposed_in_place(rng: Rng) -> bytes:
     """The permutations of int32 that Vela takes: none, and rows with columns."""
     ifm = In((1, *shape_of(rng, 3)), I32)
@@ -147,6 +169,16 @@ for _dtype in (I8, U8, I16):
     VELA_CASES[f"STRIDED_SLICE-{_dtype}-steps"] = lambda rng, d=_dtype: _strided(rng, d)
     VELA_CASES[f"LEAKY_RELU-{_dtype}-negative"] = lambda rng, d=_dtype: _negative_slope(rng, d)
 VELA_CASES["TRANSPOSE-int32"] = _transposed_in_place
+for _kind in ("CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
+    VELA_CASES[f"{_kind}-int8-strides"] = lambda rng, k=_kind: _large_strides(rng, k)
+for _kind in ("ADD", "SUB", "MUL"):
+    VELA_CASES[f"{_kind}-int8-scalar"] = lambda rng, k=_kind: _with_scalar(rng, k)
+VELA_CASES["LEAKY_RELU-int16-same"] = lambda rng: model(
+    "LEAKY_RELU",
+    [ifm := tensor(rng, shape_of(rng), I16)],
+    [out(rng, I16, ifm)],
+    at.LeakyReluOptions(float(rng.uniform(0.01, 0.9))),
+)
 VELA_CASES["UNIDIRECTIONAL_SEQUENCE_LSTM-int8"] = lambda rng: lstm(
     int(rng.integers(0, 1 << 20)), cell_scale=float(rng.choice([2**-12, 2**-11]))
 )

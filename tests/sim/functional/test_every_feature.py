@@ -10,7 +10,7 @@ from sim.functional.plan import Tier, best_tier
 from sim.machine import Machine
 
 from tests.naive.operations import run_operation
-from tests.support.executed_features import FEATURES, features_of, table
+from tests.support.executed_features import ABSENT, FEATURES, features_of, table
 from tests.support.vela_features import DOCUMENT, features_of_vela
 from tests.support.wide_machine import WideWorkbench
 
@@ -71,6 +71,13 @@ def test_many_wide_operations_equal_their_naive_twin(part: int) -> None:
 def test_the_document_has_every_feature() -> None:
     lines = DOCUMENT.read_text().splitlines()
     assert [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")][2:] == list(FEATURES)
+
+
+def test_every_feature_without_a_stream_has_one_reason() -> None:
+    lines = [line for line in DOCUMENT.read_text().splitlines() if " | none: " in line]
+    named = [feature for features in ABSENT.values() for feature in features]
+    assert sorted(line.split(" | ")[0].removeprefix("| ") for line in lines) == sorted(named)
+    assert set(named) <= set(FEATURES)
 
 
 @pytest.mark.slow

@@ -1,0 +1,41 @@
+"""Streams that Vela writes under options, by its older core or in an older version: equal to LiteRT, with named features."""
+
+from __future__ import annotations
+
+import pytest
+
+from npu.toolchain.inspect import verify
+from npu.toolchain.listing import assemble, disassemble
+
+from tests.support.compatibility import difference, inputs_of, reference, simulate
+from tests.support.vela_features import features_of_file
+from tests.support.vela_fork import compile_forked
+from tests.support.vela_streams import OLD, STORED, STREAMS, tiled
+
+
+def check(model: bytes, compiled: bytes, seed: int, findings: frozenset[str] = frozenset()) -> None:
+    """Equal to LiteRT, without other findings, and the same file from its listing."""
+    inputs = inputs_of(model, seed)
+    assert difference(simulate(compiled, inputs), reference(model, inputs)) == ""
+    assert {finding.rule for _, finding in verify(compiled)} <= findings
+    assert assemble(disassemble(compiled), compiled) == compiled
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_with_rare_features_equals_litert(name: str) -> None:
+    stream = STREAMS[name]
+    found: set[str] = set()
+    for seed in (0, 2):
+        model = stream.build(seed)
+        compiled = compile_forked(model, stream.target, *stream.options)
+        check(model, compiled, seed, stream.findings)
+        found |= features_of_file(compiled, stream.target)
+    assert set(stream.features) <= found
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_strided_transfer_of_vela_5_0_equals_litert(name: str) -> None:
+    multiples, features = STORED[name]
+    compiled = (OLD / f"{name}.tflite").read_bytes()
+    check(tiled(multiples, 0), compiled, 3)
+    assert set(features) <= features_of_file(compiled, "ethos-u65-256")
