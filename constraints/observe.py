@@ -144,8 +144,8 @@ def bias_type(view: OpView) -> Iterator[Observed]:
 
 
 def constancy(tensor: Tensor) -> str:
-    """ "constant" or "computed"."""
-    return "constant" if tensor.is_constant else "computed"
+    """ "constant" or "computed"; a variable is no constant, though a file may give it contents to start with."""
+    return "constant" if tensor.is_constant and not tensor.is_variable else "computed"
 
 
 def input_constant(position: int, name: str, *, optional: bool = False) -> Observe:
