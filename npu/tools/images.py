@@ -18,6 +18,7 @@ import numpy as np
 from npu.errors import UserError
 from npu.files import load_arrays, read_whole
 from npu.runtime.tensor import Array
+from npu.tools.png import undo_filters
 
 SUFFIXES = (".npy", ".ppm", ".pgm", ".png", ".jpg", ".jpeg", ".bmp")
 MAX_PIXELS = 1 << 26
@@ -135,35 +136,12 @@ def _chunks(data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _unfilter(rows: Array, channels: int) -> Array:
-    """Undo the PNG filters; each row starts with its filter type. Filters of PNG section 9."""
-    above = np.zeros(rows.shape[1] - 1, np.int64)
-    out = np.empty((rows.shape[0], rows.shape[1] - 1), np.uint8)
-    for index, row in enumerate(rows):
-        kind, line = int(row[0]), row[1:].astype(np.int64)
-        if kind == 2:
-            line = (line + above) & 255
-        elif kind in (1, 3, 4):
-            line = _unfilter_left(kind, line, above, channels)
-        elif kind != 0:
-            raise ValueError(f"PNG filter {kind}")
-        out[index] = above = line
-    return out
-
-
-def _unfilter_left(kind: int, line: Array, above: Array, channels: int) -> Array:
-    for i in range(line.size):
-        left = int(line[i - channels]) if i >= channels else 0
-        corner = int(above[i - channels]) if i >= channels else 0
-        up = int(above[i])
-        guess = left if kind == 1 else (left + up) // 2 if kind == 3 else _paeth(left, up, corner)
-        line[i] = (int(line[i]) + guess) & 255
-    return line
-
-
-def _paeth(left: int, up: int, corner: int) -> int:
-    base = left + up - corner
-    distances = (abs(base - left), abs(base - up), abs(base - corner))
-    return (left, up, corner)[distances.index(min(distances))]
+    """Undo the PNG filters; each row starts with its filter type."""
+    out = np.zeros((rows.shape[0] + 1, rows.shape[1] - 1), np.uint8)
+    if rows[:, 0].max() > 4:
+        raise ValueError(f"PNG filter {rows[:, 0].max()}")
+    undo_filters(np.ascontiguousarray(rows), channels, out)
+    return out[1:]
 
 
 def _checked_size(width: int, height: int) -> int:
@@ -225,7 +203,7 @@ def _central(image: Array, share: float) -> Array:
 
 def resize(image: Array, height: int, width: int) -> Array:
     """Bilinear with half-pixel centres, float64."""
-    pixels = image.astype(np.float64)
+    pixels = image
     for axis, size in ((0, height), (1, width)):
         if pixels.shape[axis] == size:
             continue
@@ -234,4 +212,4 @@ def resize(image: Array, height: int, width: int) -> Array:
         high = np.minimum(low + 1, pixels.shape[axis] - 1)
         weight = (place - low).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
         pixels = pixels.take(low, axis) * (1 - weight) + pixels.take(high, axis) * weight
-    return pixels
+    return pixels.astype(np.float64)

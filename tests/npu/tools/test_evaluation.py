@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -55,6 +56,22 @@ FILES = {
     "d.png": _png(np.concatenate([RGB, RGB[:, :, :1]], axis=2), 6, [0, 4]),
     "e.png": _png(np.arange(6).reshape(2, 3, 1), 3, [0, 1], RGB.tobytes()),
 }
+
+
+def test_a_photo_with_every_filter_of_png_is_read(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(3).integers(0, 256, (75, 61, 3)).astype(np.uint8)
+    (tmp_path / "a.png").write_bytes(_png(pixels, 2, [y % 5 for y in range(75)]))
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), pixels)
+
+
+def test_a_large_image_is_made_small_without_a_larger_copy() -> None:
+    image = np.random.default_rng(4).integers(0, 256, (2000, 3000, 3)).astype(np.uint8)
+    tracemalloc.start()
+    small = resize(image, 8, 9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < image.nbytes
+    np.testing.assert_array_equal(small, resize(image.astype(np.float64), 8, 9))
 
 
 @pytest.mark.parametrize("name", FILES)
