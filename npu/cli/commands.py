@@ -33,7 +33,8 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     from npu.hardware.shipped import SECTION_FOLDERS
     from npu.toolchain.sources import default_target
 
-    base = options.config.resolve() if options.config else options.target or default_target(options.model)
+    base = options.config.resolve() if options.config else options.target
+    base = default_target(options.model) if base is None else base
     content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
     for change in options.set:
         key, separator, value = change.partition("=")

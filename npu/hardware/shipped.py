@@ -52,7 +52,7 @@ def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
     if folder == EXAMPLES_FOLDER and example in list_examples() and not isinstance(name, Path):
         return configs_folder() / EXAMPLES_FOLDER / f"{example}.yaml"
     if is_path(name):
-        return _existing(Path(name), asked_by)
+        return _existing(Path(name), asked_by, "targets", list_variants())
     names = list_variants()
     stem = _match(str(name), names, f"{_prefix(asked_by)}target")
     return configs_folder() / f"{stem}.yaml"
@@ -61,7 +61,7 @@ def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
 def find_section(section: str, name: str | Path, *, asked_by: Path | None = None) -> Path:
     """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path."""
     if is_path(name):
-        return _existing(Path(name), asked_by)
+        return _existing(Path(name), asked_by, f"names of {section}", list_section(section))
     names = list_section(section)
     stem = _match(str(name), names, f"{_prefix(asked_by)}{section}")
     return configs_folder() / SECTION_FOLDERS[section] / f"{stem}.yaml"
@@ -82,11 +82,10 @@ def _prefix(asked_by: Path | None) -> str:
     return "" if asked_by is None else f"{asked_by}: "
 
 
-def _existing(path: Path, asked_by: Path | None) -> Path:
+def _existing(path: Path, asked_by: Path | None, what: str, names: tuple[str, ...]) -> Path:
     full = asked_by.parent / path if asked_by is not None else path
     if not full.is_file():
-        targets = ", ".join(list_variants())
-        raise ConfigError(f"{_prefix(asked_by)}{path}: must be a file that exists; shipped targets are {targets}")
+        raise ConfigError(f"{_prefix(asked_by)}{path}: must be a file that exists; shipped {what} are {', '.join(names)}")
     return full
 
 

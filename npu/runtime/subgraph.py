@@ -11,6 +11,7 @@ import numpy as np
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import CUSTOM_CODE as ETHOS_U
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
 from npu.runtime.buffer_handles import BufferHandles
@@ -31,6 +32,8 @@ from npu.runtime.operator import OperatorNode, Run, RuntimeOptions, SubgraphServ
 from npu.runtime.registry import find_custom, find_operator
 from npu.runtime.shared_memory import SharedMemory
 from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
+
+_NPU_HINT = "; compiled files run in npu.Interpreter, and in tools with --use_npu"
 
 
 class Session(SubgraphServices, Protocol):
@@ -310,7 +313,7 @@ class Subgraph:
         if operator is None:
             raise InterpreterError(
                 f"custom operator '{name}' (op {node.index} of subgraph {self._index}): must have a registered kernel"
-                " or be taken by a delegate, got neither"
+                f" or be taken by a delegate, got neither{_NPU_HINT if name == ETHOS_U else ''}"
             )
         if operator.init is not None and node.index not in self._custom_ready:
             node.user_data = operator.init(self, node.custom_options)

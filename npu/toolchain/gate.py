@@ -50,9 +50,10 @@ def read_budget(path: Path) -> Budget:
 
 def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
     """The conditions of `--fail-on`, comma-separated or one by one. ConfigError for one that could never come true."""
+    names = list(names)
     asked = tuple(part.strip() for name in names for part in name.split(",") if part.strip())
     rules = _rule_ids(profile_named(profile))
-    for name in asked:
+    for name in asked or [name.strip() for name in names]:
         if name not in CONDITIONS and name not in rules:
             raise ConfigError(f"--fail-on: must be {', '.join(CONDITIONS)} or a rule id of profile {profile}, got {name!r}")
     return asked

@@ -39,7 +39,7 @@ def choose_variant(
     """The variant of a shipped target or of a YAML file; ConfigError for both at once or for an unknown one."""
     if target is not None and config is not None:
         raise ConfigError(f"target {target!r} with config {str(config)!r}: give only one of them; a config names its own base")
-    chosen = config if config is not None else target or DEFAULT_TARGET
+    chosen = config if config is not None else DEFAULT_TARGET if target is None else target
     variant = load_variant(chosen, memory_mode=memory_mode, system=system)
     check_costs(variant.cpu, str(chosen))
     return variant

@@ -43,8 +43,10 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if not 0 < self.crop <= 1:
             raise UserError(f"preprocessing: crop must be in (0, 1], got {self.crop}")
-        if self.std is not None and not self.std > 0:
-            raise UserError(f"preprocessing: std must be positive, got {self.std}")
+        if self.std is not None and not 1e-6 <= self.std <= 1e6:
+            raise UserError(f"preprocessing: std must be in [1e-06, 1e+06], got {self.std}")
+        if self.mean is not None and not abs(self.mean) <= 1e6:
+            raise UserError(f"preprocessing: mean must be in [-1e+06, 1e+06], got {self.mean}")
 
 
 def find_images(folder: Path) -> list[Path]:

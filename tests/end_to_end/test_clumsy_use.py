@@ -293,3 +293,28 @@ def test_an_archive_that_unpacks_to_more_than_any_model_is_refused_unread(
         for _ in range(257):
             entry.write(bytes(1 << 20))
     assert "bomb.npz: archive: must unpack to at most 268435456 bytes, got 269484032" in error_of(capsys, "explain", path)
+
+
+MISTAKES = {
+    "empty_target": (["check", "DIGITS", "--target", ""], "target: must be one of ethos-u55-32"),
+    "empty_target_with_a_setting": (
+        ["check", "DIGITS", "--target", "", "--set", "name=x"],
+        "target: must be one of ethos-u55-32",
+    ),
+    "empty_condition": (["check", "DIGITS", "--fail-on", ""], "--fail-on: must be cpu, reference, split or a rule id"),
+    "only_commas": (["check", "DIGITS", "--fail-on", ",,"], "got ',,'"),
+    "missing_memory_mode": (["run", "DIGITS", "--memory-mode", "no.yaml"], "shipped names of memory_mode are dedicated-sram"),
+    "missing_system": (["run", "DIGITS", "--system", "./no"], "shipped names of system are ethos-u55-deep-embedded"),
+    "tiny_std": (["eval-classification", "DIGITS", "--images", ".", "--std", "1e-320"], "std must be in [1e-06, 1e+06]"),
+    "huge_mean": (["eval-classification", "DIGITS", "--images", ".", "--mean", "1e308"], "mean must be in [-1e+06, 1e+06]"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told_with_what_must_hold(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, expected = MISTAKES[name]
+    assert expected in error_of(capsys, *(DIGITS if each == "DIGITS" else each for each in arguments))
+
+
+def test_a_tool_says_how_compiled_files_run(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_of(capsys, "benchmark", compiled).endswith("in tools with --use_npu")
