@@ -15,6 +15,7 @@ import numba as nb
 import numpy as np
 
 from npu.numerics.kernel import kernel
+from sim.timing.kernels.tables import ints_at
 
 # Columns of the operation table that `sim.timing.plan` fills; 64-bit integers.
 (
@@ -102,6 +103,7 @@ _I = nb.int64
 _PAIR = nb.types.UniTuple(nb.int64, 2)
 _ROW = nb.int64[::1]
 _TABLE = nb.int64[:, ::1]
+_inlined = nb.njit(inline="always")
 
 
 @kernel(_I(_I, _I))
@@ -235,117 +237,6 @@ def output_depth(op, machine, depth, brick):  # type: ignore[no-untyped-def]
     return min(depth, share)
 
 
-@kernel(_I(_TABLE))
-def count_loads(ops):  # type: ignore[no-untyped-def]
-    """Number of rows that `expand` writes."""
-    total = np.int64(0)
-    for n in range(ops.shape[0]):
-        op = ops[n]
-        if op[KIND] > ELEMENTWISE:
-            continue
-        blocks = ceil_div(op[OFM_H], op[BLOCK_H]) * ceil_div(op[OFM_W], op[BLOCK_W]) * ceil_div(op[OFM_D], op[BLOCK_D])
-        loads = sub_kernels(op[KERNEL_H], op[SUB_KERNEL]) * sub_kernels(op[KERNEL_W], op[SUB_KERNEL])
-        if op[KIND] in (CONV_DEPTH_FIRST, CONV_PART_KERNEL, REDUCE_SUM):
-            loads *= ceil_div(op[IFM_D], op[IFM_SLICE])
-        total += blocks * loads
-    return total
-
-
-@kernel(_I(_TABLE, _ROW, _TABLE, _ROW, _ROW))
-def expand(ops, machine, loads, mac_cycles, elements):  # type: ignore[no-untyped-def]
-    """Fills the load table (n, LOAD_COLUMNS), MAC cycles (n,) and OFM elements of the busiest core (n,) of last loads."""
-    beat = machine[M_BEAT]
-    brick = machine[M_BRICK]
-    at = 0
-    for n in range(ops.shape[0]):
-        op = ops[n]
-        kind = op[KIND]
-        if kind > ELEMENTWISE:
-            continue
-        mixes = kind in (CONV_DEPTH_FIRST, CONV_PART_KERNEL, REDUCE_SUM)
-        ifm_burst = machine[M_BURST0 + op[IFM_PORT]]
-        ofm_burst = machine[M_BURST0 + op[OFM_PORT]]
-        kh = sub_kernels(op[KERNEL_H], op[SUB_KERNEL])
-        kw = sub_kernels(op[KERNEL_W], op[SUB_KERNEL])
-        slices = ceil_div(op[IFM_D], op[IFM_SLICE]) if mixes else 1
-        loads_per_block = slices * kh * kw
-        keeps = kh * kw == 1 and slices <= machine[M_BUFFER_HALVES]
-        taps_total = op[KERNEL_H] * op[KERNEL_W] * (op[IFM_D] if mixes else 1)
-        first_plane = True
-        for y in range(0, op[OFM_H], op[BLOCK_H]):
-            rows = min(op[BLOCK_H], op[OFM_H] - y)
-            for x in range(0, op[OFM_W], op[BLOCK_W]):
-                columns = min(op[BLOCK_W], op[OFM_W] - x)
-                for z in range(0, op[OFM_D], op[BLOCK_D]):
-                    depth = min(op[BLOCK_D], op[OFM_D] - z)
-                    # The share of the compressed stream that belongs to this depth block, exact in sum.
-                    share = op[STREAM_BYTES] * (z + depth) // op[OFM_D] - op[STREAM_BYTES] * z // op[OFM_D]
-                    if op[STREAM_ONCE] and not first_plane:
-                        share = 0
-                    block_start = at
-                    used = np.int64(0)
-                    weights_used = np.int64(0)
-                    for s in range(slices):
-                        depth0 = s * op[IFM_SLICE] if mixes else z
-                        slice_depth = min(op[IFM_SLICE], op[IFM_D] - depth0) if mixes else min(depth, op[IFM_D] - depth0)
-                        for ky in range(kh):
-                            tap_y = ky * op[SUB_KERNEL]
-                            taps_y = min(op[SUB_KERNEL], op[KERNEL_H] - tap_y)
-                            y0, ny = input_range(
-                                y, rows, op[STRIDE_H], op[DILATION_H], tap_y, taps_y, op[PAD_TOP], op[IFM_H], op[UPSCALE]
-                            )
-                            for kx in range(kw):
-                                tap_x = kx * op[SUB_KERNEL]
-                                taps_x = min(op[SUB_KERNEL], op[KERNEL_W] - tap_x)
-                                x0, nx = input_range(
-                                    x,
-                                    columns,
-                                    op[STRIDE_W],
-                                    op[DILATION_W],
-                                    tap_x,
-                                    taps_x,
-                                    op[PAD_LEFT],
-                                    op[IFM_W],
-                                    op[UPSCALE],
-                                )
-                                row = loads[at]
-                                row[L_OPERATION] = n
-                                row[L_FIRST] = at == block_start
-                                row[L_LAST] = at == block_start + loads_per_block - 1
-                                if not (keeps and mixes and z > 0):
-                                    row[L_IFM_BEATS], row[L_IFM_BURSTS] = window_beats(
-                                        op, y0, ny, x0, nx, depth0, slice_depth, beat, ifm_burst, brick
-                                    )
-                                else:
-                                    row[L_IFM_BEATS] = 0
-                                    row[L_IFM_BURSTS] = 0
-                                row[L_IFM2_BEATS] = 0
-                                used += taps_y * taps_x * (slice_depth if mixes else 1)
-                                upto = share * used // taps_total
-                                row[L_STREAM_BYTES] = upto - weights_used
-                                weights_used = upto
-                                row[L_OFM_BEATS] = 0
-                                row[L_OFM_BURSTS] = 0
-                                macs = rows * columns * depth * taps_y * taps_x
-                                row[L_MACS] = macs * slice_depth if mixes else macs
-                                if kind in (POOL, ELEMENTWISE):
-                                    row[L_MACS] = 0
-                                mac_cycles[at] = load_mac_cycles(
-                                    op, machine, rows, columns, depth, taps_y * taps_x, slice_depth
-                                )
-                                elements[at] = 0
-                                at += 1
-                    last = loads[at - 1]
-                    last[L_OFM_BEATS], last[L_OFM_BURSTS] = output_beats(
-                        op, y, rows, x, columns, z, depth, beat, ofm_burst, brick
-                    )
-                    elements[at - 1] = rows * columns * output_depth(op, machine, depth, brick)
-                    if op[HAS_IFM2]:
-                        last[L_IFM2_BEATS] = second_input_beats(op, y, rows, columns, x, depth, z, beat, brick)
-                first_plane = False
-    return at
-
-
 @kernel(_I(_ROW, *(_I,) * 8))
 def second_input_beats(op, y, rows, columns, x, depth, z, beat, brick):  # type: ignore[no-untyped-def]
     """Beats of the second operand for one block; an axis of extent 1 is read once, with the first block along it."""
@@ -366,3 +257,118 @@ def second_input_beats(op, y, rows, columns, x, depth, z, beat, brick):  # type:
     if op[IFM2_D] <= brick or depth == op[IFM2_D]:
         return rows * ceil_div(columns * depth * op[IFM_BYTES], beat)
     return rows * columns * ceil_div(depth * op[IFM_BYTES], beat)
+
+
+@_inlined
+def mixes_depth(kind):  # type: ignore[no-untyped-def]
+    """Whether every output channel is made of all input channels."""
+    return kind in (CONV_DEPTH_FIRST, CONV_PART_KERNEL, REDUCE_SUM)
+
+
+@_inlined
+def cut_block(op):  # type: ignore[no-untyped-def]
+    """(depth slices, sub-kernels in a column, in a row): what the loads of every block of an operation are."""
+    slices = ceil_div(op[IFM_D], op[IFM_SLICE]) if mixes_depth(op[KIND]) else np.int64(1)
+    return slices, sub_kernels(op[KERNEL_H], op[SUB_KERNEL]), sub_kernels(op[KERNEL_W], op[SUB_KERNEL])
+
+
+@kernel(_I(_TABLE))
+def count_loads(ops):  # type: ignore[no-untyped-def]
+    """Number of rows that `expand` writes."""
+    total = np.int64(0)
+    for n in range(ops.shape[0]):
+        op = ops[n]
+        if op[KIND] > ELEMENTWISE:
+            continue
+        blocks = ceil_div(op[OFM_H], op[BLOCK_H]) * ceil_div(op[OFM_W], op[BLOCK_W]) * ceil_div(op[OFM_D], op[BLOCK_D])
+        slices, kh, kw = cut_block(op)
+        total += blocks * slices * kh * kw
+    return total
+
+
+@_inlined
+def stream_share(op, z, depth, is_first_plane):  # type: ignore[no-untyped-def]
+    """The bytes of the compressed stream that belong to a depth block, exact in sum."""
+    if op[STREAM_ONCE] and not is_first_plane:
+        return np.int64(0)
+    return op[STREAM_BYTES] * (z + depth) // op[OFM_D] - op[STREAM_BYTES] * z // op[OFM_D]
+
+
+@_inlined
+def fill_load(row, op, machine, y, rows, x, columns, depth, tap_y, taps_y, tap_x, taps_x, depth0, slice_depth, is_kept):  # type: ignore[no-untyped-def]
+    """Fills traffic and products of a load, whose other columns are 0; its MAC cycles."""
+    if not is_kept:
+        y0, ny = input_range(y, rows, op[STRIDE_H], op[DILATION_H], tap_y, taps_y, op[PAD_TOP], op[IFM_H], op[UPSCALE])
+        x0, nx = input_range(x, columns, op[STRIDE_W], op[DILATION_W], tap_x, taps_x, op[PAD_LEFT], op[IFM_W], op[UPSCALE])
+        burst = machine[M_BURST0 + op[IFM_PORT]]
+        row[L_IFM_BEATS], row[L_IFM_BURSTS] = window_beats(
+            op, y0, ny, x0, nx, depth0, slice_depth, machine[M_BEAT], burst, machine[M_BRICK]
+        )
+    if op[KIND] != POOL and op[KIND] != ELEMENTWISE:
+        row[L_MACS] = rows * columns * depth * taps_y * taps_x * (slice_depth if mixes_depth(op[KIND]) else 1)
+    return load_mac_cycles(op, machine, rows, columns, depth, taps_y * taps_x, slice_depth)
+
+
+@_inlined
+def expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, loads, mac_cycles):  # type: ignore[no-untyped-def]
+    """Fills the rows of the loads of one block from `at` on; the row behind them."""
+    mixes = mixes_depth(op[KIND])
+    slices, kh, kw = cut_block(op)
+    is_kept = mixes and z > 0 and kh * kw == 1 and slices <= machine[M_BUFFER_HALVES]
+    taps_total = op[KERNEL_H] * op[KERNEL_W] * (op[IFM_D] if mixes else 1)
+    first, used, weights_used = at, np.int64(0), np.int64(0)
+    for s in range(slices):
+        depth0 = s * op[IFM_SLICE] if mixes else z
+        slice_depth = min(op[IFM_SLICE], op[IFM_D] - depth0) if mixes else min(depth, op[IFM_D] - depth0)
+        for tap_y in range(0, op[KERNEL_H], op[SUB_KERNEL]):
+            taps_y = min(op[SUB_KERNEL], op[KERNEL_H] - tap_y)
+            for tap_x in range(0, op[KERNEL_W], op[SUB_KERNEL]):
+                taps_x = min(op[SUB_KERNEL], op[KERNEL_W] - tap_x)
+                row = loads[at]
+                row[L_OPERATION] = n
+                row[L_FIRST] = at == first
+                mac_cycles[at] = fill_load(
+                    row, op, machine, y, rows, x, columns, depth, tap_y, taps_y, tap_x, taps_x, depth0, slice_depth, is_kept
+                )
+                used += taps_y * taps_x * (slice_depth if mixes else 1)
+                upto = share * used // taps_total
+                row[L_STREAM_BYTES] = upto - weights_used
+                weights_used = upto
+                at += 1
+    return at
+
+
+@_inlined
+def fill_output(last, op, machine, y, rows, x, columns, z, depth):  # type: ignore[no-untyped-def]
+    """Fills what the last load of a block has besides, output and second input; OFM elements of the busiest core."""
+    beat, brick = machine[M_BEAT], machine[M_BRICK]
+    burst = machine[M_BURST0 + op[OFM_PORT]]
+    last[L_LAST] = 1
+    last[L_OFM_BEATS], last[L_OFM_BURSTS] = output_beats(op, y, rows, x, columns, z, depth, beat, burst, brick)
+    if op[HAS_IFM2]:
+        last[L_IFM2_BEATS] = second_input_beats(op, y, rows, columns, x, depth, z, beat, brick)
+    return rows * columns * output_depth(op, machine, depth, brick)
+
+
+@kernel(_I(_TABLE, _ROW, _TABLE, _ROW, _ROW))
+def expand(operations, machine, load_rows, mac_cycles, elements):  # type: ignore[no-untyped-def]
+    """Fills the load table (n, LOAD_COLUMNS), MAC cycles (n,) and OFM elements of the busiest core (n,) of last loads.
+
+    All of them hold zeros before.
+    """
+    ops, loads = ints_at(operations.ctypes.data, OPERATION_COLUMNS), ints_at(load_rows.ctypes.data, LOAD_COLUMNS)
+    at = 0
+    for n in range(operations.shape[0]):
+        op = ops[n]
+        if op[KIND] > ELEMENTWISE:
+            continue
+        for y in range(0, op[OFM_H], op[BLOCK_H]):
+            rows = min(op[BLOCK_H], op[OFM_H] - y)
+            for x in range(0, op[OFM_W], op[BLOCK_W]):
+                columns = min(op[BLOCK_W], op[OFM_W] - x)
+                for z in range(0, op[OFM_D], op[BLOCK_D]):
+                    depth = min(op[BLOCK_D], op[OFM_D] - z)
+                    share = stream_share(op, z, depth, x + y == 0)
+                    at = expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, loads, mac_cycles)
+                    elements[at - 1] = fill_output(loads[at - 1], op, machine, y, rows, x, columns, z, depth)
+    return at
