@@ -17,13 +17,10 @@ from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-SCALARS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
-"""Names of the wire types of one number, as numpy spells them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One number, stored in the table itself and left out where it equals the default."""
+    """One number, stored in the table itself and left out where it equals the default; `type` is numpy's name of it."""
 
     type: str
 
@@ -73,7 +70,6 @@ Wire = Scalar | Vector | Array | Text | Blob | SubTable | SubTables | OneOf
 
 boolean = Annotated[bool, Scalar("bool")]
 i8 = Annotated[int, Scalar("int8")]
-u8 = Annotated[int, Scalar("uint8")]
 i32 = Annotated[int, Scalar("int32")]
 u32 = Annotated[int, Scalar("uint32")]
 i64 = Annotated[int, Scalar("int64")]

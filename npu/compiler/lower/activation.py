@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.lower.activation_tables import INPUTS, ActivationTable, as_bytes, table_bytes
+from npu.compiler.lower.activation_tables import INPUTS, as_bytes, table_bytes
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantise import divide_away, rectifier_bounds, register_scale, rule_a
 from npu.graph.attributes import LeakyReluOptions
@@ -25,7 +25,7 @@ def lower_rectifier(builder: Builder, op: Op) -> None:
 def lower_table(builder: Builder, op: Op) -> None:
     """LOGISTIC, TANH: one look-up."""
     source, target = op.inputs[0], op.outputs[0]
-    table = table_bytes(ActivationTable[op.kind], builder.affine(source), builder.affine(target))
+    table = table_bytes(op.kind, builder.affine(source), builder.affine(target))
     builder.look_up(builder.input(source), builder.output(target), table)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +27,8 @@ def _logistic(x: Floats) -> Floats:
         return np.float32(1) / (np.float32(1) + _EXP(-x))
 
 
-class ActivationTable(Enum):
-    """Functions by the name of their operator."""
-
-    LOGISTIC = (_logistic,)
-    TANH = (_rounded(np.tanh),)
+ACTIVATIONS: Mapping[str, Callable[[Floats], Floats]] = {"LOGISTIC": _logistic, "TANH": _rounded(np.tanh)}
+"""Functions by the kind of their operator."""
 
 
 def as_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
@@ -40,9 +36,9 @@ def as_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     return np.clip(values, -128, 127).astype(np.int8).view(np.uint8)
 
 
-def table_bytes(table: ActivationTable, source: Affine, target: Affine) -> npt.NDArray[np.uint8]:
-    """The table from the quantisation `source` to `target`; TFLite's PopulateLookupTable (float32)."""
+def table_bytes(kind: str, source: Affine, target: Affine) -> npt.NDArray[np.uint8]:
+    """The table of an activation from the quantisation `source` to `target`; TFLite's PopulateLookupTable (float32)."""
     reals = source[0] * (INPUTS - source[1]).astype(np.float32)
-    scaled = table.value[0](reals.astype(np.float32)) * (np.float32(1) / target[0])
+    scaled = ACTIVATIONS[kind](reals.astype(np.float32)) * (np.float32(1) / target[0])
     rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled)
     return as_bytes(np.clip(rounded, -(1 << 31), (1 << 31) - 1).astype(np.int64) + target[1])

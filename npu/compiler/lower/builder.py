@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
-from npu.compiler.lower.activation_tables import ActivationTable, table_bytes
+from npu.compiler.lower.activation_tables import ACTIVATIONS, table_bytes
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
 from npu.compiler.lower.quantise import activation_range, rectifier_bounds
@@ -216,16 +216,14 @@ class Builder:
         own = op.outputs[0]
         function = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
         minimum, maximum = activation_range(function, self.scale(own), self.zero_point(own))
-        lut = (
-            table_bytes(ActivationTable.TANH, self.affine(own), self.affine(own)) if function is FusedActivation.TANH else None
-        )
+        lut = table_bytes("TANH", self.affine(own), self.affine(own)) if function is FusedActivation.TANH else None
         carried = self.plan.activation.get(self.index)
         if carried is None:
             return Finish(own, self.zero_point(own), minimum, maximum, lut)
         rider = self.graph.ops[carried]
         final = rider.outputs[0]
-        if rider.kind in ActivationTable.__members__:
-            lut = table_bytes(ActivationTable[rider.kind], self.affine(own), self.affine(final))
+        if rider.kind in ACTIVATIONS:
+            lut = table_bytes(rider.kind, self.affine(own), self.affine(final))
         else:
             low, high = rectifier_bounds(rider.kind, self.scale(final), self.zero_point(final))
             minimum, maximum = (min(max(bound, low), high) for bound in (minimum, maximum))

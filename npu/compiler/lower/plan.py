@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu.compiler.ir import Shape
-from npu.compiler.lower.activation_tables import ActivationTable
+from npu.compiler.lower.activation_tables import ACTIVATIONS
 from npu.compiler.lower.geometry import MAX_PAD_BEFORE, concatenation_boxes, fold_shape, pad_amounts
 from npu.compiler.lower.quantise import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
@@ -103,7 +103,7 @@ def _fuse_activations(uses: _Uses) -> dict[int, int]:
             continue
         act = uses.graph.ops[reader]
         between, after = uses.graph.tensors[op.outputs[0]], uses.graph.tensors[act.outputs[0]]
-        if act.kind in ActivationTable.__members__ or (act.kind in RECTIFIERS and same_quantisation(between, after)):
+        if act.kind in ACTIVATIONS or (act.kind in RECTIFIERS and same_quantisation(between, after)):
             fused[index] = reader
     return fused
 
