@@ -56,14 +56,7 @@ def exponential_minus_one(x, out):  # type: ignore[no-untyped-def]
         out[i] = math.expm1(x[i]) if x[i] < np.float32(0) else x[i]
 
 
-@kernel(nb.void(nb.float64[::1], nb.float64[::1]))
-def error_function(x, out):  # type: ignore[no-untyped-def]
-    """erf x."""
-    for i in range(x.size):
-        out[i] = math.erf(x[i])
-
-
-@kernel(nb.void(nb.float64[::1], nb.float64[::1]))
+@kernel(_UNARY)
 def complementary_error_function(x, out):  # type: ignore[no-untyped-def]
     """1 - erf x."""
     for i in range(x.size):

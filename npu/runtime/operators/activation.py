@@ -199,20 +199,10 @@ def build_hard_swish(node: OperatorNode) -> Run:
 
 
 def gelu(x: Array) -> Array:
-    # The reference kernel computes this form in double and rounds once.
-    real = np.ascontiguousarray(x, np.float64).ravel()
-    out = np.empty_like(real)
-    ew.error_function(real * math.sqrt(0.5), out)
-    return (0.5 * real * (1.0 + out)).astype(np.float32).reshape(x.shape)
-
-
-def gelu_half(x: Array) -> Array:
-    """x / 2 * erfc(-x / sqrt(2)), rounded to half precision after each step."""
-    f16 = np.float16
-    real = (-x * f16(math.sqrt(0.5))).astype(np.float64).ravel()
-    out = np.empty_like(real)
-    ew.complementary_error_function(real, out)
-    return f16(0.5) * x * out.astype(np.float16).reshape(x.shape)
+    """x / 2 * erfc(-x / sqrt(2)), rounded to the type of x after each step."""
+    real = x.dtype.type
+    result: Array = real(0.5) * x * through(ew.complementary_error_function, -x * real(math.sqrt(0.5))).astype(x.dtype)
+    return result
 
 
 def gelu_approximate_half(x: Array) -> Array:
@@ -229,8 +219,8 @@ def gelu_approximate(x: Array) -> Array:
 
 def build_gelu(node: OperatorNode) -> Run:
     function = gelu_approximate if node.attributes.approximate else gelu
-    if node.input(0).dtype is DType.FLOAT16:
-        function = gelu_approximate_half if node.attributes.approximate else gelu_half
+    if node.input(0).dtype is DType.FLOAT16 and node.attributes.approximate:
+        function = gelu_approximate_half
     if node.input(0).dtype in FLOATS:
         return run_float(node, function)
     return run_8bit(node, function) if is_8bit(node.input(0).dtype) else run_16bit(node, function)

@@ -141,6 +141,9 @@ CASES: dict[str, Build] = {
     "every int16 number through tanh": _all_numbers("TANH", 2.0**-8, _UNIT16),
     "every int16 number through tanh, fine": _all_numbers("TANH", 1.98e-4, _UNIT16),
     "every int16 number through logistic": _all_numbers("LOGISTIC", 2.0**-10, _UNIT16),
+    "every int16 number through gelu": _all_numbers(
+        "GELU", 2.0**-14, In((1,), I16, 0.00013080738426651806), at.GeluOptions(False)
+    ),
     "exponential beyond its table": _all_numbers("EXP", 2.0**-8, In((1,), I16, 2.05e-5)),
     "logarithm across its pole": _all_numbers("LOG", 2.0**-8, In((1,), I16, 2.05e-5)),
     "hard swish to a scale that is far larger": lambda: _one(
