@@ -71,6 +71,7 @@ def _rsqrt(rng: Rng) -> bytes:
 
 
 VELA_CASES["RSQRT-int8"] = base.CASES.pop("RSQRT-int8")
+VELA_CASES["RSQRT-int16"] = lambda rng: model("RSQRT", [In(shape_of(rng), I16, scale_of(rng))], [In((1,), I16, scale_of(rng))])
 
 
 def _mirror_pad(rng: Rng, dtype: Any) -> bytes:
@@ -95,9 +96,8 @@ def _arg_max(rng: Rng, dtype: Any) -> bytes:
     return model("ARG_MAX", [ifm, ints(3)], [In((1,), I32)], at.ArgMaxOptions(I32))
 
 
-for _dtype in (I8, U8, I16):
+for _dtype in (I8, U8, I16, I32):
     VELA_CASES[f"MIRROR_PAD-{_dtype}"] = lambda rng, d=_dtype: _mirror_pad(rng, d)
-del VELA_CASES["MIRROR_PAD-int32"]
 for _dtype in (I8, U8, I16):
     for _kind in ("REDUCE_MAX", "REDUCE_MIN"):
         VELA_CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _reduce(rng, k, d)

@@ -16,11 +16,13 @@ from npu.errors import ModelError, StreamError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
 from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
 from npu.toolchain.inspect import verify
 from npu.toolchain.listing import assemble, disassemble
 
 from tests.support.compatibility import TARGETS, Array, difference, inputs_of, reference, simulate
 from tests.support.mixed_graphs import mixed_graph
+from tests.support.random_graphs import chains
 from tests.support.vela_fork import compile_forked
 
 TYPES = (DType.INT8, DType.UINT8, DType.INT16)
@@ -75,6 +77,31 @@ def test_mixed_graphs_are_exact(dtype: DType) -> None:
         model, inputs, expected = drawn(seed, dtype)
         assert judge(model, inputs, expected, TARGETS[seed % 6]) in ("exact", "blockdep", *LEFT_OUT)
         assert_own_exact(model, inputs, expected, TARGETS[(seed + 1) % 6])
+
+
+FAULTS = {
+    "TRANSPOSE_CONV of a slice": (18, DType.UINT8, "ethos-u55-32", "slices"),
+    "AVERAGE_POOL_2D of a shared slice": (5, DType.UINT8, "ethos-u65-512", "slices"),
+    "DEPTHWISE_CONV_2D of a pixel": (43, DType.INT8, "ethos-u55-64", "slices"),
+    "ADD of a slice and its sum": (94, DType.INT8, "ethos-u65-256", "slices"),
+    "SOFTMAX of a slice": (98, DType.INT8, "ethos-u55-128", "slices"),
+    "RESHAPE of a mirrored map": (4, DType.INT16, "ethos-u65-256", "reshapes"),
+    "MINIMUM of two halves": (69, DType.UINT8, "ethos-u55-256", "blockdep"),
+    "stride above the kernel's size": (84, DType.INT16, "ethos-u55-32", "blockdep"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_vela_gets_wrong_is_known(name: str) -> None:
+    seed, dtype, target, fault = FAULTS[name]
+    assert judge(*drawn(seed, dtype), target) == fault
+
+
+def test_an_output_that_no_operator_of_velas_file_writes_is_refused() -> None:
+    """PAD is part of the convolution behind it, and its result is an output all the same."""
+    model = write_model(chains(32, seed=9)[31].model)
+    with pytest.raises(ModelError, match="output tensor 6 must be written by an operator"):
+        read_model(compile_forked(model, "ethos-u65-256"))
 
 
 def test_a_sum_over_channels_of_32_bits_is_fetched_in_pieces_of_16() -> None:

@@ -57,13 +57,18 @@ REFUSED = {"PRELU-uint8": "Non-passthrough operation"}
 """What some of Vela's runs end with instead of a file."""
 NO_REFERENCE = {"FULLY_CONNECTED-uint8": "scale_diff / output_scale <= 0.02"}
 """What LiteRT's kernels demand of some of the drawn models."""
+POSITIVE = {"RSQRT-int16"}
+"""Defined for positive values only."""
 NO_MODEL = {"HARD_SWISH-int16"}
 """Types of a kind that LiteRT has no kernel for and Vela does not read."""
 
 
 def built(name: str, seed: int) -> tuple[bytes, list[Array]]:
     model = with_shapes(VELA_CASES[name](np.random.default_rng([seed, 7])))
-    return model, inputs_of(model, seed)
+    inputs = inputs_of(model, seed)
+    if name in POSITIVE:
+        inputs = [np.clip(np.abs(each.astype(np.int32)), 1, 32767).astype(np.int16) for each in inputs]
+    return model, inputs
 
 
 def with_builtin_kernels(model: bytes, inputs: list[Array]) -> Array:
