@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npu.compiler.ir import PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
-from npu.compiler.lower.geometry import crop, images
+from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale
@@ -39,10 +41,28 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
     finish = builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.output(finish.tensor)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        padding = window_padding(x, (oh, ow), kernel, options.padding)
+        padding, window = window_padding(x, (oh, ow), kernel, options.padding), kernel
         if mode is PoolingMode.MAX:
+            window, padding = _trimmed(x, (oh, ow), kernel, padding)
             x, padding = legal_padding(builder, x, padding, -128)
-        emit_pool(builder, x, y, mode, kernel, padding, finish)
+        emit_pool(builder, x, y, mode, window, padding, finish)
+
+
+def _trimmed(ifm: View, output: tuple[int, int], kernel: Kernel, padding: Padding) -> tuple[Kernel, Padding]:
+    """The same maxima with a window that reaches no further than a whole map from the element it stands on.
+
+    Padding never wins, and a window of the SAME scheme stands on an element of the map.
+    """
+    height, top, bottom = _trim(ifm.shape[0], output[0], kernel.height, kernel.stride_y, padding.top)
+    width, left, right = _trim(ifm.shape[1], output[1], kernel.width, kernel.stride_x, padding.left)
+    return replace(kernel, height=height, width=width), Padding(top, left, bottom, right)
+
+
+def _trim(extent: int, output: int, kernel: int, stride: int, before: int) -> tuple[int, int, int]:
+    """Size of the window, padding before and after."""
+    kept = min(before, extent - 1)
+    size = kept + min(kernel - before, extent)
+    return size, kept, needed_after(extent, output, size, stride, kept)
 
 
 def emit_pool(
