@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from npu.graph.attributes import ReducerOptions
+from npu.graph.dtype import DType
 from npu.toolchain.inspect import verify
 from npu.toolchain.listing import assemble, disassemble
 
+from tests.support.builder import ModelBuilder
 from tests.support.compatibility import difference, inputs_of, reference, simulate
 from tests.support.vela_features import features_of_file
 from tests.support.vela_fork import compile_forked
-from tests.support.vela_streams import OLD, STORED, STREAMS, tiled
+from tests.support.vela_streams import OLD, PYTHON_CORE, STORED, STREAMS, tiled
 
 
 def check(model: bytes, compiled: bytes, seed: int, findings: frozenset[str] = frozenset()) -> None:
@@ -39,3 +43,16 @@ def test_a_strided_transfer_of_vela_5_0_equals_litert(name: str) -> None:
     compiled = (OLD / f"{name}.tflite").read_bytes()
     check(tiled(multiples, 0), compiled, 3)
     assert set(features) <= features_of_file(compiled, "ethos-u65-256")
+
+
+def test_velas_older_core_leaves_out_a_mean_of_one_element() -> None:
+    """With its rescaling: the stream has no operation, and the output is the input."""
+    b = ModelBuilder()
+    x = b.input((1, 1, 1, 8), DType.INT8, scale=0.5, zero_point=3)
+    axes = b.constant(np.array([1, 2], np.int32))
+    b.output(b.op("MEAN", [x, axes], (1, 1, 1, 8), DType.INT8, 0.25, -9, attributes=ReducerOptions(True)))
+    inputs = inputs_of(b.build(), 0)
+    newer, older = (compile_forked(b.build(), "ethos-u55-128", *options) for options in ((), (PYTHON_CORE,)))
+    assert difference(simulate(newer, inputs), reference(b.build(), inputs)) == ""
+    assert difference(simulate(older, inputs), inputs) == ""
+    assert features_of_file(older, "ethos-u55-128") == set()
