@@ -88,8 +88,8 @@ def write_atomically(path: str | Path, data: bytes) -> None:
         os.chmod(temporary, _permissions(target))
         os.replace(temporary, target)
         temporary = None
-    except OSError as error:
-        raise UserError(f"{path}: must be writable, got {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
+        raise UserError(f"{path}: must be writable, got {getattr(error, 'strerror', None) or error}") from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

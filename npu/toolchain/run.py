@@ -90,6 +90,8 @@ def execute(
     """
     interpreter.allocate_tensors()
     details = interpreter.get_input_details()
+    if seed < 0:
+        raise InterpreterError(f"seed: must be a whole number from 0 up, got {seed}")
     random = np.random.default_rng(seed)
     arrays = _ordered(inputs, [detail["name"] for detail in details])
     for position, detail in enumerate(details):

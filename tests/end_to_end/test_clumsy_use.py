@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import npu
 from npu.cli.main import main
+from npu.errors import InterpreterError
 from npu.graph.attributes import WhileOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Tensor
@@ -318,3 +320,8 @@ def test_a_mistake_is_told_with_what_must_hold(name: str, capsys: pytest.Capture
 
 def test_a_tool_says_how_compiled_files_run(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert error_of(capsys, "benchmark", compiled).endswith("in tools with --use_npu")
+
+
+def test_a_negative_seed_is_an_error_in_python_too() -> None:
+    with pytest.raises(InterpreterError, match="seed: must be a whole number from 0 up, got -1"):
+        npu.run(DIGITS, seed=-1)

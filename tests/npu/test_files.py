@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +109,21 @@ def test_what_is_no_array_is_a_value_error(content: bytes, said: str, tmp_path: 
     (tmp_path / "a.npy").write_bytes(content)
     with pytest.raises(ValueError, match=said):
         load_arrays(tmp_path / "a.npy")
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    code = (
+        "import os, signal, sys; from npu.files import write_atomically\n"
+        "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_atomically(sys.argv[1], b'new')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+
+
+def test_a_name_that_no_file_can_have_is_an_error() -> None:
+    with pytest.raises(UserError, match="must be writable, got embedded null byte"):
+        write_atomically("a\0b", b"data")
