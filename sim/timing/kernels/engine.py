@@ -120,7 +120,7 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
     kernel_done, transfer_done, fetching = np.int64(NOTHING), np.int64(NOTHING), np.int64(NOTHING)
     parser_free, transfer_free, fetch_free, stream_free, mac_free, output_free = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     parser_at, transfer_at, fetch_at, stream_at, array_at, output_at = FAR, FAR, FAR, FAR, FAR, FAR
-    held, finish = 0.0, 0.0
+    held, finish, first, is_stale = 0.0, 0.0, FAR, True
     while True:
         # A time that is known stays as it is; the others are looked at until nothing more becomes known.
         while True:
@@ -150,11 +150,14 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
             if not act:
                 if output_at >= FAR and ends[block, B_LOAD] < array:
                     output_at = max(output_free, costs[ends[block, B_LOAD], M_MAC_END])
-                if transfer_at >= FAR and transfer < parsed:
-                    transfer_at = max(transfer_free, result[transfer, R_ISSUED] + setup)
-                if parser_at >= FAR and parsed < count and can_parse(ops, parsed, kernel_done, transfer_done):
-                    parser_at = parser_time(ops, result, parsed, parser_free)
-                first = min(parser_at, transfer_at)
+                if is_stale:
+                    # Parser and transfers go on only when something has been parsed or has finished.
+                    if transfer_at >= FAR and transfer < parsed:
+                        transfer_at = max(transfer_free, result[transfer, R_ISSUED] + setup)
+                    if parser_at >= FAR and parsed < count and can_parse(ops, parsed, kernel_done, transfer_done):
+                        parser_at = parser_time(ops, result, parsed, parser_free)
+                    first = min(parser_at, transfer_at)
+                    is_stale = False
                 best = min(min(first, fetch_at), min(stream_at, min(array_at, output_at)))
                 if array_at != best or first == best or fetch_at == best or stream_at == best or best >= FAR:
                     break
@@ -164,12 +167,13 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
             array_at = FAR
         if best >= FAR:
             break
-        if parser_at == best:
+        if first == best and parser_at == best:
             parser_free = parse(ops, result, ports, parsed, command_port, best, parser_free)
             finish = max(finish, result[parsed, R_END])
             parsed += 1
             parser_at = FAR
-        elif transfer_at == best:
+            is_stale = True
+        elif first == best:
             others = min(min(fetch_at, stream_at), min(array_at, output_at))
             transfer_free = move(head, ops, result, ports, transfer, best, parser_at, others)
             if head[X_LEFT, 0] <= 0.0:
@@ -177,6 +181,7 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
                 transfer_done = transfer
                 transfer = ops[transfer, O_NEXT_TRANSFER]
             transfer_at = FAR
+            is_stale = True
         elif fetch_at == best:
             fetching = begin_operation(links, result, fetch, fetching, best)
             begin, end, fetch_free = fetch_input(ops, links, costs, result, ports, fetch, best, held, fetch_free)
@@ -195,6 +200,7 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
             block += 1
             if ends[block, B_OPERATION] != n:
                 kernel_done = n
+                is_stale = True
                 finish = max(finish, result[n, R_END])
             output_at = FAR
     for n in range(parsed, count):
