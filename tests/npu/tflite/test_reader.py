@@ -348,7 +348,7 @@ NOT_MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "short": (file_with(b"\0\0TFL3"), "must be a TFLite model"),
     "only_the_identifier": (file_with(b"\0\0\0\0TFL3"), "root: offset at byte 0 must point into the file, got 0"),
     "device": (lambda path: Path("/dev/zero"), "must be a TFLite file"),
-    "impossible_name": (lambda path: Path("a\0b"), "a.b: must be"),
+    "impossible_name": (lambda path: Path("a\0b"), r"a\\x00b: must be"),
 }
 
 
