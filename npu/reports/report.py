@@ -14,7 +14,7 @@ from typing import Any
 
 from npu.compiler.compiled import Usage
 from npu.graph.ethos_u import Input, is_npu_job
-from npu.graph.graph import Model
+from npu.graph.graph import ABSENT, Model
 from npu.graph.placement import Violation
 from npu.hardware.variant import Accuracy, Variant
 from npu.reports.operator_map import OperatorMap
@@ -195,7 +195,7 @@ def memory_of_file(model: Model) -> Usage:
     graph = model.graphs[0]
     jobs = [op for op in graph.ops if is_npu_job(op)]
     streams, constants, scratch, fast = (
-        {op.inputs[position] for op in jobs}
+        {op.inputs[position] for op in jobs} - {ABSENT}
         for position in (Input.COMMANDS, Input.CONSTANTS, Input.SCRATCH, Input.FAST_SCRATCH)
     )
     fast -= scratch

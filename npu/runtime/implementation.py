@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu.errors import InterpreterError
+from npu.errors import InterpreterError, ModelError
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.types import describe, matches
 
@@ -27,5 +27,8 @@ class Implementation:
         if not any(matches(pattern, inputs, outputs) for pattern in self.types):
             supported = ", ".join(self.types)
             raise InterpreterError(f"{node.label}: types must be one of ({supported}), got {describe(inputs, outputs)}")
-        with np.errstate(all="ignore"):  # numbers overflow silently, as they do in the reference kernels
-            return np.errstate(all="ignore")(self.build(node))
+        try:
+            with np.errstate(all="ignore"):  # numbers overflow silently, as they do in the reference kernels
+                return np.errstate(all="ignore")(self.build(node))
+        except ModelError as error:
+            raise node.fail(str(error)) from error

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from npu.errors import UserError
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
 from npu.graph.graph import Model, Tensor
 from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 
+from tests.support.builder import ModelBuilder
 from tests.support.litert import random_array
 from tests.support.operator_cases import CASES
 
@@ -51,3 +54,21 @@ def test_a_wrong_shape_runs_or_is_a_user_error(name: str) -> None:
             _run(replace(model, graphs=(replace(graph, tensors=tensors),)), generator)
         except UserError as error:
             assert str(error)  # noqa: PT017  either outcome is right
+
+
+OVERFLOWING = {
+    "LEAKY_RELU": at.LeakyReluOptions(alpha=float("inf")),
+    "SOFTMAX": at.SoftmaxOptions(beta=float("nan")),
+}
+
+
+@pytest.mark.parametrize("kind", OVERFLOWING)
+def test_factors_that_are_no_finite_numbers_are_refused_with_the_operator(kind: str) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.INT8, scale=0.1)
+    b.output(b.op(kind, [x], (1, 4), DType.INT8, scale=1 / 256, zero_point=-128, attributes=OVERFLOWING[kind]))
+    interpreter = Interpreter(model_content=b.build())
+    with pytest.raises(
+        UserError, match=rf"{kind.lower()} \(op 0 of subgraph 0\): scales: .* must be a finite number, got (inf|nan)"
+    ):
+        interpreter.allocate_tensors()
