@@ -329,7 +329,9 @@ class Subgraph:
         if resized or DelegateFlags.REQUIRE_PROPAGATED_SHAPES in params.delegate.flags:
             for index in params.nodes_to_replace:
                 if not self._has_fixed_shapes(index):
-                    self._prepare_node(self._nodes[index])
+                    self.prepare_node(index)
+                if any(self._tensors[i].is_dynamic for i in self._nodes[index].outputs):
+                    break  # shapes from here on are those of the run
         self._allocate_outputs(node)
         self._check(registration.prepare(self, node), f"prepare of delegate kernel '{registration.custom_name}'")
         return self._checked(registration.invoke, node, f"delegate kernel '{registration.custom_name}'")

@@ -15,6 +15,7 @@ from ai_edge_litert.interpreter import OpResolverType as LiteRtResolver
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
+from npu.runtime.dummy import create_dummy_delegate
 from npu.runtime.interpreter import Interpreter, OpResolverType
 from npu.runtime.operator import RuntimeOptions
 
@@ -269,6 +270,24 @@ def test_shapes_computed_while_running(make: Make) -> None:
         interpreter.invoke()
         result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
         np.testing.assert_array_equal(result, -np.arange(12, dtype=np.float32).reshape(shape))
+
+
+def test_a_delegate_does_not_judge_shapes_of_the_last_run_after_a_resize() -> None:
+    b = ModelBuilder()
+    x, size, z = b.input((2, 6), DType.FLOAT32), b.input((2,), DType.INT32), b.input((3, 4), DType.FLOAT32)
+    y = b.op("RESHAPE", [x, size], (3, 4), DType.FLOAT32, attributes=at.ReshapeOptions())
+    b.output(b.op("PACK", [y, z], (2, 3, 4), DType.FLOAT32, attributes=at.PackOptions(2, 0)))
+    interpreter = Interpreter(model_content=b.build(), experimental_delegates=[create_dummy_delegate()])
+    for rows, shape in ((2, (3, 4)), (3, (6, 3))):
+        given, other = np.arange(rows * 6, dtype=np.float32), np.ones(shape, np.float32)
+        interpreter.resize_tensor_input(x, (rows, 6))
+        interpreter.resize_tensor_input(z, shape)
+        interpreter.allocate_tensors()
+        for index, value in ((x, given.reshape(rows, 6)), (size, np.array(shape, np.int32)), (z, other)):
+            interpreter.set_tensor(index, value)
+        interpreter.invoke()
+        result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(result, np.stack([given.reshape(shape), other]))
 
 
 def _branch(kind: str) -> ModelBuilder:
