@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from npu.errors import UserError
+from npu.graph.dtype import DType
 from npu.graph.graph import Model
 from npu.progress import Progress
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
@@ -26,6 +27,10 @@ from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import Chosen, choose
 from npu.tools.session import delegation, open_interpreter, outputs, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
+
+_REAL = "iufb"
+_HANDLES = (DType.RESOURCE, DType.VARIANT)
+"""Types whose values say nothing that could be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +164,14 @@ def _timed_run(interpreter: Interpreter, inputs: Sequence[Array], times: list[fl
 
 
 def _difference(left: Array, right: Array) -> Array:
-    """Absolute difference per element, float64; two NaN or two equal infinities are equal, a lone one is infinitely far."""
+    """Absolute difference per element, float64; two NaN or two equal infinities are equal, a lone one is infinitely far.
+
+    Strings and complex numbers are equal or infinitely far.
+    """
     if left.shape != right.shape:
         raise UserError(f"inference-diff: outputs must have the same shape, got {list(left.shape)} and {list(right.shape)}")
+    if left.dtype.kind not in _REAL:
+        return np.where(left.reshape(-1) == right.reshape(-1), 0.0, np.inf)
     a, b = left.astype(np.float64).reshape(-1), right.astype(np.float64).reshape(-1)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
@@ -231,6 +241,8 @@ class _Bisection:
                 if key not in held:
                     continue
                 index, executor = held[key]
+                if graph.tensors[tensor].dtype in _HANDLES:
+                    continue
                 ours, theirs = left.get_tensor(tensor), right.get_tensor(index)
                 if ours.shape == theirs.shape and (worst := _difference(ours, theirs).max(initial=0)) > 0:
                     return FirstDifference(node, op.kind, graph.tensors[tensor].name, executor, float(worst), unseen)

@@ -15,7 +15,7 @@ import pytest
 import npu
 from npu.cli.main import main
 from npu.errors import InterpreterError
-from npu.graph.attributes import WhileOptions
+from npu.graph.attributes import AssignVariableOptions, ReadVariableOptions, VarHandleOptions, WhileOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Tensor
 from npu.tflite.writer import write_model
@@ -325,3 +325,16 @@ def test_a_tool_says_how_compiled_files_run(compiled: Path, capsys: pytest.Captu
 def test_a_negative_seed_is_an_error_in_python_too() -> None:
     with pytest.raises(InterpreterError, match="seed: must be a whole number from 0 up, got -1"):
         npu.run(DIGITS, seed=-1)
+
+
+def test_resources_are_left_out_of_a_bisection(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    handle = b.tensor((1,), DType.RESOURCE)
+    b.multi_op("VAR_HANDLE", [], [handle], attributes=VarHandleOptions("", "state"))
+    b.multi_op("ASSIGN_VARIABLE", [handle, x], [], attributes=AssignVariableOptions())
+    b.output(b.op("READ_VARIABLE", [handle], (1, 4), DType.FLOAT32, attributes=ReadVariableOptions()))
+    path = tmp_path / "state.tflite"
+    path.write_bytes(b.build())
+    assert main(["inference-diff", str(path), "--num-runs", "1", "--bisect", "--use_xnnpack"]) == 0
+    assert "all outputs are equal" in capsys.readouterr().out

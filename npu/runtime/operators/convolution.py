@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,9 +182,10 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
 
     def run() -> None:
         batches = ifm.shape[0]
-        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=asymmetric)
+        rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
+        values, input_scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-        acc = _grouped_sums(x, matrix, window, weights.shape[3]).reshape(batches, -1, channels)
+        acc = _grouped_sums(x, matrix, window, weights.shape[3]).reshape(batches, math.prod(output.shape[1:3]), channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)
         output.array[...] = np.clip(result, *bounds).reshape(output.shape)

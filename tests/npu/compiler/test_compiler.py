@@ -14,6 +14,7 @@ import tflite
 
 from npu.compiler.compiled import NO_SOURCE, Compiled
 from npu.compiler.compiler import compile_model
+from npu.compiler.container import Rebuilt, rebuild_model
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError
 from npu.graph.graph import Graph, Model, Op
@@ -328,3 +329,9 @@ def test_compiling_loads_neither_interpreter_nor_simulator(tmp_path: Path) -> No
     environment = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_tensors_beyond_what_the_arena_entry_can_say_are_an_error() -> None:
+    rebuilt = Rebuilt(Graph("main", (), (), (), ()), (0, 1 << 31), (), {}, {})
+    with pytest.raises(CompileError, match="must begin within its first 2 GiB, got one at 2,147,483,648 bytes"):
+        rebuild_model(Model((rebuilt.graph,)), [rebuilt])

@@ -269,3 +269,14 @@ def test_what_the_reference_kernels_refuse_is_refused(name: str) -> None:
         run_reference(content, inputs)
     with pytest.raises(InterpreterError, match=text):
         Interpreter(model_content=content).allocate_tensors()
+
+
+def test_a_hybrid_convolution_of_no_images_gives_none() -> None:
+    images = In((0, 4, 4, 2), F32)
+    weights = In((3, 2, 2, 2), I8, (0.1,), data=np.ones((3, 2, 2, 2), np.int8))
+    content = model("CONV_2D", [images, weights, In((3,), F32, data=np.zeros(3, np.float32))], [In((0, 3, 3, 3), F32)],
+                    at.Conv2DOptions(Padding.VALID, 1, 1))  # fmt: skip
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).shape == (0, 3, 3, 3)
