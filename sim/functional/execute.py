@@ -152,13 +152,14 @@ def input_zero_point(fm: FeatureMap) -> int:
 def is_self_dividing(operation: Pooling) -> bool:
     """Whether an AVERAGE divides by its own count of valid positions instead of multiplying by the OFM scale.
 
-    Without a scale, or with padding and a scale of 0 or 1: both encodings occur in Vela's output.
+    Without a scale, or with padding: Vela's files then have no scale (older core), 1 (5.2) or that of the whole window (5.0),
+    and mean the same by all three.
     """
     if operation.mode is not PoolingMode.AVERAGE:
         return False
     padding = operation.padding
     is_padded = any((padding.top, padding.left, padding.bottom, padding.right))
-    return operation.scale is None or (is_padded and operation.scale.scale <= 1)
+    return operation.scale is None or is_padded
 
 
 def output_limits(operation: KernelOperation) -> tuple[int, int]:

@@ -221,9 +221,7 @@ def _pool(operation: Pooling, ifm: np.ndarray) -> np.ndarray:
 
 
 def _scaled(operation: Pooling, total: int, count: int) -> int:
-    divides = operation.mode is PoolingMode.AVERAGE and (
-        operation.scale is None or (operation.padding != Padding() and operation.scale.scale <= 1)
-    )
+    divides = operation.mode is PoolingMode.AVERAGE and (operation.scale is None or operation.padding != Padding())
     if divides:
         bits = (max(count, 1) - 1).bit_length()
         scale = ((1 << 31 + bits) + (1 << bits)) // max(count, 1)

@@ -103,6 +103,14 @@ def tiled(multiples: tuple[int, ...], seed: int) -> bytes:
     return with_shapes(model("TILE", [ifm, ints(multiples)], [In((1,), DType.INT8, ifm.scale, ifm.zero_point)]))
 
 
+def padded_average() -> bytes:
+    """An AVERAGE_POOL_2D of 3x3 with padding."""
+    _, b, x = _start(0, (1, 6, 7, 8))
+    options = at.Pool2DOptions(Padding.SAME, 1, 1, 3, 3)
+    b.output(b.op("AVERAGE_POOL_2D", [x], (1, 6, 7, 8), I8, 0.05, -7, attributes=options))
+    return b.build()
+
+
 _SIZE = ("--optimise", "Size")
 STREAMS: dict[str, Stream] = {
     "two tables, Python core": Stream(_tables, "ethos-u55-128", (PYTHON_CORE,), ("LUT other than 0",)),

@@ -14,7 +14,7 @@ from tests.support.builder import ModelBuilder
 from tests.support.compatibility import difference, inputs_of, reference, simulate
 from tests.support.vela_features import features_of_file
 from tests.support.vela_fork import compile_forked
-from tests.support.vela_streams import OLD, PYTHON_CORE, STORED, STREAMS, tiled
+from tests.support.vela_streams import OLD, PYTHON_CORE, STORED, STREAMS, padded_average, tiled
 
 
 def check(model: bytes, compiled: bytes, seed: int, findings: frozenset[str] = frozenset()) -> None:
@@ -43,6 +43,11 @@ def test_a_strided_transfer_of_vela_5_0_equals_litert(name: str) -> None:
     compiled = (OLD / f"{name}.tflite").read_bytes()
     check(tiled(multiples, 0), compiled, 3)
     assert set(features) <= features_of_file(compiled, "ethos-u65-256")
+
+
+def test_a_padded_average_of_vela_5_0_divides_by_its_own_count() -> None:
+    """It states the scale of the whole window, 1/9, which the values at the edges do not have."""
+    check(padded_average(), (OLD / "padded_average.tflite").read_bytes(), 1)
 
 
 def test_velas_older_core_leaves_out_a_mean_of_one_element() -> None:
