@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -85,6 +86,7 @@ def sum_arithmetic(mode: ElementwiseMode, first: np.float32, second: np.float32,
     return Arithmetic(mode, result, operand_scaling=scaling, opa_scale=operand)
 
 
+@functools.lru_cache(maxsize=256)
 def _simple_sum(mode: ElementwiseMode, result: Scale) -> Arithmetic | None:
     """The form with 16-bit operand scales, if equal to the 20-bit one for every sum of two int8 values."""
     sums = range(-510, 511)
