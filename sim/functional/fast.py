@@ -112,7 +112,7 @@ def _is_readable(fm: FeatureMap, memory: Memory) -> bool:
 def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: Memory) -> bool:
     """Whether no input is overwritten before it is read: disjoint from the output, or elementwise exactly in place.
 
-    Groups of 16 channels are read and written whole, so their ranges count in full.
+    Groups of 16 channels are read whole, but what is behind the last channel has no effect and is never written.
     """
     ofm = operation.ofm
     for fm in maps:
@@ -129,8 +129,8 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: Memor
         )
         if isinstance(operation, Elementwise) and same and (fm.height, fm.width) == (ofm.height, ofm.width):
             continue
-        ours = feature_map_ranges(fm, whole_bricks=True)
-        theirs = feature_map_ranges(ofm, whole_bricks=True)
+        ours = feature_map_ranges(fm)
+        theirs = feature_map_ranges(ofm)
         gap = int(memory.bases[fm.region] - memory.bases[ofm.region])  # regions may be views of one array
         if any(a + gap < d and c < b + gap for a, b in ours for c, d in theirs):
             return False
