@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -364,8 +367,15 @@ class Subgraph:
             return
         if tensor.is_constant:
             raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': must not be a constant to be written")
+        dtype = storage_of(tensor.dtype)
+        needed, limit = math.prod(shape) * dtype.itemsize, largest_tensor_bytes()
+        if needed > limit:
+            where = f"tensor {tensor.index} '{tensor.name}' of shape {list(shape)}"
+            raise InterpreterError(
+                f"{where}: must take at most {limit} bytes, a sixteenth of this machine's memory, got {needed}"
+            )
         tensor.shape = shape
-        tensor.data = np.zeros(shape, storage_of(tensor.dtype))
+        tensor.data = np.zeros(shape, dtype)
 
     # --- execution -----------------------------------------------------------------------------------------------------------
 
@@ -399,3 +409,9 @@ def _within_limits(subsets: Sequence[NodeSubset], options: SimpleDelegateOptions
     large = [subset for subset in subsets if len(subset.nodes) >= options.min_nodes_per_partition]
     large.sort(key=lambda subset: -len(subset.nodes))
     return large[: options.max_delegated_partitions] if options.max_delegated_partitions > 0 else large
+
+
+@functools.cache
+def largest_tensor_bytes() -> int:
+    """What a tensor that is no constant may take: kernels hold some of them at once, and their elements in 64 bits."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16

@@ -124,7 +124,7 @@ def attack(name: str, count: int, files: Path, folder: Path, capsys: pytest.Capt
         assert code in (0, 1), number
         assert time.monotonic() - start < SECONDS, number
         if code == 1 and error:
-            assert error.startswith("npu: error: "), number
+            assert error.startswith(("npu: error: ", "npu: check failed: ")), number
             assert error.count("\n") == 1, (number, error)
             assert len(error) < 1000, (number, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -70,5 +71,17 @@ def test_factors_that_are_no_finite_numbers_are_refused_with_the_operator(kind: 
     interpreter = Interpreter(model_content=b.build())
     with pytest.raises(
         UserError, match=rf"{kind.lower()} \(op 0 of subgraph 0\): scales: .* must be a finite number, got (inf|nan)"
+    ):
+        interpreter.allocate_tensors()
+
+
+def test_a_tensor_that_only_a_huge_memory_could_hold_is_refused_before_it_is_made() -> None:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    b = ModelBuilder()
+    x = b.input((1 + memory // 16,), DType.INT8, scale=0.1)
+    b.output(b.op("RELU", [x], (1 + memory // 16,), DType.INT8, scale=0.1))
+    interpreter = Interpreter(model_content=b.build())
+    with pytest.raises(
+        UserError, match=rf"tensor 0 .*must take at most {memory // 16} bytes, a sixteenth of this machine's memory"
     ):
         interpreter.allocate_tensors()
