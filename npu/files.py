@@ -62,7 +62,7 @@ def told_as_value_error() -> Iterator[None]:
             yield
     except (SyntaxError, tokenize.TokenError, EOFError, RecursionError, TypeError, IndexError, OverflowError) as error:
         raise ValueError("an array with a broken header") from error
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError("a broken zip archive") from error
     except MemoryError as error:
         raise ValueError("an array that needs more memory than there is") from error

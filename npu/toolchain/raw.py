@@ -73,7 +73,7 @@ class _Archive:
             if size > _LARGEST_ARCHIVE_BYTES:
                 raise self._error("archive", f"must unpack to at most {_LARGEST_ARCHIVE_BYTES} bytes", size)
             self._content = load_arrays(path)
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
             raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error
 
     def close(self) -> None:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from npu import files
-from npu.errors import UserError
+from npu.errors import ModelError, UserError
 from npu.files import check_outputs, load_arrays, read_text, write_atomically
+from npu.toolchain.sources import load_compiled
 
 
 def test_a_new_file_holds_the_data_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -109,6 +111,18 @@ def test_what_is_no_array_is_a_value_error(content: bytes, said: str, tmp_path: 
     (tmp_path / "a.npy").write_bytes(content)
     with pytest.raises(ValueError, match=said):
         load_arrays(tmp_path / "a.npy")
+
+
+def test_an_archive_of_a_later_zip_version_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, cmd_data=np.zeros(4, np.uint8))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 159  # the version that its directory asks for: 15.9
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="a broken zip archive"):
+        load_arrays(path)
+    with pytest.raises(ModelError, match=r"a\.npz: must be a readable \.npz archive, got: zip file version 15\.9"):
+        load_compiled(path)
 
 
 def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: Path) -> None:
