@@ -16,6 +16,7 @@ import yaml
 from npu.errors import ConfigError
 
 MAX_FILE_BYTES = 64 * 1024
+_WIDEST_BITS = 64
 MAX_NESTING = 16
 COMMENT_KEY = "source"
 
@@ -74,7 +75,14 @@ def _refuse_dangerous_events(text: str, path: Path) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate and non-text keys."""
+    """A safe loader that refuses duplicate and non-text keys, and integers beyond 64 bits."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """An integer; the error does not repeat it, for Python may not want to print it."""
+        value: int = super().construct_yaml_int(node)
+        if value.bit_length() > _WIDEST_BITS:
+            raise yaml.constructor.ConstructorError(None, None, f"an integer of more than {_WIDEST_BITS} bits", node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -85,6 +93,9 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands here twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def _without_comments(value: Document) -> Document:

@@ -20,6 +20,7 @@ from npu.isa.summary import summarise
 
 _PRODUCT = ".product"
 _WORD = ".word"
+_WIDEST_BITS = 64
 _NUMBER_BITS = 20
 """Wider unsigned fields are written in hexadecimal."""
 _COLUMN = 76
@@ -144,6 +145,9 @@ def _field_value(field: Field, text: str, where: str) -> int:
 
 def _number(text: str, where: str) -> int:
     try:
-        return int(text, 0)
+        value = int(text, 0)
     except ValueError as error:
         raise StreamError(f"{where}: must be a number, got {text!r}") from error
+    if value.bit_length() > _WIDEST_BITS:
+        raise StreamError(f"{where}: must be a number of at most {_WIDEST_BITS} bits, got one of {value.bit_length()}")
+    return value

@@ -123,7 +123,7 @@ def _sections(text: str, model: Model) -> dict[tuple[int, int], str]:
 
 def _key(tokens: list[str], model: Model, number: int) -> tuple[int, int]:
     known = [(g, i) for g, graph in enumerate(model.graphs) for i, op in enumerate(graph.ops) if is_npu_job(op)]
-    if len(tokens) == 3 and all(token.isdecimal() for token in tokens[1:]):
+    if len(tokens) == 3 and all(token.isdecimal() and len(token) < 10 for token in tokens[1:]):
         key = int(tokens[1]), int(tokens[2])
         if key in known:
             return key

@@ -96,7 +96,7 @@ def _as_rgb(path: Path, pixels: Any) -> Array:
 
 
 def _netpbm(data: bytes) -> Array:
-    header = re.match(rb"P([56])(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)\s", data)
+    header = re.match(rb"P([56])(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s", data)
     if header is None:
         raise ValueError("a PPM or PGM header that is damaged")
     kind, width, height, largest = (int(text) for text in header.groups())

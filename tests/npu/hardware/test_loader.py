@@ -215,6 +215,7 @@ REFUSED = {
     "wrong_type": ("shram: {banks: '48k'}", ["board.yaml: shram.banks: must be an integer in [8, 255], got '48k'"]),
     "boolean_number": ("shram: {banks: true}", ["shram.banks", "got True"]),
     "fractional_integer": ("shram: {banks: 24.5}", ["shram.banks", "got 24.5"]),
+    "huge_integer": (f"shram: {{banks: 0x{'f' * 6000}}}", ["board.yaml", "an integer of more than 64 bits"]),
     "below_range": ("accelerator: {max_kernel_stride: 0}", ["accelerator.max_kernel_stride", "[1, 4]", "got 0"]),
     "above_range": ("accelerator: {max_kernel_stride: 5}", ["accelerator.max_kernel_stride", "[1, 4]", "got 5"]),
     "infinite": ("system: {memories: {axi0: {clock_scale: .inf}}}", ["system.memories.axi0.clock_scale", "got inf"]),

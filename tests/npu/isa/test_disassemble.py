@@ -98,6 +98,10 @@ MALFORMED = {
     ),
     "twice": (".product ETHOS_U55\nNPU_OP_STOP mask=1 mask=1", r"fields must be mask, each once, got mask=1"),
     "missing": (".product ETHOS_U55\nNPU_OP_STOP", r"NPU_OP_STOP: fields must be mask, got none"),
+    "huge_number": (
+        f".product ETHOS_U55\nNPU_OP_STOP mask=0x{'f' * 6000}",
+        r"NPU_OP_STOP: mask: must be a number of at most 64 bits, got one of 24000",
+    ),
     "not_a_number": (".product ETHOS_U55\nNPU_OP_STOP mask=x", r"NPU_OP_STOP: mask: must be a number, got 'x'"),
     "range": (".product ETHOS_U55\nNPU_OP_STOP mask=65536", r"mask must be in \[0, 65535\], got 65536"),
     "word": (".product ETHOS_U55\n.word 0x100000000", r".word: must fit in 32 bits, got 0x100000000"),
