@@ -183,6 +183,11 @@ def decode_once(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, .
     return decoded
 
 
+def forget_streams() -> None:
+    """Let go of the streams that `decode_once` remembers."""
+    _DECODED.clear()
+
+
 def _as_words(words: NDArray[np.uint32]) -> list[int]:
     if words.ndim != 1 or words.dtype != np.uint32:
         raise StreamError(f"command stream: must be a one-dimensional uint32 array, got {words.dtype} of shape {words.shape}")
