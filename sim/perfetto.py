@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sim.timeline import OVERHEAD_NAMES, Job, Segment, Timeline
 from sim.trace import Cause, Column, Events, TimedUnit, Trace
 
-PROCESS = 1
+PROCESS = 1000
+"""No track has this number: Perfetto calls the thread that has its process's number the main thread."""
 FIRST_UNIT_TRACK = 1
 """Track of `TimedUnit(0)`; those of the other units follow."""
 OPERATION_TRACK = 100
