@@ -394,7 +394,7 @@ PROFILE = Profile(
     forms=(Form("int8", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
     unlisted_rule="N-LIST",
     notes=(
-        *v0_1.PROFILE.notes,
+        *v0_1.READINGS,
         "Limits with an id `V-...` are those of profile `v0.1`, those with `N-...` belong to this compiler; stride and "
         "dilation follow the target's description.",
         "Two more reasons depend on the whole model: `MEMORY-ARENA`, found when the model is compiled, where feature maps do "

@@ -142,6 +142,12 @@ OTHERS = (
 
 RULES = GENERIC + BROADCASTING + POOLING + CONVOLUTION + OTHERS
 
+READINGS = (
+    "The 8x8 limit of AVERAGE_POOL_2D holds with SAME padding only: with VALID padding the two larger limits apply.",
+    "The sum of the weights is taken per output channel over |weight - zero point|.",
+    "LOGISTIC as a fused activation does not exist in files; it arises only when a tool fuses the operators itself.",
+)
+
 PROFILE = Profile(
     name="v0.1",
     version="0.1",
@@ -150,8 +156,8 @@ PROFILE = Profile(
     forms=(Form("int8", OPERATORS, RULES),),
     unlisted_rule="V-T-3",
     notes=(
-        "The 8x8 limit of AVERAGE_POOL_2D holds with SAME padding only: with VALID padding the two larger limits apply.",
-        "The sum of the weights is taken per output channel over |weight - zero point|.",
-        "LOGISTIC as a fused activation does not exist in files; it arises only when a tool fuses the operators itself.",
+        *READINGS,
+        "What the list takes but this compiler does not lower, such as a bias that is computed, runs on the CPU for the reason "
+        "`LOWERING`, found when the model is compiled.",
     ),
 )

@@ -13,8 +13,10 @@ from npu.compiler.emit import Addresses, emit_operations
 from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import Node
+from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.memory import MemoryPlan, arena_budget, plan_memory, staging_reserve, step_rooms
+from npu.compiler.refused import without_refused
 from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.weights import Constants
 from npu.errors import CompileError
@@ -33,6 +35,7 @@ from npu.progress import Progress
 def compile_model(model: Model, placement: Placement, variant: Variant, *, progress: Progress | None = None) -> Compiled:
     """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for `variant`.
 
+    Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
     A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
     does not fit the model.
     """
@@ -56,17 +59,21 @@ def _unchanged(model: Model, placement: Placement) -> Compiled:
 def _honour(
     model: Model, placement: Placement, chooser: BlockChooser, report: Progress
 ) -> tuple[Placement, Constants, list[_Draft]]:
-    """Drafts of all graphs, and the placement after the CPU got what does not fit the memory or computes nothing."""
+    """Drafts of all graphs, and the placement after the CPU got what cannot be lowered, does not fit or computes nothing."""
     while True:
         placement = without_idle_jobs(model, placement)
         constants = Constants(chooser.variant)
         drafts: list[_Draft] = []
         if not any(placement.npu_indices(number) for number in range(len(model.graphs))):
             return placement, constants, drafts
-        for number, graph in enumerate(model.graphs):
-            report("compile", number, len(model.graphs))
-            start = (sum(draft.plan.arena_bytes for draft in drafts), sum(draft.plan.fast_bytes for draft in drafts))
-            drafts.append(_draft(graph, placement.npu_indices(number), chooser, constants, start))
+        try:
+            for number, graph in enumerate(model.graphs):
+                report("compile", number, len(model.graphs))
+                start = (sum(draft.plan.arena_bytes for draft in drafts), sum(draft.plan.fast_bytes for draft in drafts))
+                drafts.append(_draft(graph, placement.npu_indices(number), chooser, constants, start))
+        except LoweringError as error:
+            placement = without_refused(model, placement, chooser.variant, len(drafts), error)
+            continue
         amended = _without_misfits(placement, drafts, chooser.variant)
         if amended is placement:
             return placement, constants, drafts

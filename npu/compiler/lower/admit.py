@@ -84,12 +84,21 @@ class Form:
     options: type[Attributes] | None = None
 
 
+class LoweringError(CompileError):
+    """An operator that cannot be lowered: its index in its graph, and what must hold of it."""
+
+    def __init__(self, index: int, op: Op, must: str) -> None:
+        super().__init__(f"operator {index} ({op.name}): {must}")
+        self.index = index
+        self.must = must
+
+
 def check_operator(graph: Graph, index: int, form: Form) -> None:
-    """Raise CompileError if operator `index` of `graph` is not what the form of its kind demands."""
+    """Raise LoweringError if operator `index` of `graph` is not what the form of its kind demands."""
     op = graph.ops[index]
     found = _defect(graph, op, form)
     if found is not None:
-        raise CompileError(f"operator {index} ({op.name}): {found}")
+        raise LoweringError(index, op, found)
 
 
 def _defect(graph: Graph, op: Op, form: Form) -> Finding:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
 from npu.compiler.lower.activation_tables import ACTIVATIONS, table_bytes
+from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
 from npu.compiler.lower.quantise import activation_range, rectifier_bounds
@@ -77,9 +78,9 @@ class Builder:
         assert data is not None
         return data
 
-    def error(self, op: Op, must: str) -> CompileError:
+    def error(self, op: Op, must: str) -> LoweringError:
         """An error about the operator that is being lowered."""
-        return CompileError(f"operator {self.index} ({op.name}): {must}")
+        return LoweringError(self.index, op, must)
 
     def input(self, index: int, zero_point: int = 0) -> View:
         """The folded map that holds a tensor's value."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.compiler.ir import Program
-from npu.compiler.lower.admit import check_operator
+from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.plan import make_plan
-from npu.compiler.lower.quantise import FactorError
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError
 from npu.graph.graph import Graph
@@ -19,12 +18,12 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
     Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding).
-    Raises CompileError for an operator that cannot be lowered.
+    Raises LoweringError for an operator that cannot be lowered.
     """
     for index in ops:
         lowering = LOWERED.get(graph.ops[index].kind)
         if lowering is None:
-            raise CompileError(f"operator {index} ({graph.ops[index].name}): must be one that the NPU can run, see LOWERED")
+            raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.form)
     plan = make_plan(graph, ops)
     builder = Builder(graph, plan, variant)
@@ -33,6 +32,8 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
             builder.index = index
             try:
                 LOWERED[graph.ops[index].kind].make_steps(builder, graph.ops[index])
-            except FactorError as error:
+            except LoweringError:
+                raise
+            except CompileError as error:
                 raise builder.error(graph.ops[index], str(error)) from error
     return builder.program(ops)

@@ -1,0 +1,110 @@
+"""What a placement puts on the NPU but the compiler does not lower runs on the CPU, says why, and equals the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import npu
+from npu.compiler.compiler import compile_model
+from npu.compiler.lower.admit import LoweringError
+from npu.compiler.refused import without_refused
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes, Padding
+from npu.graph.dtype import DType
+from npu.graph.placement import Device, OpPlacement, Placement
+from npu.hardware.loader import load_variant
+from npu.tflite.reader import read_model
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import random_inputs, run_reference
+
+I8 = DType.INT8
+WEIGHTED: dict[str, tuple[tuple[int, ...], int, Attributes]] = {
+    "CONV_2D": ((8, 3, 3, 4), 0, at.Conv2DOptions(Padding.SAME, 1, 1)),
+    "DEPTHWISE_CONV_2D": ((1, 3, 3, 4), 3, at.DepthwiseConv2DOptions(Padding.SAME, 1, 1, 1)),
+    "FULLY_CONNECTED": ((8, 4), 0, at.FullyConnectedOptions(keep_num_dims=True)),
+}
+
+
+def with_computed_bias(kind: str) -> bytes:
+    """TANH, an operator whose bias is an input of the graph, RELU."""
+    shape, axis, options = WEIGHTED[kind]
+    channels, b = shape[axis], ModelBuilder()
+    x = b.input((1, 5, 6, 4), I8, scale=0.02, zero_point=-3)
+    bias = b.input((channels,), DType.INT32, scale=0.01 / 128)
+    x = b.op("TANH", [x], (1, 5, 6, 4), I8, 1 / 128)
+    weights = b.constant(np.random.default_rng(1).integers(-127, 128, shape).astype(np.int8), scale=0.01)
+    y = b.op(kind, [x, weights, bias], (1, 5, 6, channels), I8, 0.05, 4, attributes=options)
+    b.output(b.op("RELU", [y], (1, 5, 6, channels), I8, 0.04, -128))
+    return b.build()
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+@pytest.mark.seed("V-CONV-8", "V-DW-8", "V-FC-3")
+def test_a_computed_bias_of_profile_v0_1_runs_on_the_cpu(kind: str) -> None:
+    content = with_computed_bias(kind)
+    assert [op.device for op in npu.check(content, profile="v0.1").ops] == [Device.NPU] * 3
+    compiled = npu.compile(content, profile="v0.1")
+    (violation,) = compiled.result.placement.ops[1].violations
+    assert violation.rule == "LOWERING"
+    assert violation.message == f"{kind} cannot be lowered: bias must be constant"
+    assert [op.name for op in read_model(compiled.content).graphs[0].ops] == ["ethos-u", kind, "ethos-u"]
+    inputs = random_inputs(content, 3)
+    inputs[1] = inputs[1] % 4000
+    result = npu.run(compiled.content, inputs)
+    for ours, theirs in zip(result.outputs, run_reference(content, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert npu.run(content, inputs, profile="v0.1").report.operators[1].reasons == (violation.message,)
+
+
+def everything(content: bytes) -> Placement:
+    ops = enumerate(read_model(content).graphs[0].ops)
+    return Placement("all", tuple(OpPlacement(0, index, op.kind, op.name) for index, op in ops))
+
+
+def test_every_operator_that_cannot_be_lowered_is_named_at_once() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 4), DType.FLOAT32)
+    y = b.op("SIN", [x], (1, 4, 4, 4), DType.FLOAT32)
+    y = b.op("QUANTIZE", [y], (1, 4, 4, 4), I8, 0.02)
+    z = b.op("ABS", [y], (1, 4, 4, 4), I8, 0.02)
+    b.output(b.op("ABS", [z], (1, 4, 4, 4), I8, 0.02))
+    content = b.build()
+    compiled = compile_model(read_model(content), everything(content), load_variant("ethos-u55-128"))
+    reasons = [[violation.message for violation in op.violations] for op in compiled.placement.ops]
+    assert reasons == [
+        ["SIN cannot be lowered: must be one that the NPU can run, see LOWERED"],
+        ["QUANTIZE cannot be lowered: tensor t1 must be int8, got float32"],
+        [],
+        [],
+    ]
+    assert [partition.ops for partition in compiled.partitions] == [(2, 3)]
+
+
+def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
+    b = ModelBuilder()
+    x = b.input((4, 4), I8, scale=0.1)
+    b.output(b.op("RELU", [x], (4, 4), I8, 0.1))
+    model = read_model(b.build())
+    graph = model.graphs[0]
+    bare = tuple(replace(tensor, quantization=None) for tensor in graph.tensors)
+    model = replace(model, graphs=(replace(graph, tensors=bare),))
+    placement = Placement("all", (OpPlacement(0, 0, "RELU", "RELU"),))
+    compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
+    (violation,) = compiled.placement.ops[0].violations
+    assert violation.message == "RELU cannot be lowered: tensor 1 (t1): must have a quantisation scale, got none"
+
+
+def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error() -> None:
+    b = ModelBuilder()
+    x = b.input((4, 4), I8, scale=0.1)
+    y = b.op("ABS", [x], (4, 4), I8, 0.1)
+    b.output(b.op("ABS", [y], (4, 4), I8, 0.1))
+    model = read_model(b.build())
+    error = LoweringError(1, model.graphs[0].ops[1], "must stand alone")
+    placement = without_refused(model, everything(b.build()), load_variant("ethos-u55-128"), 0, error)
+    assert [op.device for op in placement.ops] == [Device.NPU, Device.CPU]
+    assert placement.ops[1].violations[0].message == "ABS cannot be lowered: must stand alone"
