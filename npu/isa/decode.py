@@ -134,16 +134,27 @@ class Refused:
 _DECODED: dict[tuple[bytes, str, tuple[int, ...]], tuple[Variant, tuple[Decoded, ...]]] = {}
 
 
-def decode(words: NDArray[np.uint32], variant: Variant, refused: list[Refused] | None = None) -> tuple[Decoded, ...]:
+def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     """Operations of a whole stream, the last one a `Stop`.
 
-    `words` is one-dimensional uint32. Raises StreamError; see the module docstring. With a list for what is `refused`,
-    operations that break a rule are added to that list instead, for those who look at a stream without running it.
+    `words` is one-dimensional uint32. Raises StreamError; see the module docstring.
+    """
+    decoded: list[Decoded] = []
+    for each in read_operations(words, variant):
+        if isinstance(each, Refused):
+            raise StreamError(f"{_where(each.command_index, each.word_index)}: {each.name}: {each.reason}")
+        decoded.append(each)
+    return tuple(decoded)
+
+
+def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Decoded | Refused]:
+    """What every kick-off of a stream starts, in order: `decode` for those who look at a stream without running it.
+
+    Raises StreamError if the words are not commands, or do not end with NPU_OP_STOP.
     """
     product = variant.accelerator.product
     registers = RegisterFile(product)
     numbers = registers.numbers
-    decoded: list[Decoded] = []
     is_stopped = False
     for entry, operand, index, position in _split(words, product):
         command = entry.command
@@ -161,15 +172,12 @@ def decode(words: NDArray[np.uint32], variant: Variant, refused: list[Refused] |
             operation = latch(command.name, values, registers, variant)
             check_operation(operation, variant)
         except StreamError as error:
-            if refused is None:
-                raise StreamError(f"{_where(index, position)}: {command.name}: {error}") from error
-            refused.append(Refused(command.name, str(error), index, position))
+            yield Refused(command.name, str(error), index, position)
             continue
-        decoded.append(Decoded(operation, index, position))
+        yield Decoded(operation, index, position)
         is_stopped = isinstance(operation, Stop)
     if not is_stopped:
         raise StreamError(f"command stream of {len(words)} words: must end with NPU_OP_STOP")
-    return tuple(decoded)
 
 
 def decode_once(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
-from npu.isa.decode import Decoded, RawCommand, Refused, decode, read_commands
+from npu.isa.decode import Decoded, RawCommand, Refused, read_commands, read_operations
 from npu.isa.summary import summarise
 
 _PRODUCT = ".product"
@@ -57,10 +57,11 @@ def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
     StreamError if the words are not commands, or do not end with NPU_OP_STOP.
     """
     product = variant.accelerator.product
-    refused: list[Refused] = []
-    operations = decode(words, variant, refused)
-    summaries = {one.command_index: summarise(one.operation) for one in operations}
-    summaries |= {one.command_index: f"REFUSED {one.reason}" for one in refused}
+    found = tuple(read_operations(words, variant))
+    operations = tuple(one for one in found if isinstance(one, Decoded))
+    summaries = {
+        one.command_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in found
+    }
     lines = tuple(
         Line(raw.word_index, _command_text(raw, words, product), summaries.get(raw.command_index, ""))
         for raw in read_commands(words, product)

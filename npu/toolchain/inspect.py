@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from npu.graph.ethos_u import Region
-from npu.isa.decode import Refused, decode
+from npu.isa.decode import Decoded, Refused, read_operations
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
 from sim.container import jobs_of
@@ -33,8 +33,9 @@ def verify(
     kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
         initialised = [(Region.CONSTANTS, 0, job.region_bytes[Region.CONSTANTS]), *job.inputs, *kept]
-        refused: list[Refused] = []
-        decoded = decode(job.payload.words, variant, refused)
+        found = tuple(read_operations(job.payload.words, variant))
+        refused = [each for each in found if isinstance(each, Refused)]
+        decoded = [each for each in found if isinstance(each, Decoded)]
         findings += [(job.index, Finding("REFUSED", each.command_index, each.name, each.reason)) for each in refused]
         labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
         words = None if refused else job.payload.words
