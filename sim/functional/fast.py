@@ -30,13 +30,16 @@ from npu.isa.operations import (
 )
 from sim.functional.execute import elementwise_numbers, output_limits
 from sim.functional.kernels import rows as r
+from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import make_stage, pack, summarise
 from sim.functional.weights import Constants, source_ranges
 from sim.memory import Memory, brick_stride, feature_map_ranges, pixel_stride
 
 Numbers = npt.NDArray[np.int64]
+Weights = npt.NDArray[np.int16]
 _LIMIT = 1 << 30
 """Bound of the sums that the kernels requantise."""
+_MAX_FLOOR_SHIFT = 50
 _GUARD_BYTES = 64
 _MAX_INPUTS = 1 << 22
 """Bound of the weights per output channel, so that their sum fits 32 bits."""
@@ -69,9 +72,9 @@ def make_row(operation: Operation, memory: Memory) -> Row:
         if isinstance(operation, Convolution):
             _fill_convolution(row, operation, memory)
         elif isinstance(operation, DepthwiseConvolution):
-            _fill_depthwise(row, operation)
+            _fill_depthwise(row, operation, memory)
         elif isinstance(operation, Elementwise):
-            _fill_elementwise(row, operation, memory)
+            _fill_elementwise(row, operation)
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
         row.numbers[r.KIND] = row.kind
     return row
@@ -98,9 +101,14 @@ def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
             return False
     if operation.activation.function is not ActivationFunction.NONE or operation.rounding is not Rounding.DOUBLE:
         return False
-    if any(fm.element.bits != 8 or fm.width > fm.tile_width_0 or not _is_readable(fm, memory) for fm in maps):
+    if any(fm.element.bits != 8 or fm.width > fm.tile_width_0 for fm in maps) or not _is_readable(ofm, memory):
         return False
-    return _may_share(operation, maps, memory)
+    return not isinstance(operation, Elementwise) or _is_direct(operation, maps, memory)
+
+
+def _is_direct(operation: KernelOperation, inputs: list[FeatureMap], memory: Memory) -> bool:
+    """Whether the inputs may be read where they are."""
+    return all(_is_readable(fm, memory) for fm in inputs) and _may_share(operation, inputs, memory)
 
 
 def _is_readable(fm: FeatureMap, memory: Memory) -> bool:
@@ -165,25 +173,22 @@ def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
         return
     _fill_output(row, operation, pixels=True)
     one_tile = ifm.height <= ifm.tile_height_0
-    is_direct = operation.padding == Padding() and (kernel.height == 1 or one_tile)
-    if is_direct:
+    is_dense = operation.padding == Padding() and (kernel.height == 1 or one_tile)
+    if is_dense and _is_direct(operation, [ifm], memory):
         offsets, pixel, pitch = _row_offsets(ifm), pixel_stride(ifm), ifm.stride_y
         bricks = brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0
         n[r.IN_REGION] = ifm.region
     else:
-        offsets, pixel, pitch = _fill_padding(row, operation)
-        bricks = 0
-        n[r.IN_REGION] = -1
+        height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
+        width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
+        offsets = _fill_padding(row, ifm, operation.padding, height, width)
+        pixel, pitch, bricks = ifm.depth, width * ifm.depth, 0
     ys = offsets[np.arange(ofm.height) * kernel.stride_y]
     pixels = ys[:, None] + np.arange(ofm.width, dtype=np.int64) * (kernel.stride_x * pixel)
     n[r.IN_TABLE] = row.table("in", pixels.reshape(-1))
     segments, size, order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
-    row.arrays["order"] = order
-    n[r.SEGMENTS], n[r.DWORDS] = segments.size, (size + 3) // 4
-    n[r.SEGMENT_TABLE] = row.table("segments", segments)
-    last = int(pixels.max() + segments.max()) + (size + 3) // 4 * 4
-    if is_direct and last > memory.regions[ifm.region].size:
-        return
+    row.arrays["order"], row.arrays["parts"] = order, segments
+    n[r.DWORDS] = (size + 3) // 4
     row.kind = r.CONVOLUTION
 
 
@@ -216,42 +221,56 @@ def _segments(kernel: Kernel, depth: int, pixel: int, pitch: int, bricks: int) -
     return offsets.reshape(-1), size, order.reshape(-1)
 
 
-def _fill_padding(row: Row, operation: Convolution) -> tuple[Numbers, int, int]:
-    """A padded copy of the input: (machine address of each padded row, bytes of a pixel, of a row)."""
-    kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.numbers
-    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
-    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-    pitch = width * ifm.depth
+def _fill_padding(row: Row, ifm: FeatureMap, padding: Padding, height: int, width: int) -> Numbers:
+    """A dense copy of the input, padded to `height` by `width`: machine address of each of its rows."""
+    pitch, n = width * ifm.depth, row.numbers
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
     start = row.table("padded", buffer)
+    n[r.IN_REGION] = -1
     n[r.PAD_ROWS] = ifm.height
     n[r.PAD_TABLE] = row.table("pad", _row_offsets(ifm))
     n[r.PAD_REGION], n[r.PAD_PITCH], n[r.PAD_WIDTH], n[r.PAD_DEPTH] = ifm.region, pitch, ifm.width, ifm.depth
     n[r.PAD_PIXEL], n[r.PAD_BRICK] = pixel_stride(ifm), brick_stride(ifm)
     n[r.PAD_TARGET] = start + padding.top * pitch + padding.left * ifm.depth
-    return start + np.arange(height, dtype=np.int64) * pitch, ifm.depth, pitch
+    return start + np.arange(height, dtype=np.int64) * pitch
 
 
-def _fill_depthwise(row: Row, operation: DepthwiseConvolution) -> None:
+def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -> None:
     kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.numbers
-    if operation.upscale is not Upscale.NONE or kernel.dilated_height > 3 or kernel.dilated_width > 4:
-        return
-    if kernel.stride_x > 2:
+    if operation.upscale is not Upscale.NONE:
         return
     _fill_output(row, operation, pixels=False)
-    offsets = _row_offsets(ifm)
-    rows = np.full((ofm.height, 3), -1, np.int64)
-    for k in range(kernel.dilated_height):
-        y = np.arange(ofm.height) * kernel.stride_y + k - padding.top
+    if _is_direct(operation, [ifm], memory):
+        offsets = _row_offsets(ifm)
+        n[r.IN_REGION], n[r.IN_PIXEL], n[r.IN_BRICK] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
+    else:
+        offsets = _fill_padding(row, ifm, Padding(), ifm.height, ifm.width)
+        n[r.IN_PIXEL], n[r.IN_BRICK] = ifm.depth, 16
+    groups = -(-kernel.height // 3)
+    rows = np.full((ofm.height, 3 * groups), -1, np.int64)
+    for k in range(kernel.height):
+        y = np.arange(ofm.height) * kernel.stride_y + k * kernel.dilation_y - padding.top
         inside = (y >= 0) & (y < ifm.height)
         rows[inside, k] = offsets[y[inside]]
-    n[r.IN_TABLE] = row.table("in", rows)
-    n[r.IN_REGION], n[r.IN_PIXEL], n[r.IN_BRICK], n[r.IN_WIDTH] = ifm.region, pixel_stride(ifm), brick_stride(ifm), ifm.width
-    n[r.WARM_UP] = max(0, kernel.dilated_width - kernel.stride_x)
-    n[r.FIRST_COLUMN] = -padding.left - max(0, kernel.stride_x - kernel.dilated_width)
-    n[r.STRIDE] = kernel.stride_x
+    taken = kernel.stride_x if kernel.stride_x <= 2 else 1
+    parts = [
+        (3 * group, first - padding.left - max(0, taken - size), max(0, size - taken))
+        for group in range(groups)
+        for first, size in _column_runs(kernel)
+    ]
+    row.arrays["parts"] = np.array(parts, np.int64)
+    n[r.IN_TABLE], n[r.DWORDS], n[r.IN_WIDTH], n[r.STRIDE] = row.table("in", rows), 3 * groups, ifm.width, kernel.stride_x
     n[r.PADDING_PIXEL] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
     row.kind = r.DEPTHWISE
+
+
+def _column_runs(kernel: Kernel) -> list[tuple[int, int]]:
+    """(first column, columns) of runs of at most 4 columns that have all weights of a row; each begins with a weight."""
+    runs, start = [], 0
+    while start < kernel.dilated_width:
+        runs.append((start, min(4, kernel.dilated_width - start)))
+        start = -(-(start + 4) // kernel.dilation_x) * kernel.dilation_x
+    return runs
 
 
 def pack_constants(
@@ -261,33 +280,66 @@ def pack_constants(
 
     The row stays GENERAL if the fast kernels would not be exact with them.
     The kernels read weights as [block of 16 channels][4 inputs][channel][input]; a depthwise kernel's 4 inputs are a row's
-    columns.
+    columns. Weights beyond 8 bits are sums of several, by which the kernels multiply one after the other.
     """
-    n = row.numbers
+    n, depth = row.numbers, operation.ofm.depth
     n[r.KIND], n[r.CHECKS] = r.GENERAL, 0
     scales, shifts = constants.scales, constants.shifts
     if operation.scale is not None:
         scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
-    weights = constants.weights.reshape(operation.ofm.depth, -1)
-    ifm = operation.ifm
+    weights, biases, ifm = constants.weights.reshape(depth, -1), constants.biases, operation.ifm
     reach = max(abs(ifm.element.minimum - ifm.zero_point), abs(ifm.element.maximum - ifm.zero_point))
-    sums = np.empty((2, weights.shape[0]), np.int64)
-    if weights.shape[1] > _MAX_INPUTS or summarise(weights, sums) > 127:
+    sums = np.empty((2, depth), np.int64)
+    if weights.shape[1] > _MAX_INPUTS:
         return
-    bound = sums[1] * reach + np.abs(constants.biases)
-    biases = constants.biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
+    terms = [weights] if summarise(weights, sums) <= 127 else _split(weights)
+    spread = sums[1] * reach
+    if shifts.max() > _MAX_FLOOR_SHIFT or (spread + np.abs(biases)).max() >= _LIMIT:
+        values, is_constant = _constant_channels(operation, biases, spread, scales, shifts)
+        biases, scales = np.where(is_constant, values << 10, biases), np.where(is_constant, 1 << 30, scales)
+        shifts, sums, spread = np.where(is_constant, 40, shifts), sums * ~is_constant, spread * ~is_constant
+        terms = [term * ~is_constant[:, None] for term in terms]
+    bound = spread + np.abs(biases)
+    biases = biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
     may_floor = _may_floor(shifts)
     stage = _stage(biases, scales, shifts, bound, operation.ofm.zero_point, may_floor=may_floor)
     if stage is None:
         return
     n[r.STAGE] = row.table("stage", stage)
-    n[r.IS_FLOOR] = may_floor and n[r.LOW] >= operation.ofm.zero_point
-    packed = _packed_depthwise(operation, weights) if row.kind == r.DEPTHWISE else _packed(row, weights)
+    n[r.FINISH] = r.FLOOR if may_floor and n[r.LOW] >= operation.ofm.zero_point else r.REQUANTISE
+    parts = np.concatenate([row.arrays["parts"]] * len(terms))
+    n[r.SEGMENTS], n[r.SEGMENT_TABLE] = len(parts), row.table("segments", parts)
+    packed = _packed_depthwise(operation.kernel, terms) if row.kind == r.DEPTHWISE else _packed(row, terms)
     n[r.WEIGHTS] = row.table("weights", packed)
     checks = np.empty((len(source), 4), np.int64)
     for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
         checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
     n[r.CHECKS], n[r.CHECK_COUNT], n[r.KIND] = row.table("checks", checks), len(checks), row.kind
+
+
+def _split(weights: Weights) -> list[Weights]:
+    """Weights of 8 bits whose sum `weights` is."""
+    terms = []
+    while weights.any():
+        terms.append(np.clip(weights, -128, 127))
+        weights = weights - terms[-1]
+    return terms
+
+
+def _constant_channels(
+    operation: KernelOperation, biases: Numbers, spread: Numbers, scales: Numbers, shifts: Numbers
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """(result less the zero point, whether it is the same for all sums within `spread` of the bias) of every channel.
+
+    Converters give channels whose weights are all but zero such constants, with biases and shifts beyond all others.
+    """
+    low, high = output_limits(operation)
+    zero_point = operation.ofm.zero_point
+    ends = np.stack([biases - spread, biases + spread])[None]
+    is_small = np.abs(ends).max((0, 1)) < 1 << 31  # so that the product fits 64 bits and grows with the sum
+    scale_channels(ends, scales, shifts, np.int64(operation.rounding))
+    values = np.clip(ends[0], low - zero_point, high - zero_point)
+    return values[0], is_small & (values[0] == values[1])
 
 
 def _stage(
@@ -300,27 +352,32 @@ def _stage(
 
 def _may_floor(shifts: Numbers) -> bool:
     """Whether the product, the rounding and the zero point fit 64 bits, and the rest of the shift the high half."""
-    return bool(shifts.min() >= 32 and shifts.max() <= 50)
+    return bool(shifts.min() >= 32 and shifts.max() <= _MAX_FLOOR_SHIFT)
 
 
-def _packed(row: Row, weights: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
-    order = row.arrays["order"].astype(np.int64, copy=False)
+def _packed(row: Row, terms: list[Weights]) -> npt.NDArray[np.int8]:
+    order, weights = row.arrays["order"].astype(np.int64, copy=False), terms[0]
+    if len(terms) > 1:
+        order = np.concatenate([np.where(order < 0, -1, order + k * weights.shape[1]) for k in range(len(terms))])
+        weights = np.concatenate(terms, 1)
     packed = np.zeros(-(-weights.shape[0] // 16) * 16 * order.size, np.int8)
     pack(weights, order, packed, 16, 4)
     return packed
 
 
-def _packed_depthwise(operation: DepthwiseConvolution | Convolution, weights: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
-    kernel = operation.kernel
-    outputs = weights.shape[0]
-    packed = np.zeros((-(-outputs // 16) * 16, 3, 4), np.int8)
-    rows = np.arange(kernel.height) * kernel.dilation_y
-    columns = 4 - kernel.dilated_width + np.arange(kernel.width) * kernel.dilation_x
-    packed[:outputs, rows[:, None], columns] = weights.reshape(outputs, kernel.height, kernel.width)
-    return packed.reshape(-1, 16, 3, 4).transpose(0, 2, 1, 3)
+def _packed_depthwise(kernel: Kernel, terms: list[Weights]) -> npt.NDArray[np.int8]:
+    outputs, runs = terms[0].shape[0], _column_runs(kernel)
+    groups = -(-kernel.height // 3)
+    packed = np.zeros((-(-outputs // 16) * 16, len(terms), groups, len(runs), 3, 4), np.int8)
+    rows, columns = np.arange(kernel.height)[:, None], np.arange(kernel.width) * kernel.dilation_x
+    run = np.searchsorted([first for first, _ in runs], columns, "right") - 1
+    lane = 4 + columns - np.array([first + size for first, size in runs])[run]
+    for k, weights in enumerate(terms):
+        packed[:outputs, k, rows // 3, run, rows % 3, lane] = weights.reshape(outputs, kernel.height, kernel.width)
+    return packed.reshape(-1, 16, packed[0, ..., 0, 0].size, 3, 4).transpose(0, 2, 3, 1, 4)
 
 
-def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
+def _fill_elementwise(row: Row, operation: Elementwise) -> None:
     ifm, ifm2, n = operation.ifm, operation.ifm2, row.numbers
     assert ifm2 is not None
     if operation.operand_rounding is not Rounding.DOUBLE:

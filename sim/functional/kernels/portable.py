@@ -27,7 +27,8 @@ from sim.functional.kernels.vectors import (
     as_intrinsic,
     combine,
     depthwise_row,
-    set_depthwise,
+    set_line,
+    set_part,
 )
 
 SHORT = ir.IntType(16)
@@ -103,7 +104,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     """Kernel of `height` collected pixels by `width` groups of 16 channels."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        panel, pitch, dwords, weights, weight_step, stage, outs, out_base, brick, tail, zp, low, high, is_floor = args
+        panel, pitch, dwords, weights, weight_step, stage, outs, out_base, brick, tail, zp, low, high, finish = args
         rows = [e.b.add(panel, e.b.mul(pitch, e.word(k))) for k in range(height)]
         biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
@@ -129,7 +130,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
             else:
                 e.store(value, target)
 
-        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, is_floor, limits, put)
+        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, put)
 
     codegen = as_intrinsic(f"portable_tile_{height}_{width}", 14, emit)
 
@@ -148,7 +149,7 @@ def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
     blocks, outs, out_base = row[r.BLOCKS], row[r.OUT_TABLE] + 8 * first, bases[row[r.OUT_REGION]]
     dwords, brick = row[r.SEGMENTS] * row[r.DWORDS], row[r.OUT_BRICK]
-    zp, low, high, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.IS_FLOOR]
+    zp, low, high, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.FINISH]
     step = dwords * 64
     height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
     done = np.int64(0)
@@ -187,16 +188,23 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
-    """A depthwise convolution of at most 3 rows, 4 columns and stride 2."""
-    buffer = np.empty(DEPTHWISE_ARGUMENTS, np.int64)
-    arguments = np.int64(buffer.ctypes.data)
+    """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
+
+    With strides above 2 a row is a column: the window is taken in anew for each.
+    """
+    buffer, line = np.empty(DEPTHWISE_ARGUMENTS, np.int64), np.empty(16 * row[r.WIDTH], np.int32)
+    arguments, sums = np.int64(buffer.ctypes.data), np.int64(line.ctypes.data)
+    width = row[r.WIDTH] if row[r.STRIDE] <= 2 else np.int64(1)
     for y in range(row[r.PIXELS]):
         for b in range(row[r.BLOCKS]):
-            set_depthwise(row, bases, y, b, arguments)
-            if row[r.STRIDE] == 1:
-                depthwise_1(arguments)
-            else:
-                depthwise_2(arguments)
+            set_line(row, y, b, width, arguments)
+            for x in range(0, row[r.WIDTH], width):
+                for part in range(row[r.SEGMENTS]):
+                    set_part(row, bases, y, x, b, part, sums, arguments)
+                    if row[r.STRIDE] == 2:
+                        depthwise_2(arguments)
+                    else:
+                        depthwise_1(arguments)
 
 
 @kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
@@ -209,9 +217,9 @@ def run(rows, bases, first):  # type: ignore[no-untyped-def]
             return index
         if (kind == r.CONVOLUTION or kind == r.DEPTHWISE) and not r.is_current(row, bases):
             return index
+        if row[r.PAD_ROWS] > 0:
+            r.fill_padded(row, bases)
         if kind == r.CONVOLUTION:
-            if row[r.PAD_ROWS] > 0:
-                r.fill_padded(row, bases)
             convolve(row, bases)
         elif kind == r.DEPTHWISE:
             convolve_depthwise(row, bases)

@@ -18,21 +18,23 @@ GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, COPY, NOTHING = range(6)
 PIXELS = 1
 """Convolution: output pixels. Depthwise, elementwise: output rows. Copy: bytes."""
 IN_TABLE = 2
-"""Convolution: offset of each pixel's input. Depthwise: of each input row of each output row (-1: padding). Elementwise:
+"""Convolution: offset of each pixel's input. Depthwise: of DWORDS input rows of each output row (-1: padding). Elementwise:
 of rows."""
 IN_REGION = 3
-"""Region of the input, -1 if the offsets are machine addresses (of a padded copy)."""
+"""Region of the input, -1 if the offsets are machine addresses (of a copy)."""
 SEGMENTS = 4
 SEGMENT_TABLE = 5
 DWORDS = 6
-"""Convolution: a pixel's inputs are SEGMENTS runs of DWORDS 4-byte words at the offsets in SEGMENT_TABLE."""
+"""Convolution: a pixel's inputs are SEGMENTS runs of DWORDS 4-byte words at the offsets in SEGMENT_TABLE. Depthwise: a window
+is SEGMENTS parts of 3 rows and 4 columns; the table has for each the first row in IN_TABLE, the first input column that is
+taken in, and the columns taken in before the first output."""
 BLOCKS = 7
 """Groups of 16 output channels."""
 WEIGHTS = 8
-"""In the order that `pack_constants` says; of a depthwise kernel's 4 columns the last is the last."""
+"""In the order that `pack_constants` says; of the 4 columns of a depthwise kernel's part the last is the last."""
 STAGE = 9
 """Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
-`IS_FLOOR` needs: two vectors of 8 int64 to add to the products of even and odd channels, a right shift of the high halves."""
+FLOOR needs: two vectors of 8 int64 to add to the products of even and odd channels, a right shift of the high halves."""
 OUT_TABLE = 10
 """Convolution: offset of each output pixel. Others: of each output row."""
 OUT_REGION = 11
@@ -49,7 +51,7 @@ CHECKS = 18
 """Address of (region, offset, bytes, address of the copy) of what the constants were made from."""
 CHECK_COUNT = 19
 PAD_ROWS = 20
-"""Rows to copy into a padded input before the operation; 0: none."""
+"""Rows to copy into a buffer with padding before the operation; 0: none."""
 PAD_TABLE = 21
 """Source offset of each row; PAD_REGION is its region."""
 PAD_REGION = 22
@@ -68,10 +70,6 @@ WIDTH = 32
 """Depthwise, elementwise: output columns."""
 IN_WIDTH = 33
 """Depthwise: valid input columns."""
-FIRST_COLUMN = 34
-"""Depthwise: first input column that the state takes in."""
-WARM_UP = 35
-"""Depthwise: columns taken in before the first output."""
 STRIDE = 36
 PADDING_PIXEL = 37
 """Depthwise: address of 16 bytes of zero point."""
@@ -82,8 +80,10 @@ IN2_BRICK = 41
 """Elementwise: the second input."""
 OPERANDS = 42
 """Elementwise: address of 16 int64: see `elementwise_row`."""
-IS_FLOOR = 43
-"""Whether the stage may be one addition and two shifts: exact where negative results are clamped away, as after a RELU."""
+FINISH = 43
+"""REQUANTISE; FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; or SUM: the
+sums themselves, 16 int32."""
+REQUANTISE, FLOOR, SUM = range(3)
 ROW_LENGTH = 48
 STAGE_VECTORS = 9
 STAGE_BYTES = 64 * STAGE_VECTORS

@@ -23,7 +23,7 @@ BYTE = ir.IntType(8)
 LANES = ir.VectorType(INT, 16)
 PAIRS = ir.VectorType(WORD, 8)
 BYTES = ir.VectorType(BYTE, 16)
-DEPTHWISE_ARGUMENTS = 21
+DEPTHWISE_ARGUMENTS = 23
 
 
 class Emitter:
@@ -117,7 +117,7 @@ class Emitter:
             with whole:
                 self.store(value, address)
 
-    def finish(self, totals, stage, is_floor, limits, put):  # type: ignore[no-untyped-def]
+    def finish(self, totals, stage, finish, limits, put):  # type: ignore[no-untyped-def]
         """Sums of groups of channels, [pixel][group], to bytes: `put(pixel, group, bytes)`. limits: zero point, low, high."""
         zp, low, high = limits
 
@@ -127,7 +127,7 @@ class Emitter:
                 for k, of_pixel in enumerate(totals):
                     put(k, n, self.clamp(scale(of_pixel[n], numbers), low, high))
 
-        with self.b.if_else(self.b.icmp_signed("!=", is_floor, self.word(0))) as (short, full):
+        with self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.FLOOR))) as (short, full):
             with short:
                 write(self.floor_constants, self.floor)
             with full:
@@ -190,18 +190,19 @@ def as_intrinsic(name, argument_count, emit):  # type: ignore[no-untyped-def]
 
 
 def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
-    """Kernel of one output row and 16 channels, at most 3 rows by 4 columns: a lane holds a channel's last 4 columns.
+    """Kernel of one output row, 16 channels and 3 rows by 4 columns of a window: a lane holds a channel's last 4 columns.
 
-    Its argument is the address of what `set_depthwise` writes. `dot(emitter, total, inputs, prepared)` adds the products of the
-    4 unsigned bytes of each lane with the 4 signed ones of `weights`, `prepared` being `prepare(emitter, weights)`.
+    Larger windows are several such parts, each of which begins with the sums of the one before. Its argument is the address of
+    what `_set_part` writes. `dot(emitter, total, inputs, prepared)` adds the products of the 4 unsigned bytes of each lane with
+    the 4 signed ones of `weights`, `prepared` being `prepare(emitter, weights)`.
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         args = [e.load(WORD, e.offset(args[0], 8 * k)) for k in range(DEPTHWISE_ARGUMENTS)]
         row_addresses, row_steps, padding = args[0:3], args[3:6], args[6]
-        in_width, first, warm_up, width, weights, stage, out, out_step, tail, xor, zp, low, high, is_floor = args[7:21]
+        in_width, first, warm_up, width, weights, stage, out, out_step, tail, xor, zp, low, high, finish = args[7:21]
+        sums, sum_step = args[21:23]
         taps = [prepare(e, e.load(LANES, e.offset(weights, 64 * k))) for k in range(3)]
-        bias = e.load(LANES, stage)
         xor = e.splat(e.b.trunc(xor, BYTE))
         zp, low, high = (e.splat_word(value) for value in (zp, low, high))
 
@@ -214,28 +215,35 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
                 found.append(e.call("llvm.fshr.v16i32", e.b.zext(pixel, LANES), states[k], e.constant(8)))
             return found
 
-        empty = [e.constant(0)] * 3
-        with e.loop(warm_up, empty) as warm:
+        with e.loop(warm_up, [e.constant(0)] * 3) as warm:
             warm.results = take(e.b.add(first, warm.index), warm.values)
         start = e.b.add(first, warm_up)
 
-        def slide(numbers, scale):  # type: ignore[no-untyped-def]
-            with e.loop(width, [start, out, *warm.values]) as main:
-                column, target, *states = main.values
+        def slide(put):  # type: ignore[no-untyped-def]
+            with e.loop(width, [start, sums, out, *warm.values]) as main:
+                column, source, target, *states = main.values
                 for _ in range(stride):
                     states = take(column, states)
                     column = e.offset(column, 1)
-                total = bias
+                total = e.load(LANES, source)
                 for k in range(3):
                     total = dot(e, total, states[k], taps[k])
-                e.store_lanes(e.clamp(scale(total, numbers), low, high), target, tail)
-                main.results = [column, e.b.add(target, out_step), *states]
+                put(total, target)
+                main.results = [column, e.b.add(source, sum_step), e.b.add(target, out_step), *states]
 
-        with e.b.if_else(e.b.icmp_signed("!=", is_floor, e.word(0))) as (short, full):
-            with short:
-                slide(e.floor_constants(stage), e.floor)
-            with full:
-                slide(e.constants(stage), lambda total, numbers: e.b.add(e.requantise(total, numbers), zp))
+        def clamped(scale):  # type: ignore[no-untyped-def]
+            return lambda total, target: e.store_lanes(e.clamp(scale(total), low, high), target, tail)
+
+        with e.b.if_else(e.b.icmp_signed("==", finish, e.word(r.SUM))) as (raw, last):
+            with raw:
+                slide(e.store)
+            with last, e.b.if_else(e.b.icmp_signed("==", finish, e.word(r.FLOOR))) as (short, full):
+                with short:
+                    numbers = e.floor_constants(stage)
+                    slide(clamped(lambda total: e.floor(total, numbers)))
+                with full:
+                    constants = e.constants(stage)
+                    slide(clamped(lambda total: e.b.add(e.requantise(total, constants), zp)))
 
     codegen = as_intrinsic(f"{tier}_depthwise_{stride}", 1, emit)
 
@@ -246,31 +254,40 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
     return kernel
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64))
-def set_depthwise(row, bases, y, block, arguments):  # type: ignore[no-untyped-def]
-    """Write the arguments of `depthwise_row` for an output row and a group of channels at an address."""
-    base, padding = bases[row[r.IN_REGION]], row[r.PADDING_PIXEL]
-    for k in range(3):
-        offset = load_i64(row[r.IN_TABLE] + 8 * (3 * y + k))
-        is_padding = offset < 0
-        store_64(arguments + 8 * k, padding if is_padding else base + offset + block * row[r.IN_BRICK])
-        store_64(arguments + 24 + 8 * k, np.int64(0) if is_padding else row[r.IN_PIXEL])
-    store_64(arguments + 48, padding)
+@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64))
+def set_line(row, y, block, width, arguments):  # type: ignore[no-untyped-def]
+    """Write the arguments of `depthwise_row` that all parts of the window share, for an output row and a group of channels."""
+    store_64(arguments + 48, row[r.PADDING_PIXEL])
     store_64(arguments + 56, row[r.IN_WIDTH])
-    store_64(arguments + 64, row[r.FIRST_COLUMN])
-    store_64(arguments + 72, row[r.WARM_UP])
-    store_64(arguments + 80, row[r.WIDTH])
-    store_64(arguments + 88, row[r.WEIGHTS] + block * 192)
+    store_64(arguments + 80, width)
     store_64(arguments + 96, row[r.STAGE] + block * r.STAGE_BYTES)
-    out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y)
-    store_64(arguments + 104, out + block * row[r.OUT_BRICK])
-    store_64(arguments + 112, row[r.OUT_PIXEL])
     store_64(arguments + 120, row[r.TAIL] if block + 1 == row[r.BLOCKS] else np.int64(16))
     store_64(arguments + 128, row[r.XOR])
     store_64(arguments + 136, row[r.ZERO_POINT])
     store_64(arguments + 144, row[r.LOW])
     store_64(arguments + 152, row[r.HIGH])
-    store_64(arguments + 160, row[r.IS_FLOOR])
+
+
+@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64, nb.int64, nb.int64))
+def set_part(row, bases, y, x, block, part, sums, arguments):  # type: ignore[no-untyped-def]
+    """Write the other arguments, those of a part; x is the first column, `sums` where parts hand on 16 int32 per column."""
+    base, parts, entry = r.base_of(bases, row[r.IN_REGION], np.int64(0)), row[r.SEGMENTS], row[r.SEGMENT_TABLE] + 24 * part
+    first = row[r.IN_TABLE] + 8 * (y * row[r.DWORDS] + load_i64(entry))
+    for k in range(3):
+        offset = load_i64(first + 8 * k)
+        is_padding = offset < 0
+        store_64(arguments + 8 * k, row[r.PADDING_PIXEL] if is_padding else base + offset + block * row[r.IN_BRICK])
+        store_64(arguments + 24 + 8 * k, np.int64(0) if is_padding else row[r.IN_PIXEL])
+    store_64(arguments + 64, load_i64(entry + 8) + x * row[r.STRIDE])
+    store_64(arguments + 72, load_i64(entry + 16))
+    store_64(arguments + 88, row[r.WEIGHTS] + (block * parts + part) * 192)
+    is_first, is_last = part == 0, part + 1 == parts
+    out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + block * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
+    store_64(arguments + 104, out if is_last else sums)
+    store_64(arguments + 112, row[r.OUT_PIXEL] if is_last else np.int64(64))
+    store_64(arguments + 160, row[r.FINISH] if is_last else np.int64(r.SUM))
+    store_64(arguments + 168, row[r.STAGE] + block * r.STAGE_BYTES if is_first else sums)
+    store_64(arguments + 176, np.int64(0) if is_first else np.int64(64))
 
 
 def _elementwise(mode):  # type: ignore[no-untyped-def]

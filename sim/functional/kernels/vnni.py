@@ -22,7 +22,8 @@ from sim.functional.kernels.vectors import (
     as_intrinsic,
     combine,
     depthwise_row,
-    set_depthwise,
+    set_line,
+    set_part,
 )
 
 
@@ -35,7 +36,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         ins, base, segments, count, dwords, weights, weight_step, stage = args[:8]
-        outs, out_base, brick, tail, xor, zp, low, high, is_floor = args[8:]
+        outs, out_base, brick, tail, xor, zp, low, high, finish = args[8:]
         pixels = [e.b.add(base, e.load(WORD, e.offset(ins, 8 * k))) for k in range(height)]
         biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
         xor = e.splat_word(xor)
@@ -64,7 +65,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
             else:
                 e.store(value, target)
 
-        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, is_floor, limits, put)
+        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, put)
 
     codegen = as_intrinsic(f"vnni_tile_{height}_{width}", 17, emit)
 
@@ -89,7 +90,7 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
     out_base = bases[row[r.OUT_REGION]]
     ins, segments, count, dwords = row[r.IN_TABLE], row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS]
     outs, brick, xor = row[r.OUT_TABLE], row[r.OUT_BRICK], row[r.XOR]
-    zp, low, high, pixels, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.PIXELS], row[r.IS_FLOOR]
+    zp, low, high, pixels, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.PIXELS], row[r.FINISH]
     step = count * dwords * 64
     done = np.int64(0)
     while done < row[r.BLOCKS]:
@@ -134,16 +135,23 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(nb.int64[::1], nb.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
-    """A depthwise convolution of at most 3 rows, 4 columns and stride 2."""
-    buffer = np.empty(DEPTHWISE_ARGUMENTS, np.int64)
-    arguments = np.int64(buffer.ctypes.data)
+    """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
+
+    With strides above 2 a row is a column: the window is taken in anew for each.
+    """
+    buffer, line = np.empty(DEPTHWISE_ARGUMENTS, np.int64), np.empty(16 * row[r.WIDTH], np.int32)
+    arguments, sums = np.int64(buffer.ctypes.data), np.int64(line.ctypes.data)
+    width = row[r.WIDTH] if row[r.STRIDE] <= 2 else np.int64(1)
     for y in range(row[r.PIXELS]):
         for b in range(row[r.BLOCKS]):
-            set_depthwise(row, bases, y, b, arguments)
-            if row[r.STRIDE] == 1:
-                depthwise_1(arguments)
-            else:
-                depthwise_2(arguments)
+            set_line(row, y, b, width, arguments)
+            for x in range(0, row[r.WIDTH], width):
+                for part in range(row[r.SEGMENTS]):
+                    set_part(row, bases, y, x, b, part, sums, arguments)
+                    if row[r.STRIDE] == 2:
+                        depthwise_2(arguments)
+                    else:
+                        depthwise_1(arguments)
 
 
 @kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
@@ -156,9 +164,9 @@ def run(rows, bases, first):  # type: ignore[no-untyped-def]
             return index
         if (kind == r.CONVOLUTION or kind == r.DEPTHWISE) and not r.is_current(row, bases):
             return index
+        if row[r.PAD_ROWS] > 0:
+            r.fill_padded(row, bases)
         if kind == r.CONVOLUTION:
-            if row[r.PAD_ROWS] > 0:
-                r.fill_padded(row, bases)
             convolve(row, bases)
         elif kind == r.DEPTHWISE:
             convolve_depthwise(row, bases)
