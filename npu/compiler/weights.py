@@ -14,6 +14,7 @@ from npu.compiler.ir import Weights, WindowStep
 from npu.hardware.variant import Variant
 from npu.isa.scale_records import encode_scales
 from npu.isa.weight_stream.encode import encode_weights
+from npu.isa.weight_stream.order import WeightOrder
 
 _ASSUMED_COMPRESSION = 0.85
 """Bytes of a compressed stream per weight, assumed before it is encoded."""
@@ -106,18 +107,19 @@ class Constants:
             own = slice(channels.start + core, channels.stop, accelerator.cores)
             records = encode_scales(weights.biases[own], weights.scales[own], weights.shifts[own])
             records += bytes(-len(records) % ALIGNMENT)
-            stream = encode_weights(
-                values,
+            order = WeightOrder(
+                block_depth=choice.block.depth,
                 traversal=choice.traversal,
                 is_depthwise=is_depthwise,
                 ifm_bits=step.ifm.element.bits,
-                block_depth=choice.block.depth,
-                kernel=step.kernel,
+                dilation_y=step.kernel.dilation_y,
+                dilation_x=step.kernel.dilation_x,
                 ofm_ublock_depth=accelerator.ofm_ublock.depth,
                 ifm_ublock_depth=accelerator.ifm_ublock.depth,
                 core=core,
                 cores=accelerator.cores,
             )
+            stream = encode_weights(values, order)
             scales.append((position, len(records)))
             streams.append((position + len(records), len(stream)))
             position += len(records) + len(stream)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import decode as kernels
+from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
 from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore
 
 Data = bytes | NDArray[np.uint8]
@@ -20,7 +21,7 @@ _RULES = {
     kernels.NO_PALETTE: "first slice must carry a palette",
     kernels.ZERO_RUN_STATE: "zero runs must not be switched without a new palette",
     kernels.SYMBOL_RANGE: "symbols must be below 512",
-    kernels.QUOTIENT_RANGE: f"quotients must be at most {kernels.MAX_QUOTIENT}",
+    kernels.QUOTIENT_RANGE: f"quotients must be at most {MAX_QUOTIENT}",
 }
 
 
@@ -29,7 +30,7 @@ def _tables() -> tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.int64]
     """What the kernel looks up, and its room for the symbols and runs of a slice, which is used by one call at a time."""
     groups = np.empty((2, 256), np.uint64)
     kernels.make_groups(groups)
-    return groups, np.empty(kernels.MAX_SLICE + 16, np.uint16), np.empty(kernels.MAX_SLICE + 1, np.int64)
+    return groups, np.empty(MAX_SLICE + 16, np.uint16), np.empty(MAX_SLICE + 1, np.int64)
 
 
 def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import StreamError
-from npu.isa.operations import Kernel, Traversal
 from npu.isa.weight_stream.kernels import search
 from npu.isa.weight_stream.order import WeightOrder, reorder
 
@@ -32,38 +31,12 @@ class _Plan:
     cost: int
 
 
-def encode_weights(
-    values: NDArray[np.int16],
-    *,
-    traversal: Traversal,
-    is_depthwise: bool,
-    ifm_bits: int,
-    block_depth: int,
-    kernel: Kernel,
-    ofm_ublock_depth: int,
-    ifm_ublock_depth: int,
-    core: int = 0,
-    cores: int = 1,
-) -> bytes:
-    """Compressed stream of core `core`, a multiple of 16 bytes.
+def encode_weights(values: NDArray[np.int16], order: WeightOrder) -> bytes:
+    """Compressed stream of `order.core`, a multiple of 16 bytes.
 
     `values` are the weights of all cores minus their zero point, (O, KH, KW, I) with I = 1 for depthwise, -255..255.
-    `block_depth` is the OFM block depth of the operation. Raises StreamError.
+    Raises StreamError.
     """
-    if values.ndim != 4 or kernel.height != values.shape[1] or kernel.width != values.shape[2]:
-        raise StreamError(f"weights: kernel must be {kernel.height}x{kernel.width}, got shape {values.shape}")
-    order = WeightOrder(
-        block_depth=block_depth,
-        traversal=traversal,
-        is_depthwise=is_depthwise,
-        ifm_bits=ifm_bits,
-        dilation_y=kernel.dilation_y,
-        dilation_x=kernel.dilation_x,
-        ofm_ublock_depth=ofm_ublock_depth,
-        ifm_ublock_depth=ifm_ublock_depth,
-        core=core,
-        cores=cores,
-    )
     return encode_symbols(reorder(values, order))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.isa.weight_stream.kernels.format import END_OF_STREAM, MAX_QUOTIENT, MAX_WDIV, MAX_ZDIV, NO_ZERO_RUNS, UNCOMPRESSED
 from npu.numerics.kernel import kernel
 
 OK = 0
@@ -18,14 +19,7 @@ QUOTIENT_RANGE = 7
 TOO_MANY = 8
 TOO_FEW = 9
 
-END_OF_STREAM = 7
-NO_ZERO_RUNS = 6
-MAX_ZDIV = 4
-MAX_WDIV = 5
-UNCOMPRESSED = 7
-MAX_SLICE = 32768
 SYMBOLS = 512
-MAX_QUOTIENT = 31
 _TABLE = 2048
 """More than any symbol, valid or not, with a quotient that one chunk can reach."""
 SPARE_WORDS = 8

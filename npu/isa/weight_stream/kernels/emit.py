@@ -5,12 +5,9 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.isa.weight_stream.kernels.format import END_OF_STREAM, NO_ZERO_RUNS, UNCOMPRESSED
 from npu.numerics.kernel import kernel
 
-UNCOMPRESSED = 7
-NO_ZERO_RUNS = 6
-END_OF_STREAM = 7
-MAX_SLICE = 32767
 CONFIGURATIONS = 13
 """Weight configurations: 0..5 divisor, 6..11 divisor with truncated quotients, 12 uncompressed."""
 RAW = 12

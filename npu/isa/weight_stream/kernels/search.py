@@ -13,7 +13,6 @@ import numpy as np
 from npu.isa.weight_stream.kernels.emit import (
     BUFFER,
     CONFIGURATIONS,
-    MAX_SLICE,
     RAW,
     RUNS,
     STATE,
@@ -23,6 +22,7 @@ from npu.isa.weight_stream.kernels.emit import (
     put_header,
     put_palette,
 )
+from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
 from npu.numerics.kernel import kernel
 
 CODES = 512
@@ -30,6 +30,8 @@ MAX_PALETTE = 32
 SLICE_BITS = 34
 """Header of a slice and the padding of its last chunk."""
 PALETTE_BITS = 13
+SLICE = MAX_SLICE - 1
+"""Symbols of a slice at most."""
 GROUP = 16
 """Symbols over which a slice keeps its configuration at least."""
 INFINITE = np.int64(1) << 40
@@ -93,7 +95,7 @@ def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-
         largest = max(largest, values[k])
     best = total * raw_bits if raw_bits > 0 else INFINITE
     for d in range(6):
-        if (largest >> d) > 31:
+        if (largest >> d) > MAX_QUOTIENT:
             continue
         plain, short = total * (d + 1), total * (d + 1)
         for k in range(number):
@@ -270,7 +272,7 @@ def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
     for symbol in range(CODES):
         for d in range(6):
             quotient = symbol >> d
-            costs[symbol, d] = quotient + 1 + d if quotient <= 31 else never
+            costs[symbol, d] = quotient + 1 + d if quotient <= MAX_QUOTIENT else never
             costs[symbol, 6 + d] = min(quotient, 1) + 1 + d if quotient <= 2 else never
         costs[symbol, RAW] = raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else never
 
@@ -331,9 +333,9 @@ def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):
     while first < number:
         configuration = choices[first // GROUP]
         last = first
-        while last < number and choices[last // GROUP] == configuration and last - first < MAX_SLICE:
+        while last < number and choices[last // GROUP] == configuration and last - first < SLICE:
             last = min(last + GROUP - last % GROUP, number)
-        last = min(last, first + MAX_SLICE)
+        last = min(last, first + SLICE)
         is_new = 1 if first == 0 else 0
         z_first, z_count = 0 if is_new else first + 1, last - first + is_new
         zdiv = _best_zdiv(runs, z_first, z_count) if plan[2] else -1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu.errors import StreamError
-from npu.isa.operations import Kernel, Traversal
+from npu.isa.operations import Traversal
 from npu.isa.weight_stream.decode import decode_symbols, decode_weights
 from npu.isa.weight_stream.encode import encode_naively, encode_symbols, encode_weights
 from npu.isa.weight_stream.order import WeightOrder
@@ -76,19 +76,8 @@ def test_any_weights_survive(sequence: list[int]) -> None:
 @pytest.mark.parametrize("traversal", Traversal)
 def test_weights_of_an_operation_survive(traversal: Traversal, core: int) -> None:
     weights = random_weights((21, 3, 5, 19))
-    data = encode_weights(
-        weights,
-        traversal=traversal,
-        is_depthwise=False,
-        ifm_bits=8,
-        block_depth=16,
-        kernel=Kernel(3, 5, dilation_x=2),
-        ofm_ublock_depth=8,
-        ifm_ublock_depth=8,
-        core=core,
-        cores=2,
-    )
     order = WeightOrder(block_depth=16, traversal=traversal, dilation_x=2, core=core, cores=2)
+    data = encode_weights(weights, order)
     assert np.array_equal(decode_weights(data, (21, 3, 5, 19), order), weights[core::2])
 
 
@@ -105,20 +94,6 @@ def test_what_no_stream_can_hold_is_refused(case: str) -> None:
     symbols, message = REFUSED[case]
     with pytest.raises(StreamError, match=message):
         encode_symbols(symbols)
-
-
-def test_a_kernel_of_another_size_is_refused() -> None:
-    with pytest.raises(StreamError, match=r"kernel must be 3x3, got shape \(8, 1, 1, 8\)"):
-        encode_weights(
-            random_weights((8, 1, 1, 8)),
-            traversal=Traversal.DEPTH_FIRST,
-            is_depthwise=False,
-            ifm_bits=8,
-            block_depth=8,
-            kernel=Kernel(3, 3),
-            ofm_ublock_depth=8,
-            ifm_ublock_depth=8,
-        )
 
 
 @pytest.mark.parametrize("name", [name for name in shared_models() if "vela" in name])
