@@ -41,7 +41,7 @@ def measured_report(source: Model, name: str, variant: Variant, profile: str) ->
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.reports.report import memory_totals
     from npu.toolchain.compile import compile_source
-    from npu.toolchain.timing import tasks_of
+    from npu.toolchain.timing import tasks_of, time_streams
     from sim.timeline import build_timeline
 
     result = compile_source(source, name, variant, profile=profile).result
@@ -49,7 +49,8 @@ def measured_report(source: Model, name: str, variant: Variant, profile: str) ->
     for number in range(len(source.graphs)):
         sources = {each.op_index: each.source_of for each in result.partitions if each.graph == number}
         if sources:
-            timeline = build_timeline(list(tasks_of(result.model.graphs[number], sources, variant)), variant)
+            graph = result.model.graphs[number]
+            timeline = build_timeline(list(tasks_of(graph, sources, time_streams(graph, variant), variant)), variant)
             for segment in timeline.segments:
                 if segment.device == "npu" and segment.operator >= 0:
                     key = (number, segment.operator)

@@ -135,8 +135,8 @@ def explain_model(
 def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
     """The kernel operations of each source operator, in order."""
     found: dict[int, list[Kernel]] = {}
-    for job, decoded in zip(timed.jobs, timed.decoded, strict=True):
-        for operator, each in zip(job.operator_of, decoded, strict=True):
+    for job, stream in zip(timed.jobs, timed.streams, strict=True):
+        for operator, each in zip(job.operator_of, stream.decoded, strict=True):
             if isinstance(each.operation, Kernel):
                 found.setdefault(max(operator, 0), []).append(each.operation)
     return found

@@ -27,23 +27,31 @@ from sim.cpu import cpu_cycles
 from sim.perfetto import inference_trace
 from sim.pmu import pmu_report
 from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, Timeline, build_timeline
-from sim.timing import run_plan
-from sim.timing.plan import Plan, make_plan
+from sim.timing import schedule
+from sim.trace import Trace
 
 Task = Job | CpuTask | Copy
 
 _REMEMBERED = 8
-_PLANS: dict[bytes, tuple[Variant, tuple[Decoded, ...], Plan]] = {}
+_TIMED: dict[bytes, tuple[Variant, TimedStream]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TimedStream:
+    """A command stream decoded, and what happens when."""
+
+    decoded: tuple[Decoded, ...]
+    trace: Trace
 
 
 @dataclass(frozen=True, slots=True)
 class TimedModel:
-    """A compiled model with its time: `decoded` holds the command stream of each of `jobs`."""
+    """A compiled model with its time: `streams` holds the command stream of each of `jobs`."""
 
     variant: Variant
     operators: OperatorMap
     jobs: tuple[Job, ...]
-    decoded: tuple[tuple[Decoded, ...], ...]
+    streams: tuple[TimedStream, ...]
     timeline: Timeline
     report: Report
 
@@ -59,7 +67,7 @@ class TimedModel:
 
     def trace(self) -> dict[str, Any]:
         """The whole inference in the Chrome trace-event format; needs a model that was timed with events."""
-        streams = [[each.operation for each in decoded] for decoded in self.decoded]
+        streams = [[each.operation for each in stream.decoded] for stream in self.streams]
         memory = {"arena in use": [arena_use(stream) for stream in streams]}
         if self.variant.memory_mode.has_separate_cache:
             memory["fast memory in use"] = [arena_use(stream, Region.FAST) for stream in streams]
@@ -84,69 +92,67 @@ def time_model(
 
 def time_executable(ready: Executable, *, with_events: bool = False) -> TimedModel:
     """`time_model` for a model that is prepared already."""
-    operators, variant = ready.operators, ready.variant
-    streams: list[tuple[Decoded, ...]] = []
-    tasks = list(tasks_of(ready.model.graphs[0], operators.sources, variant, with_events=with_events, streams=streams))
+    operators, variant, graph = ready.operators, ready.variant, ready.model.graphs[0]
+    streams = time_streams(graph, variant, with_events=with_events)
+    tasks = list(tasks_of(graph, operators.sources, streams, variant))
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
-    notes = tuple(_notes(streams))
+    notes = tuple(_notes(streams.values()))
     report = dataclasses.replace(report, notes=notes) if notes else report
-    return TimedModel(variant, operators, jobs, tuple(streams), timeline, report)
+    return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
 
 
-def _notes(streams: Iterable[tuple[Decoded, ...]]) -> Iterator[str]:
-    for job, decoded in enumerate(streams):
-        for each in decoded:
+def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
+    for job, stream in enumerate(streams):
+        for each in stream.decoded:
             assumed = assumption(each.operation)
             if assumed is not None:
                 yield f"job {job}, command {each.command_index}: {assumed}"
 
 
+def time_streams(graph: Graph, variant: Variant, *, with_events: bool = False) -> dict[int, TimedStream]:
+    """The streams of the NPU jobs of a compiled graph by the index of their operator, in execution order."""
+    return {
+        index: _time_stream(payload_of(graph, index).words, variant, with_events=with_events)
+        for index, op in enumerate(graph.ops)
+        if is_npu_job(op)
+    }
+
+
 def tasks_of(
-    graph: Graph,
-    sources: Mapping[int, tuple[int, ...]],
-    variant: Variant,
-    *,
-    with_events: bool = False,
-    streams: list[tuple[Decoded, ...]] | None = None,
+    graph: Graph, sources: Mapping[int, tuple[int, ...]], streams: Mapping[int, TimedStream], variant: Variant
 ) -> Iterator[Task]:
     """The operators of a compiled graph in order, between the copies of the model's inputs and outputs.
 
-    `sources` names the source operators that each one works for; the decoded command streams are added to `streams`.
+    `sources` names the source operators that each one works for, `streams` is what `time_streams` gives.
     """
     yield Copy(COPY_IN, _bytes_of(graph, graph.inputs))
     for index, op in enumerate(graph.ops):
         found = sources.get(index, ())
-        if is_npu_job(op):
-            decoded, plan = _planned(payload_of(graph, index).words, variant)
-            if streams is not None:
-                streams.append(decoded)
-            if len(found) != len(decoded):
-                found = (found[0] if found else -1,) * len(decoded)
-            yield Job(
-                run_plan(plan, variant, with_events=with_events),
-                found,
-                _bytes_of(graph, op.inputs[Input.FIRST_MAP :]),
-                _bytes_of(graph, op.outputs),
-            )
+        if index in streams:
+            trace = streams[index].trace
+            if len(found) != len(trace.kinds):
+                found = (found[0] if found else -1,) * len(trace.kinds)
+            yield Job(trace, found, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
         else:
             yield CpuTask(found[0] if found else index, cpu_cycles(graph, op, variant.cpu))
     yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
 
 
-def _planned(words: NDArray[np.uint32], variant: Variant) -> tuple[tuple[Decoded, ...], Plan]:
-    """A command stream decoded and planned; the last few are remembered, because both depend on nothing else."""
+def _time_stream(words: NDArray[np.uint32], variant: Variant, *, with_events: bool) -> TimedStream:
+    """A command stream decoded and timed; the last few are remembered, because neither depends on the values of tensors."""
     key = words.tobytes()
-    known = _PLANS.get(key)
-    if known is not None and (known[0] is variant or known[0] == variant):
-        return known[1], known[2]
-    decoded = decode_once(words, variant)
-    plan = make_plan([each.operation for each in decoded], variant, stream_words=len(words))
-    while len(_PLANS) >= _REMEMBERED:
-        del _PLANS[next(iter(_PLANS))]
-    _PLANS[key] = (variant, decoded, plan)
-    return decoded, plan
+    known = _TIMED.pop(key, None)
+    if known is not None and known[0] == variant and (known[1].trace.events is not None or not with_events):
+        stream = known[1]
+    else:
+        decoded = decode_once(words, variant)
+        stream = TimedStream(decoded, schedule(decoded, variant, stream_words=len(words), with_events=with_events))
+    _TIMED[key] = (variant, stream)
+    while len(_TIMED) > _REMEMBERED:
+        _TIMED.pop(next(iter(_TIMED)), None)
+    return stream
 
 
 def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:
