@@ -51,7 +51,6 @@ from npu.isa.operations import (
 )
 
 BITS_OF_PRECISION = {Precision.BITS_8: 8, Precision.BITS_16: 16, Precision.BITS_32: 32}
-SCALED_OPERANDS = (ElementwiseMode.ADD, ElementwiseMode.SUB)
 _LAYOUTS = {int(each): each for each in Layout}
 _PATTERNS = 1 << 16
 _PREFIX = "NPU_SET_"
@@ -310,7 +309,7 @@ def _ifm2(registers: RegisterFile, ofm: FeatureMap, broadcast: Mapping[str, int]
 
 def _operand_scales(registers: RegisterFile, mode: ElementwiseMode) -> tuple[OperandScaling, Rounding, Scale, int]:
     """Operand scaling of ADD and SUB; the values of the record's defaults for the others, which ignore it."""
-    if mode not in SCALED_OPERANDS:
+    if not mode.scales_operands:
         return OperandScaling.BOTH_16, Rounding.DOUBLE, Scale(0, 0), 0
     precision = registers.fields("IFM_PRECISION")
     scaling, scale = OperandScaling(precision["scale_mode"]), _scale(registers, "OPA_SCALE")

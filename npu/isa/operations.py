@@ -62,6 +62,11 @@ class ElementwiseMode(IntEnum):
         """Whether only the first input is read."""
         return self in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ)
 
+    @property
+    def scales_operands(self) -> bool:
+        """Whether operands are scaled before they are combined."""
+        return self in (ElementwiseMode.ADD, ElementwiseMode.SUB)
+
 
 class OperandScaling(IntEnum):
     """How ADD and SUB scale their operands (register value)."""

@@ -21,7 +21,6 @@ _ALIGNMENT_BYTES = 16
 _ALIGNMENT_WORDS = _ALIGNMENT_BYTES // _WORD_BYTES
 MAX_STREAM_WORDS = 1 << 22
 """The queue size register holds 16 MiB."""
-_STREAM_LENGTH_BITS = 24
 
 _ACTION_CONFIG = 1
 _ACTION_STREAM = 2
@@ -82,8 +81,6 @@ class Payload:
     words: NDArray[np.uint32]
     feature_flags: int = 0
     """COP2 only: 1 network-wide addressing, 2 separate input and output regions."""
-    staging_bytes: int = 0
-    """COP2 only: bytes of fast scratch used."""
 
 
 def decode_config(word: int) -> Configuration:
@@ -107,11 +104,6 @@ def configuration_of(variant: Variant) -> Configuration:
     """The configuration that a stream for `variant` carries."""
     shram_kib = variant.shram.total_bytes * variant.accelerator.cores // 1024
     return Configuration(variant.accelerator.macs_per_cycle, 0, shram_kib, variant.accelerator.product)
-
-
-def config_word(variant: Variant) -> int:
-    """The configuration word of a stream for `variant`."""
-    return configuration_of(variant).word
 
 
 def is_compatible(config: Configuration, accelerator: Accelerator) -> bool:
@@ -198,7 +190,7 @@ def _parse_entries(data: bytes) -> Payload:
         raise StreamError(f"payload: a COP2 payload must have at least {fixed} bytes, got {len(data)}")
     _, major, _, total = _COP2_HEADER.unpack_from(data)
     fields = _COP2_METADATA.unpack_from(data, _COP2_HEADER.size)
-    kind, entry_bytes, metadata_bytes, tag, _, _, data_bytes, config_word, id_word, flags, staging = fields
+    kind, entry_bytes, metadata_bytes, tag, _, _, data_bytes, config_word, id_word, flags, _ = fields
     start = _COP2_HEADER.size + 12 + metadata_bytes
     end = _COP2_HEADER.size + 8 + entry_bytes
     rules = (
@@ -217,7 +209,7 @@ def _parse_entries(data: bytes) -> Payload:
         if not is_met:
             raise StreamError(f"payload: COP2 {rule}, got {got!r}")
     words = np.frombuffer(data, dtype="<u4", offset=start).astype(np.uint32)
-    return Payload(PayloadFormat.COP2, config_word, id_word, words, flags, staging)
+    return Payload(PayloadFormat.COP2, config_word, id_word, words, flags)
 
 
 def build_payload(words: NDArray[np.uint32], variant: Variant) -> bytes:

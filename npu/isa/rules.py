@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.latch import SCALED_OPERANDS
 from npu.isa.operations import (
     ActivationFunction,
     AddressRange,
@@ -191,21 +190,15 @@ def _check_ifm2(ifm: FeatureMap, ifm2: FeatureMap, address_bits: int) -> None:
 
 def _check_operand_scales(operation: Elementwise) -> None:
     scaling, opa, opb = operation.operand_scaling, operation.opa_scale, operation.opb_scale
-    if operation.mode not in SCALED_OPERANDS:
-        is_default = (scaling, operation.operand_rounding, opa, opb) == (
-            OperandScaling.BOTH_16,
-            Rounding.DOUBLE,
-            Scale(0, 0),
-            0,
-        )
-        if not is_default:
+    if not operation.mode.scales_operands:
+        defaults = (OperandScaling.BOTH_16, Rounding.DOUBLE, Scale(0, 0), 0)
+        if (scaling, operation.operand_rounding, opa, opb) != defaults:
             raise _broken("operand scaling", f"left at its defaults for {operation.mode.name}", (scaling.name, opa, opb))
     elif scaling is OperandScaling.BOTH_16:
         if opa.scale >= 1 << 16 or opa.shift != 0:
             raise _broken("operand A scale", "16 bits without shift for BOTH_16", opa)
-    else:
-        if opb != 0:
-            raise _broken("operand B scale", f"0 for {scaling.name}", opb)
+    elif opb != 0:
+        raise _broken("operand B scale", f"0 for {scaling.name}", opb)
 
 
 def _check_dma(operation: Dma, variant: Variant) -> None:

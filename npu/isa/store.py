@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from npu.hardware.variant import Variant
 from npu.isa.commands import COMMANDS_BY_NAME, Decomposition, DmaTarget, ParallelMode, ScaleMode
-from npu.isa.latch import BITS_OF_PRECISION, SCALED_OPERANDS
+from npu.isa.latch import BITS_OF_PRECISION
 from npu.isa.operations import (
     AddressRange,
     Convolution,
@@ -210,7 +210,7 @@ def _operands(operation: KernelOperation) -> Iterator[Write]:
         yield _pattern("IFM2_SCALAR", operation.scalar)
         yield _pattern("IFM2_ZERO_POINT", operation.scalar_zero_point)
     yield _value("IFM2_IB_START", operation.shram.ifm2_start)
-    if operation.mode in SCALED_OPERANDS:
+    if operation.mode.scales_operands:
         yield _scale("OPA_SCALE", operation.opa_scale)
         if operation.operand_scaling is OperandScaling.BOTH_16:
             yield "NPU_SET_OPB_SCALE", {"scale": operation.opb_scale}

@@ -9,7 +9,7 @@ from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
-from npu.isa.payload import Configuration, config_word, decode_config, find_target, is_compatible
+from npu.isa.payload import Configuration, configuration_of, decode_config, find_target, is_compatible
 from npu.tflite.reader import read_model
 from npu.toolchain.raw import is_raw, read_raw
 from sim.container import payload_of
@@ -92,7 +92,7 @@ def variant_of_file(
         known = shipped[0].name if shipped else "no shipped target"
         raise StreamError(
             f"{name}: was compiled for configuration word {found.config_word:#010x} ({known}), but {variant.name} has "
-            f"{config_word(variant):#010x}; leave the target out or compile the source model for it"
+            f"{configuration_of(variant).word:#010x}; leave the target out or compile the source model for it"
         )
     return variant
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from npu.hardware.variant import Variant
 from npu.isa.commands import Kind
 from npu.isa.decode import Decoded, RawCommand, read_commands
-from npu.isa.latch import SCALED_OPERANDS
 from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
 from npu.isa.store import store
 
@@ -60,7 +59,7 @@ def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:
         yield "NPU_SET_IFM_UPSCALE"
     if isinstance(operation, Pooling | Elementwise):
         yield "NPU_SET_OFM_SCALE"
-    if isinstance(operation, Elementwise) and operation.mode in SCALED_OPERANDS:
+    if isinstance(operation, Elementwise) and operation.mode.scales_operands:
         yield "NPU_SET_OPB_SCALE"
     if isinstance(operation, Stop):
         yield "NPU_SET_PARALLEL_MODE"  # a mode of the whole stream, which may hold transfers only

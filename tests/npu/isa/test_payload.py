@@ -14,7 +14,7 @@ from npu.isa.payload import (
     Configuration,
     PayloadFormat,
     build_payload,
-    config_word,
+    configuration_of,
     decode_config,
     find_target,
     parse_payload,
@@ -52,7 +52,7 @@ def test_parsing_gives_back_the_stream() -> None:
 @pytest.mark.parametrize("name", CONFIG_WORDS)
 def test_configuration_words_are_those_of_vela(name: str) -> None:
     word = CONFIG_WORDS[name]
-    assert config_word(load_variant(name)) == word == decode_config(word).word
+    assert configuration_of(load_variant(name)).word == word == decode_config(word).word
     assert find_target(decode_config(word), VARIANTS).name == name
 
 
@@ -129,7 +129,6 @@ def second_format(**changes: int) -> bytes:
 def test_the_second_format_is_read() -> None:
     payload = parse_payload(second_format())
     assert (payload.format, payload.config_word, payload.feature_flags) == (PayloadFormat.COP2, 0x00001807, 2)
-    assert payload.staging_bytes == 4096
     assert payload.words.tolist() == [0xFFFF0000]
 
 
