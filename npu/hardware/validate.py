@@ -24,6 +24,9 @@ from npu.hardware.variant import (
 
 Range = tuple[float, float]
 
+IFM_BLOCK_DEPTH = 16
+"""IFM channels of the smallest block in which the MAC array takes weights; micro-blocks must fill it."""
+
 _ANY: Range = (0, 2**48)
 _POSITIVE: Range = (1, 2**31)
 
@@ -104,6 +107,11 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
         inner, outer = getattr(accelerator.ifm_ublock, axis), getattr(accelerator.ofm_ublock, axis)
         if inner != outer:
             raise ConfigError(f"{where}: accelerator.ifm_ublock.{axis}: must be that of ofm_ublock ({outer}), got {inner}")
+    if IFM_BLOCK_DEPTH % accelerator.ifm_ublock.depth:
+        raise ConfigError(
+            f"{where}: accelerator.ifm_ublock.depth: must divide the {IFM_BLOCK_DEPTH} channels of an IFM block, "
+            f"got {accelerator.ifm_ublock.depth}"
+        )
     if accelerator.product is Product.ETHOS_U85:
         raise ConfigError(f"{where}: accelerator.product: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
 

@@ -246,6 +246,8 @@ REFUSED = {
         "accelerator: {ifm_ublock: {height: 2}}",
         ["accelerator.ifm_ublock.height", "that of ofm_ublock (1)", "got 2"],
     ),
+    "input_block_that_is_not_filled": ("accelerator: {ifm_ublock: {depth: 3}}", ["ifm_ublock.depth", "divide the 16", "got 3"]),
+    "input_block_that_is_exceeded": ("accelerator: {ifm_ublock: {depth: 32}}", ["ifm_ublock.depth", "divide the 16", "got 32"]),
     "shram_too_small": ("shram: {banks: 8}", ["shram.banks", "(20 banks), got 8"]),
     "shram_field_too_wide": (
         "accelerator: {cores: 2, macs_per_cycle: 256}\nshram: {banks: 200}",
