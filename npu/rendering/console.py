@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
     on_npu = sum(row.placement == "npu" for row in report.operators)
-    totals = report.totals
+    others = " (npu check says why not all)" if on_npu < len(report.operators) else ""
     _say_line(
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
-        f"{on_npu} of {len(report.operators)} operators on the NPU; "
-        f"{memory_text(totals)}"
+        f"{on_npu} of {len(report.operators)} operators on the NPU{others}; "
+        f"{memory_text(report.totals)}"
     )
 
 

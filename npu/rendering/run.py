@@ -47,15 +47,21 @@ def _totals(report: Report, width: int) -> str:
     clock = report.clock_hz / 1e6
     facts = [
         f"total   {totals.total_cycles:,} cycles at {clock:g} MHz = {totals.time_ms:.3f} ms"
-        f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})",
-        f"error   {_error_band(report)}",
-        f"memory  {memory_text(totals)}  ({report.system}, {report.memory_mode})",
-        f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
-        f"AXI1 {totals.axi1_read_beats:,} read",
+        f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})"
     ]
+    if totals.npu_cycles:
+        facts.append(f"error   {_error_band(report)}")
     if report.overheads:
-        facts.insert(2, f"around  {_overheads(report)}")
+        facts.append(f"around  {_overheads(report)}")
+    facts.append(f"memory  {memory_text(totals)}  ({report.system}, {report.memory_mode})")
+    if totals.npu_cycles:
+        facts.append(
+            f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
+            f"AXI1 {totals.axi1_read_beats:,} read"
+        )
     facts += [f"note    {note}" for note in report.notes or ()]
+    if any(row.violations for row in report.operators):
+        facts.append("note    npu check says why operators are on the CPU")
     return "\n".join(line for fact in facts for line in wrapped(fact, width, "", " " * 8))
 
 

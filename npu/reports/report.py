@@ -14,10 +14,11 @@ from typing import Any
 
 from npu.compiler.compiled import Usage
 from npu.graph.ethos_u import Input, is_npu_job
-from npu.graph.graph import ABSENT, Model
+from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.placement import Violation
 from npu.hardware.variant import Accuracy, Variant
 from npu.reports.operator_map import OperatorMap
+from npu.runtime.arena import lifetimes, plan_arena
 from sim.timeline import OVERHEAD_NAMES, OperatorTime, Timeline
 from sim.trace import Trace
 
@@ -203,7 +204,7 @@ def memory_of_file(model: Model) -> Usage:
     held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     arena = max((size[index] for index in scratch), default=0)
     if not jobs:
-        arena = sum(size[index] for index in range(len(graph.tensors)) if index not in held)
+        arena = _arena_of_cpu(graph, {index: each for index, each in size.items() if index not in held and each > 0})
     return Usage(
         arena_bytes=arena,
         fast_bytes=max((size[index] for index in fast), default=0),
@@ -211,6 +212,14 @@ def memory_of_file(model: Model) -> Usage:
         command_stream_bytes=sum(size[index] for index in streams),
         cpu_constant_bytes=sum(size[index] for index in held - streams - constants),
     )
+
+
+def _arena_of_cpu(graph: Graph, sizes: Mapping[int, int]) -> int:
+    """Bytes of the arena in which a runtime would put the tensors of a graph without NPU jobs."""
+    steps = [(op.inputs, op.outputs) for op in graph.ops]
+    used = {index for step in steps for side in step for index in side}.union(graph.inputs, graph.outputs)
+    kept = {*graph.outputs, *(index for index in used if index != ABSENT and graph.tensors[index].is_variable)}
+    return plan_arena(lifetimes(steps, {index: sizes[index] for index in sorted(used & sizes.keys())}, kept=kept))[1]
 
 
 def _timed(row: OperatorReport, time: OperatorTime | None, variant: Variant) -> OperatorReport:
