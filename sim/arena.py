@@ -36,30 +36,30 @@ def arena_use(operations: Sequence[Operation], region: int = Region.ARENA) -> ND
     used = np.zeros(len(operations), np.int64)
     count = int(live.sum())
     for index in range(len(operations) - 1, -1, -1):
-        for start, end in (*reads[index], *writes[index]):
-            part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
-            count += part.size - int(np.count_nonzero(part))
-            part[:] = True
+        count += _mark(live, (*reads[index], *writes[index]), is_used=True)
         used[index] = count * GRANULE_BYTES
-        for start, end in writes[index]:
-            part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
-            count -= int(np.count_nonzero(part))
-            part[:] = False
-        for start, end in reads[index]:
-            part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
-            count += part.size - int(np.count_nonzero(part))
-            part[:] = True
+        count += _mark(live, writes[index], is_used=False)
+        count += _mark(live, reads[index], is_used=True)
     return used
+
+
+def _mark(live: NDArray[np.bool_], ranges: Sequence[Range], *, is_used: bool) -> int:
+    """Say of the granules of `ranges` whether they are in use; how many more are than before."""
+    more = 0
+    for start, end in ranges:
+        part = live[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)]
+        more -= int(np.count_nonzero(part))
+        part[:] = is_used
+        more += part.size if is_used else 0
+    return more
 
 
 def _left_behind(reads: list[list[Range]], writes: list[list[Range]], size: int) -> NDArray[np.bool_]:
     """Granules that are written and not read afterwards: the outputs of the stream."""
     left = np.zeros(-(-size // GRANULE_BYTES), np.bool_)
     for read, written in zip(reads, writes, strict=True):
-        for start, end in read:
-            left[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)] = False
-        for start, end in written:
-            left[start // GRANULE_BYTES : -(-end // GRANULE_BYTES)] = True
+        _mark(left, read, is_used=False)
+        _mark(left, written, is_used=True)
     return left
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.hardware.variant import Port
 from sim.timeline import OVERHEAD_NAMES, Job, Segment, Timeline
-from sim.trace import Cause, Column, Events, TimedUnit, Trace
+from sim.trace import PORT_BYTES, Cause, Column, Events, TimedUnit, Trace
 
 PROCESS = 1000
 """No track has this number: Perfetto calls the thread that has its process's number the main thread."""
@@ -145,37 +146,29 @@ def _counter(name: str, time: float, values: Mapping[str, float]) -> dict[str, A
 
 def _waits(trace: Trace, scale: float) -> list[dict[str, Any]]:
     """Waits on the parser's track."""
+    times = zip(trace.kinds, trace.column(Column.START).tolist(), trace.column(Column.END).tolist(), strict=True)
     return [
-        _slice(
-            operation.kind,
-            unit_track(TimedUnit.PARSER),
-            operation.start * scale,
-            operation.cycles * scale,
-            {"operation": operation.index},
-        )
-        for operation in trace.operations
-        if operation.kind in ("dma wait", "kernel wait") and operation.cycles > 0
+        _slice(kind, unit_track(TimedUnit.PARSER), start * scale, (end - start) * scale, {"operation": index})
+        for index, (kind, start, end) in enumerate(times)
+        if kind in ("dma wait", "kernel wait") and end > start
     ]
 
 
 def _port_slices(trace: Trace, scale: float, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """On each port's track the operations that used it, cut so that slices of one track do not overlap."""
     entries = []
-    ports = (
-        (TimedUnit.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-        (TimedUnit.AXI1, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
-    )
-    for unit, read_column, write_column in ports:
+    for unit, port in ((TimedUnit.AXI0, Port.AXI0), (TimedUnit.AXI1, Port.AXI1)):
+        read_column, write_column = PORT_BYTES[port]
         reached = 0
-        for operation, row in zip(trace.operations, trace.table.tolist(), strict=True):
-            commands = operation.command_bytes if unit is TimedUnit.AXI1 else 0
+        for name, row in zip(names, trace.table.tolist(), strict=True):
+            commands = row[Column.COMMAND_BYTES] if port is Port.AXI1 else 0
             read, written = row[read_column] - commands, row[write_column]
-            start, end = max(operation.start, reached), operation.end
+            start, end = max(row[Column.START], reached), row[Column.END]
             if read + written <= 0 or end <= start:
                 continue
             reached = end
             arguments = {"read_bytes": read, "written_bytes": written}
-            entries.append(_slice(names[operation.index], unit_track(unit), start * scale, (end - start) * scale, arguments))
+            entries.append(_slice(name, unit_track(unit), start * scale, (end - start) * scale, arguments))
     return entries
 
 
@@ -206,15 +199,13 @@ def _bandwidth(trace: Trace, scale: float) -> list[dict[str, Any]]:
     edges = np.linspace(0, total, min(COUNTER_WINDOWS, total) + 1)
     start, end = trace.column(Column.START), np.maximum(trace.column(Column.END), trace.column(Column.START) + 1)
     entries = []
-    for name, columns in {
-        "AXI0": (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-        "AXI1": (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
-    }.items():
+    for port, columns in PORT_BYTES.items():
+        name = f"{port.name} bytes per cycle"
         rates = [_rate(trace.column(column), start, end, edges) for column in columns]
         for index in range(len(edges) - 1):
             values = {"read": round(float(rates[0][index]), 3), "written": round(float(rates[1][index]), 3)}
-            entries.append(_counter(f"{name} bytes per cycle", float(edges[index]) * scale, values))
-        entries.append(_counter(f"{name} bytes per cycle", total * scale, {"read": 0.0, "written": 0.0}))
+            entries.append(_counter(name, float(edges[index]) * scale, values))
+        entries.append(_counter(name, total * scale, {"read": 0.0, "written": 0.0}))
     return entries
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npu.hardware.variant import Cpu, Port, Variant
-from sim.trace import Column, Trace
+from npu.hardware.variant import Cpu, Variant
+from sim.trace import PORT_BYTES, Column, Trace
 
 JOB_START, INTERRUPT, CACHE_CLEAN, CACHE_INVALIDATE, COPY_IN, COPY_OUT = range(-1, -7, -1)
 """Operator numbers of the time that the CPU spends around operators."""
@@ -153,22 +153,31 @@ class _Row:
 
 
 def _add_job(row: _Row, operators: dict[int, OperatorTime], job: Job, variant: Variant, number: int) -> None:
-    cpu, ratio = variant.cpu, variant.system.clock_hz / variant.cpu.clock_hz
-    row.append("cpu", CACHE_CLEAN, round(_cache_cycles(job.input_bytes, cpu) * ratio), number)
-    row.append("cpu", JOB_START, round(cpu.job_start_cycles * ratio), number)
+    around = _around_job(job.input_bytes, job.output_bytes, variant)
+    for part in (CACHE_CLEAN, JOB_START):
+        row.append("cpu", part, around[part], number)
     for operator, cycles, bound_by in _shares(job):
         if cycles:
             row.append("npu", operator, cycles, number)
         operators.setdefault(operator, OperatorTime()).add(cycles, bound_by)
-    row.append("cpu", INTERRUPT, round(cpu.interrupt_cycles * ratio), number)
-    row.append("cpu", CACHE_INVALIDATE, round(_cache_cycles(job.output_bytes, cpu) * ratio), number)
+    for part in (INTERRUPT, CACHE_INVALIDATE):
+        row.append("cpu", part, around[part], number)
 
 
 def job_overhead(input_bytes: int, output_bytes: int, variant: Variant) -> int:
     """Cycles that the CPU spends around one job with such feature maps: caches, start and interrupt."""
+    return sum(_around_job(input_bytes, output_bytes, variant).values())
+
+
+def _around_job(input_bytes: int, output_bytes: int, variant: Variant) -> dict[int, int]:
     cpu, ratio = variant.cpu, variant.system.clock_hz / variant.cpu.clock_hz
-    parts = (_cache_cycles(input_bytes, cpu), cpu.job_start_cycles, cpu.interrupt_cycles, _cache_cycles(output_bytes, cpu))
-    return sum(round(part * ratio) for part in parts)
+    cycles = {
+        CACHE_CLEAN: _cache_cycles(input_bytes, cpu),
+        JOB_START: cpu.job_start_cycles,
+        INTERRUPT: cpu.interrupt_cycles,
+        CACHE_INVALIDATE: _cache_cycles(output_bytes, cpu),
+    }
+    return {part: round(count * ratio) for part, count in cycles.items()}
 
 
 def copy_overhead(size: int, variant: Variant) -> int:
@@ -184,15 +193,12 @@ def _cache_cycles(size: int, cpu: Cpu) -> float:
 def _shares(job: Job) -> list[tuple[int, int, str]]:
     """(operator, cycles, bound) in stream order; the cycles sum to the job's active time."""
     ends = job.trace.column(Column.END).tolist()
+    if ends:
+        ends[-1] = max(ends[-1], job.trace.totals.npu_active_cycles)
     shares: list[tuple[int, int, str]] = []
-    reached, operator = 0, 0
-    last = len(ends) - 1
-    for index, end in enumerate(ends):
-        if job.operator_of[index] >= 0:
-            operator = job.operator_of[index]
-        if index == last:
-            end = max(end, job.trace.totals.npu_active_cycles)
-        shares.append((operator, max(0, end - reached), job.trace.bounds[index].value))
+    reached = 0
+    for operator, end, bound in zip(owners_of(job).tolist(), ends, job.trace.bounds, strict=True):
+        shares.append((operator, max(0, end - reached), bound.value))
         reached = max(reached, end)
     return shares
 
@@ -206,15 +212,11 @@ def cycles_of_job(job: Job) -> dict[int, int]:
 
 
 def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -> None:
-    columns = (
-        (Port.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-        (Port.AXI1, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
-    )
     owners = owners_of(job)
-    for port, *both in columns:
+    for port, both in PORT_BYTES.items():
         memory = variant.system.memories[port].name
         sums = np.zeros((max(owners.max(initial=0) + 1, 1), 2), np.int64)
-        np.add.at(sums, owners, job.trace.table[:, both])
+        np.add.at(sums, owners, job.trace.table[:, list(both)])
         for operator in np.flatnonzero(sums.any(axis=1)).tolist():
             time = operators.setdefault(operator, OperatorTime())
             read, written = sums[operator].tolist()

@@ -15,6 +15,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.hardware.variant import Port
+
 
 class TimedUnit(IntEnum):
     """A part of the machine that is busy or idle on its own."""
@@ -58,7 +60,12 @@ class Bound(Enum):
 
 
 class Column(IntEnum):
-    """Columns of `Trace.table`; all values are 64-bit integers, cycles or bytes."""
+    """Columns of `Trace.table`; all values are 64-bit integers, cycles or bytes.
+
+    ISSUED is when the parser handed the operation over, START and END bound its work; a wait starts when the parser meets it
+    and ends when it is satisfied. Byte counts by port are what crossed the port; those by purpose are the same bytes again.
+    The idle times of a unit are those between its last work and its first for this operation; ELEMENT_BYTES are of the IFM.
+    """
 
     ISSUED = 0
     START = 1
@@ -94,55 +101,11 @@ class Column(IntEnum):
     ELEMENT_BYTES = 31
 
 
-@dataclass(frozen=True, slots=True)
-class OperationTiming:
-    """Time and traffic of one operation of the stream.
-
-    `issued` is when the parser handed it over, `start` and `end` bound its work; a wait starts when the parser meets it
-    and ends when it is satisfied. Byte counts by port are what crossed the port; those by purpose are the same bytes again.
-    The idle times of a unit are those between its last work and its first for this operation; `element_bytes` are of the IFM.
-    """
-
-    index: int
-    kind: str
-    issued: int
-    start: int
-    end: int
-    macs: int
-    blocks: int
-    mac_active: int
-    mac_stalled_by_weights: int
-    mac_stalled_by_ifm: int
-    mac_stalled_by_accumulator: int
-    output_active: int
-    output_stalled_by_memory: int
-    output_stalled_by_input: int
-    decoder_active: int
-    decoder_stalled_by_memory: int
-    decoder_stalled_by_mac: int
-    ifm_fetch_active: int
-    dma_active: int
-    blockdep_stall: int
-    parser_wait: int
-    axi0_read_bytes: int
-    axi0_write_bytes: int
-    axi1_read_bytes: int
-    axi1_write_bytes: int
-    ifm_bytes: int
-    ofm_bytes: int
-    weight_bytes: int
-    dma_bytes: int
-    command_bytes: int
-    mac_idle: int
-    output_idle: int
-    decoder_idle: int
-    element_bytes: int
-    bound_by: Bound
-
-    @property
-    def cycles(self) -> int:
-        """Cycles from start to end; neighbouring operations may overlap."""
-        return self.end - self.start
+PORT_BYTES: Mapping[Port, tuple[Column, Column]] = {
+    Port.AXI0: (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
+    Port.AXI1: (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
+}
+"""The columns of what was read and written through a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +147,7 @@ class Events:
 class Trace:
     """What happened when, for one command stream on one variant.
 
-    `table` is (operations, len(Column)) int64. What only reports ask for is made when it is first asked for: `operations` (the
-    table as records), `bounds` and `pmu`.
+    `table` is (operations, len(Column)) int64. `bounds` and `pmu` are made when a report first asks for them.
     """
 
     variant: str
@@ -208,16 +170,6 @@ class Trace:
     def pmu(self) -> Mapping[str, int]:
         """Counters by the driver's event names, for the whole job."""
         return self.count_events()
-
-    @cached_property
-    def operations(self) -> tuple[OperationTiming, ...]:
-        """One record per operation of the stream."""
-        names = [column.name.lower() for column in Column]
-        rows = self.table.tolist()
-        return tuple(
-            OperationTiming(index=index, kind=kind, bound_by=bound, **dict(zip(names, row, strict=True)))
-            for index, (kind, bound, row) in enumerate(zip(self.kinds, self.bounds, rows, strict=True))
-        )
 
     def column(self, column: Column) -> NDArray[np.int64]:
         """One column of the table, shape (operations,)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from npu.hardware.variant import Port
 from npu.isa.decode import Decoded
 from npu.isa.operations import Block, DmaWait, Kernel, KernelWait, Layout, Operation, Padding, Stop
 from sim.timing import schedule
-from sim.trace import Bound, TimedUnit, Trace
+from sim.trace import Bound, Column, TimedUnit, Trace
 
 from tests.support.operations import operations as random_streams
 from tests.support.timing import addition, convolution, copy_operation, feature_map, round_variant, transfer, with_adapter
@@ -31,10 +33,16 @@ def run(*stream: Operation, words: int = 0, variant=None) -> Trace:  # type: ign
     return schedule(list(stream), variant or round_variant(), stream_words=words)
 
 
+def rows(trace: Trace) -> list[Any]:
+    """One record per operation of the stream: the columns of the trace's table by their names."""
+    names = [column.name.lower() for column in Column]
+    return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in trace.table.tolist()]
+
+
 def test_one_block_takes_fetch_then_mac_then_output() -> None:
     trace = run(convolution(4, 4, 16, 32, SMALL))
     assert trace.totals.total_cycles == FETCH + MAC + OUTPUT
-    operation = trace.operations[0]
+    operation = rows(trace)[0]
     assert (operation.start, operation.end, operation.blocks) == (0, 384, 1)
     assert (operation.mac_active, operation.output_active) == (MAC, OUTPUT)
     assert operation.macs == 4 * 4 * 16 * 32
@@ -49,7 +57,7 @@ def test_the_third_block_waits_for_an_accumulator() -> None:
     trace = run(convolution(4, 12, 16, 32, SMALL))
     assert trace.totals.total_cycles == FETCH + MAC + 3 * OUTPUT
     # Block 2 is fetched at 192 and the array is free at 192, but the output of block 0 holds its accumulator until 384.
-    assert trace.operations[0].mac_stalled_by_accumulator == 384 - 192
+    assert rows(trace)[0].mac_stalled_by_accumulator == 384 - 192
 
 
 def test_blockdep_zero_drains_between_operations() -> None:
@@ -58,8 +66,8 @@ def test_blockdep_zero_drains_between_operations() -> None:
     overlapped = run(first, replace(first, blockdep=3))
     assert drained.totals.total_cycles == 2 * (FETCH + MAC + OUTPUT)
     assert overlapped.totals.total_cycles == FETCH + MAC + 2 * OUTPUT
-    assert drained.operations[1].blockdep_stall == 384 - 64
-    assert overlapped.operations[1].blockdep_stall == 0
+    assert rows(drained)[1].blockdep_stall == 384 - 64
+    assert rows(overlapped)[1].blockdep_stall == 0
 
 
 def test_a_transfer_behind_a_kernel_costs_nothing_and_one_before_it_costs_its_time() -> None:
@@ -74,8 +82,8 @@ def test_a_transfer_behind_a_kernel_costs_nothing_and_one_before_it_costs_its_ti
 def test_kernel_wait_holds_the_parser_until_the_kernel_has_finished() -> None:
     kernel = convolution(4, 4, 16, 32, SMALL)
     trace = run(kernel, KernelWait(0), transfer(800, destination=None))
-    assert trace.operations[1].end == 384
-    assert trace.operations[2].start == 384
+    assert rows(trace)[1].end == 384
+    assert rows(trace)[2].start == 384
     assert trace.totals.total_cycles == 384 + 100
 
 
@@ -83,20 +91,20 @@ def test_dma_wait_one_lets_one_transfer_run_on() -> None:
     two = replace(round_variant().accelerator, max_outstanding_dma=2)
     variant = replace(round_variant(), accelerator=two)
     trace = run(transfer(800, destination=None), transfer(800, destination=None), DmaWait(1), DmaWait(0), variant=variant)
-    assert [trace.operations[2].end, trace.operations[3].end] == [100, 200]
+    assert [rows(trace)[2].end, rows(trace)[3].end] == [100, 200]
 
 
 def test_the_third_kernel_waits_for_room_in_the_queue() -> None:
     kernel = convolution(4, 4, 16, 32, SMALL)
     trace = run(kernel, kernel, kernel)
-    assert trace.operations[2].issued == trace.operations[0].end
+    assert rows(trace)[2].issued == rows(trace)[0].end
 
 
 def test_weight_stream_bounds_an_operation_with_little_arithmetic() -> None:
     trace = run(convolution(4, 4, 16, 32, SMALL, stream_bytes=8000, ofm=feature_map(4, 4, 16)))
     # The port serves the first request first: 64 beats of input, then 1000 beats of weights.
     assert trace.totals.total_cycles == 64 + 1000 + OUTPUT
-    assert trace.operations[0].bound_by is Bound.WEIGHT_READ
+    assert trace.bounds[0] is Bound.WEIGHT_READ
 
 
 def test_adapter_latency_is_paid_once_per_dependent_step() -> None:
@@ -139,9 +147,9 @@ def test_two_cores_share_a_block_by_micro_block_depth() -> None:
     both = replace(base, accelerator=replace(base.accelerator, cores=2))
     one_slice = convolution(4, 4, 8, 32, Block(4, 4, 8))
     two_slices = convolution(4, 4, 16, 32, SMALL)
-    assert run(one_slice, variant=both).operations[0].mac_active == 32
-    assert run(two_slices, variant=both).operations[0].mac_active == 32
-    assert run(two_slices, variant=base).operations[0].mac_active == 64
+    assert rows(run(one_slice, variant=both))[0].mac_active == 32
+    assert rows(run(two_slices, variant=both))[0].mac_active == 32
+    assert rows(run(two_slices, variant=base))[0].mac_active == 64
 
 
 def test_elementwise_works_through_whole_bricks() -> None:
@@ -152,8 +160,8 @@ def test_elementwise_works_through_whole_bricks() -> None:
         ifm2=feature_map(4, 4, 8, layout=Layout.NHWC),
         ofm=feature_map(4, 4, 8, layout=Layout.NHWC),
     )
-    assert run(shallow).operations[0].output_active == 4 * 4 * 16
-    assert run(plain).operations[0].output_active == 4 * 4 * 8
+    assert rows(run(shallow))[0].output_active == 4 * 4 * 16
+    assert rows(run(plain))[0].output_active == 4 * 4 * 8
 
 
 def test_commands_take_their_turn_on_the_constant_port() -> None:
@@ -173,7 +181,7 @@ def test_decoded_records_and_plain_operations_give_the_same_trace() -> None:
 def test_an_empty_stream_takes_no_time() -> None:
     trace = run()
     assert trace.totals.total_cycles == 0
-    assert trace.operations == ()
+    assert rows(trace) == []
 
 
 def test_more_loads_than_anyone_needs_are_refused() -> None:
@@ -229,7 +237,7 @@ TRAFFIC_CASES = {
 @pytest.mark.parametrize("case", TRAFFIC_CASES)
 def test_traffic(case: str) -> None:
     operation, ifm, ofm, weights = TRAFFIC_CASES[case]
-    timing = run(operation).operations[0]
+    timing = rows(run(operation))[0]
     assert (timing.ifm_bytes, timing.ofm_bytes, timing.weight_bytes) == (ifm, ofm, weights)
     assert timing.axi0_read_bytes == ifm + weights
     assert timing.axi0_write_bytes == ofm
@@ -297,11 +305,11 @@ def test_the_same_stream_gives_the_same_trace_byte_for_byte() -> None:
 
 def check_invariants(trace: Trace) -> None:
     total = trace.totals.total_cycles
-    for operation in trace.operations:
+    for operation in rows(trace):
         assert 0 <= operation.start <= operation.end <= total
         busy = (operation.mac_active, operation.output_active, operation.decoder_active, operation.dma_active)
         assert all(0 <= value <= total for value in busy)
-    moved = sum(o.ifm_bytes + o.weight_bytes + o.command_bytes for o in trace.operations)
+    moved = sum(o.ifm_bytes + o.weight_bytes + o.command_bytes for o in rows(trace))
     read = sum(trace.totals.memory_read_bytes.values())
     assert read >= moved
     if trace.events is not None:
