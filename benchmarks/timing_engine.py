@@ -39,7 +39,7 @@ from sim.timing.plan import make_plan
 
 from tests.support.vela import compile_with_vela, only_job
 
-_HEAD = """| model | compiled by | operations | loads | first: functional ms | timing ms | ratio | again: functional ms | timing ms | ratio |
+_HEAD = """| model | compiler | operations | loads | first: run ms | timing | ratio | again: run ms | timing | ratio |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
