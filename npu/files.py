@@ -10,7 +10,7 @@ import tempfile
 import tokenize
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,10 @@ def read_whole(path: Path) -> bytes:
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file. OSError if there is nothing to read, ValueError for other encodings and sizes."""
-    return read_whole(path).decode("utf-8")
+    try:
+        return read_whole(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"bytes that are no UTF-8 text, the first at {error.start}") from error
 
 
 def load_arrays(path: Path) -> Any:
@@ -95,18 +98,21 @@ def write_atomically(path: str | Path, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path]) -> None:
-    """UserError if an output named by a command-line option cannot be written, or if two of them are the same file.
+def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path], inputs: Collection[Path] = ()) -> None:
+    """UserError if an output named by a command-line option cannot be written, is one of the inputs, or is named twice.
 
     To be called before the work that is to be written.
     """
     seen: dict[str, str] = {}
+    read = {os.path.realpath(path) for path in inputs if path.is_file()}
     for option, path in files.items():
         if path.is_dir():
             raise UserError(f"{option} {path}: must be a file, got a folder")
         if not path.parent.is_dir():
             raise UserError(f"{option} {path}: must lie in a folder that exists, got {path.parent}")
         place = os.path.realpath(path)
+        if place in read:
+            raise UserError(f"{option} {path}: must not be a file that the command reads; name another one")
         if place in seen and (path.is_file() or not path.exists()):
             raise UserError(f"{option} {path}: must not be the file of {seen[place]} too")
         seen[place] = option

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import ConfigError, InterpreterError, UserError
+from npu.errors import ConfigError, InterpreterError, StreamError, UserError
 from npu.files import load_arrays, read_text, write_atomically
 from npu.plain import printable
 from npu.rendering import console
@@ -205,7 +206,11 @@ def asm(options: argparse.Namespace) -> int:
     """Write a compiled file with the command streams of a listing."""
     from npu.toolchain.listing import assemble
 
-    content = assemble(_read_text(options.listing, "a listing of npu disasm"), options.base)
+    listing = _read_text(options.listing, "a listing of npu disasm")
+    try:
+        content = assemble(listing, options.base)
+    except StreamError as error:
+        raise StreamError(re.sub("^listing", lambda _: str(options.listing), str(error))) from error
     is_same = options.base.read_bytes() == content  # before the write: it may be the same file
     write_atomically(options.output, content)
     console.print_assembled(options.output, options.base, len(content), is_same=is_same)

@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
     handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
     handler = getattr(handlers, options.command.replace("-", "_"))
     files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
-    import_module("npu.files").check_outputs(files, folders)
+    import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not getattr(options, "set", None):
         return int(handler(options))
     with import_module("npu.cli.commands").changed_hardware(options):
@@ -79,6 +79,13 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
     """The paths that were given, by option."""
     paths = {f"--{name.replace('_', '-')}": getattr(options, name, None) for name in names}
     return {option: path for option, path in paths.items() if path is not None}
+
+
+def _read_by(options: argparse.Namespace) -> list[Path]:
+    """The files that a command reads, but for the base of asm, which may be patched in place."""
+    models = ("model", "listing", "reference", "compiled", "test_model")
+    found = [getattr(options, name, None) for name in (*models, "config", "budget", "labels", "annotations", "ground_truth")]
+    return [path for path in (*found, *(getattr(options, "input", None) or ())) if isinstance(path, Path)]
 
 
 def _shown(message: str) -> str:

@@ -69,8 +69,8 @@ def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
     return Listing(product, lines, operations)
 
 
-def assemble(text: str) -> NDArray[np.uint32]:
-    """Command words, uint32, of a listing; StreamError names the line of what is wrong."""
+def assemble(text: str, made_for: Product | None = None) -> NDArray[np.uint32]:
+    """Command words, uint32, of a listing; StreamError names the line of what is wrong, another product than `made_for` too."""
     product: Product | None = None
     words: list[int] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -80,6 +80,8 @@ def assemble(text: str) -> NDArray[np.uint32]:
         try:
             if tokens[0] == _PRODUCT:
                 product = _product(tokens)
+                if made_for is not None and product is not made_for:
+                    raise StreamError(f"{_PRODUCT}: must be that of the base file, {made_for.name}, got {product.name}")
             elif product is None:
                 raise StreamError(f"must begin with {_PRODUCT}, got {tokens[0]}")
             else:

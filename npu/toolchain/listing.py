@@ -20,14 +20,14 @@ from npu.isa.decode import Decoded
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.operations import FeatureMap, Layout
-from npu.isa.payload import replace_words
+from npu.isa.payload import decode_config, replace_words
 from npu.plain import printable
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
 from npu.toolchain.raw import is_raw
 from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
-from sim.container import NpuJob, jobs_of
+from sim.container import NpuJob, jobs_of, payload_of
 
 _OPERATOR = ".operator"
 
@@ -139,7 +139,8 @@ def _new_payload(model: Model, key: tuple[int, int], section: str) -> tuple[int,
     if data is None:
         raise StreamError(f"operator {key[1]}: its first input must be a constant tensor with the command stream")
     old = data.tobytes()
-    return index, old, replace_words(old, assemble_words(section))
+    product = decode_config(payload_of(graph, key[1]).config_word).product
+    return index, old, replace_words(old, assemble_words(section, product))
 
 
 def _patched(content: bytes, model: Model, payloads: dict[tuple[int, int], tuple[int, bytes, bytes]]) -> bytes | None:

@@ -113,6 +113,21 @@ def test_a_wrong_listing_is_told_with_its_line(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_a_listing_for_another_product_than_that_of_the_base_is_refused() -> None:
+    with pytest.raises(StreamError, match=r"line \d+: .product: must be that of the base file, ETHOS_U65, got ETHOS_U55"):
+        assemble(disassemble(ours()), ours("ethos-u65-256"))
+
+
+def test_asm_names_the_listing_and_leaves_it_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, listing = tmp_path / "base.tflite", tmp_path / "base.lst"
+    base.write_bytes(ours())
+    listing.write_text("NPU_OP_STOP mask=1\n")
+    assert main(["asm", str(listing), "--base", str(base), "-o", str(tmp_path / "new.tflite")]) == 1
+    assert f"{listing} line 1: must begin with" in capsys.readouterr().err
+    assert main(["asm", str(listing), "--base", str(base), "-o", str(listing)]) == 1
+    assert listing.read_text() == "NPU_OP_STOP mask=1\n"
+
+
 def test_asm_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base, listing, output = tmp_path / "base.tflite", tmp_path / "base.lst", tmp_path / "new.tflite"
     base.write_bytes(ours())

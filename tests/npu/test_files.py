@@ -91,6 +91,20 @@ def test_one_file_for_two_outputs_is_refused_also_under_another_name(tmp_path: P
         check_outputs({"--a": tmp_path / "old", "--b": tmp_path / "link"}, {})
 
 
+def test_an_output_in_place_of_an_input_is_refused_also_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    with pytest.raises(UserError, match=r"--output .*link: must not be a file that the command reads"):
+        check_outputs({"--output": tmp_path / "link"}, {}, [tmp_path / "model"])
+    check_outputs({"--output": tmp_path / "new"}, {}, [tmp_path / "new"])
+
+
+def test_bytes_that_are_no_text_are_told_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc\xff")
+    with pytest.raises(ValueError, match="bytes that are no UTF-8 text, the first at 3"):
+        read_text(tmp_path / "file")
+
+
 def test_a_file_that_never_ends_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
     with pytest.raises(ValueError, match="more than 1 MiB"):
