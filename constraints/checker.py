@@ -5,8 +5,8 @@ from __future__ import annotations
 from constraints.profiles import profile_named
 from constraints.rule import Profile
 from constraints.view import OpView
-from npu.graph.graph import Graph, Model
-from npu.graph.placement import OpPlacement, Placement, Violation
+from npu.graph.graph import Model
+from npu.graph.placement import OpPlacement, Placement
 from npu.hardware.variant import Variant
 
 
@@ -23,9 +23,3 @@ def check(model: Model, *, profile: str | Profile = "u55-u65", variant: Variant 
         for index, op in enumerate(graph.ops)
     )
     return Placement(rules.name, placements)
-
-
-def check_op(graph: Graph, index: int, *, profile: str | Profile, variant: Variant | None = None) -> tuple[Violation, ...]:
-    """The violations of one operator; empty if the device takes it."""
-    rules = profile if isinstance(profile, Profile) else profile_named(profile)
-    return rules.violations(OpView(graph, graph.ops[index], variant))

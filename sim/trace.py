@@ -34,14 +34,11 @@ class TimedUnit(IntEnum):
 class Cause(IntEnum):
     """What an event is about."""
 
-    NONE = 0
     KERNEL = 1
     IFM = 2
     WEIGHTS = 3
     OFM = 4
     DMA_READ = 5
-    DMA_WRITE = 6
-    COMMANDS = 7
 
 
 class Bound(Enum):
@@ -129,7 +126,7 @@ class Events:
     """Busy intervals, one row each, in the order in which they were scheduled.
 
     All arrays are one-dimensional int64 of equal length; `end >= start`; `unit` holds `TimedUnit`, `cause` holds `Cause`,
-    `operation` the index in the stream (-1: the command stream itself).
+    `operation` the index in the stream.
     """
 
     operation: NDArray[np.int64]

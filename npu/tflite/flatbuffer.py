@@ -54,7 +54,6 @@ _STRUCTS = {
     "float64": struct.Struct("<d"),
 }
 _OFFSET = _STRUCTS["uint32"]
-_U16 = _STRUCTS["uint16"]
 _I32 = _STRUCTS["int32"]
 
 AnyTable = TypeVar("AnyTable", bound=Table)

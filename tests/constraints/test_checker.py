@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constraints.checker import check, check_op
+from constraints.checker import check
 from constraints.profiles import profile_named, profile_names
 from npu.errors import ConfigError, UserError
 from npu.graph.attributes import Attributes
@@ -57,13 +57,6 @@ def test_a_custom_operator_is_named_by_its_code() -> None:
 def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(ConfigError, match="profile: must be one of"):
         check(ops.conv(), profile="u85")
-
-
-def test_one_operator_can_be_checked_alone() -> None:
-    model = ops.conv(stride=(4, 4))
-    expected = check(model, profile="v0.1").ops[0].violations
-    assert check_op(model.graphs[0], 0, profile="v0.1") == expected
-    assert check_op(model.graphs[0], 0, profile=profile_named("v0.1")) == expected
 
 
 @pytest.mark.parametrize("name", profile_names())

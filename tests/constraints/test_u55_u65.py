@@ -307,7 +307,6 @@ def test_the_message_names_the_limit_of_the_target() -> None:
 
 # Named cases
 
-SCALES_2 = ops.quantization(0.5, 0.25)
 CASES: dict[str, tuple[Model, set[str]]] = {
     "float_quantize": (quantize(DType.FLOAT32), {"V-GEN-1", "N-GEN-2"}),
     "zero_scale": (with_tensor(ops.unary("RELU"), 0, quantization=ops.quantization(0.0)), {"N-GEN-2"}),

@@ -13,7 +13,6 @@ from npu.numerics.kernel import kernel
 from npu.numerics.rounding import saturating_rounding_doubling_high_mul
 
 Array = npt.NDArray[Any]
-_ONE_Q31 = (1 << 31) - 1
 
 
 def high_product(a: Array, b: Array | int, bits: int = 31) -> Array:

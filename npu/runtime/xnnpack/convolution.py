@@ -113,11 +113,6 @@ class _Weighted(CompiledOperation):
         self._packed = site.store(packed)
 
     @property
-    def packed_bytes(self) -> int:
-        """Bytes of the packed weights."""
-        return self._packed.nbytes
-
-    @property
     def is_float(self) -> bool:
         return self._operand.factors is None
 

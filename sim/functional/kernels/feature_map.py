@@ -22,8 +22,6 @@ from sim.functional.kernels.raw import (
     store_32_at,
 )
 
-DESCRIPTION_LENGTH = 16
-
 
 @kernel(nb.int64(nb.int64[::1], nb.int64, nb.int64))
 def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]

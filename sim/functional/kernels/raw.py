@@ -73,13 +73,10 @@ def _indexed_storer(bits):  # type: ignore[no-untyped-def]
 
 load_u8 = _loader(8, "u")
 load_i8 = _loader(8, "i")
-load_u16 = _loader(16, "u")
 load_i16 = _loader(16, "i")
 load_i32 = _loader(32, "i")
 load_i64 = _loader(64, "i")
 store_8 = _storer(8)
-store_16 = _storer(16)
-store_32 = _storer(32)
 store_64 = _storer(64)
 
 load_u8_at = _indexed_loader(8, "u")

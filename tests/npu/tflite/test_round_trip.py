@@ -25,7 +25,6 @@ from tests.support.shared import ROOT, shared_models
 NEVER_RUN = {"keyword_scrambled_8bit": "LiteRT corrupts its memory on 8-bit SVDF state"}
 UNREADABLE = {"invalid_makefile"}
 READABLE = sorted(set(shared_models()) - UNREADABLE)
-QUICK = [name for name in READABLE if shared_models()[name].stat().st_size < 100_000]
 
 
 def repacked(content: bytes) -> bytes:
