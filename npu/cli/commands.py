@@ -198,7 +198,7 @@ def disasm(options: argparse.Namespace) -> int:
     """Print the listing of every command stream in the file."""
     from npu.toolchain.listing import disassemble
 
-    emit(disassemble(options.model), options.output)
+    emit(disassemble(options.model, options.target, options.config), options.output)
     return 0
 
 
@@ -222,11 +222,11 @@ def diff(options: argparse.Namespace) -> int:
     from npu.toolchain import diff as verb
 
     inputs = read_inputs(options)
-    result = verb.diff(options.reference, options.compiled, inputs, seed=options.seed)
+    result = verb.diff(options.reference, options.model, inputs, options.target, options.config, seed=options.seed)
     if options.format == "json":
         say(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
     else:
-        console.print_difference(options.reference.name, options.compiled.name, result)
+        console.print_difference(options.reference.name, options.model.name, result)
     return 1 if result.first is not None else 0
 
 

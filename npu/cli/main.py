@@ -83,7 +83,7 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
 
 def _read_by(options: argparse.Namespace) -> list[Path]:
     """The files that a command reads, but for the base of asm, which may be patched in place."""
-    models = ("model", "listing", "reference", "compiled", "test_model")
+    models = ("model", "listing", "reference", "test_model")
     found = [getattr(options, name, None) for name in (*models, "config", "budget", "labels", "annotations", "ground_truth")]
     return [path for path in (*found, *(getattr(options, "input", None) or ())) if isinstance(path, Path)]
 
@@ -213,6 +213,7 @@ def _add_explain(commands: Commands) -> None:
 def _add_disasm(commands: Commands) -> None:
     disasm = add_command(commands, "disasm", "list the commands of a compiled file")
     disasm.add_argument("model", type=Path, metavar="COMPILED", help="a compiled .tflite file")
+    _add_hardware(disasm)
     add_output(disasm)
 
 
@@ -228,7 +229,8 @@ def _add_diff(commands: Commands) -> None:
         commands, "diff", "find the first operator of a compiled file whose output differs from the source model"
     )
     diff.add_argument("reference", type=Path, metavar="REFERENCE.tflite", help="the source model")
-    diff.add_argument("compiled", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
+    diff.add_argument("model", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
+    _add_hardware(diff)
     add_inputs(diff)
     add_format(diff)
 

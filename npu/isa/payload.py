@@ -117,12 +117,15 @@ def is_compatible(config: Configuration, accelerator: Accelerator) -> bool:
 
 
 def find_target(config: Configuration, variants: Iterable[Variant]) -> Variant:
-    """The first variant that runs a stream made for `config`; StreamError if none does."""
+    """The first variant that runs a stream made for `config` and has as much SHRAM; StreamError if none does."""
     for variant in variants:
-        if is_compatible(config, variant.accelerator):
+        if is_compatible(config, variant.accelerator) and configuration_of(variant).shram_kib == config.shram_kib:
             return variant
+    dma = ", custom DMA" if config.has_custom_dma else ""
+    asked = f"{config.product.name} with {config.macs_per_cycle} MACs, {config.shram_kib} KiB of SHRAM, streams of version "
     raise StreamError(
-        f"configuration word {config.word:#010x}: no variant is {config.product.name} with {config.macs_per_cycle} MACs"
+        f"configuration word {config.word:#010x}: no shipped target is {asked}{config.stream_version}{dma}; "
+        "give the hardware that the file was compiled for as target or config"
     )
 
 

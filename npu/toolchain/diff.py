@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import known_map
+from npu.toolchain.raw import is_raw
 from npu.toolchain.run import execute
 from npu.toolchain.sources import Source, load, load_compiled, model_name, variant_of_file
 from npu.toolchain.tensors import Recorder, Written, offset_in
@@ -58,43 +60,50 @@ class DiffResult:
 
 
 def diff(
-    reference: Source, compiled: Source, inputs: Sequence[Array] | Mapping[str, Array] | None = None, *, seed: int = 0
+    reference: Source,
+    compiled: Source,
+    inputs: Sequence[Array] | Mapping[str, Array] | None = None,
+    target: str | None = None,
+    config: str | Path | None = None,
+    *,
+    seed: int = 0,
 ) -> DiffResult:
     """Run both on the same inputs (seeded random ones if none are given) and compare.
 
-    ModelError if the two do not belong together.
+    `target` or `config` names the hardware if it is none of the shipped targets. ModelError if the two do not belong together.
     """
-    source, target = load(reference), load_compiled(compiled)
+    source, made = load(reference), load_compiled(compiled)
     if is_compiled(source):
         raise ModelError(f"{model_name(reference)}: must be the plain source model, but it holds compiled operators")
-    _check_ends(source.graphs[0], target.graphs[0], model_name(compiled))
+    has_types = isinstance(compiled, bytes) or not is_raw(compiled)
+    _check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
     expected = _reference_values(source, inputs, seed)
-    variant = variant_of_file(target, model_name(compiled))
-    recorder = Recorder(target, variant, model_name(compiled))
+    variant = variant_of_file(made, model_name(compiled), target, config)
+    recorder = Recorder(made, variant, model_name(compiled))
     interpreter = Interpreter(
-        model=target,
+        model=made,
         experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)],
         experimental_preserve_all_tensors=True,
         options=RuntimeOptions(while_limit=LOOP_LIMIT),
     )
     given = [expected[index] for index in source.graphs[0].inputs]
-    given = [array.reshape(target.graphs[0].tensors[k].shape) for array, k in zip(given, target.graphs[0].inputs, strict=True)]
-    execute(interpreter, target.graphs[0], given, seed)
-    operators = known_map(target, model_name(compiled))
+    given = [array.reshape(made.graphs[0].tensors[k].shape) for array, k in zip(given, made.graphs[0].inputs, strict=True)]
+    execute(interpreter, made.graphs[0], given, seed)
+    operators = known_map(made, model_name(compiled))
     found = _Comparison(source.graphs[0], expected)
     if operators is not None and len(operators.operators) == len(source.graphs[0].ops):
         found.by_operator(operators, recorder.written)
-    found.by_name(target.graphs[0], interpreter)
-    found.outputs(target.graphs[0], interpreter)
+    found.by_name(made.graphs[0], interpreter)
+    found.outputs(made.graphs[0], interpreter)
     return found.result()
 
 
-def _check_ends(source: Graph, target: Graph, name: str) -> None:
+def _check_ends(source: Graph, target: Graph, reference: str, compiled: str, *, has_types: bool) -> None:
     for kind in ("inputs", "outputs"):
         ends = [[graph.tensors[index] for index in getattr(graph, kind)] for graph in (source, target)]
-        sizes = [[each.elements for each in side] for side in ends]
-        if sizes[0] != sizes[1]:
-            raise ModelError(f"{name}: must have the {kind} of the reference, of {sizes[0]} values, got {sizes[1]}")
+        texts = [", ".join(f"{each.dtype if has_types else ''}[{each.elements}]" for each in side) for side in ends]
+        if texts[0] != texts[1]:
+            raise ModelError(f"{compiled}: must be compiled from {reference}, whose {kind} are {texts[0]}, got {texts[1]}")
 
 
 def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int) -> dict[int, Array]:

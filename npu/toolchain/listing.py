@@ -32,10 +32,13 @@ from sim.container import NpuJob, jobs_of, payload_of
 _OPERATOR = ".operator"
 
 
-def disassemble(model: Source) -> str:
-    """The annotated listing of every command stream of a compiled file, in file order."""
+def disassemble(model: Source, target: str | None = None, config: str | Path | None = None) -> str:
+    """The annotated listing of every command stream of a compiled file, in file order.
+
+    `target` or `config` names the hardware if it is none of the shipped targets.
+    """
     source, name = load_compiled(model), model_name(model)
-    variant = variant_of_file(source, name)
+    variant = variant_of_file(source, name, target, config)
     return "\n".join(_section(job, source, name, variant) for job in jobs_of(source))
 
 

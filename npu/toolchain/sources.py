@@ -86,7 +86,10 @@ def variant_of_file(
     made_for = decode_config(found.config_word)
     shipped = [load_variant(each, memory_mode=memory_mode, system=system) for each in _fitting(made_for)]
     if target is None and config is None:
-        return find_target(made_for, shipped)
+        try:
+            return find_target(made_for, shipped)
+        except StreamError as error:
+            raise StreamError(f"{name}: {error}") from error
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
     if not is_compatible(made_for, variant.accelerator):
         known = shipped[0].name if shipped else "no shipped target"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu.cli.main import main
 from npu.hardware.catalogue import list_examples, load_variant
 from npu.hardware.variant import Variant
 from npu.toolchain.run import RunResult, run
@@ -122,3 +123,16 @@ def test_what_if_variants_are_exact_and_differ_from_their_base(name: str) -> Non
 
 def test_there_are_three_what_if_variants() -> None:
     assert list_examples() == ("fast-flash", "small-sram", "wide-array")
+
+
+def test_a_file_for_hardware_of_ones_own_needs_its_description_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, compiled = tmp_path / "board.yaml", tmp_path / "board.tflite"
+    config.write_text("extends: ethos-u55-128\nshram: {banks: 32}\n")
+    assert main(["compile", str(DIGITS), "--config", str(config), "-o", str(compiled)]) == 0
+    commands = (["run", "--timing-only"], ["verify"], ["explain"], ["disasm"], ["diff", str(DIGITS)])
+    for command in commands:
+        assert main([*command, str(compiled)]) == 1
+        assert "32 KiB of SHRAM" in capsys.readouterr().err
+        assert main([*command, str(compiled), "--config", str(config)]) == 0
