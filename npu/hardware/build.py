@@ -88,6 +88,8 @@ def _convert_mapping(annotation: Any, raw: Any, key: tuple[str, ...], locate: Lo
     result: dict[Any, Any] = {}
     for name, value in raw.items():
         converted = name if key_type is str else _convert_enum(key_type, name, (*key, name), locate)
+        if value is None and dataclasses.is_dataclass(value_type):
+            continue  # `axi1: null` takes away what the base has there
         result[converted] = _convert(value_type, value, (*key, name), locate, owner)
     return result
 

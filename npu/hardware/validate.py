@@ -11,6 +11,7 @@ from npu.hardware.variant import (
     Cpu,
     Memory,
     MemoryMode,
+    OutputCycles,
     PipelineTiming,
     Port,
     Product,
@@ -27,8 +28,16 @@ Range = tuple[float, float]
 IFM_BLOCK_DEPTH = 16
 """IFM channels of the smallest block in which the MAC array takes weights; micro-blocks must fill it."""
 
+LARGEST_BLOCK = (32, 64, 128)
+"""Height, width and depth of the largest OFM block that the registers of a command stream can hold."""
+
 _ANY: Range = (0, 2**48)
 _POSITIVE: Range = (1, 2**31)
+_DELAY: Range = (0, 1_000_000)
+"""Cycles of a single wait: so long that nothing real is refused, so short that the time of a network fits 64 bits."""
+_OUTPUT: Range = (0, 10_000)
+"""Cycles of the output unit per element."""
+_SLOTS: Range = (0, 65536)
 
 RANGES: dict[tuple[type, str], Range] = {
     (Size, "height"): (1, 65536),
@@ -57,12 +66,33 @@ RANGES: dict[tuple[type, str], Range] = {
     (PipelineTiming, "burst_hold_fraction"): (0, 1),
     (PipelineTiming, "max_burst_bytes"): (8, 256),
     (PipelineTiming, "weight_window_bytes"): (16, 2**20),
+    (PipelineTiming, "bubble_cycles"): _DELAY,
+    (PipelineTiming, "bubble_cycles_40_bit"): _DELAY,
+    (PipelineTiming, "operation_overhead_cycles"): _DELAY,
+    (PipelineTiming, "command_cycles_per_word"): _DELAY,
+    (PipelineTiming, "dma_setup_cycles"): _DELAY,
     (Memory, "clock_scale"): (1e-6, 64),
     (Memory, "burst_bytes"): (8, 4096),
-    (TimingAdapter, "pulse_on_cycles"): (1, 2**31),
+    (Memory, "read_latency_cycles"): _DELAY,
+    (Memory, "write_latency_cycles"): _DELAY,
+    (Memory, "max_outstanding_reads"): _SLOTS,
+    (Memory, "max_outstanding_writes"): _SLOTS,
+    (TimingAdapter, "max_outstanding_reads"): _SLOTS,
+    (TimingAdapter, "max_outstanding_writes"): _SLOTS,
+    (TimingAdapter, "read_latency_cycles"): _DELAY,
+    (TimingAdapter, "write_latency_cycles"): _DELAY,
+    (TimingAdapter, "pulse_on_cycles"): (1, _DELAY[1]),
+    (TimingAdapter, "pulse_off_cycles"): _DELAY,
+    (TimingAdapter, "beats_per_window"): (0, 2**31),
     (System, "clock_hz"): (1_000_000, 10_000_000_000),
     (MemoryMode, "arena_cache_bytes"): (1024, 2**40),
     (Cpu, "clock_hz"): (1_000_000, 10_000_000_000),
+    (Cpu, "cycles_per_mac"): _DELAY,
+    (Cpu, "cycles_per_element"): _DELAY,
+    (Cpu, "job_start_cycles"): (0, 10**9),
+    (Cpu, "interrupt_cycles"): (0, 10**9),
+    (Cpu, "copy_cycles_per_byte"): _DELAY,
+    (Cpu, "cache_cycles_per_line"): _DELAY,
     (Cpu, "relative_error"): (0, 10),
     (Cpu, "cache_line_bytes"): (0, 1024),
 }
@@ -73,6 +103,8 @@ def field_range(owner: type, name: str) -> Range:
     """Inclusive range of a numeric field of a hardware record."""
     if owner is ShramGranules:
         return _POSITIVE
+    if owner is OutputCycles:
+        return _OUTPUT
     return RANGES.get((owner, name), _ANY)
 
 
@@ -97,7 +129,12 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
         )
     if accelerator.axi_data_bytes & (accelerator.axi_data_bytes - 1):
         raise ConfigError(f"{where}: accelerator.axi_data_bytes: must be a power of two, got {accelerator.axi_data_bytes}")
-    for axis in ("height", "width", "depth"):
+    for axis, largest in zip(("height", "width", "depth"), LARGEST_BLOCK, strict=True):
+        if getattr(accelerator.max_block, axis) > largest:
+            raise ConfigError(
+                f"{where}: accelerator.max_block.{axis}: must be at most {largest}, which the block registers hold, "
+                f"got {getattr(accelerator.max_block, axis)}"
+            )
         block, ublock = getattr(accelerator.max_block, axis), getattr(accelerator.ofm_ublock, axis)
         if block % ublock:
             raise ConfigError(

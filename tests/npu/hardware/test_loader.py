@@ -170,6 +170,19 @@ def test_an_empty_mapping_replaces_what_was_inherited(write) -> None:
     assert not load_variant(write("extends: ethos-u55-128\nsystem: {adapters: {}}\n")).system.adapters
 
 
+def test_one_adapter_is_taken_away_by_null(write) -> None:
+    base = load_variant("ethos-u55-128")
+    changed = load_variant(write("extends: ethos-u55-128\nsystem: {adapters: {axi1: null}}\n"))
+    assert set(changed.system.adapters) == {Port.AXI0}
+    assert changed.system.adapters[Port.AXI0] == base.system.adapters[Port.AXI0]
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e-3", 0.001), ("1E0", 1.0), ("1.5e1", 15.0), (".5e-1", 0.05), ("2.5e-1", 0.25)])
+def test_numbers_may_have_an_exponent_as_in_json(write, text: str, value: float) -> None:
+    variant = load_variant(write(f"extends: ethos-u55-128\nsystem: {{memories: {{axi0: {{clock_scale: {text}}}}}}}\n"))
+    assert variant.system.memories[Port.AXI0].clock_scale == value
+
+
 def test_a_section_may_be_a_name_or_extend_one(write) -> None:
     system = "{extends: Deep_Embedded, clock_hz: 160_000_000}"
     variant = load_variant(write(f"extends: ethos-u55-64\nname: Bench\nsystem: {system}\ncpu: cortex-m4\n"))
@@ -238,6 +251,16 @@ REFUSED = {
         ["macs_per_cycle", "power of two", "got 384"],
     ),
     "block_no_multiple": ("accelerator: {max_block: {width: 63}}", ["max_block.width", "multiple", "got 63"]),
+    "block_beyond_its_registers": (
+        "accelerator: {max_block: {depth: 256}}",
+        ["max_block.depth", "at most 128", "got 256"],
+    ),
+    "rate_that_overflows": ("timing: {output_cycles: {other: 1.0e+14}}", ["output_cycles.other", "[0, 10,000]"]),
+    "latency_beyond_reason": (
+        "system: {adapters: {axi0: {read_latency_cycles: 2000000}}}",
+        ["adapters.axi0.read_latency_cycles", "[0, 1,000,000]", "got 2000000"],
+    ),
+    "memory_taken_away": ("system: {memories: {axi1: null}}", ["memory_mode.constants", "got axi1"]),
     "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
     "other_architecture": ("accelerator: {product: ethos_u85}", ["accelerator.product", "got ETHOS_U85"]),
     "lut_no_whole_banks": ("shram: {lut_bytes: 1536}", ["shram.lut_bytes", "multiple of bank_bytes", "got 1536"]),
