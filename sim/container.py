@@ -12,7 +12,7 @@ import numpy as np
 
 from npu.errors import StreamError
 from npu.graph.ethos_u import ARENA_METADATA, Input, Region, is_npu_job
-from npu.graph.graph import Graph, Model, Tensor
+from npu.graph.graph import Graph, Model
 from npu.isa.payload import Payload, parse_payload
 
 _SEPARATE_FLAG = 2
@@ -70,7 +70,7 @@ def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
         raise StreamError(f"operator {index} (ethos-u): must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
     offsets = _offsets(model, index)
-    size = [_bytes(tensor) for tensor in graph.tensors]
+    size = [tensor.bytes for tensor in graph.tensors]
     regions: dict[int, int] = {
         Region.CONSTANTS: size[op.inputs[Input.CONSTANTS]],
         Region.ARENA: size[op.inputs[Input.SCRATCH]],
@@ -105,7 +105,3 @@ def _offsets(model: Model, index: int) -> np.ndarray[tuple[int], np.dtype[np.int
             f"operator {index} (ethos-u): metadata {ARENA_METADATA} must hold the offsets of {total} tensors, got {got}"
         )
     return np.frombuffer(data, "<i4", total, 12)
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.elements * tensor.dtype.bits // 8

@@ -12,9 +12,12 @@ Everything is spread over the cores. Blocks, halos, pipeline bubbles and overlap
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from npu.graph.graph import ABSENT, Graph, Op
 from npu.graph.idle import VIEWS
-from npu.graph.work import output_elements
+from npu.graph.work import input_shape, output_elements
 from npu.hardware.variant import OutputCycles, Port, Variant
 
 _TABLES = frozenset({"ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
@@ -30,22 +33,17 @@ def npu_cycles(graph: Graph, op: Op, variant: Variant) -> int:
     bounds = (
         _mac_cycles(graph, op, variant) / variant.accelerator.cores,
         elements * _output_cycles(op.kind, variant.timing.output_cycles),
-        _feature_map_bytes(graph, op) / _bytes_per_cycle(variant, variant.memory_mode.cache),
-        _constant_bytes(graph, op) / _bytes_per_cycle(variant, variant.memory_mode.constants),
+        _bytes(graph, {*op.inputs, *op.outputs}, of_constants=False) / _bytes_per_cycle(variant, variant.memory_mode.cache),
+        _bytes(graph, {*op.inputs}, of_constants=True) / _bytes_per_cycle(variant, variant.memory_mode.constants),
     )
     passes = _SOFTMAX_PASSES if op.kind == "SOFTMAX" else 1
     return passes * (variant.timing.operation_overhead_cycles + round(max(bounds)))
 
 
-def _shape(graph: Graph, op: Op, position: int) -> tuple[int, ...]:
-    index = op.inputs[position] if position < len(op.inputs) else ABSENT
-    return graph.tensors[index].shape if index != ABSENT else ()
-
-
 def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
     timing = variant.timing
     ofm = graph.tensors[op.outputs[0]].shape if op.outputs and op.outputs[0] != ABSENT else ()
-    weights = _shape(graph, op, 1)
+    weights = input_shape(graph, op, 1)
     blocks = _micro_blocks(ofm, variant) * timing.ublock_mac_cycles
     if op.kind in ("CONV_2D", "TRANSPOSE_CONV") and len(weights) == 4:
         kernel, depth = weights[1] * weights[2], weights[3]
@@ -56,7 +54,7 @@ def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
         rows = _parts(output_elements(graph, op), max(weights[0], 1))
         return max(blocks * _parts(weights[1], 32), rows * weights[0] * weights[1] / timing.weights_per_cycle)
     if op.kind == "BATCH_MATMUL":
-        left = _shape(graph, op, 0)
+        left = input_shape(graph, op, 0)
         return blocks * _parts(left[-1] if left else 1, 32)
     if op.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         height, width = (getattr(op.attributes, f"filter_{name}", 1) or 1 for name in ("height", "width"))
@@ -67,10 +65,7 @@ def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
 def _micro_blocks(ofm: tuple[int, ...], variant: Variant) -> int:
     height, width, depth = (1, 1, 1, *ofm)[-3:]
     ublock = variant.accelerator.ofm_ublock
-    rest = 1
-    for extent in ofm[:-3]:
-        rest *= extent
-    return rest * _parts(height, ublock.height) * _parts(width, ublock.width) * _parts(depth, ublock.depth)
+    return math.prod(ofm[:-3]) * _parts(height, ublock.height) * _parts(width, ublock.width) * _parts(depth, ublock.depth)
 
 
 def _parts(extent: int, size: int) -> int:
@@ -91,11 +86,6 @@ def _bytes_per_cycle(variant: Variant, port: Port) -> float:
     return variant.accelerator.axi_data_bytes * variant.system.memories[port].clock_scale
 
 
-def _feature_map_bytes(graph: Graph, op: Op) -> int:
-    tensors = (graph.tensors[index] for index in {*op.inputs, *op.outputs} if index != ABSENT)
-    return sum(tensor.elements * tensor.dtype.bits // 8 for tensor in tensors if tensor.data is None)
-
-
-def _constant_bytes(graph: Graph, op: Op) -> int:
-    tensors = (graph.tensors[index] for index in set(op.inputs) if index != ABSENT)
-    return sum(tensor.elements * tensor.dtype.bits // 8 for tensor in tensors if tensor.data is not None)
+def _bytes(graph: Graph, indices: Iterable[int], *, of_constants: bool) -> int:
+    tensors = (graph.tensors[index] for index in indices if index != ABSENT)
+    return sum(tensor.bytes for tensor in tensors if tensor.is_constant == of_constants)

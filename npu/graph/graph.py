@@ -72,6 +72,11 @@ class Tensor:
     def elements(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements, packed where they are smaller than a byte; 0 where they have no fixed size."""
+        return -(-self.elements * self.dtype.bits // 8)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:

@@ -62,7 +62,7 @@ def raw_bytes(tensor: Tensor) -> int | None:
     """Bytes that the data of a tensor must have; None where the shape does not say."""
     if tensor.extra.get("sparsity") is not None or tensor.dtype.bits == 0:
         return None
-    return -(-tensor.elements * tensor.dtype.bits // 8)
+    return tensor.bytes
 
 
 def _tensors(graph: Graph) -> Iterator[str]:
@@ -77,10 +77,7 @@ def _shape_defect(tensor: Tensor) -> str | None:
         return f"must have at most {MAX_RANK} dimensions, got {len(tensor.shape)}"
     if any(size < 0 for size in tensor.shape):
         return f"dimensions must not be negative, got {list(tensor.shape)}"
-    elements = 1
-    for size in tensor.shape:
-        elements *= size
-    if elements * max(tensor.dtype.bits, 8) // 8 > MAX_TENSOR_BYTES:
+    if tensor.elements * max(tensor.dtype.bits, 8) // 8 > MAX_TENSOR_BYTES:
         return f"must have at most {MAX_TENSOR_BYTES} bytes, got shape {list(tensor.shape)} of {tensor.dtype}"
     signature = tensor.shape_signature
     if signature is not None and any(size < -1 for size in signature):

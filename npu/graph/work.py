@@ -23,40 +23,41 @@ def output_elements(graph: Graph, op: Op) -> int:
     return sum(graph.tensors[index].elements for index in op.outputs if index != ABSENT)
 
 
-def _shape(graph: Graph, op: Op, position: int) -> tuple[int, ...]:
+def input_shape(graph: Graph, op: Op, position: int) -> tuple[int, ...]:
+    """Shape of the input at a position, empty if it is not given."""
     index = op.inputs[position] if position < len(op.inputs) else ABSENT
     return graph.tensors[index].shape if index != ABSENT else ()
 
 
 def _convolution(graph: Graph, op: Op) -> int:
-    weights = _shape(graph, op, 1)
+    weights = input_shape(graph, op, 1)
     return output_elements(graph, op) * weights[1] * weights[2] * weights[3] if len(weights) == 4 else 0
 
 
 def _depthwise(graph: Graph, op: Op) -> int:
-    weights = _shape(graph, op, 1)
+    weights = input_shape(graph, op, 1)
     return output_elements(graph, op) * weights[1] * weights[2] if len(weights) == 4 else 0
 
 
 def _transposed(graph: Graph, op: Op) -> int:
-    weights, ifm = _shape(graph, op, 1), _shape(graph, op, 2)
+    weights, ifm = input_shape(graph, op, 1), input_shape(graph, op, 2)
     if len(weights) != 4 or len(ifm) != 4:
         return 0
     return ifm[0] * ifm[1] * ifm[2] * weights[0] * weights[1] * weights[2] * weights[3]
 
 
 def _convolution_3d(graph: Graph, op: Op) -> int:
-    weights = _shape(graph, op, 1)
+    weights = input_shape(graph, op, 1)
     return output_elements(graph, op) * math.prod(weights[:4]) if len(weights) == 5 else 0
 
 
 def _fully_connected(graph: Graph, op: Op) -> int:
-    weights = _shape(graph, op, 1)
+    weights = input_shape(graph, op, 1)
     return output_elements(graph, op) * weights[-1] if weights else 0
 
 
 def _matmul(graph: Graph, op: Op) -> int:
-    left = _shape(graph, op, 0)
+    left = input_shape(graph, op, 0)
     return output_elements(graph, op) * left[-1] if left else 0
 
 
@@ -64,8 +65,8 @@ def _recurrent(*matrices: int) -> Callable[[Graph, Op], int]:
     """Of a cell whose weight matrices are these inputs: each element is used once per batch and time step."""
 
     def count(graph: Graph, op: Op) -> int:
-        steps = math.prod(_shape(graph, op, 0)[:-1])
-        shapes = (_shape(graph, op, position) for position in matrices)
+        steps = math.prod(input_shape(graph, op, 0)[:-1])
+        shapes = (input_shape(graph, op, position) for position in matrices)
         return steps * sum(math.prod(shape) for shape in shapes if len(shape) == 2)
 
     return count

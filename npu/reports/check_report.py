@@ -345,7 +345,7 @@ def _violations(profile: Profile, graph: Graph, index: int) -> bool:
 
 def _info(tensor: Tensor) -> TensorInfo:
     shape = tensor.shape_signature or tensor.shape
-    return TensorInfo(tensor.name, tuple(shape), str(tensor.dtype), max(tensor.elements, 0) * tensor.dtype.bits // 8)
+    return TensorInfo(tensor.name, tuple(shape), str(tensor.dtype), max(tensor.bytes, 0))
 
 
 def _device_sums(operators: list[OperatorCheck]) -> dict[str, DeviceSum]:

@@ -200,7 +200,7 @@ def memory_of_file(model: Model) -> Usage:
         for position in (Input.COMMANDS, Input.CONSTANTS, Input.SCRATCH, Input.FAST_SCRATCH)
     )
     fast -= scratch
-    size = {index: tensor.elements * tensor.dtype.bits // 8 for index, tensor in enumerate(graph.tensors)}
+    size = {index: tensor.bytes for index, tensor in enumerate(graph.tensors)}
     held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     arena = max((size[index] for index in scratch), default=0)
     if not jobs:
