@@ -59,8 +59,8 @@ def _totals(report: Report, width: int) -> str:
             f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
             f"AXI1 {totals.axi1_read_beats:,} read"
         )
-    facts += [f"note    {note}" for note in report.notes or ()]
-    if any(row.violations for row in report.operators):
+    facts += [f"note    {printable(note)}" for note in report.notes or ()]
+    if report.profile != "compiled" and any(row.violations for row in report.operators):
         facts.append("note    npu check says why operators are on the CPU")
     return "\n".join(line for fact in facts for line in wrapped(fact, width, "", " " * 8))
 

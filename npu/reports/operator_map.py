@@ -25,6 +25,8 @@ from sim.container import payload_of
 METADATA_NAME = "npulab_operators"
 _LIMIT_BYTES = 1 << 26
 _MOST_MACS = 1 << 62
+_MOST_NAMES = 300
+"""Characters of `made_for` that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +47,28 @@ class OperatorMap:
     """`operators` of the source, and `sources`: operator of the compiled graph to the source operators of its operations.
 
     A CPU operator of the compiled graph has one source; an `ethos-u` operator one per operation of its stream (-1: none).
+    `made_for` names the hardware of the compilation (see `hardware_names`), empty where that is not known.
     """
 
     profile: str
     operators: tuple[SourceOperator, ...]
     sources: Mapping[int, tuple[int, ...]]
+    made_for: str = ""
 
     def to_metadata(self) -> bytes:
         """Compressed JSON."""
         content = {
             "profile": self.profile,
+            "made_for": self.made_for,
             "operators": [asdict(operator) for operator in self.operators],
             "sources": {str(index): list(sources) for index, sources in self.sources.items()},
         }
         return zlib.compress(json.dumps(content, separators=(",", ":"), sort_keys=True).encode(), 9)
+
+
+def hardware_names(variant: Variant) -> str:
+    """Target, system and memory mode, as `OperatorMap.made_for` keeps them."""
+    return f"{variant.name} ({variant.system.name}, {variant.memory_mode.name})"
 
 
 def map_of_placement(model: Model, placement: Placement) -> OperatorMap:
@@ -69,8 +79,8 @@ def map_of_placement(model: Model, placement: Placement) -> OperatorMap:
     return OperatorMap(placement.profile, operators, {index: (index,) for index in range(len(graph.ops))})
 
 
-def map_of_compiled(compiled: Compiled) -> OperatorMap:
-    """The map of a model that has just been compiled (its main subgraph)."""
+def map_of_compiled(compiled: Compiled, made_for: str = "") -> OperatorMap:
+    """The map of a model that has just been compiled (its main subgraph), for hardware of these names."""
     graph = compiled.source.graphs[0]
     absorbed: dict[int, int | None] = {}
     sources: dict[int, tuple[int, ...]] = {}
@@ -82,7 +92,7 @@ def map_of_compiled(compiled: Compiled) -> OperatorMap:
         sources[index] = (source,)
     placed = compiled.placement.by_index()
     operators = (_source_operator(graph, placed[index], absorbed.get(index)) for index in range(len(graph.ops)))
-    return OperatorMap(compiled.placement.profile, tuple(operators), sources)
+    return OperatorMap(compiled.placement.profile, tuple(operators), sources, made_for)
 
 
 def stored_map(model: Model, name: str) -> OperatorMap | None:
@@ -135,7 +145,7 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
             for entry in content["operators"]
         )
         sources = {int(index): tuple(int(each) for each in row) for index, row in content["sources"].items()}
-        profile = str(content["profile"])
+        profile, made_for = str(content["profile"]), str(content.get("made_for", ""))[:_MOST_NAMES]
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{where}: must be the operator map that this compiler writes, got {error}") from error
     for position, operator in enumerate(operators):
@@ -144,7 +154,7 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
     known = range(-1, len(operators))
     if any(index not in range(compiled_ops) or any(each not in known for each in row) for index, row in sources.items()):
         raise ModelError(f"{where}: sources must name operators of the file and of the source model")
-    return OperatorMap(profile, operators, sources)
+    return OperatorMap(profile, operators, sources, made_for)
 
 
 def _has_right_types(operator: SourceOperator, count: int) -> bool:

@@ -96,7 +96,7 @@ class Report:
 
     `timing_error` is how far predictions for this target were from measurements; None where nothing was measured. `pmu` are
     the performance counters of all NPU jobs and of every operator (by its index). `notes` say what the simulator assumes of
-    operations that no public description defines.
+    operations that no public description defines, and with what other memories a file was compiled.
     """
 
     kind: str

@@ -15,7 +15,7 @@ from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.progress import Progress
-from npu.reports.operator_map import METADATA_NAME, map_of_compiled
+from npu.reports.operator_map import METADATA_NAME, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
@@ -57,7 +57,7 @@ def compile_source(
     placement = check_model(source, profile=profile, variant=variant)
     result = compile_model(source, placement, variant, progress=progress)
     _check_read_only(result.usage, name, variant)
-    operators = map_of_compiled(result)
+    operators = map_of_compiled(result, hardware_names(variant))
     model = result.model
     if result.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})

@@ -16,7 +16,7 @@ from npu.graph.graph import ABSENT, Graph
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
 from npu.progress import Progress
-from npu.reports.operator_map import OperatorMap
+from npu.reports.operator_map import OperatorMap, hardware_names
 from npu.reports.report import Report, run_report
 from npu.toolchain.executable import Executable, prepare
 from npu.toolchain.sources import DEFAULT_PROFILE, Source
@@ -98,9 +98,17 @@ def time_executable(ready: Executable, *, with_events: bool = False) -> TimedMod
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
-    notes = tuple(_notes(streams.values()))
+    notes = (*_other_hardware(operators.made_for, variant), *_notes(streams.values()))
     report = dataclasses.replace(report, notes=notes) if notes else report
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
+
+
+def _other_hardware(made_for: str, variant: Variant) -> tuple[str, ...]:
+    """What to say of a file that was compiled for other memories than those that it is timed with."""
+    taken = hardware_names(variant)
+    if made_for in ("", taken):
+        return ()
+    return (f"compiled for {made_for}, timed for {taken}; --config, --system and --memory-mode choose",)
 
 
 def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
