@@ -45,7 +45,7 @@ RANGES: dict[tuple[type, str], Range] = {
     (Size, "depth"): (1, 65536),
     (Accelerator, "macs_per_cycle"): (8, 65536),
     (Accelerator, "cores"): (1, 2),
-    (Accelerator, "dot_product_width"): (1, 64),
+    (Accelerator, "dot_product_width"): (8, 8),
     (Accelerator, "max_outstanding_dma"): (1, 15),
     (Accelerator, "max_outstanding_kernels"): (1, 3),
     (Accelerator, "max_blockdep"): (0, 7),
@@ -112,6 +112,7 @@ def check_variant(variant: Variant, where: str) -> None:
     """ConfigError, naming the dotted key, if two fields of the description contradict each other."""
     _check_array(variant.accelerator, where)
     _check_shram(variant, where)
+    _check_cores(variant.accelerator, where)
     _check_ports(variant, where)
     if "default" not in variant.cpu.cycles_per_mac or "default" not in variant.cpu.cycles_per_element:
         raise ConfigError(f"{where}: cpu: cycles_per_mac and cycles_per_element must each hold an entry 'default'")
@@ -151,6 +152,14 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
         )
     if accelerator.product is Product.ETHOS_U85:
         raise ConfigError(f"{where}: accelerator.product: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
+
+
+def _check_cores(accelerator: Accelerator, where: str) -> None:
+    if accelerator.cores > 1 and accelerator.product is not Product.ETHOS_U65:
+        raise ConfigError(
+            f"{where}: accelerator.cores: must be 1 unless accelerator.product is ethos_u65, whose commands address a second "
+            f"core, got {accelerator.cores}"
+        )
 
 
 def _check_shram(variant: Variant, where: str) -> None:

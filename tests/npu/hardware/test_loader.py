@@ -261,6 +261,11 @@ REFUSED = {
         ["adapters.axi0.read_latency_cycles", "[0, 1,000,000]", "got 2000000"],
     ),
     "memory_taken_away": ("system: {memories: {axi1: null}}", ["memory_mode.constants", "got axi1"]),
+    "wider_dot_product": ("accelerator: {dot_product_width: 16, macs_per_cycle: 256}", ["dot_product_width", "got 16"]),
+    "second_core_that_no_command_addresses": (
+        "accelerator: {cores: 2, macs_per_cycle: 256}",
+        ["accelerator.cores", "must be 1 unless", "ethos_u65", "got 2"],
+    ),
     "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
     "other_architecture": ("accelerator: {product: ethos_u85}", ["accelerator.product", "got ETHOS_U85"]),
     "lut_no_whole_banks": ("shram: {lut_bytes: 1536}", ["shram.lut_bytes", "multiple of bank_bytes", "got 1536"]),
