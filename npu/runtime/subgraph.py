@@ -62,7 +62,6 @@ class Subgraph:
         self._kernels: dict[int, tuple[KernelRegistration, DelegateParams]] = {}
         self._plan: list[int] = list(range(len(graph.ops)))
         self._steps: list[Run] = []
-        self._prepared = 0
         self._first_dynamic: int | None = None
         self._errors: list[str] = []
         self._custom_ready: set[int] = set()
@@ -340,11 +339,21 @@ class Subgraph:
         return self._checked(registration.invoke, node, f"delegate kernel '{registration.custom_name}'")
 
     def _has_fixed_shapes(self, index: int) -> bool:
-        """Whether an operator takes its inputs as so many elements: compiled jobs, where only reshapes were left out."""
-        if self._registrations[index].custom_name not in ORDERED_CUSTOM_CODES:
+        """Whether an operator takes its inputs as so many elements: compiled jobs, where only reshapes were left out.
+
+        InterpreterError if it does and an input has more or fewer.
+        """
+        name = self._registrations[index].custom_name
+        if name not in ORDERED_CUSTOM_CODES:
             return False
-        inputs = [each for each in self._nodes[index].inputs if each != ABSENT]
-        return all(self._tensors[each].elements == self.graph.tensors[each].elements for each in inputs)
+        for each in self._nodes[index].inputs:
+            if each != ABSENT and self._tensors[each].elements != self.graph.tensors[each].elements:
+                tensor, made = self._tensors[each], list(self.graph.tensors[each].shape)
+                raise InterpreterError(
+                    f"compiled operator '{name}' (op {index} of subgraph {self._index}): input {each} '{tensor.name}' must "
+                    f"have the shape {made} that it was compiled for, got {list(tensor.shape)}"
+                )
+        return True
 
     def _allocate_outputs(self, node: Node) -> None:
         for index in node.outputs:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import npu
 from npu.errors import InterpreterError, UserError
 from npu.graph.ethos_u import ARENA_METADATA
 from npu.graph.graph import Model
@@ -111,3 +112,14 @@ def test_a_file_for_another_product_is_refused() -> None:
     content = compile_with_vela(source_model(), "ethos-u55-128")
     with pytest.raises(InterpreterError, match="must be compiled for ethos-u65-256, got one for ETHOS_U55 with 128 MACs"):
         invoke(content, random_inputs(source_model(), 0), EthosUDelegate(load_variant("ethos-u65-256")))
+
+
+def test_a_compiled_operator_refuses_an_input_of_another_size() -> None:
+    interpreter = npu.Interpreter(model_content=npu.compile(source_model()).content)
+    (detail, *_) = interpreter.get_input_details()
+    shape = [2, *detail["shape"][1:]]
+    interpreter.resize_tensor_input(detail["index"], shape)
+    with pytest.raises(
+        InterpreterError, match=r"compiled operator 'ethos-u' .*: input \d+ 't0' must have the shape .* got \[2, "
+    ):
+        interpreter.allocate_tensors()

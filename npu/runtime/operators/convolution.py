@@ -130,6 +130,11 @@ def _centred(tensor: RuntimeTensor, dtype: type[np.generic]) -> Array:
     return result
 
 
+def _filter(weights: RuntimeTensor, dtype: type[np.generic]) -> Array:
+    """Values of a filter whose reference kernel (depthwise, transposed) uses the zero point of uint8 filters only."""
+    return _centred(weights, dtype) if weights.dtype in (DType.UINT8, DType.FLOAT32) else weights.array.astype(dtype)
+
+
 def _is_hybrid(ifm: RuntimeTensor, weights: RuntimeTensor) -> bool:
     return ifm.dtype is DType.FLOAT32 and weights.dtype in (DType.INT8, DType.INT4, DType.UINT8)
 
@@ -138,7 +143,7 @@ def build_conv_2d(node: OperatorNode) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     _check_ranks(node, ifm, weights)
     channels, kh, kw, depth = weights.shape
-    if depth == 0 or channels == 0 or ifm.shape[3] % depth or channels % (ifm.shape[3] // depth):
+    if 0 in (depth, channels, ifm.shape[3]) or ifm.shape[3] % depth or channels % (ifm.shape[3] // depth):
         raise node.fail(f"input channels must be a multiple of the filter's {depth} and fit its groups, got {ifm.shape[3]}")
     _check_bias(node, bias, channels)
     window = _window(node, ifm, (kh, kw))
@@ -210,7 +215,7 @@ def build_depthwise(node: OperatorNode) -> Run:
     def run() -> None:
         # Sums of 8-bit products fit 32 bits; 16-bit activations need 64.
         dtype = np.int64 if ifm.dtype is DType.INT16 else np.int32
-        w = _centred(weights, dtype).reshape(kh, kw, depth, channels // depth)
+        w = _filter(weights, dtype).reshape(kh, kw, depth, channels // depth)
         acc = convolve_depthwise(window.patches(_centred(ifm, dtype)), w)
         output.array[...] = finish(acc).reshape(output.shape)
 
@@ -225,10 +230,12 @@ def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
 
     def run() -> None:
         batches, depth = ifm.shape[0], ifm.shape[3]
-        values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=True)
+        rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
+        values, input_scales, zero_points = quantize_rows(rows, asymmetric=True)
         x = values.reshape(ifm.shape).astype(np.int32) - zero_points.reshape(-1, 1, 1, 1)
         w = weights.array.astype(np.int32).reshape(kh, kw, depth, channels // depth)
-        acc = convolve_depthwise(window.patches(x.astype(np.int32)), w).reshape(batches, -1, channels)
+        acc = convolve_depthwise(window.patches(x.astype(np.int32)), w)
+        acc = acc.reshape(batches, math.prod(output.shape[1:3]), channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
         output.array[...] = np.clip(result, *bounds).reshape(output.shape)
@@ -273,9 +280,11 @@ def _hybrid_transposed(node: OperatorNode, pads: tuple[int, int]) -> Array:
     weights, ifm, bias, output = node.input(1), node.input(2), node.optional(3), node.output()
     scales = filter_scales(node, weights, weights.shape[0]).astype(np.float32)
     batches, channels = ifm.shape[0], weights.shape[0]
-    values, input_scales, zero_points = quantize_rows(ifm.array.reshape(batches, -1), asymmetric=True)
+    rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
+    values, input_scales, zero_points = quantize_rows(rows, asymmetric=True)
     x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-    acc = _scattered(x, weights, _stride(node), pads, output.shape).reshape(batches, -1, channels)
+    acc = _scattered(x, weights, _stride(node), pads, output.shape)
+    acc = acc.reshape(batches, math.prod(output.shape[1:3]), channels)
     offsets = bias.array if bias is not None else None
     result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
     return np.clip(result, *float_bounds(node, node.attributes.fused_activation_function)).reshape(output.shape)
@@ -295,7 +304,7 @@ def _scattered(x: Array, weights: RuntimeTensor, stride: tuple[int, int], pads: 
     """Integer sums of a transposed convolution over a map without zero point."""
     channels, kh, kw, depth = weights.shape
     rows = np.ascontiguousarray(x).reshape(-1, depth)
-    matrix = np.ascontiguousarray(_centred(weights, np.float64).transpose(3, 1, 2, 0)).reshape(depth, -1)
+    matrix = np.ascontiguousarray(_filter(weights, np.float64).transpose(3, 1, 2, 0)).reshape(depth, -1)
     columns = convolve(rows.reshape(1, 1, -1, 1, 1, depth), matrix).reshape(-1, kh, kw, channels)
     b, h, w, c = out
     return scatter_transposed(columns, x.shape, (kh, kw), stride, pads, (b, h, w, c))

@@ -75,7 +75,9 @@ def _centred(tensor: RuntimeTensor) -> Array:
 
 
 def _matrix(weights: RuntimeTensor) -> Array:
-    return np.ascontiguousarray(_centred(weights).T)
+    """Weights as (depth, units); the reference kernel leaves out the zero points of weights with a scale for each unit."""
+    per_channel = weights.quantization is not None and weights.quantization.is_per_channel
+    return np.ascontiguousarray((weights.array.astype(np.float64) if per_channel else _centred(weights)).T)
 
 
 def float_product(rows: Array, weights: Array) -> Array:

@@ -41,8 +41,9 @@ def build_concatenation(node: OperatorNode) -> Run:
 
 
 def _rescaler(node: OperatorNode, tensor: RuntimeTensor, output: RuntimeTensor) -> Callable[[], Array]:
-    """8-bit unsigned inputs of another scale are rescaled, the others must have the output's."""
-    if not tensor.is_quantized or (tensor.scale == output.scale and tensor.zero_point == output.zero_point):
+    """8-bit unsigned inputs of another scale are rescaled, 16-bit ones copied; the others must have the output's."""
+    is_same = tensor.zero_point == output.zero_point and (tensor.scale == output.scale or tensor.dtype is DType.INT16)
+    if not tensor.is_quantized or is_same:
         return lambda: tensor.array
     if tensor.dtype is not DType.UINT8:
         raise node.fail(

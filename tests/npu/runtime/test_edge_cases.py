@@ -113,7 +113,42 @@ def _selected(kind: str, shape: tuple[int, ...], declared: tuple[int, ...]) -> A
 Build = Callable[[], tuple[bytes, list[Array]]]
 _UNIT16 = In((1,), I16, 2.0**-15)
 _BMM = at.BatchMatMulOptions(True, True, False)
+_FILTERED: dict[str, tuple[tuple[int, ...], int, Attributes]] = {
+    "DEPTHWISE_CONV_2D": ((1, 3, 3, 4), 3, at.DepthwiseConv2DOptions(Padding.SAME, 1, 1, 1)),
+    "FULLY_CONNECTED": ((8, 4), 0, at.FullyConnectedOptions(keep_num_dims=True)),
+    "TRANSPOSE_CONV": ((8, 3, 3, 4), 0, at.TransposeConvOptions(Padding.SAME, 1, 1)),
+}
+
+
+def _off_centre(kind: str, *, per_channel: bool) -> Build:
+    """Filters with a zero point of 7."""
+
+    def build() -> tuple[bytes, list[Array]]:
+        rng, (shape, axis, options) = np.random.default_rng(2), _FILTERED[kind]
+        channels = shape[axis]
+        scale = [0.01 * (n + 1) for n in range(channels)] if per_channel else 0.01
+        x = rng.integers(-128, 128, (1, 5, 6, 4)).astype(np.int8), In((), I8, 0.02, -3)
+        weights = In(shape, I8, scale, 7, axis, rng.integers(-127, 128, shape))
+        bias = In((channels,), I32, 0.0002, data=rng.integers(-500, 500, channels))
+        inputs = [ints([1, 5, 6, channels]), weights, x, bias] if kind == "TRANSPOSE_CONV" else [x, weights, bias]
+        return _one(kind, inputs, In((1,), I8, 0.1, 5), options)
+
+    return build
+
+
+def _joined_words() -> tuple[bytes, list[Array]]:
+    """16-bit maps of two scales are joined as they are."""
+    fine, coarse = ((np.array([[1, -2, 300]], np.int16) * n, In((), I16, scale)) for n, scale in ((1, 0.1), (7, 0.3)))
+    return _one("CONCATENATION", [fine, coarse], In((1,), I16, 0.1), at.ConcatenationOptions(0))
+
+
 CASES: dict[str, Build] = {
+    **{
+        f"{kind} with a filter's zero point{' per channel' if each else ''}": _off_centre(kind, per_channel=each)
+        for kind in _FILTERED
+        for each in (False, True)
+    },
+    "joined 16-bit maps of two scales": _joined_words,
     "largest of nothing": _reduction("REDUCE_MAX", (2, 0), [1]),
     "smallest of nothing": _reduction("REDUCE_MIN", (2, 0), [1], keep=True),
     "largest integer of nothing": _reduction("REDUCE_MAX", (2, 0), [1], np.int32),
@@ -252,11 +287,21 @@ def _coarse_softmax() -> tuple[bytes, list[Array]]:
     return _one("SOFTMAX", [rows], In((1,), I8, 2.0**-7, -128), at.SoftmaxOptions(1.0))
 
 
+def _without_channels() -> tuple[bytes, list[Any]]:
+    images, weights = In((1, 4, 4, 0), I8, 0.1), In((3, 2, 2, 2), I8, 0.1, data=np.ones((3, 2, 2, 2), np.int8))
+    options = at.Conv2DOptions(Padding.VALID, 1, 1)
+    content = model(
+        "CONV_2D", [images, weights, In((3,), I32, data=np.zeros(3, np.int32))], [In((1, 3, 3, 3), I8, 0.1)], options
+    )
+    return content, [np.zeros((1, 4, 4, 0), np.int8)]
+
+
 REFUSED: dict[str, tuple[Build, str]] = {
     "output that the input cannot give": (lambda: _transposed(7), "input must"),
     "joined maps with a tanh": (_joined, "fused activation must be NONE, RELU"),
     "normalised bytes with a tanh": (_normalised, "fused activation must be NONE, RELU"),
     "window larger than the map": (_convolved, "no negative dimension"),
+    "maps without channels": (_without_channels, "input channels must be a multiple of the filter's 2 .*, got 0"),
     "softmax of another scale": (_coarse_softmax, "output must have the scale"),
 }
 
@@ -271,12 +316,34 @@ def test_what_the_reference_kernels_refuse_is_refused(name: str) -> None:
         Interpreter(model_content=content).allocate_tensors()
 
 
-def test_a_hybrid_convolution_of_no_images_gives_none() -> None:
-    images = In((0, 4, 4, 2), F32)
-    weights = In((3, 2, 2, 2), I8, (0.1,), data=np.ones((3, 2, 2, 2), np.int8))
-    content = model("CONV_2D", [images, weights, In((3,), F32, data=np.zeros(3, np.float32))], [In((0, 3, 3, 3), F32)],
-                    at.Conv2DOptions(Padding.VALID, 1, 1))  # fmt: skip
-    interpreter = Interpreter(model_content=content)
+def _hybrid(kind: str, shape: tuple[int, ...], options: Any, out: tuple[int, ...], *first: In) -> bytes:
+    """A convolution of float maps by int8 weights; `first` are inputs before the weights."""
+    weights = In(shape, I8, (0.1,) * out[3], axis=3 if kind == "DEPTHWISE_CONV_2D" else 0, data=np.ones(shape, np.int8))
+    images, bias = In((0, 4, 4, 2), F32), In((out[3],), F32, data=np.zeros(out[3], np.float32))
+    inputs = [*first, weights, images, bias] if first else [images, weights, bias]
+    return model(kind, inputs, [In(out, F32)], options)
+
+
+NO_IMAGES = {
+    "CONV_2D": _hybrid("CONV_2D", (3, 2, 2, 2), at.Conv2DOptions(Padding.VALID, 1, 1), (0, 3, 3, 3)),
+    "DEPTHWISE_CONV_2D": _hybrid(
+        "DEPTHWISE_CONV_2D", (1, 2, 2, 2), at.DepthwiseConv2DOptions(Padding.VALID, 1, 1, 1), (0, 3, 3, 2)
+    ),
+    "TRANSPOSE_CONV": _hybrid(
+        "TRANSPOSE_CONV",
+        (3, 2, 2, 2),
+        at.TransposeConvOptions(Padding.VALID, 1, 1),
+        (0, 5, 5, 3),
+        In((4,), I32, data=np.array([0, 5, 5, 3], np.int32)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_IMAGES)
+def test_a_hybrid_convolution_of_no_images_gives_none(kind: str) -> None:
+    interpreter = Interpreter(model_content=NO_IMAGES[kind])
     interpreter.allocate_tensors()
     interpreter.invoke()
-    assert interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).shape == (0, 3, 3, 3)
+    (detail,) = interpreter.get_output_details()
+    shapes = {"CONV_2D": (0, 3, 3, 3), "DEPTHWISE_CONV_2D": (0, 3, 3, 2), "TRANSPOSE_CONV": (0, 5, 5, 3)}
+    assert interpreter.get_tensor(detail["index"]).shape == shapes[kind]
