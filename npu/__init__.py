@@ -1,4 +1,4 @@
-"""The NPU toolchain: `load`, `check`, `compile`, `run`, `Interpreter`, `OpResolverType` and `load_delegate`.
+"""The NPU toolchain: what the commands do, as functions, and `Interpreter`, `OpResolverType` and `load_delegate`.
 
 The names are served lazily, so that `import npu` costs nothing and imports no compiler.
 """
@@ -13,28 +13,53 @@ if TYPE_CHECKING:
     from npu.runtime.plugins import load_delegate as load_delegate
     from npu.toolchain.check import check as check
     from npu.toolchain.compile import compile as compile
+    from npu.toolchain.diff import diff as diff
+    from npu.toolchain.explain import explain_model as explain
+    from npu.toolchain.fix import fix as fix
+    from npu.toolchain.inspect import verify as verify
     from npu.toolchain.interpreter import Interpreter as Interpreter
     from npu.toolchain.run import run as run
     from npu.toolchain.sources import load as load
+    from npu.toolchain.timing import time_model as time_model
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Interpreter": "npu.toolchain.interpreter",
-    "OpResolverType": "npu.runtime.interpreter",
-    "check": "npu.toolchain.check",
-    "compile": "npu.toolchain.compile",
-    "load": "npu.toolchain.sources",
-    "load_delegate": "npu.runtime.plugins",
-    "run": "npu.toolchain.run",
+    "Interpreter": ("npu.toolchain.interpreter", "Interpreter"),
+    "OpResolverType": ("npu.runtime.interpreter", "OpResolverType"),
+    "check": ("npu.toolchain.check", "check"),
+    "compile": ("npu.toolchain.compile", "compile"),
+    "diff": ("npu.toolchain.diff", "diff"),
+    "explain": ("npu.toolchain.explain", "explain_model"),
+    "fix": ("npu.toolchain.fix", "fix"),
+    "load": ("npu.toolchain.sources", "load"),
+    "load_delegate": ("npu.runtime.plugins", "load_delegate"),
+    "run": ("npu.toolchain.run", "run"),
+    "time_model": ("npu.toolchain.timing", "time_model"),
+    "verify": ("npu.toolchain.inspect", "verify"),
 }
-__all__ = ["Interpreter", "OpResolverType", "__version__", "check", "compile", "load", "load_delegate", "run"]
+__all__ = [
+    "Interpreter",
+    "OpResolverType",
+    "__version__",
+    "check",
+    "compile",
+    "diff",
+    "explain",
+    "fix",
+    "load",
+    "load_delegate",
+    "run",
+    "time_model",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'npu' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    module, attribute = _PUBLIC[name]
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

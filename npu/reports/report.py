@@ -107,10 +107,10 @@ class Report:
     clock_hz: int
     profile: str
     totals: Totals
-    operators: tuple[OperatorReport, ...]
-    overheads: tuple[Overhead, ...] | None = None
+    operators: tuple[OperatorReport, ...] = field(repr=False)
+    overheads: tuple[Overhead, ...] | None = field(default=None, repr=False)
     timing_error: Accuracy | None = None
-    pmu: Mapping[str, Any] | None = None
+    pmu: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from constraints.checker import check as check_model
@@ -25,10 +25,10 @@ from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_
 class Compiled:
     """A compiled model: `content` is the file's bytes, ready for the board."""
 
-    content: bytes
+    content: bytes = field(repr=False)
     report: Report
-    variant: Variant
-    result: CompiledModel
+    variant: Variant = field(repr=False)
+    result: CompiledModel = field(repr=False)
 
     def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced only when the new one is complete."""

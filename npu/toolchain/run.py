@@ -32,10 +32,10 @@ class RunResult:
 
     outputs: list[Array]
     output_names: tuple[str, ...]
-    output_quantization: tuple[Quantization | None, ...]
+    output_quantization: tuple[Quantization | None, ...] = field(repr=False)
     report: Report
-    timed: TimedModel
-    tensors: Mapping[str, Array] = field(default_factory=dict)
+    timed: TimedModel = field(repr=False)
+    tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
     """Every feature map and tensor by a telling name, if asked for (see `npu.toolchain.tensors`)."""
 
     @property

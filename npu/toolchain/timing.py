@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,11 @@ class TimedStream:
 class TimedModel:
     """A compiled model with its time: `streams` holds the command stream of each of `jobs`."""
 
-    variant: Variant
-    operators: OperatorMap
-    jobs: tuple[Job, ...]
-    streams: tuple[TimedStream, ...]
-    timeline: Timeline
+    variant: Variant = field(repr=False)
+    operators: OperatorMap = field(repr=False)
+    jobs: tuple[Job, ...] = field(repr=False)
+    streams: tuple[TimedStream, ...] = field(repr=False)
+    timeline: Timeline = field(repr=False)
     report: Report
 
     @property

@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+import npu
 from npu.cli.main import main
 from npu.reports.report import SCHEMA_PATH
 
@@ -223,8 +224,19 @@ def test_the_public_names_are_served_without_numba() -> None:
     code = "import sys, npu; print('numba' in sys.modules, sorted(npu.__all__))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    names = ["Interpreter", "OpResolverType", "__version__", "check", "compile", "load", "load_delegate", "run"]
-    assert found.stdout.strip() == f"False {names}"
+    classes = ["Interpreter", "OpResolverType", "__version__"]
+    verbs = ["check", "compile", "diff", "explain", "fix", "load", "load_delegate", "run", "time_model", "verify"]
+    assert found.stdout.strip() == f"False {classes + verbs}"
+
+
+def test_every_public_name_leads_somewhere() -> None:
+    assert all(getattr(npu, name) is not None for name in npu.__all__)
+
+
+def test_results_fit_the_screen_of_a_notebook() -> None:
+    compiled = npu.compile(DIGITS)
+    for result in (compiled, npu.run(compiled.content), npu.time_model(compiled.content)):
+        assert len(repr(result)) < 1500
 
 
 def test_an_error_in_a_fresh_process_has_no_traceback(truncated: Path) -> None:
