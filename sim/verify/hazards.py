@@ -118,7 +118,7 @@ def _first_common(
         for other, b in theirs:
             address = a.common(b)
             if address is not None:
-                yield f"its {name} meets the {other}", a.region, address
+                yield f"bytes of its {name} are also the {other}", a.region, address
 
 
 def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:

@@ -113,6 +113,10 @@ def _finding(rule: str, each: Decoded, message: str, region: int | None, address
     return Finding(rule, each.command_index, _kind(each), message, region, address)
 
 
+def _place(region: int) -> str:
+    return "SHRAM" if region == SHRAM else f"region {region}"
+
+
 def _kind(decoded: Decoded) -> str:
     return type(decoded.operation).__name__
 
@@ -129,7 +133,7 @@ class _Memory:
     def outside(self, touched: Footprint) -> list[tuple[str, int, int]]:
         return [
             (
-                f"its {name} [{part.start:#x}, {part.end:#x}) must lie in region {part.region} of {self._size(part)} bytes",
+                f"its {name} [{part.start:#x}, {part.end:#x}) must lie in {_place(part.region)} of {self._size(part)} bytes",
                 part.region,
                 part.start,
             )
