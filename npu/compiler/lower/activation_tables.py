@@ -38,7 +38,8 @@ def as_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
 def table_bytes(kind: str, source: Affine, target: Affine) -> npt.NDArray[np.uint8]:
     """The table of an activation from the quantisation `source` to `target`; TFLite's PopulateLookupTable (float32)."""
-    reals = source[0] * (INPUTS - source[1]).astype(np.float32)
-    scaled = ACTIVATIONS[kind](reals.astype(np.float32)) * (np.float32(1) / target[0])
-    rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled)
-    return as_bytes(np.clip(rounded, -(1 << 31), (1 << 31) - 1).astype(np.int64) + target[1])
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # infinite beyond float32; no number is 0, as in C
+        reals = source[0] * (INPUTS - source[1]).astype(np.float32)
+        scaled = ACTIVATIONS[kind](reals.astype(np.float32)) * (np.float32(1) / target[0])
+    rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled) + target[1]
+    return as_bytes(np.where(np.isnan(rounded), 0, np.clip(rounded, -128, 127)).astype(np.int64))

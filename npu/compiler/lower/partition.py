@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.plan import make_plan
 from npu.compiler.lower.table import LOWERED
-from npu.errors import CompileError
+from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
 
@@ -31,9 +33,10 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
         if index not in plan.carrier:
             builder.index = index
             try:
-                LOWERED[graph.ops[index].kind].make_steps(builder, graph.ops[index])
+                with np.errstate(over="ignore", invalid="ignore"):  # a factor that is no finite number is refused
+                    LOWERED[graph.ops[index].kind].make_steps(builder, graph.ops[index])
             except LoweringError:
                 raise
-            except CompileError as error:
+            except (CompileError, ModelError) as error:
                 raise builder.error(graph.ops[index], str(error)) from error
     return builder.program(ops)

@@ -45,9 +45,14 @@ def round_half_away(value: float) -> int:
 def rectifier_bounds(kind: str, scale: np.float32, zero_point: int) -> tuple[int, int]:
     """Clamp of a RELU operator on int8 in its output's quantisation; TFLite's QuantizedReluX."""
     low, high = RECTIFIERS[kind]
-    minimum = max(-128, zero_point + round_half_away(float(np.float32(low) / scale)))
-    maximum = 127 if math.isinf(high) else min(127, zero_point + round_half_away(float(np.float32(high) / scale)))
-    return minimum, maximum
+    return max(-128, zero_point + _steps(low, scale)), min(127, zero_point + _steps(high, scale))
+
+
+def _steps(real: float, scale: np.float32) -> int:
+    """A real bound in quantised steps, at most 2**31 of them."""
+    with np.errstate(over="ignore"):
+        steps = float(np.float32(real) / scale)
+    return round_half_away(min(max(steps, -_FACTOR_END), _FACTOR_END))
 
 
 def activation_range(function: FusedActivation, scale: np.float32, zero_point: int) -> tuple[int, int]:

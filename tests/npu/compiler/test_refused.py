@@ -108,3 +108,28 @@ def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error
     placement = without_refused(model, everything(b.build()), load_variant("ethos-u55-128"), 0, error)
     assert [op.device for op in placement.ops] == [Device.NPU, Device.CPU]
     assert placement.ops[1].violations[0].message == "ABS cannot be lowered: must stand alone"
+
+
+def scaled(kind: str, source: float, target: float) -> bytes:
+    b = ModelBuilder()
+    x = b.input((1, 2, 2, 4), I8, scale=source)
+    b.output(b.op(kind, [x], (1, 2, 2, 4), I8, target, 3))
+    return b.build()
+
+
+def test_a_rectifier_whose_bound_is_beyond_float32_in_its_output_steps_never_reaches_it() -> None:
+    content = scaled("RELU6", 1e-41, 1e-41)
+    values = np.arange(-8, 8, dtype=np.int8).reshape(1, 2, 2, 4)
+    result = npu.run(content, [values])
+    assert result.report.operators[0].placement == "npu"
+    np.testing.assert_array_equal(result.outputs[0], np.maximum(values, 0) + 3)
+
+
+@pytest.mark.parametrize(("kind", "source", "target"), [("RELU", 1.0, 1e-41), ("HARD_SWISH", 3e38, 3e38)])
+def test_a_factor_beyond_float32_is_a_reason_and_no_warning(kind: str, source: float, target: float) -> None:
+    model = read_model(scaled(kind, source, target))
+    placement = Placement("all", (OpPlacement(0, 0, kind, kind),))
+    compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
+    (violation,) = compiled.placement.ops[0].violations
+    assert violation.rule == "LOWERING"
+    assert "inf" in violation.message

@@ -1,0 +1,42 @@
+"""Tables of activations where float32 ends: equal to LiteRT's reference kernel, and without a warning of numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npu.compiler.lower.activation_tables import table_bytes
+from npu.graph.dtype import DType
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import run_reference
+
+SCALES = {
+    "usual": (0.05, 2, 1 / 128, 0),
+    "tiny input": (1e-42, 3, 1 / 128, 5),
+    "huge input": (3e38, 3, 1 / 128, 0),
+    "tiny output": (0.05, 3, 1e-12, 9),
+    "inverse of the output beyond float32": (0.05, 3, 1e-41, 9),
+    "both beyond": (1e-42, -7, 1e-41, -9),
+    "huge output": (0.05, 0, 3e38, 4),
+}  # input scale and zero point, output scale and zero point
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_a_table_of_tanh_equals_the_reference(name: str) -> None:
+    source, source_zero, target, target_zero = SCALES[name]
+    b = ModelBuilder()
+    x = b.input((256,), DType.INT8, scale=source, zero_point=source_zero)
+    b.output(b.op("TANH", [x], (256,), DType.INT8, target, target_zero))
+    (expected,) = run_reference(b.build(), [np.arange(-128, 128).astype(np.int8)])
+    found = table_bytes("TANH", (np.float32(source), source_zero), (np.float32(target), target_zero))
+    np.testing.assert_array_equal(found.view(np.int8), expected)
+
+
+@pytest.mark.parametrize("scale", [0.05, 1e-41, 3e38])
+def test_a_table_of_the_logistic_function_is_that_of_exact_arithmetic(scale: float) -> None:
+    """LiteRT takes an output scale of 1/256 only."""
+    x = np.float64(np.float32(scale)) * np.arange(-128, 128)
+    expected = np.minimum(np.floor(256 / (1 + np.exp(-np.clip(x, -700, 700))) + 0.5) - 128, 127)
+    found = table_bytes("LOGISTIC", (np.float32(scale), 0), (np.float32(1 / 256), -128))
+    np.testing.assert_array_equal(found.view(np.int8), expected)
