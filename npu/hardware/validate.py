@@ -192,6 +192,13 @@ def _check_ports(variant: Variant, where: str) -> None:
                 f"{where}: memory_mode.{role}: must be a port that system.memories describes "
                 f"({', '.join(sorted(known.value for known in memories))}), got {port.value}"
             )
+    for role in ("arena", "cache"):
+        port = getattr(mode, role)
+        if memories[port].name == "flash":
+            raise ConfigError(
+                f"{where}: memory_mode.{role}: must be a port whose memory can be written, got {port.value}, which is flash in "
+                f"system {variant.system.name}; Shared_Sram and Sram_Only need no other memory than the SRAM"
+            )
     for port in variant.system.adapters:
         if port not in memories:
             raise ConfigError(f"{where}: system.adapters.{port.value}: needs a memory on that port, got none")

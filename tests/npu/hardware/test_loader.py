@@ -94,7 +94,7 @@ def test_a_shipped_variant_has_the_facts_of_its_product(name: str) -> None:
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_shipped_system_has_the_clock_and_bandwidth_of_its_preset(name: str) -> None:
     target, mhz, bytes_per_cycle = SYSTEMS[name]
-    variant = load_variant(target, system=name)
+    variant = load_variant(target, system=name, memory_mode="Shared_Sram")
     memory = variant.system.memories[Port.AXI1]
     assert variant.system.name == name
     assert variant.system.clock_hz == mhz * 1_000_000
@@ -137,7 +137,17 @@ def test_system_names_are_found_in_any_usual_spelling(spelling: str) -> None:
 def test_every_shipped_section_loads_on_every_variant(section: str) -> None:
     for name in list_section(section):
         for target in list_variants():
-            load_variant(target, **{section: name})
+            needs_dram = name.startswith("dedicated") and "u55" in target
+            system = "ethos-u65-high-end" if needs_dram else None
+            mode = "Shared_Sram" if section == "system" else None
+            load_variant(target, **{"system": system, "memory_mode": mode, section: name})
+
+
+@pytest.mark.parametrize(("target", "system"), [("ethos-u55-128", "High_End_Embedded"), ("ethos-u65-256", "Embedded")])
+def test_an_arena_in_flash_is_refused(target: str, system: str) -> None:
+    message = r"memory_mode.arena: must be a port whose memory can be written, got axi1, which is flash in system Ethos_U"
+    with pytest.raises(ConfigError, match=message):
+        load_variant(target, system=system, memory_mode="Dedicated_Sram")
 
 
 def test_packaged_descriptions_win_over_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
