@@ -24,6 +24,7 @@ from npu.rendering import console
 from npu.rendering.terminal import is_coloured, say, width_for
 
 if TYPE_CHECKING:
+    from npu.hardware.variant import Variant
     from npu.toolchain.timing import TimedModel
 
 
@@ -52,9 +53,21 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
         options.config, options.target = Path(folder) / "command-line.yaml", None
         options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
         try:
+            _tell_hidden_memories(content, load_variant(options.config))
             yield
         except ConfigError as error:  # nobody knows the file that was made here
             raise ConfigError(str(error).replace(str(options.config), "--set")) from error
+
+
+def _tell_hidden_memories(changes: dict[str, Any], variant: Variant) -> None:
+    """Say on standard error which memories were changed whose time an adapter decides."""
+    system = changes.get("system")
+    memories = system.get("memories") if isinstance(system, dict) else None
+    for name in (port.value for port in variant.system.adapters):
+        changed = memories.get(name) if isinstance(memories, dict) else None
+        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes"}:
+            sys.stderr.write(f"npu: note: the adapter of {name}, not system.memories.{name}, decides how long accesses take; ")
+            sys.stderr.write(f"--set system.adapters.{name}=null takes it away\n")
 
 
 def _value(text: str, *, is_section: bool) -> Any:

@@ -29,6 +29,18 @@ def report_of(capsys: pytest.CaptureFixture[str], path: Path, *arguments: object
     return content
 
 
+@pytest.mark.parametrize(
+    ("setting", "is_said"),
+    [("memories.axi1.clock_scale=0.5", True), ("memories.axi1.size_bytes=1000000", False), ("clock_hz=400000000", False)],
+)
+def test_a_changed_memory_behind_an_adapter_is_told(setting: str, is_said: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", str(DIGITS), "--timing-only", "--set", f"system.{setting}"]
+    assert main(command) == 0
+    assert ("note: the adapter of axi1" in capsys.readouterr().err) is is_said
+    assert main([*command, "--set", "system.adapters.axi1=null"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_timing_alone_reports_what_a_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     executed = report_of(capsys, tmp_path / "run.json")
     timed = report_of(capsys, tmp_path / "timed.json", "--timing-only")
