@@ -170,8 +170,7 @@ def build_check_report(
     model: Model, placement: Placement, name: str, variant: Variant, measured: Measured | None = None
 ) -> CheckReport:
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
-    if not _is_read_alone(placement, measured):
-        placement = without_idle_jobs(model, placement)
+    placement = settled(model, placement) if measured is None else without_idle_jobs(model, placement)
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
     all_macs = sum(sum(each.macs) for each in graphs)
     total = sum(each.total() for each in graphs)
@@ -328,6 +327,11 @@ class _GraphCheck:
 def _is_read_alone(placement: Placement, measured: Measured | None) -> bool:
     """Whether the report is a reading of a profile that says nothing of this compiler, which then adds no reasons."""
     return measured is None and placement.profile in (DOCUMENT.name, XNNPACK)
+
+
+def settled(model: Model, placement: Placement) -> Placement:
+    """The placement with what this compiler adds to its profile before it compiles: itself if the profile is another's."""
+    return placement if _is_read_alone(placement, None) else without_idle_jobs(model, placement)
 
 
 def _is_idle(placed: OpPlacement) -> bool:

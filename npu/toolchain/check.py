@@ -8,7 +8,7 @@ from constraints.checker import check as check_model
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
-from npu.reports.check_report import CheckReport, Measured, build_check_report
+from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
 
@@ -16,8 +16,12 @@ from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model
 def check(
     model: Source, target: str | None = None, config: str | Path | None = None, *, profile: str = DEFAULT_PROFILE
 ) -> Placement:
-    """NPU or CPU for every operator by the limits of the profile, with every one that it violates."""
-    return check_model(read_model(model), profile=profile, variant=choose_variant(target, config))
+    """NPU or CPU for every operator by the limits of the profile, with every one that it violates.
+
+    Views that would be alone in their NPU job are on the CPU, as `compile` places them, unless the profile is a document's.
+    """
+    variant, source = choose_variant(target, config), read_model(model)
+    return settled(source, check_model(source, profile=profile, variant=variant))
 
 
 def check_report(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import tflite
 
-from constraints.checker import check
+import npu
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement
@@ -97,7 +97,7 @@ def _key(graph: int, op: Op) -> tuple[str, ...]:
 def rows(path: Path) -> list[Row]:
     """Every operator of every subgraph."""
     model, theirs = read_model(path), left_on_cpu_by_vela(path)
-    return [_row(model, placed, theirs) for placed in check(model, profile="u55-u65").ops]
+    return [_row(model, placed, theirs) for placed in npu.check(path, profile="u55-u65").ops]
 
 
 def _row(model: Model, placed: OpPlacement, on_cpu: frozenset[tuple[str, ...]]) -> Row:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import npu
 from constraints.checker import check
 from npu.graph.attributes import IfOptions
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
+from npu.graph.placement import Device
 from npu.hardware.catalogue import load_variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
+from npu.toolchain.check import check_report
 
 from tests.support import single_ops as ops
+from tests.support.builder import ModelBuilder
 from tests.support.check_models import mixed_model
+from tests.support.shared import shared_models
 
 VARIANT = load_variant("ethos-u55-128")
 
@@ -189,3 +196,23 @@ def test_a_profile_that_is_read_as_a_document_gets_no_reason_that_is_not_in_it()
     report = report_of(constant_shape, "v0.1")
     assert [row.base.placement for row in report.operators] == ["cpu", "npu", "cpu"]
     assert [row.base.placement for row in report_of(constant_shape, "u55-u65").operators] == ["cpu"] * 3
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("u55-u65", ["cpu"] * 3), ("v0.1", ["cpu", "npu", "cpu"])])
+def test_check_in_python_is_the_placement_of_the_report(profile: str, expected: list[str]) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 8), DType.INT8, scale=0.5)
+    x = b.op("NEG", [x], (1, 4, 4, 8), DType.INT8, 0.5)
+    x = b.op("RESHAPE", [x, b.constant(np.array([1, 128], np.int32))], (1, 128), DType.INT8, 0.5)
+    b.output(b.op("NEG", [x], (1, 128), DType.INT8, 0.5))
+    found = npu.check(b.build(), profile=profile)
+    assert [op.device.value for op in found.ops] == expected
+    assert [row.base.placement for row in check_report(b.build(), profile=profile).operators] == expected
+
+
+@pytest.mark.skipif("movenet_lightning_int8" not in shared_models(), reason="the model is not here")
+def test_three_reshapes_of_movenet_are_no_jobs_of_their_own() -> None:
+    ops = npu.check(shared_models()["movenet_lightning_int8"]).ops
+    assert sum(op.device is Device.NPU for op in ops) == 114
+    alone = [op.index for op in ops if [violation.rule for violation in op.violations] == ["JOB-WORK"]]
+    assert alone == [129, 142, 153]
