@@ -18,11 +18,11 @@ from constraints.rule import Profile
 from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
 from constraints.xnnpack import XnnpackOptions, xnnpack_profile
-from npu.graph.ethos_u import is_npu_job
+from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.idle import RULE as IDLE
 from npu.graph.idle import without_idle_jobs, working_partitions
-from npu.graph.partition import partition
+from npu.graph.partition import Partition, partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
@@ -209,6 +209,14 @@ def build_check_report(
     )
 
 
+def _without_arenas(graph: Graph, parts: list[Partition]) -> list[Partition]:
+    """Partitions whose inputs are data: NPU jobs of compiled files also name the memory that they work in."""
+    arenas = {index for op in graph.ops if is_npu_job(op) for index in op.inputs[Input.SCRATCH : Input.FIRST_MAP]}
+    if not arenas:
+        return parts
+    return [dataclasses.replace(part, inputs=tuple(each for each in part.inputs if each not in arenas)) for part in parts]
+
+
 class _GraphCheck:
     """The working state of one subgraph: placements, costs and partitions by operator index."""
 
@@ -228,14 +236,14 @@ class _GraphCheck:
             for index in self.on_npu:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
         self._split = partition if _is_read_alone(placement, measured) else working_partitions
-        self.partitions = self._split(graph, self.accepted)
+        self.partitions = _without_arenas(graph, self._split(graph, self.accepted))
         self.partition_of = {op: position for position, each in enumerate(self.partitions) for op in each.ops}
         self.splitting = self._splitting()
         self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
 
     def total(self, more: Collection[int] = ()) -> int:
         """Cycles of the subgraph if the NPU took `more` operators than it does, with what the CPU does around jobs."""
-        parts = self._split(self.graph, self.accepted.union(more)) if more else self.partitions
+        parts = _without_arenas(self.graph, self._split(self.graph, self.accepted.union(more))) if more else self.partitions
         chosen = {index for part in parts for index in part.ops}
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
         around = sum(job_overhead(self._bytes(part.inputs), self._bytes(part.outputs), self.variant) for part in parts)

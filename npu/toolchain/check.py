@@ -10,7 +10,7 @@ from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.tflite.reader import read_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
 
 
 def check(
@@ -34,7 +34,7 @@ def check_report(
 ) -> CheckReport:
     """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
     variant = choose_variant(target, config)
-    source = read_model(model)
+    source = load_plain(model) if is_compiled else read_model(model)
     if is_compiled:
         return measured_report(source, model_name(model), variant, profile)
     placement = check_model(source, profile=profile, variant=variant)

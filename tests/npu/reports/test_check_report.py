@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import npu
 from constraints.checker import check
+from npu.errors import ModelError
 from npu.graph.attributes import IfOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
@@ -17,12 +19,14 @@ from npu.hardware.catalogue import load_variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
 from npu.toolchain.check import check_report
+from npu.toolchain.compile import compile
 
 from tests.support import single_ops as ops
 from tests.support.builder import ModelBuilder
 from tests.support.check_models import mixed_model
 from tests.support.shared import shared_models
 
+DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 VARIANT = load_variant("ethos-u55-128")
 
 
@@ -216,3 +220,16 @@ def test_three_reshapes_of_movenet_are_no_jobs_of_their_own() -> None:
     assert sum(op.device is Device.NPU for op in ops) == 114
     alone = [op.index for op in ops if [violation.rule for violation in op.violations] == ["JOB-WORK"]]
     assert alone == [129, 142, 153]
+
+
+def test_the_memory_of_a_compiled_job_is_no_data_that_it_takes() -> None:
+    compiled = compile(DIGITS).content
+    (part,) = check_report(compiled).partitions
+    assert len(part.reads) == 1
+
+
+def test_a_compiled_file_is_not_compiled_again_to_be_timed(tmp_path: Path) -> None:
+    path = tmp_path / "compiled.tflite"
+    path.write_bytes(compile(DIGITS).content)
+    with pytest.raises(ModelError, match=r"compiled\.tflite: must be a plain TFLite model"):
+        check_report(path, is_compiled=True)
