@@ -17,9 +17,23 @@ from tests.naive.operations import run_operation
 ROOT = Path(__file__).parents[2]
 
 
+def samples() -> list[str]:
+    """The samples of the page: stepping through a file, and a stream written by hand."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "inspection.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_stream_written_by_hand_is_sound_and_copies_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    _, example = samples()
+    found: dict[str, Any] = {}
+    exec(example, found)
+    assert found["arena"].tolist() == [0] * 64 + list(range(16, 48)) + [0] * 32
+    assert found["findings"] == []
+    assert capsys.readouterr().out.startswith("[] ")
+
+
 def test_the_example_steps_to_the_result_of_the_first_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "inspection.md").read_text(), re.DOTALL)
+    example, _ = samples()
     found: dict[str, Any] = {}
     exec(example, found)
     operation, memory = found["first"].operation, found["memory"]
