@@ -118,12 +118,17 @@ def build_range(node: OperatorNode) -> Run:
     start, limit, delta, output = (*(node.input(i) for i in range(3)), node.output())
 
     def length() -> tuple[int, ...]:
-        first, last, step = (node.scalar(t).item() for t in (start, limit, delta))
-        if step == 0 or (last - first) * step < 0:
+        values = [node.scalar(t) for t in (start, limit, delta)]
+        first, last, step = (value.item() for value in values)
+        if not (first <= last if step > 0 else step < 0 and first >= last):
             raise node.fail(f"delta must lead from start to limit, got {first}, {last}, {step}")
-        if output.dtype is DType.FLOAT32:
-            return (math.ceil(abs((last - first) / step)),)
-        return (-(-abs(last - first) // abs(step)),)
+        if output.dtype is not DType.FLOAT32:
+            return (-(-abs(last - first) // abs(step)),)
+        with np.errstate(all="ignore"):
+            count = float(abs((values[1] - values[0]) / values[2]))  # in single precision, as the reference kernel
+        if not math.isfinite(count):
+            raise node.fail(f"the number of elements must be finite, got {first}, {last}, {step}")
+        return (math.ceil(count),)
 
     place = from_values(node, (0, 1, 2), length)
 

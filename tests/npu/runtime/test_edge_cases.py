@@ -203,6 +203,9 @@ CASES: dict[str, Build] = {
     "mirror pad of a scalar": lambda: _one(
         "MIRROR_PAD", [np.float32(3), ints(np.zeros((0, 2)))], In((1,), F32), at.MirrorPadOptions()
     ),
+    "range of floats in single precision": lambda: _one(
+        "RANGE", [np.float32(0.3), np.float32(-3.3), np.float32(-0.9)], In((1,), F32), at.RangeOptions()
+    ),
     "stretch beside a zero": _reshape((2, 0, 3), [-1, 0]),
     "stretch after a zero": _reshape((2, 0, 3), [2, 0, -1]),
     "int64 shapes are not read": _reshape((1, 4), [4], I64, (2, 2)),
@@ -296,7 +299,13 @@ def _without_channels() -> tuple[bytes, list[Any]]:
     return content, [np.zeros((1, 4, 4, 0), np.int8)]
 
 
+def _range(*values: float) -> tuple[bytes, list[Any]]:
+    return model("RANGE", [In((), F32, data=each) for each in values], [In((1,), F32)], at.RangeOptions()), []
+
+
 REFUSED: dict[str, tuple[Build, str]] = {
+    "range to what is no number": (lambda: _range(0, np.nan, 1), "delta must lead from start to limit"),
+    "range without end": (lambda: _range(0, np.inf, 1), "number of elements must be finite"),
     "output that the input cannot give": (lambda: _transposed(7), "input must"),
     "joined maps with a tanh": (_joined, "fused activation must be NONE, RELU"),
     "normalised bytes with a tanh": (_normalised, "fused activation must be NONE, RELU"),
