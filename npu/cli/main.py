@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from npu.cli.arguments import add_command, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
+from npu.numerics.first_compile import at_first_compile
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams
 
@@ -28,8 +29,10 @@ PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code. Without `arguments` this is the program, with those of the process."""
     prepare_streams()
+    if arguments is None:
+        at_first_compile(_compile_kernels_beside)
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
     options = parser.parse_args(given)
@@ -73,6 +76,12 @@ def _run(options: argparse.Namespace) -> int:
         return int(handler(options))
     with import_module("npu.cli.commands").changed_hardware(options):
         return int(handler(options))
+
+
+def _compile_kernels_beside() -> None:
+    import_module("npu.toolchain.warm_up").start_beside()
+    if sys.stderr.isatty():
+        sys.stderr.write("npu: compiling the kernels for this machine, which later runs find in a cache\n")
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
