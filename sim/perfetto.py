@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Port
+from sim.bandwidth import command_port, port_rates
 from sim.timeline import OVERHEAD_NAMES, Job, Segment, Timeline
 from sim.trace import PORT_BYTES, Cause, Column, Events, TimedUnit, Trace
 
@@ -157,11 +158,12 @@ def _waits(trace: Trace, scale: float) -> list[dict[str, Any]]:
 def _port_slices(trace: Trace, scale: float, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """On each port's track the operations that used it, cut so that slices of one track do not overlap."""
     entries = []
+    stream = command_port(trace)
     for unit, port in ((TimedUnit.AXI0, Port.AXI0), (TimedUnit.AXI1, Port.AXI1)):
         read_column, write_column = PORT_BYTES[port]
         reached = 0
         for name, row in zip(names, trace.table.tolist(), strict=True):
-            commands = row[Column.COMMAND_BYTES] if port is Port.AXI1 else 0
+            commands = row[Column.COMMAND_BYTES] if port is stream else 0
             read, written = row[read_column] - commands, row[write_column]
             start, end = max(row[Column.START], reached), row[Column.END]
             if read + written <= 0 or end <= start:
@@ -192,30 +194,16 @@ def _unit_slices(events: Events, scale: float, names: tuple[str, ...]) -> list[d
 
 
 def _bandwidth(trace: Trace, scale: float) -> list[dict[str, Any]]:
-    """Bytes per cycle of each port, the bytes of an operation spread evenly over its time."""
+    """Bytes per cycle of each port."""
     total = trace.totals.total_cycles
     if total <= 0:
         return []
     edges = np.linspace(0, total, min(COUNTER_WINDOWS, total) + 1)
-    start, end = trace.column(Column.START), np.maximum(trace.column(Column.END), trace.column(Column.START) + 1)
     entries = []
-    for port, columns in PORT_BYTES.items():
+    for port, (read, written) in port_rates(trace, edges).items():
         name = f"{port.name} bytes per cycle"
-        rates = [_rate(trace.column(column), start, end, edges) for column in columns]
-        for index in range(len(edges) - 1):
-            values = {"read": round(float(rates[0][index]), 3), "written": round(float(rates[1][index]), 3)}
-            entries.append(_counter(name, float(edges[index]) * scale, values))
+        for edge, *rates in zip(edges[:-1].tolist(), read.tolist(), written.tolist(), strict=True):
+            values = {"read": round(rates[0], 3), "written": round(rates[1], 3)}
+            entries.append(_counter(name, edge * scale, values))
         entries.append(_counter(name, total * scale, {"read": 0.0, "written": 0.0}))
     return entries
-
-
-def _rate(
-    moved: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], edges: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Mean bytes per cycle in each interval of `edges`."""
-    cumulative = np.zeros(len(edges))
-    for bytes_moved, first, last in zip(moved.tolist(), start.tolist(), end.tolist(), strict=True):
-        if bytes_moved:
-            cumulative += bytes_moved * np.clip((edges - first) / (last - first), 0.0, 1.0)
-    rate: NDArray[np.float64] = np.diff(cumulative) / np.diff(edges)
-    return rate
