@@ -7,6 +7,7 @@ from collections.abc import Callable
 from constraints import u55_u65, v0_1
 from constraints.rule import Profile
 from constraints.xnnpack import xnnpack_profile
+from npu.arguments import require_type
 from npu.errors import ConfigError
 
 _PROFILES: dict[str, Callable[[], Profile]] = {
@@ -23,6 +24,7 @@ def profile_names() -> tuple[str, ...]:
 
 def profile_named(name: str) -> Profile:
     """The profile of a name, with its default options. Raises ConfigError for an unknown name."""
+    require_type("profile", name, str, "a name")
     if name not in _PROFILES:
         raise ConfigError(f"profile: must be one of {', '.join(_PROFILES)}, got {name!r}")
     return _PROFILES[name]()

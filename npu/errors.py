@@ -18,6 +18,10 @@ class UserError(Exception):
         return printable(super().__str__())
 
 
+class ArgumentTypeError(UserError, TypeError):
+    """A caller in Python gave something of a type that the function does not take."""
+
+
 class ModelError(UserError):
     """A TFLite model is malformed, or asks for something that does not exist."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npu.arguments import BYTES, INTEGER, PATH, require_type, require_type_or_none, whole_numbers
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Signature
 from npu.runtime.calls import check_calls
@@ -52,6 +53,7 @@ class _Session:
         self._calls_are_checked = False
 
     def subgraph(self, index: int) -> Subgraph:
+        require_type("subgraph index", index, INTEGER, "a whole number")
         if not 0 <= index < len(self.subgraphs):
             raise InterpreterValueError(f"subgraph index must be in [0, {len(self.subgraphs)}), got {index}")
         return self.subgraphs[index]
@@ -138,6 +140,11 @@ class Interpreter:
         options: RuntimeOptions | None = None,
         model: Model | None = None,
     ) -> None:
+        require_type_or_none("interpreter: model_path", model_path, PATH, "the path of a file")
+        require_type_or_none("interpreter: model_content", model_content, BYTES, "the bytes of a file")
+        require_type_or_none("interpreter: experimental_delegates", experimental_delegates, Sequence, "a list of delegates")
+        require_type_or_none("interpreter: options", options, RuntimeOptions, "RuntimeOptions")
+        require_type_or_none("interpreter: model", model, Model, "a Model")
         _check_threads(num_threads)
         resolver = _resolver_name(experimental_op_resolver_type)
         self.experimental_compress_quantization_zero_points = experimental_compress_quantization_zero_points
@@ -242,7 +249,8 @@ class Interpreter:
         """Give an input a new shape; allocate_tensors must follow. `strict`: only dimensions that are -1 in the signature."""
         self._views.require_none()
         graph = self._session.subgraph(0)
-        shape = tuple(int(size) for size in tensor_size)
+        require_type("resize_tensor_input: input_index", input_index, INTEGER, "a whole number")
+        shape = whole_numbers("resize_tensor_input: tensor_size", tensor_size)
         if input_index not in graph.inputs:
             raise InterpreterStateError(
                 f"resize_tensor_input: tensor must be one of the inputs {list(graph.inputs)}, got {input_index}"
@@ -370,12 +378,13 @@ class Interpreter:
                     f"get_signature_runner: signature_key must be given, the model has {len(by_key)} signatures"
                 )
             return next(iter(by_key.values()))
-        if key not in by_key:
+        if not isinstance(key, str) or key not in by_key:
             raise InterpreterValueError(f"get_signature_runner: signature_key must be one of {sorted(by_key)}, got '{key}'")
         return by_key[key]
 
     def _tensor(self, index: int, subgraph_index: int) -> RuntimeTensor:
         tensors = self._session.subgraph(subgraph_index).tensors
+        require_type("tensor index", index, INTEGER, "a whole number")
         if not 0 <= index < len(tensors):
             raise InterpreterValueError(f"tensor index must be in [0, {len(tensors)}), got {index}")
         return tensors[index]

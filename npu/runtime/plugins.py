@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from npu.arguments import PATH, require_type, require_type_or_none
 from npu.runtime.delegate import Context, Delegate, SimpleDelegate, SimpleDelegateOptions, Status, as_delegate
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.tensor import RuntimeTensor
@@ -46,6 +47,8 @@ def load_delegate(library: str | Path, options: Mapping[Any, Any] | None = None)
     in the group `npulab.delegates`, or the dotted name of a module. InterpreterValueError (a ValueError) carries what the
     plug-in reported if it creates nothing.
     """
+    require_type("load_delegate", library, PATH, "the name or path of a plug-in")
+    require_type_or_none(f"load_delegate '{library}': options", options, Mapping, "a mapping of names to values")
     text = {str(key): str(value) for key, value in (options or {}).items()}
     plugin = _Library(str(library)) if _LIBRARY.fullmatch(str(library)) else _Module(str(library))
     errors: list[str] = []

@@ -10,7 +10,7 @@ from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.tflite.reader import read_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, given, load_plain, model_name
 
 
 def check(
@@ -20,7 +20,7 @@ def check(
 
     Views that would be alone in their NPU job are on the CPU, as `compile` places them, unless the profile is a document's.
     """
-    variant, source = choose_variant(target, config), read_model(model)
+    variant, source = choose_variant(target, config), read_model(given(model))
     return settled(source, check_model(source, profile=profile, variant=variant))
 
 
@@ -34,6 +34,7 @@ def check_report(
 ) -> CheckReport:
     """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
     variant = choose_variant(target, config)
+    model = given(model)
     source = load_plain(model) if is_compiled else read_model(model)
     if is_compiled:
         return measured_report(source, model_name(model), variant, profile)

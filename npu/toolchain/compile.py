@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from constraints.checker import check as check_model
+from npu.arguments import PATH, require_type
 from npu.compiler.compiled import Compiled as CompiledModel
 from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
@@ -18,7 +19,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import METADATA_NAME, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, load_plain, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, given, load_plain, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Compiled:
 
     def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced only when the new one is complete."""
+        require_type("path", path, PATH, "the path of a file")
         write_atomically(Path(path), self.content)
 
 
@@ -45,7 +47,11 @@ def compile(
     profile: str = DEFAULT_PROFILE,
     progress: Progress | None = None,
 ) -> Compiled:
-    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
+
+    ArgumentTypeError, which is also a TypeError, for an argument of a wrong type.
+    """
+    model = given(model)
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
     return compile_source(load_plain(model), model_name(model), variant, profile=profile, progress=progress)
 

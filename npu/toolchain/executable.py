@@ -12,7 +12,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
-from npu.toolchain.sources import Source, choose_variant, load, model_name, variant_of_file
+from npu.toolchain.sources import Source, choose_variant, given, load, model_name, variant_of_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ def prepare(
     progress: Progress | None,
 ) -> Executable:
     """A plain model is compiled; a compiled file picks its variant by its configuration word unless one is asked for."""
+    model = given(model)
     source, name = load(model), model_name(model)
     if is_compiled(source):
         variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu.arguments import INTEGER, require_type
 from npu.errors import InterpreterError
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.progress import Progress
@@ -90,6 +91,7 @@ def execute(
     """
     interpreter.allocate_tensors()
     details = interpreter.get_input_details()
+    require_type("seed", seed, INTEGER, "a whole number from 0 up")
     if seed < 0:
         raise InterpreterError(f"seed: must be a whole number from 0 up, got {seed}")
     random = np.random.default_rng(seed)
@@ -111,6 +113,7 @@ def execute(
 def _ordered(inputs: Sequence[Array] | Mapping[str, Array] | None, names: list[str]) -> list[Array] | None:
     if inputs is None:
         return None
+    require_type("inputs", inputs, (Sequence, Mapping, np.ndarray), "arrays in model order, or by name")
     if isinstance(inputs, Mapping):
         wrong = sorted(set(inputs) ^ set(names))
         if wrong:

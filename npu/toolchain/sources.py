@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npu.arguments import BYTES, PATH, require_type, require_type_or_none
 from npu.errors import ConfigError, ModelError, StreamError
 from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model
@@ -21,8 +22,15 @@ DEFAULT_PROFILE = "u55-u65"
 Source = str | Path | bytes
 
 
+def given(model: Source) -> Source:
+    """What a caller gave as a model: a path, or bytes. ArgumentTypeError for anything else."""
+    require_type("model", model, (*PATH, *BYTES), "a path, or the bytes of a file")
+    return bytes(model) if isinstance(model, BYTES) else model
+
+
 def load(model: Source) -> Model:
     """Read a TFLite file, or Vela's raw output (.npz), into the typed graph. ModelError if it is malformed."""
+    model = given(model)
     if not isinstance(model, bytes) and is_raw(model):
         return read_raw(model)
     return read_model(model)
@@ -36,7 +44,13 @@ def model_name(model: Source) -> str:
 def choose_variant(
     target: str | None = None, config: str | Path | None = None, *, memory_mode: str | None = None, system: str | None = None
 ) -> Variant:
-    """The variant of a shipped target or of a YAML file; ConfigError for both at once or for an unknown one."""
+    """The variant of a shipped target or of a YAML file; ConfigError for both at once or for an unknown one.
+
+    ArgumentTypeError for what is no name or path.
+    """
+    asked = {"target": target, "config": config, "memory_mode": memory_mode, "system": system}
+    for name, value in asked.items():
+        require_type_or_none(name, value, PATH, "a name, or the path of a YAML file")
     if target is not None and config is not None:
         raise ConfigError(f"target {target!r} with config {str(config)!r}: give only one of them; a config names its own base")
     chosen = config if config is not None else DEFAULT_TARGET if target is None else target
@@ -63,7 +77,7 @@ def load_compiled(model: Source) -> Model:
 
 def load_plain(model: Source) -> Model:
     """Read a TFLite file that must not be compiled yet; ModelError if it is."""
-    source = read_model(model)
+    source = read_model(given(model))
     if is_compiled(source):
         raise ModelError(f"{model_name(model)}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
     return source
