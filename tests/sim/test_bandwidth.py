@@ -31,11 +31,9 @@ def timed(name: str, target: str, mode: str | None, *, with_events: bool = True)
 
 
 @pytest.mark.parametrize("windows", [7, 100, 500])
-@pytest.mark.parametrize(("name", "target", "mode"), CASES)
-def test_no_port_carries_more_than_about_a_beat_a_cycle_each_way(
-    name: str, target: str, mode: str | None, windows: int
-) -> None:
-    model = timed(name, target, mode)
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name, target, mode in CASES if mode is None])
+def test_no_port_carries_more_than_about_a_beat_a_cycle_each_way(name: str, target: str, windows: int) -> None:
+    model = timed(name, target, None)
     for job in model.jobs:
         edges = np.linspace(0, job.trace.totals.total_cycles, windows + 1)
         for read, written in port_rates(job.trace, edges).values():
