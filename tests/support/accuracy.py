@@ -14,7 +14,7 @@ from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
-from tests.support.type_cells import TEMPLATES
+from tests.support.cell_templates import TEMPLATES
 from tests.support.type_probe import run_cell
 
 Array = npt.NDArray[Any]

@@ -18,6 +18,8 @@ from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
 
 from tests.support.builder import ModelBuilder
+from tests.support.cell_templates import TEMPLATES, code_of, fused, operands
+from tests.support.type_cells import make_cell
 
 Rng = np.random.Generator
 Case = Callable[[Rng], bytes]
@@ -27,7 +29,6 @@ F32, I8, U8, I16, I32, I64, BOOL = (
     DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL,
 )  # fmt: skip
 QUANTIZED = (I8, U8, I16)
-_ACTIVATIONS = (FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,6 @@ def out(rng: Rng, dtype: DType, like: In | None = None) -> In:
     return tensor(rng, (1,), dtype)
 
 
-def activation(rng: Rng) -> FusedActivation:
-    return _ACTIVATIONS[rng.integers(0, len(_ACTIVATIONS))]
-
-
 def random_data(rng: Rng, shape: Sequence[int], dtype: DType) -> Any:
     if dtype is F32:
         return rng.standard_normal(shape).astype(np.float32)
@@ -130,7 +127,7 @@ def random_data(rng: Rng, shape: Sequence[int], dtype: DType) -> Any:
 # --- convolutions -------------------------------------------------------------------------------------------------------------
 
 
-def _bias(rng: Rng, channels: int, dtype: DType, ifm: In, weights: In) -> In:
+def bias_of(rng: Rng, channels: int, dtype: DType, ifm: In, weights: In) -> In:
     kind = {F32: F32, I16: I64}.get(dtype, I32)
     data = rng.standard_normal(channels) if dtype is F32 else rng.integers(-2000, 2000, channels)
     scale = 1e-4 if dtype is not F32 else None
@@ -139,7 +136,7 @@ def _bias(rng: Rng, channels: int, dtype: DType, ifm: In, weights: In) -> In:
     return In((channels,), kind, data=np.asarray(data, kind.numpy), scale=scale)
 
 
-def _filter(rng: Rng, shape: tuple[int, ...], axis: int, dtype: DType) -> In:
+def filter_of(rng: Rng, shape: tuple[int, ...], axis: int, dtype: DType) -> In:
     if dtype is F32:
         return In(shape, F32, data=random_data(rng, shape, F32))
     stored = U8 if dtype is U8 else I8
@@ -156,10 +153,10 @@ def _convolution(rng: Rng, dtype: DType) -> bytes:
     stride, dilation = rng.integers(1, 4, 2), rng.integers(1, 3, 2)
     if rng.random() < 0.7:
         dilation[:] = 1
-    weights = _filter(rng, (oc, kh, kw, c), 0, dtype)
-    options = at.Conv2DOptions(padding, int(stride[0]), int(stride[1]), activation(rng), int(dilation[0]), int(dilation[1]))
+    weights = filter_of(rng, (oc, kh, kw, c), 0, dtype)
+    options = at.Conv2DOptions(padding, int(stride[0]), int(stride[1]), fused(rng), int(dilation[0]), int(dilation[1]))
     ifm = tensor(rng, (b, h, w, c), dtype)
-    return model("CONV_2D", [ifm, weights, _bias(rng, oc, dtype, ifm, weights)], [out_conv(rng, dtype)], options)
+    return model("CONV_2D", [ifm, weights, bias_of(rng, oc, dtype, ifm, weights)], [out_conv(rng, dtype)], options)
 
 
 def out_conv(rng: Rng, dtype: DType) -> In:
@@ -175,11 +172,11 @@ def _depthwise(rng: Rng, dtype: DType) -> bytes:
     kh, kw = (int(v) for v in rng.integers(1, 5, 2))
     padding = Padding.SAME if rng.random() < 0.6 or min(h - 2 * kh, w - 2 * kw) < 0 else Padding.VALID
     stride, dilation = int(rng.integers(1, 4)), int(rng.integers(1, 3)) if rng.random() < 0.3 else 1
-    weights = _filter(rng, (1, kh, kw, c * multiplier), 3, dtype)
-    options = at.DepthwiseConv2DOptions(padding, stride, stride, multiplier, activation(rng), dilation, dilation)
+    weights = filter_of(rng, (1, kh, kw, c * multiplier), 3, dtype)
+    options = at.DepthwiseConv2DOptions(padding, stride, stride, multiplier, fused(rng), dilation, dilation)
     ifm = tensor(rng, (1, h, w, c), dtype)
     return model(
-        "DEPTHWISE_CONV_2D", [ifm, weights, _bias(rng, c * multiplier, dtype, ifm, weights)], [out_conv(rng, dtype)], options
+        "DEPTHWISE_CONV_2D", [ifm, weights, bias_of(rng, c * multiplier, dtype, ifm, weights)], [out_conv(rng, dtype)], options
     )
 
 
@@ -189,21 +186,21 @@ def _transposed(rng: Rng, dtype: DType) -> bytes:
     stride = int(rng.integers(1, 4))
     is_same = rng.random() < 0.5
     size = [h * stride, w * stride] if is_same else [(h - 1) * stride + kh, (w - 1) * stride + kw]
-    weights = _filter(rng, (oc, kh, kw, c), 0, dtype)
+    weights = filter_of(rng, (oc, kh, kw, c), 0, dtype)
     ifm = tensor(rng, (1, h, w, c), dtype)
     options = at.TransposeConvOptions(Padding.SAME if is_same else Padding.VALID, stride, stride)
-    inputs = [ints([1, *size, oc]), weights, ifm] + ([_bias(rng, oc, dtype, ifm, weights)] if rng.random() < 0.7 else [])
+    inputs = [ints([1, *size, oc]), weights, ifm] + ([bias_of(rng, oc, dtype, ifm, weights)] if rng.random() < 0.7 else [])
     return model("TRANSPOSE_CONV", inputs, [out_conv(rng, dtype)], options)
 
 
 def _fully_connected(rng: Rng, dtype: DType) -> bytes:
     rows, depth, units = int(rng.integers(1, 4)), int(rng.integers(1, 80)), int(rng.integers(1, 20))
     keep = bool(rng.random() < 0.3)
-    weights = _filter(rng, (units, depth), 0, dtype)
+    weights = filter_of(rng, (units, depth), 0, dtype)
     shape = (2, rows, depth) if keep else (rows, depth)
-    options = at.FullyConnectedOptions(activation(rng), keep_num_dims=keep)
+    options = at.FullyConnectedOptions(fused(rng), keep_num_dims=keep)
     ifm = tensor(rng, shape, dtype)
-    bias = _bias(rng, units, dtype, ifm, weights) if rng.random() < 0.8 else None
+    bias = bias_of(rng, units, dtype, ifm, weights) if rng.random() < 0.8 else None
     return model("FULLY_CONNECTED", [ifm, weights, bias], [out_conv(rng, dtype)], options)
 
 
@@ -217,19 +214,19 @@ for _dtype in (F32, I8, U8, I16):
 @case("CONV_2D-hybrid")
 def _hybrid_convolution(rng: Rng) -> bytes:
     c, oc = (int(v) for v in rng.integers(1, 9, 2))
-    weights = _filter(rng, (oc, 3, 3, c), 0, I8)
+    weights = filter_of(rng, (oc, 3, 3, c), 0, I8)
     ifm = In((1, 6, 5, c), F32)
-    return model("CONV_2D", [ifm, weights, _bias(rng, oc, F32, ifm, weights)], [In((1,), F32)],
-                 at.Conv2DOptions(Padding.SAME, 1, 1, activation(rng)))  # fmt: skip
+    return model("CONV_2D", [ifm, weights, bias_of(rng, oc, F32, ifm, weights)], [In((1,), F32)],
+                 at.Conv2DOptions(Padding.SAME, 1, 1, fused(rng)))  # fmt: skip
 
 
 @case("FULLY_CONNECTED-hybrid")
 def _hybrid_fully_connected(rng: Rng) -> bytes:
     depth, units = (int(v) for v in rng.integers(1, 40, 2))
     weights = In((units, depth), I8, scale_of(rng), data=random_data(rng, (units, depth), I8))
-    options = at.FullyConnectedOptions(activation(rng), asymmetric_quantize_inputs=bool(rng.random() < 0.5))
+    options = at.FullyConnectedOptions(fused(rng), asymmetric_quantize_inputs=bool(rng.random() < 0.5))
     ifm = In((2, depth), F32)
-    return model("FULLY_CONNECTED", [ifm, weights, _bias(rng, units, F32, ifm, weights)], [In((1,), F32)], options)
+    return model("FULLY_CONNECTED", [ifm, weights, bias_of(rng, units, F32, ifm, weights)], [In((1,), F32)], options)
 
 
 # --- pools --------------------------------------------------------------------------------------------------------------------
@@ -239,7 +236,7 @@ def _pool(rng: Rng, kind: str, dtype: DType) -> bytes:
     h, w, c = (int(v) for v in rng.integers(1, 12, 3))
     kh, kw = int(rng.integers(1, h + 1)), int(rng.integers(1, w + 1))
     padding = Padding(int(rng.integers(0, 2)))
-    options = at.Pool2DOptions(padding, *(int(v) for v in rng.integers(1, 4, 2)), kw, kh, activation(rng))
+    options = at.Pool2DOptions(padding, *(int(v) for v in rng.integers(1, 4, 2)), kw, kh, fused(rng))
     ifm = tensor(rng, (1, h, w, c), dtype)
     return model(kind, [ifm], [out(rng, dtype, ifm)], options)
 
@@ -253,21 +250,13 @@ CASES["L2_POOL_2D-float32"] = lambda rng: _pool(rng, "L2_POOL_2D", F32)
 # --- two operands -------------------------------------------------------------------------------------------------------------
 
 
-def _operand_shapes(rng: Rng) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    left = shape_of(rng)
-    right = tuple(1 if rng.random() < 0.3 else n for n in left)
-    if rng.random() < 0.3:
-        right = right[int(rng.integers(0, len(right))) :]
-    return (left, right) if rng.random() < 0.7 else (right, left)
-
-
 _FUSED: dict[str, type[Attributes]] = {"ADD": at.AddOptions, "SUB": at.SubOptions, "MUL": at.MulOptions, "DIV": at.DivOptions}
 
 
-def _binary(
+def binary(
     rng: Rng, kind: str, dtype: DType, *, result: DType | None = None, same_scale: bool = False, positive: bool = False
 ) -> bytes:
-    left_shape, right_shape = _operand_shapes(rng)
+    left_shape, right_shape = operands(rng, top=7)
     left = tensor(rng, left_shape, dtype)
     right = In(right_shape, dtype, left.scale, left.zero_point) if same_scale else tensor(rng, right_shape, dtype)
     if positive:
@@ -275,34 +264,34 @@ def _binary(
         right = In(right_shape, dtype, right.scale, right.zero_point, data=np.asarray(data, dtype.numpy))
     options = None
     if kind in _FUSED:
-        fused = activation(rng) if dtype not in (I64, I32) else FusedActivation.NONE
-        options = _FUSED[kind](fused, False) if kind in ("ADD", "SUB") else _FUSED[kind](fused)  # type: ignore[call-arg]
+        activation = fused(rng) if dtype not in (I64, I32) else FusedActivation.NONE
+        options = _FUSED[kind](activation, False) if kind in ("ADD", "SUB") else _FUSED[kind](activation)  # type: ignore[call-arg]
     made = In((1,), result) if result else out(rng, dtype, left if same_scale else None)
     return model(kind, [left, right], [made], options)
 
 
 for _kind in ("ADD", "SUB", "MUL"):
     for _dtype in (F32, I8, U8, I16, I32, I64):
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _binary(rng, k, d)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: binary(rng, k, d)
 for _kind, _types in {"DIV": (F32, I32), "FLOOR_DIV": (F32, I32), "FLOOR_MOD": (F32, I32, I64), "POW": (I32,)}.items():
     for _dtype in _types:
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _binary(rng, k, d, positive=True)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: binary(rng, k, d, positive=True)
 for _dtype in (F32, I8, I32):
-    CASES[f"SQUARED_DIFFERENCE-{_dtype}"] = lambda rng, d=_dtype: _binary(rng, "SQUARED_DIFFERENCE", d)
+    CASES[f"SQUARED_DIFFERENCE-{_dtype}"] = lambda rng, d=_dtype: binary(rng, "SQUARED_DIFFERENCE", d)
 for _kind in ("MAXIMUM", "MINIMUM"):
     for _dtype in (F32, I8, U8, I16, I32, I64):
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _binary(rng, k, d, same_scale=True)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: binary(rng, k, d, same_scale=True)
 for _kind in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"):
     for _dtype in (F32, I8, U8, I32, I64):
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _binary(rng, k, d, result=BOOL)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: binary(rng, k, d, result=BOOL)
 for _kind in ("LOGICAL_AND", "LOGICAL_OR"):
-    CASES[f"{_kind}-bool"] = lambda rng, k=_kind: _binary(rng, k, BOOL, result=BOOL)
+    CASES[f"{_kind}-bool"] = lambda rng, k=_kind: binary(rng, k, BOOL, result=BOOL)
 
 
 # --- one operand --------------------------------------------------------------------------------------------------------------
 
 
-def _unary(rng: Rng, kind: str, dtype: DType, attributes: Attributes | None = None, output: In | None = None) -> bytes:
+def unary(rng: Rng, kind: str, dtype: DType, attributes: Attributes | None = None, output: In | None = None) -> bytes:
     ifm = tensor(rng, shape_of(rng), dtype)
     return model(kind, [ifm], [output or out(rng, dtype)], attributes)
 
@@ -315,37 +304,37 @@ _UNARY: dict[str, tuple[DType, ...]] = {
 }  # fmt: skip
 for _kind, _types in _UNARY.items():
     for _dtype in _types:
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _unary(rng, k, d)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: unary(rng, k, d)
 
 _FIXED_OUTPUT = {
     "LOGISTIC": {I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (1 / 32768, 0)},
     "TANH": {I8: (1 / 128, 0), U8: (1 / 128, 128), I16: (1 / 32768, 0)},
 }
 for _kind, _outputs in _FIXED_OUTPUT.items():
-    CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _unary(rng, k, F32)
+    CASES[f"{_kind}-float32"] = lambda rng, k=_kind: unary(rng, k, F32)
     for _dtype, (_scale, _zero) in _outputs.items():
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype, s=_scale, z=_zero: _unary(
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype, s=_scale, z=_zero: unary(
             rng, k, d, output=In((1,), d, s, z)
         )
 
 for _dtype in (F32, I8, U8, I16):
-    CASES[f"LEAKY_RELU-{_dtype}"] = lambda rng, d=_dtype: _unary(
+    CASES[f"LEAKY_RELU-{_dtype}"] = lambda rng, d=_dtype: unary(
         rng, "LEAKY_RELU", d, at.LeakyReluOptions(float(rng.uniform(0.01, 0.9)))
     )
 
 _SOFTMAX_OUTPUT = {F32: (None, 0), I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (1 / 32768, 0)}
 for _dtype, (_scale, _zero) in _SOFTMAX_OUTPUT.items():
-    CASES[f"SOFTMAX-{_dtype}"] = lambda rng, d=_dtype, s=_scale, z=_zero: _unary(
+    CASES[f"SOFTMAX-{_dtype}"] = lambda rng, d=_dtype, s=_scale, z=_zero: unary(
         rng, "SOFTMAX", d, at.SoftmaxOptions(float(rng.choice([1.0, 0.7, 2.0]))), In((1,), d, s, z)
     )
 
 
 @case("GELU-float32")
 def _gelu(rng: Rng) -> bytes:
-    return _unary(rng, "GELU", F32, at.GeluOptions(bool(rng.random() < 0.5)))
+    return unary(rng, "GELU", F32, at.GeluOptions(bool(rng.random() < 0.5)))
 
 
-def _prelu(rng: Rng, dtype: DType) -> bytes:
+def prelu(rng: Rng, dtype: DType) -> bytes:
     shape = shape_of(rng, 4)
     slope = tensor(rng, (1, 1, shape[3]), dtype)
     constant = In(slope.shape, dtype, slope.scale, slope.zero_point, data=random_data(rng, slope.shape, dtype))
@@ -353,24 +342,18 @@ def _prelu(rng: Rng, dtype: DType) -> bytes:
 
 
 for _dtype in (F32, I8, U8):
-    CASES[f"PRELU-{_dtype}"] = lambda rng, d=_dtype: _prelu(rng, d)
+    CASES[f"PRELU-{_dtype}"] = lambda rng, d=_dtype: prelu(rng, d)
 
 
 @case("L2_NORMALIZATION-float32")
 def _l2_normalization(rng: Rng) -> bytes:
-    return _unary(rng, "L2_NORMALIZATION", F32, at.L2NormOptions())
-
-
-@case("LOCAL_RESPONSE_NORMALIZATION-float32")
-def _local_response(rng: Rng) -> bytes:
-    options = at.LocalResponseNormalizationOptions(int(rng.integers(0, 4)), 1.0, 0.5, 0.75)
-    return model("LOCAL_RESPONSE_NORMALIZATION", [In(shape_of(rng, 4), F32)], [In((1,), F32)], options)
+    return unary(rng, "L2_NORMALIZATION", F32, at.L2NormOptions())
 
 
 # --- conversions --------------------------------------------------------------------------------------------------------------
 
 
-def _quantize(rng: Rng, source: DType, target: DType) -> bytes:
+def quantize(rng: Rng, source: DType, target: DType) -> bytes:
     ifm = tensor(rng, shape_of(rng), source) if source is not I32 else In(shape_of(rng), I32, 1e-3)
     return model(
         "QUANTIZE",
@@ -380,7 +363,7 @@ def _quantize(rng: Rng, source: DType, target: DType) -> bytes:
 
 
 for _source, _target in ((F32, I8), (F32, U8), (F32, I16), (I8, I8), (U8, I8), (I8, U8), (I16, I16), (I16, I8)):
-    CASES[f"QUANTIZE-{_source}-{_target}"] = lambda rng, s=_source, t=_target: _quantize(rng, s, t)
+    CASES[f"QUANTIZE-{_source}-{_target}"] = lambda rng, s=_source, t=_target: quantize(rng, s, t)
 for _dtype in (I8, U8, I16):
     CASES[f"DEQUANTIZE-{_dtype}"] = lambda rng, d=_dtype: model("DEQUANTIZE", [tensor(rng, shape_of(rng), d)], [In((1,), F32)])
 for _source, _target in ((F32, I32), (I32, F32), (I32, I64), (I8, F32), (BOOL, F32), (F32, BOOL), (I64, I32), (U8, F32)):
@@ -392,7 +375,7 @@ for _source, _target in ((F32, I32), (I32, F32), (I32, I64), (I8, F32), (BOOL, F
 # --- reductions ---------------------------------------------------------------------------------------------------------------
 
 
-def _reduction(rng: Rng, kind: str, dtype: DType, *, same: bool = False) -> bytes:
+def reduction(rng: Rng, kind: str, dtype: DType, *, same: bool = False) -> bytes:
     shape = shape_of(rng)
     axes = rng.choice(len(shape), rng.integers(1, len(shape) + 1), replace=False) - (len(shape) if rng.random() < 0.3 else 0)
     ifm = tensor(rng, shape, dtype)
@@ -401,41 +384,27 @@ def _reduction(rng: Rng, kind: str, dtype: DType, *, same: bool = False) -> byte
 
 
 for _dtype in (F32, I8, U8, I32, I64):
-    CASES[f"MEAN-{_dtype}"] = lambda rng, d=_dtype: _reduction(rng, "MEAN", d)
+    CASES[f"MEAN-{_dtype}"] = lambda rng, d=_dtype: reduction(rng, "MEAN", d)
 for _kind, _types in {"SUM": (F32, I32, I64), "REDUCE_PROD": (F32, I32)}.items():
     for _dtype in _types:
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _reduction(rng, k, d)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: reduction(rng, k, d)
 for _kind in ("REDUCE_MAX", "REDUCE_MIN"):
     for _dtype in (F32, I8, U8, I32):
-        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: _reduction(rng, k, d, same=True)
+        CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, d=_dtype: reduction(rng, k, d, same=True)
 for _kind in ("REDUCE_ANY", "REDUCE_ALL"):
-    CASES[f"{_kind}-bool"] = lambda rng, k=_kind: _reduction(rng, k, BOOL)
+    CASES[f"{_kind}-bool"] = lambda rng, k=_kind: reduction(rng, k, BOOL)
 for _kind, _options in {"ARG_MAX": at.ArgMaxOptions, "ARG_MIN": at.ArgMinOptions}.items():
     for _dtype in (F32, I8, U8, I32):
         CASES[f"{_kind}-{_dtype}"] = lambda rng, k=_kind, o=_options, d=_dtype: model(
             k, [tensor(rng, (s := shape_of(rng)), d), ints(rng.integers(0, len(s)))], [In((1,), I64)], o(I64)
         )
-for _dtype in (F32, I8, U8, I32, I64):
-    CASES[f"TOPK_V2-{_dtype}"] = lambda rng, d=_dtype: model(
-        "TOPK_V2",
-        [(x := tensor(rng, (s := shape_of(rng)), d)), ints(rng.integers(1, s[-1] + 1))],
-        [out(rng, d, x), In((1,), I32)],
-    )
-for _dtype in (F32, I32):
-    CASES[f"CUMSUM-{_dtype}"] = lambda rng, d=_dtype: model(
-        "CUMSUM", [In((s := shape_of(rng)), d), ints(rng.integers(0, len(s)))], [In((1,), d)],
-        at.CumsumOptions(bool(rng.integers(0, 2)), bool(rng.integers(0, 2))),
-    )  # fmt: skip
-
-
 # --- layout -------------------------------------------------------------------------------------------------------------------
 
-_MOVED = (F32, I8, U8, I32)
 
-
-def _moved(kind: str, build: Callable[[Rng, DType], bytes], types: Sequence[DType] = _MOVED) -> None:
-    for dtype in types:
-        CASES[f"{kind}-{dtype}"] = lambda rng, d=dtype: build(rng, d)
+def cell(kind: str, dtype: DType) -> Case:
+    """The cell of the type table in which every tensor that may have any type has this one (see `type_cells`)."""
+    name = next(TEMPLATES[kind].cells_of(code_of(dtype)))
+    return lambda rng: make_cell(name, int(rng.integers(1 << 31)))
 
 
 def _concatenation(rng: Rng, dtype: DType) -> bytes:
@@ -454,288 +423,31 @@ def _concatenation(rng: Rng, dtype: DType) -> bytes:
     )
 
 
-def _pack(rng: Rng, dtype: DType) -> bytes:
-    shape, count = shape_of(rng, int(rng.integers(1, 4))), int(rng.integers(1, 4))
-    first = tensor(rng, shape, dtype)
-    return model("PACK", [first] * count, [out(rng, dtype, first)], at.PackOptions(count, int(rng.integers(0, len(shape) + 1))))
-
-
-def _unpack(rng: Rng, dtype: DType) -> bytes:
-    shape = shape_of(rng, top=4)
-    axis = int(rng.integers(0, len(shape)))
-    ifm = tensor(rng, shape, dtype)
-    return model("UNPACK", [ifm], [out(rng, dtype, ifm)] * shape[axis], at.UnpackOptions(shape[axis], axis))
-
-
-def _split(rng: Rng, dtype: DType) -> bytes:
-    shape, count = list(shape_of(rng)), int(rng.integers(1, 4))
-    axis = int(rng.integers(0, len(shape)))
-    shape[axis] *= count
-    ifm = tensor(rng, shape, dtype)
-    return model("SPLIT", [ints(axis), ifm], [out(rng, dtype, ifm)] * count, at.SplitOptions(count))
-
-
-def _split_v(rng: Rng, dtype: DType) -> bytes:
-    shape, sizes = list(shape_of(rng)), [int(v) for v in rng.integers(1, 4, 3)]
-    axis = int(rng.integers(0, len(shape)))
-    shape[axis] = sum(sizes)
-    if rng.random() < 0.5:
-        sizes[1] = -1
-    ifm = tensor(rng, shape, dtype)
-    return model("SPLIT_V", [ifm, ints(sizes), ints(axis)], [out(rng, dtype, ifm)] * 3, at.SplitVOptions(3))
-
-
-def _transpose(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    return model("TRANSPOSE", [ifm, ints(rng.permutation(len(ifm.shape)))], [out(rng, dtype, ifm)])
-
-
-def _pad(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    return model("PAD", [ifm, ints(rng.integers(0, 3, (len(ifm.shape), 2)))], [out(rng, dtype, ifm)])
-
-
-def _pad_v2(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    value = In((1,), dtype, ifm.scale, ifm.zero_point, data=random_data(rng, (1,), dtype))
-    return model("PADV2", [ifm, ints(rng.integers(0, 3, (len(ifm.shape), 2))), value], [out(rng, dtype, ifm)])
-
-
-def _mirror_pad(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, tuple(n + 2 for n in shape_of(rng)), dtype)
-    mode = at.MirrorPadMode(int(rng.integers(0, 2)))
-    return model(
-        "MIRROR_PAD", [ifm, ints(rng.integers(0, 3, (len(ifm.shape), 2)))], [out(rng, dtype, ifm)], at.MirrorPadOptions(mode)
-    )
-
-
-def _depth_to_space(rng: Rng, dtype: DType) -> bytes:
-    h, w, c = shape_of(rng, 3, 5)
-    block = int(rng.integers(2, 4))
-    ifm = tensor(rng, (1, h, w, c * block * block), dtype)
-    return model("DEPTH_TO_SPACE", [ifm], [out(rng, dtype, ifm)], at.DepthToSpaceOptions(block))
-
-
-def _space_to_depth(rng: Rng, dtype: DType) -> bytes:
-    h, w, c = shape_of(rng, 3, 5)
-    block = int(rng.integers(2, 4))
-    ifm = tensor(rng, (1, h * block, w * block, c), dtype)
-    return model("SPACE_TO_DEPTH", [ifm], [out(rng, dtype, ifm)], at.SpaceToDepthOptions(block))
-
-
-def _space_to_batch(rng: Rng, dtype: DType) -> bytes:
-    h, w, c = shape_of(rng, 3, 5)
-    block, pads = rng.integers(1, 4, 2), rng.integers(0, 2, (2, 2))
-    size = [n + (-(n + int(p.sum()))) % int(s) for n, s, p in zip((h, w), block, pads, strict=True)]
-    ifm = tensor(rng, (2, *size, c), dtype)
-    return model("SPACE_TO_BATCH_ND", [ifm, ints(block), ints(pads)], [out(rng, dtype, ifm)])
-
-
-def _batch_to_space(rng: Rng, dtype: DType) -> bytes:
-    h, w, c = (n + 1 for n in shape_of(rng, 3, 5))
-    block, crops = rng.integers(1, 4, 2), rng.integers(0, 2, (2, 2))
-    ifm = tensor(rng, (2 * int(np.prod(block)), h, w, c), dtype)
-    crops[crops.sum(axis=1) >= np.array([h, w]) * block] = 0
-    return model("BATCH_TO_SPACE_ND", [ifm, ints(block), ints(crops)], [out(rng, dtype, ifm)])
-
-
-def _reshape(rng: Rng, dtype: DType) -> bytes:
-    shape = shape_of(rng)
-    ifm = tensor(rng, shape, dtype)
-    target = [-1, shape[-1]] if rng.random() < 0.5 else [int(np.prod(shape))]
-    return model("RESHAPE", [ifm, ints(target)], [out(rng, dtype, ifm)], at.ReshapeOptions(tuple(target)))
-
-
-def _squeeze(rng: Rng, dtype: DType) -> bytes:
-    n = shape_of(rng, 2)
-    ifm = tensor(rng, (1, n[0], 1, n[1]), dtype)
-    return model(
-        "SQUEEZE",
-        [ifm],
-        [out(rng, dtype, ifm)],
-        at.SqueezeOptions((0,) if rng.random() < 0.4 else (-2,) if rng.random() < 0.5 else ()),
-    )
-
-
-def _expand_dims(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng, 3), dtype)
-    return model("EXPAND_DIMS", [ifm, ints([int(rng.integers(-4, 4))])], [out(rng, dtype, ifm)])
-
-
-def _slice(rng: Rng, dtype: DType) -> bytes:
-    shape = shape_of(rng)
-    begin = [int(rng.integers(0, n)) for n in shape]
-    size = [-1 if rng.random() < 0.3 else int(rng.integers(1, n - b + 1)) for n, b in zip(shape, begin, strict=True)]
-    ifm = tensor(rng, shape, dtype)
-    result = [n - b if s == -1 else s for n, b, s in zip(shape, begin, size, strict=True)]
-    return model("SLICE", [ifm, ints(begin), ints(size)], [In(result, dtype, ifm.scale, ifm.zero_point)])
-
-
-def _strided_slice(rng: Rng, dtype: DType) -> bytes:
-    shape = shape_of(rng)
-    count = len(shape)
-    begin = [int(rng.integers(-n, n)) for n in shape]
-    strides = [int(rng.choice([1, 1, 2, -1])) for _ in shape]
-    end = [n if s > 0 else -n - 1 for n, s in zip(shape, strides, strict=True)]
-    masks = [int(rng.integers(0, 1 << count)) if rng.random() < 0.5 else 0 for _ in range(2)]
-    shrink = 1 << int(rng.integers(0, count)) if rng.random() < 0.3 and count > 1 else 0
-    for i in range(count):
-        if shrink >> i & 1:
-            strides[i], end[i], masks = 1, begin[i] + 1 if begin[i] != -1 else shape[i], [0, 0]
-    ifm = tensor(rng, shape, dtype)
-    options = at.StridedSliceOptions(masks[0], masks[1], 0, 0, shrink)
-    return model("STRIDED_SLICE", [ifm, ints(begin), ints(end), ints(strides)], [out(rng, dtype, ifm)], options)
-
-
-def _tile(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    return model("TILE", [ifm, ints(rng.integers(1, 4, len(ifm.shape)))], [out(rng, dtype, ifm)])
-
-
-def _broadcast_to(rng: Rng, dtype: DType) -> bytes:
-    target = shape_of(rng)
-    ifm = tensor(rng, tuple(1 if rng.random() < 0.4 else n for n in target), dtype)
-    return model("BROADCAST_TO", [ifm, ints(target)], [out(rng, dtype, ifm)], version=2)
-
-
-def _gather(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    axis = int(rng.integers(0, len(ifm.shape)))
-    return model(
-        "GATHER",
-        [ifm, ints(rng.integers(0, ifm.shape[axis], shape_of(rng, 2, 4)))],
-        [out(rng, dtype, ifm)],
-        at.GatherOptions(axis),
-    )
-
-
-def _gather_nd(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    depth = int(rng.integers(1, len(ifm.shape) + 1))
-    indices = np.stack([rng.integers(0, n, (3, 2)) for n in ifm.shape[:depth]], axis=-1)
-    return model("GATHER_ND", [ifm, ints(indices)], [out(rng, dtype, ifm)])
-
-
-def _select(rng: Rng, dtype: DType) -> bytes:
-    shape = shape_of(rng)
-    condition = In((shape[0],), BOOL) if rng.random() < 0.3 and len(shape) > 1 else In(shape, BOOL)
-    ifm = tensor(rng, shape, dtype)
-    return model("SELECT", [condition, ifm, ifm], [out(rng, dtype, ifm)])
-
-
-def _select_v2(rng: Rng, dtype: DType) -> bytes:
-    left, right = _operand_shapes(rng)
-    ifm = tensor(rng, left, dtype)
-    return model("SELECT_V2", [In(left, BOOL), ifm, In(right, dtype, ifm.scale, ifm.zero_point)], [out(rng, dtype, ifm)])
-
-
-def _reverse(rng: Rng, dtype: DType) -> bytes:
-    ifm = tensor(rng, shape_of(rng), dtype)
-    return model("REVERSE_V2", [ifm, ints([int(rng.integers(0, len(ifm.shape)))])], [out(rng, dtype, ifm)])
-
-
-_moved("CONCATENATION", _concatenation, (*_MOVED, I16, I64))
-_moved("PACK", _pack)
-_moved("UNPACK", _unpack)
-_moved("SPLIT", _split)
-_moved("SPLIT_V", _split_v)
-_moved("TRANSPOSE", _transpose)
-_moved("PAD", _pad)
-_moved("PADV2", _pad_v2)
-_moved("MIRROR_PAD", _mirror_pad)
-_moved("DEPTH_TO_SPACE", _depth_to_space)
-_moved("SPACE_TO_DEPTH", _space_to_depth)
-_moved("SPACE_TO_BATCH_ND", _space_to_batch)
-_moved("BATCH_TO_SPACE_ND", _batch_to_space)
-_moved("RESHAPE", _reshape)
-_moved("SQUEEZE", _squeeze)
-_moved("EXPAND_DIMS", _expand_dims)
-_moved("SLICE", _slice)
-_moved("STRIDED_SLICE", _strided_slice)
-_moved("TILE", _tile, (F32, I32))
-_moved("BROADCAST_TO", _broadcast_to)
-_moved("GATHER", _gather)
-_moved("GATHER_ND", _gather_nd)
-_moved("SELECT", _select)
-_moved("SELECT_V2", _select_v2, (F32, I8, I32))
-_moved("REVERSE_V2", _reverse, (F32, U8, I32))
-
-
-# --- resizes ------------------------------------------------------------------------------------------------------------------
-
-
-def _resize(rng: Rng, kind: str, dtype: DType) -> bytes:
-    ifm = tensor(rng, (1, *shape_of(rng, 3, 9)), dtype)
-    corners, half = [(False, False), (True, False), (False, True)][int(rng.integers(0, 3))]
-    options = (at.ResizeBilinearOptions if kind == "RESIZE_BILINEAR" else at.ResizeNearestNeighborOptions)(corners, half)
-    return model(kind, [ifm, ints(rng.integers(1, 17, 2))], [out(rng, dtype, ifm)], options)
-
-
-for _dtype in (F32, I8, U8, I16):
-    CASES[f"RESIZE_BILINEAR-{_dtype}"] = lambda rng, d=_dtype: _resize(rng, "RESIZE_BILINEAR", d)
-for _dtype in (F32, I8, U8, I16):
-    CASES[f"RESIZE_NEAREST_NEIGHBOR-{_dtype}"] = lambda rng, d=_dtype: _resize(rng, "RESIZE_NEAREST_NEIGHBOR", d)
-
-
-# --- shapes and the rest ------------------------------------------------------------------------------------------------------
-
-
-@case("SHAPE-int32")
-def _shape(rng: Rng) -> bytes:
-    return model("SHAPE", [In(shape_of(rng), F32)], [In((1,), I32)], at.ShapeOptions(I32))
-
-
-@case("SHAPE-int64")
-def _shape_64(rng: Rng) -> bytes:
-    return model("SHAPE", [In(shape_of(rng), F32)], [In((1,), I64)], at.ShapeOptions(I64))
-
-
-for _dtype in (F32, I32, I64, BOOL):
-    CASES[f"FILL-{_dtype}"] = lambda rng, d=_dtype: model("FILL", [ints(shape_of(rng)), In((), d)], [In((1,), d)])
-
-
-@case("RANGE-int32")
-def _range(rng: Rng) -> bytes:
-    start, delta = int(rng.integers(-5, 5)), int(rng.choice([-3, -1, 1, 2]))
-    return model(
-        "RANGE", [ints(start), ints(start + delta * int(rng.integers(1, 6))), ints(delta)], [In((1,), I32)], at.RangeOptions()
-    )
-
-
-@case("RANGE-float32")
-def _range_float(rng: Rng) -> bytes:
-    values = (-1.0, 2.3, 0.25)
-    return model("RANGE", [In((), F32, data=np.float32(v)) for v in values], [In((1,), F32)], at.RangeOptions())
-
-
-for _dtype in (F32, I8, I32):
-    CASES[f"ONE_HOT-{_dtype}"] = lambda rng, d=_dtype: model(
-        "ONE_HOT", [ints(rng.integers(-1, 6, shape_of(rng, 2))), ints(5), In((), d, data=np.asarray(3, d.numpy)),
-                    In((), d, data=np.asarray(-2, d.numpy))], [In((1,), d)], at.OneHotOptions(int(rng.integers(-1, 3))),
-    )  # fmt: skip
-for _dtype in (F32, I32, I64):
-    CASES[f"SPARSE_TO_DENSE-{_dtype}"] = lambda rng, d=_dtype: model(
-        "SPARSE_TO_DENSE",
-        [ints([[0, 1], [2, 0], [3, 3]]), ints([4, 5]), In((3,), d), In((), d)],
-        [In((1,), d)],
-        at.SparseToDenseOptions(),
-    )
-
-
-@case("WHERE-bool")
-def _where(rng: Rng) -> bytes:
-    shape = shape_of(rng)
-    chosen = random_data(rng, shape, BOOL)
-    chosen.reshape(-1)[0] = True
-    return model("WHERE", [In(shape, BOOL, data=chosen)], [In((1, 1), I64)])
-
-
-@case("SCATTER_ND-float32")
-def _scatter_nd(rng: Rng) -> bytes:
-    return model("SCATTER_ND", [ints([[0], [2], [0]]), In((3, 2), F32), ints([4, 2])], [In((1,), F32)])
-
-
-def _batch_matmul(rng: Rng, dtype: DType) -> bytes:
+_MOVED = (F32, I8, U8, I32)
+for _dtype in (*_MOVED, I16, I64):
+    CASES[f"CONCATENATION-{_dtype}"] = lambda rng, d=_dtype: _concatenation(rng, d)
+for _kind in (
+    "BATCH_TO_SPACE_ND", "BROADCAST_TO", "DEPTH_TO_SPACE", "EXPAND_DIMS", "GATHER", "GATHER_ND", "MIRROR_PAD", "PACK", "PAD",
+    "PADV2", "RESHAPE", "SELECT", "SLICE", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE",
+    "STRIDED_SLICE", "TRANSPOSE", "UNPACK",
+):  # fmt: skip
+    for _dtype in _MOVED:
+        CASES[f"{_kind}-{_dtype}"] = cell(_kind, _dtype)
+for _kind, _types in {
+    "CUMSUM": (F32, I32), "DYNAMIC_UPDATE_SLICE": (F32, I32), "FILL": (F32, I32, I64, BOOL), "ONE_HOT": (F32, I8, I32),
+    "RANGE": (F32, I32), "RESIZE_BILINEAR": (F32, I8, U8, I16), "RESIZE_NEAREST_NEIGHBOR": (F32, I8, U8, I16),
+    "REVERSE_V2": (F32, U8, I32), "SCATTER_ND": (F32,), "SELECT_V2": (F32, I8, I32), "SPARSE_TO_DENSE": (F32, I32, I64),
+    "TILE": (F32, I32), "TOPK_V2": (F32, I8, U8, I32, I64), "WHERE": (BOOL,), "LOCAL_RESPONSE_NORMALIZATION": (F32,),
+}.items():  # fmt: skip
+    for _dtype in _types:
+        CASES[f"{_kind}-{_dtype}"] = cell(_kind, _dtype)
+CASES["SHAPE-int32"], CASES["SHAPE-int64"], CASES["RANK-int32"] = (
+    lambda rng, c=_cell: make_cell(c, int(rng.integers(1 << 31)))
+    for _cell in ("SHAPE f32 -> i32", "SHAPE f32 -> i64", "RANK f32 -> i32")
+)
+
+
+def batch_matmul(rng: Rng, dtype: DType) -> bytes:
     b, m, k, n = (int(v) for v in rng.integers(1, 7, 4))
     adj_x, adj_y = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
     x = tensor(rng, (b, k, m) if adj_x else (b, m, k), dtype)
@@ -744,7 +456,7 @@ def _batch_matmul(rng: Rng, dtype: DType) -> bytes:
 
 
 for _dtype in (F32, I8):
-    CASES[f"BATCH_MATMUL-{_dtype}"] = lambda rng, d=_dtype: _batch_matmul(rng, d)
+    CASES[f"BATCH_MATMUL-{_dtype}"] = lambda rng, d=_dtype: batch_matmul(rng, d)
 
 
 # --- state ---------------------------------------------------------------------------------------------------------------
@@ -810,20 +522,11 @@ for _kind in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"):
     CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _lstm(rng, k)
 for _kind in ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"):
     CASES[f"{_kind}-float32"] = lambda rng, k=_kind: _rnn(rng, k)
-_moved("SVDF", _svdf, (F32, I8))
+for _dtype in (F32, I8):
+    CASES[f"SVDF-{_dtype}"] = lambda rng, d=_dtype: _svdf(rng, d)
 
 
 # --- operators that few models have -----------------------------------------------------------------------------------------
-
-
-def _update_slice(rng: Rng, dtype: DType) -> bytes:
-    shape = shape_of(rng)
-    update = [int(rng.integers(1, n + 1)) for n in shape]
-    start = ints([int(rng.integers(-1, n + 1)) for n in shape])
-    return model("DYNAMIC_UPDATE_SLICE", [In(shape, dtype), In(update, dtype), start], [In((1,), dtype)])
-
-
-_moved("DYNAMIC_UPDATE_SLICE", _update_slice, (F32, I32))
 
 
 @case("EMBEDDING_LOOKUP-float32")
@@ -837,31 +540,26 @@ def _embedding_8bit(rng: Rng) -> bytes:
     return model("EMBEDDING_LOOKUP", [ints([2, 0, 1, 2]), table], [In((1,), F32)])
 
 
-@case("RANK-int32")
-def _rank(rng: Rng) -> bytes:
-    return model("RANK", [In(shape_of(rng), F32)], [In((), I32)])
-
-
 @case("SIGN-float32")
 def _sign(rng: Rng) -> bytes:
-    return _unary(rng, "SIGN", F32)
+    return unary(rng, "SIGN", F32)
 
 
 @case("FAKE_QUANT-float32")
 def _fake_quant(rng: Rng) -> bytes:
     low = -float(rng.uniform(0.1, 2))
-    return _unary(rng, "FAKE_QUANT", F32, at.FakeQuantOptions(low, low + 3, int(rng.choice([4, 8]))))
+    return unary(rng, "FAKE_QUANT", F32, at.FakeQuantOptions(low, low + 3, int(rng.choice([4, 8]))))
 
 
-CASES["MEAN-int16"] = lambda rng: _reduction(rng, "MEAN", I16)
-CASES["GELU-int8"] = lambda rng: _unary(rng, "GELU", I8, at.GeluOptions(bool(rng.random() < 0.5)))
+CASES["MEAN-int16"] = lambda rng: reduction(rng, "MEAN", I16)
+CASES["GELU-int8"] = lambda rng: unary(rng, "GELU", I8, at.GeluOptions(bool(rng.random() < 0.5)))
 CASES["L2_NORMALIZATION-int8"] = lambda rng: model(
     "L2_NORMALIZATION", [tensor(rng, shape_of(rng), I8)], [In((1,), I8, 1 / 128, 0)], at.L2NormOptions()
 )
-CASES["BATCH_MATMUL-int16"] = lambda rng: _batch_matmul(rng, I16)
+CASES["BATCH_MATMUL-int16"] = lambda rng: batch_matmul(rng, I16)
 CASES["CONV_2D-groups"] = lambda rng: model(
     "CONV_2D",
-    [In((1, 5, 5, 6), F32), _filter(rng, (4, 3, 3, 3), 0, F32), In((4,), F32, data=np.zeros(4))],
+    [In((1, 5, 5, 6), F32), filter_of(rng, (4, 3, 3, 3), 0, F32), In((4,), F32, data=np.zeros(4))],
     [In((1,), F32)],
     at.Conv2DOptions(Padding.SAME, 1, 1),
 )

@@ -45,23 +45,22 @@ def _add(name: str, build: Case) -> None:
 
 for _dtype in (I8, U8, I16):
     for _kind in ("HARD_SWISH", "ELU", "EXP", "LOG", "RELU_0_TO_1", "RELU_N1_TO_1", "ABS", "NEG"):
-        _add(f"{_kind}-{_dtype}", lambda rng, k=_kind, d=_dtype: base._unary(rng, k, d))
-    _add(f"GELU-{_dtype}", lambda rng, d=_dtype: base._unary(rng, "GELU", d, at.GeluOptions(bool(rng.integers(0, 2)))))
-    _add(f"MEAN-{_dtype}", lambda rng, d=_dtype: base._reduction(rng, "MEAN", d))
-    _add(f"SUM-{_dtype}", lambda rng, d=_dtype: base._reduction(rng, "SUM", d))
-    _add(f"SQUARED_DIFFERENCE-{_dtype}", lambda rng, d=_dtype: base._binary(rng, "SQUARED_DIFFERENCE", d))
+        _add(f"{_kind}-{_dtype}", lambda rng, k=_kind, d=_dtype: base.unary(rng, k, d))
+    _add(f"GELU-{_dtype}", lambda rng, d=_dtype: base.unary(rng, "GELU", d, at.GeluOptions(bool(rng.integers(0, 2)))))
+    _add(f"MEAN-{_dtype}", lambda rng, d=_dtype: base.reduction(rng, "MEAN", d))
+    _add(f"SUM-{_dtype}", lambda rng, d=_dtype: base.reduction(rng, "SUM", d))
+    _add(f"SQUARED_DIFFERENCE-{_dtype}", lambda rng, d=_dtype: base.binary(rng, "SQUARED_DIFFERENCE", d))
     for _kind in ("REDUCE_MAX", "REDUCE_MIN"):
-        _add(f"{_kind}-{_dtype}", lambda rng, k=_kind, d=_dtype: base._reduction(rng, k, d, same=True))
-    for _kind, _build in {
-        "PACK": base._pack, "UNPACK": base._unpack, "SPLIT": base._split, "SPLIT_V": base._split_v,
-        "TRANSPOSE": base._transpose,
-        "PAD": base._pad, "PADV2": base._pad_v2, "MIRROR_PAD": base._mirror_pad, "RESHAPE": base._reshape,
-        "SQUEEZE": base._squeeze, "EXPAND_DIMS": base._expand_dims, "SLICE": base._slice, "STRIDED_SLICE": base._strided_slice,
-        "TILE": base._tile, "REVERSE_V2": base._reverse, "PRELU": base._prelu, "BATCH_MATMUL": base._batch_matmul,
-    }.items():  # fmt: skip
-        _add(f"{_kind}-{_dtype}", lambda rng, f=_build, d=_dtype: f(rng, d))
+        _add(f"{_kind}-{_dtype}", lambda rng, k=_kind, d=_dtype: base.reduction(rng, k, d, same=True))
+    for _kind in (
+        "PACK", "UNPACK", "SPLIT", "SPLIT_V", "TRANSPOSE", "PAD", "PADV2", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "SLICE",
+        "STRIDED_SLICE", "TILE", "REVERSE_V2",
+    ):  # fmt: skip
+        _add(f"{_kind}-{_dtype}", base.cell(_kind, _dtype))
+    _add(f"PRELU-{_dtype}", lambda rng, d=_dtype: base.prelu(rng, d))
+    _add(f"BATCH_MATMUL-{_dtype}", lambda rng, d=_dtype: base.batch_matmul(rng, d))
     for _target in (I8, U8, I16, I32):
-        _add(f"QUANTIZE-{_dtype}-{_target}", lambda rng, s=_dtype, t=_target: base._quantize(rng, s, t))
+        _add(f"QUANTIZE-{_dtype}-{_target}", lambda rng, s=_dtype, t=_target: base.quantize(rng, s, t))
 
 
 @base.case("RSQRT-int8")
@@ -138,8 +137,8 @@ def _large_strides(rng: Rng, kind: str) -> bytes:
     ifm = tensor(rng, (1, h, w, c), I8)
     if kind != "CONV_2D":
         return model(kind, [ifm], [out(rng, I8, ifm)], at.Pool2DOptions(at.Padding.VALID, sx, sy, kw, kh))
-    weights = base._filter(rng, (5, kh, kw, c), 0, I8)
-    inputs = [ifm, weights, base._bias(rng, 5, I8, ifm, weights)]
+    weights = base.filter_of(rng, (5, kh, kw, c), 0, I8)
+    inputs = [ifm, weights, base.bias_of(rng, 5, I8, ifm, weights)]
     return model(kind, inputs, [base.out_conv(rng, I8)], at.Conv2DOptions(at.Padding.VALID, sx, sy))
 
 

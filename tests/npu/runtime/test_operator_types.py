@@ -18,7 +18,8 @@ from npu.runtime.registry import OPERATORS
 from npu.runtime.type_page import operator_types_page
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
-from tests.support.type_cells import TEMPLATES, all_cells, dtype_of
+from tests.support.cell_templates import TEMPLATES, dtype_of
+from tests.support.type_cells import all_cells
 from tests.support.type_probe import Answer, ask, model_and_inputs, run_cell
 
 Array = npt.NDArray[Any]
