@@ -119,7 +119,7 @@ def read_annotations(path: Path) -> Annotations:
         truth = tuple(_ground_truth(row) for row in data["annotations"])
         names = {int(row["id"]): str(row["name"]) for row in data.get("categories", ())}
     except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        told = f"{type(error).__name__}: {error}"
+        told = f"no key {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
         raise UserError(
             f"{path}: must be a COCO annotation file (images, annotations with bbox), got: {textwrap.shorten(told, 200)}"
         ) from error
