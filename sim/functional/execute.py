@@ -6,8 +6,6 @@ memory. Cycle counts are the business of `sim.timing`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +23,7 @@ from npu.isa.operations import (
     FeatureMap,
     KernelOperation,
     Operation,
+    Padding,
     Pooling,
     PoolingMode,
     Upscale,
@@ -32,6 +31,7 @@ from npu.isa.operations import (
 )
 from sim.functional import weights as constants
 from sim.functional.kernels import compute, feature_map, output
+from sim.functional.kernels import values as v
 from sim.memory import Memory, brick_stride, pixel_stride
 
 Cube = npt.NDArray[np.int64]
@@ -57,54 +57,88 @@ def check(operation: Operation, memory: Memory) -> None:
         _check_kernel(operation, memory)
 
 
-def execute_checked(operation: Operation, memory: Memory, numbers: KernelNumbers | None = None) -> None:
+def execute_checked(operation: Operation, memory: Memory, numbers: Numbers | None = None) -> None:
     """Execute an operation that `check` has accepted for a memory of this shape; `numbers` as `prepare` makes them."""
     if isinstance(operation, Dma):
         copy(operation, memory)
-    elif isinstance(operation, KernelOperation):
-        numbers = prepare(operation) if numbers is None else numbers
-        if isinstance(operation, Convolution | DepthwiseConvolution):
-            execute_convolution(operation, constants.decode_constants(operation, memory), memory, numbers)
-        elif isinstance(operation, Pooling):
-            _finish(operation, _pool(operation, memory, numbers), memory, numbers)
-        elif isinstance(operation, Elementwise):
-            _finish(operation, _combine(operation, memory, numbers), memory, numbers)
+    elif isinstance(operation, Convolution | DepthwiseConvolution):
+        execute_convolution(operation, constants.decode_constants(operation, memory), memory)
+    elif isinstance(operation, Pooling | Elementwise):
+        v.execute(prepare(operation) if numbers is None else numbers, memory.bases)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelNumbers:
-    """A kernel operation as the kernels take it; true for every memory."""
-
-    ifm: Numbers
-    ofm: Numbers
-    stage: Numbers
-    ifm2: Numbers | None = None
-    """None: the second operand, if any, is `scalar`."""
-    scalar: int = 0
-    combine: Numbers | None = None
-
-
-def prepare(operation: KernelOperation) -> KernelNumbers:
-    """What `execute_checked` otherwise works out again for each execution."""
-    ifm = describe(operation.ifm, input_zero_point(operation.ifm))
-    ofm, stage = describe(operation.ofm), stage_numbers(operation)
-    if not isinstance(operation, Elementwise):
-        return KernelNumbers(ifm, ofm, stage)
-    combine = elementwise_numbers(operation)
-    if operation.ifm2 is not None:
-        return KernelNumbers(ifm, ofm, stage, describe(operation.ifm2, input_zero_point(operation.ifm2)), combine=combine)
-    zero_point = 0 if operation.ifm.element.bits == 32 else operation.scalar_zero_point
-    return KernelNumbers(ifm, ofm, stage, scalar=(operation.scalar or 0) - zero_point, combine=combine)
+def prepare(operation: Pooling | Elementwise) -> Numbers:
+    """An operation as the kernel `values.execute` takes it; true for every memory."""
+    n = np.zeros(v.LENGTH, np.int64)
+    ifm, ofm = operation.ifm, operation.ofm
+    n[v.IFM : v.OFM], n[v.IFM_REGION] = describe(ifm, input_zero_point(ifm)), ifm.region
+    n[v.OFM : v.IFM2], n[v.OFM_REGION] = describe(ofm), ofm.region
+    n[v.STAGE : v.COMBINE] = stage_numbers(operation)
+    if isinstance(operation, Pooling):
+        _prepare_pooling(operation, n)
+    else:
+        _prepare_elementwise(operation, n)
+    for index in (v.GATHER, v.FINISH, v.SCATTER):
+        n[index] = v.kernel_address(index)
+    return n
 
 
-def execute_convolution(
-    operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory, numbers: KernelNumbers
-) -> None:
+def _prepare_pooling(operation: Pooling, n: Numbers) -> None:
+    kernel, padding, ofm, rounding = operation.kernel, operation.padding, operation.ofm, int(operation.rounding)
+    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
+    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
+    valid = (padding.top, padding.left, height - padding.top - padding.bottom, width - padding.left - padding.right)
+    mode = {PoolingMode.MAX: v.MAXIMUM, PoolingMode.AVERAGE: v.SUM, PoolingMode.REDUCE_SUM: v.SUM_DEPTH}[operation.mode]
+    divides = is_self_dividing(operation)
+    window = (kernel.stride_y, kernel.stride_x, kernel.height, kernel.width)
+    n[v.POOL : v.PLACE] = *window, *valid, mode, divides, rounding
+    n[v.PLACE : v.SCALAR] = *_around(operation), height, width
+    is_copy = window == (1, 1, 1, 1) and mode != v.SUM_DEPTH and operation.ifm.element.bits <= 16
+    if not is_copy or operation.padding != Padding():
+        n[v.POOLER] = v.kernel_address(v.POOLER)
+    if _is_placed(operation):
+        n[v.PLACER] = v.kernel_address(v.PLACER)
+    if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
+        n[v.STAGE + 7 : v.COMBINE] = 1, operation.scale.scale, operation.scale.shift, rounding
+
+
+def _prepare_elementwise(operation: Elementwise, n: Numbers) -> None:
+    n[v.COMBINE : v.POOL] = elementwise_numbers(operation)
+    n[v.COMBINER] = v.kernel_address(v.COMBINER)
+    ifm, ifm2 = operation.ifm, operation.ifm2
+    if ifm2 is not None:
+        n[v.IFM2 : v.STAGE], n[v.IFM2_REGION] = describe(ifm2, input_zero_point(ifm2)), ifm2.region
+    else:
+        n[v.IFM2 + 12 : v.IFM2 + 15], n[v.IFM2_REGION] = 1, -1
+        n[v.SCALAR] = (operation.scalar or 0) - (0 if ifm.element.bits == 32 else operation.scalar_zero_point)
+
+
+def _is_placed(operation: WindowOperation) -> bool:
+    return operation.upscale is not Upscale.NONE or operation.padding != Padding()
+
+
+def _around(operation: WindowOperation) -> tuple[int, ...]:
+    padding = operation.padding
+    return padding.top, padding.left, padding.bottom, padding.right, int(operation.upscale)
+
+
+def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
+    kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
+    values = read(ifm, memory, input_zero_point(ifm))
+    if not _is_placed(operation):
+        return values
+    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
+    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
+    padded = np.zeros((height, width, ifm.depth), np.int64)
+    feature_map.place(values, padded, np.array(_around(operation), np.int64))
+    return padded
+
+
+def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory) -> None:
     """Execute a convolution whose constants are decoded already."""
-    ifm = _padded_input(operation, memory, numbers)
-    kernel = operation.kernel
+    kernel, ofm, ifm = operation.kernel, operation.ofm, _padded_input(operation, memory)
     geometry = np.array([kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x], np.int64)
-    out = _output_cube(operation)
+    out = np.empty((ofm.height, ofm.width, ofm.depth), np.int64)
     convolve = compute.convolve_depthwise if isinstance(operation, DepthwiseConvolution) else compute.convolve
     convolve(ifm, decoded.weights, decoded.biases, geometry, out)
     scales, shifts = decoded.scales, decoded.shifts
@@ -112,7 +146,8 @@ def execute_convolution(
         scales = np.full_like(scales, operation.scale.scale)
         shifts = np.full_like(shifts, operation.scale.shift)
     output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
-    _finish(operation, out, memory, numbers)
+    output.finish(out, stage_numbers(operation), memory.bases[-1])
+    feature_map.scatter(describe(ofm), memory.bases[ofm.region], out)
 
 
 def describe(fm: FeatureMap, zero_point: int = 0) -> Numbers:
@@ -261,73 +296,7 @@ def stage_numbers(operation: KernelOperation) -> Numbers:
     table = 256 * (index or 0)
     function = int(activation.function) if index is None else 0
     is_raw = ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
-    return np.array([function, ofm.zero_point, low, high, kind, table, is_raw], np.int64)
-
-
-def _output_cube(operation: KernelOperation) -> Cube:
-    return np.empty((operation.ofm.height, operation.ofm.width, operation.ofm.depth), np.int64)
-
-
-def _finish(operation: KernelOperation, values: Cube, memory: Memory, numbers: KernelNumbers) -> None:
-    output.finish(values, numbers.stage, memory.bases[-1])
-    feature_map.scatter(numbers.ofm, memory.bases[operation.ofm.region], values)
-
-
-def _gather(fm: FeatureMap, memory: Memory, numbers: Numbers) -> Cube:
-    out = np.empty((fm.height, fm.width, fm.depth), np.int64)
-    feature_map.gather(numbers, memory.bases[fm.region], out)
-    return out
-
-
-def _padded_input(operation: WindowOperation, memory: Memory, numbers: KernelNumbers) -> Cube:
-    values = _gather(operation.ifm, memory, numbers.ifm)
-    if operation.upscale is Upscale.NONE and operation.padding == type(operation.padding)():
-        return values
-    kernel, ofm = operation.kernel, operation.ofm
-    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
-    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-    padded = np.zeros((height, width, operation.ifm.depth), np.int64)
-    padding = operation.padding
-    around = np.array([padding.top, padding.left, padding.bottom, padding.right], np.int64)
-    feature_map.place(values, padded, around, np.int64(operation.upscale))
-    return padded
-
-
-def _pool(operation: Pooling, memory: Memory, numbers: KernelNumbers) -> Cube:
-    ifm = _padded_input(operation, memory, numbers)
-    kernel, padding = operation.kernel, operation.padding
-    rows = ifm.shape[0] - padding.top - padding.bottom
-    columns = ifm.shape[1] - padding.left - padding.right
-    geometry = np.array(
-        [kernel.stride_y, kernel.stride_x, kernel.height, kernel.width, padding.top, padding.left, rows, columns], np.int64
-    )
-    out = np.empty((operation.ofm.height, operation.ofm.width, operation.ifm.depth), np.int64)
-    counts = np.zeros(out.shape[:2], np.int64)
-    if operation.mode is PoolingMode.MAX:
-        compute.pool_maximum(ifm, geometry, out, counts)
-        return out
-    compute.pool_sum(ifm, geometry, out, counts)
-    if operation.mode is PoolingMode.REDUCE_SUM:
-        total = _output_cube(operation)
-        compute.reduce_depth(out, total)
-        out = total
-    if is_self_dividing(operation):
-        output.divide_by_counts(out, counts, np.int64(operation.rounding))
-    elif operation.scale is not None:
-        depth = out.shape[2]
-        scales, shifts = np.full(depth, operation.scale.scale, np.int64), np.full(depth, operation.scale.shift, np.int64)
-        output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
-    return out
-
-
-def _combine(operation: Elementwise, memory: Memory, numbers: KernelNumbers) -> Cube:
-    first = _gather(operation.ifm, memory, numbers.ifm)
-    if operation.ifm2 is not None and numbers.ifm2 is not None:
-        second = _gather(operation.ifm2, memory, numbers.ifm2)
-    else:
-        second = np.full((1, 1, 1), numbers.scalar, np.int64)
-    output.combine(first, second, first, numbers.combine)
-    return first
+    return np.array([function, ofm.zero_point, low, high, kind, table, is_raw, 0, 0, 0, 0], np.int64)
 
 
 def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:

@@ -25,15 +25,16 @@ from npu.isa.operations import (
     Layout,
     Operation,
     Padding,
+    Pooling,
     Rounding,
     Upscale,
 )
-from sim.functional.execute import elementwise_numbers, output_limits
+from sim.functional.execute import elementwise_numbers, output_limits, prepare
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import make_stage, pack, summarise
 from sim.functional.weights import Constants, source_ranges
-from sim.memory import Memory, brick_stride, feature_map_ranges, pixel_stride
+from sim.memory import MAX_REGIONS, Memory, brick_stride, feature_map_ranges, pixel_stride
 
 Numbers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.int16]
@@ -65,7 +66,7 @@ def make_row(operation: Operation, memory: Memory) -> Row:
     """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
     row = Row(np.zeros(r.ROW_LENGTH, np.int64))
     if isinstance(operation, Dma):
-        _fill_copy(row, operation)
+        _fill_copy(row, operation, memory)
     elif not isinstance(operation, KernelOperation):
         row.kind = r.NOTHING
     elif _is_eligible(operation, memory):
@@ -75,19 +76,26 @@ def make_row(operation: Operation, memory: Memory) -> Row:
             _fill_depthwise(row, operation, memory)
         elif isinstance(operation, Elementwise):
             _fill_elementwise(row, operation)
+    if row.kind == r.GENERAL and isinstance(operation, Pooling | Elementwise):
+        row.kind, row.numbers[r.NUMBERS :] = r.VALUES, prepare(operation)
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
         row.numbers[r.KIND] = row.kind
     return row
 
 
-def _fill_copy(row: Row, operation: Dma) -> None:
-    source, target = operation.source, operation.destination
-    if source.region is None or target.region is None or operation.rows != 1 or operation.planes != 1:
+def _fill_copy(row: Row, operation: Dma, memory: Memory) -> None:
+    """A transfer without gaps between regions, or from one to the SHRAM of core 0, where tables are."""
+    source, target, n = operation.source, operation.destination, row.numbers
+    if source.region is None or operation.rows != 1 or operation.planes != 1:
+        return
+    if target.region is not None:
+        n[r.OUT_REGION], n[r.OUT_TABLE] = target.region, target.address
+    elif memory.shram.shape[0] == 1 or target.core_mask in (0, 1):
+        n[r.OUT_REGION], n[r.OUT_TABLE] = MAX_REGIONS, target.address - memory.variant.shram.lut_address
+    else:
         return
     row.kind = r.COPY
-    n = row.numbers
     n[r.PIXELS], n[r.IN_REGION], n[r.IN_TABLE] = operation.length_bytes, source.region, source.address
-    n[r.OUT_REGION], n[r.OUT_TABLE] = target.region, target.address
 
 
 def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:

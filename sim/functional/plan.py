@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import cast
 
 import llvmlite.binding as llvm
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError
 from npu.isa.decode import Decoded
-from npu.isa.operations import Convolution, DepthwiseConvolution, KernelOperation, Operation
+from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
 from sim.functional import execute
 from sim.functional.fast import Row, make_row, pack_constants
 from sim.functional.kernels import rows as r
+from sim.functional.kernels import values
+from sim.functional.kernels.raw import address_of
+from sim.functional.kernels.vectors import combine
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
 
-Runner = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], int], int]
+_ARGUMENTS = (nb.int64[::1], nb.int64[::1])
 _FEATURES = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 
 
@@ -40,7 +43,7 @@ class Step:
     operation: Operation
     where: str
     row: Row
-    numbers: execute.KernelNumbers | None = None
+    numbers: npt.NDArray[np.int64] | None = None
     constants: Constants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
 
@@ -52,7 +55,7 @@ class Plan:
     steps: list[Step]
     rows: npt.NDArray[np.int64]
     """int64 (steps, ROW_LENGTH), what the kernels see."""
-    runner: Runner | None
+    is_fast: bool
 
 
 @functools.cache
@@ -77,21 +80,22 @@ def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
     table = np.zeros((len(steps), r.ROW_LENGTH), np.int64)
     for row, step in zip(table, steps, strict=True):
         row[:] = step.row.numbers
+        row[r.ENTRY] = _entry(step.row.kind, tier)
         step.row.numbers = row
-    return Plan(list(steps), table, _runner(tier))
+    return Plan(list(steps), table, is_fast=tier is not Tier.GENERAL)
 
 
 @functools.cache
-def _runner(tier: Tier) -> Runner | None:
-    if tier is Tier.GENERAL:
-        return None
-    if tier is Tier.VNNI:
-        from sim.functional.kernels import vnni  # compiled on import, and only where the CPU can run it
-
-        return cast(Runner, vnni.run)
-    from sim.functional.kernels import portable
-
-    return cast(Runner, portable.run)
+def _entry(kind: int, tier: Tier) -> int:
+    """Machine address of the kernel for rows of a kind, 0 if they need none; compiled only where a row needs it."""
+    if kind in (r.CONVOLUTION, r.DEPTHWISE):
+        if tier is Tier.VNNI:
+            from sim.functional.kernels import vnni as kernels  # only where the CPU can run it
+        else:
+            from sim.functional.kernels import portable as kernels  # type: ignore[no-redef]
+        return address_of(kernels.convolve if kind == r.CONVOLUTION else kernels.convolve_depthwise, *_ARGUMENTS)
+    functions = {r.ELEMENTWISE: combine, r.VALUES: values.execute, r.COPY: r.copy_row}
+    return address_of(functions[kind], *_ARGUMENTS) if kind in functions else 0
 
 
 def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None) -> None:
@@ -100,8 +104,8 @@ def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None
     rows = plan.rows[:end]
     index = first
     while index < end:
-        if plan.runner is not None:
-            index = int(plan.runner(rows, memory.bases, index))
+        if plan.is_fast:
+            index = int(r.run(rows, memory.bases, index))
             if index == end:
                 return
         index += _run_step(plan.steps[index], memory)
@@ -111,24 +115,17 @@ def _run_step(step: Step, memory: Memory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
     operation = step.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
-        execute.execute_checked(operation, memory, _numbers(step))
+        if step.numbers is None and isinstance(operation, Pooling | Elementwise):
+            step.numbers = execute.prepare(operation)
+        execute.execute_checked(operation, memory, step.numbers)
         return 1
     constants = _constants(step, memory)
     if step.row.kind != r.GENERAL and step.row.numbers[r.CHECKS] == 0:
         pack_constants(step.row, operation, constants, step.source)
         if step.row.numbers[r.KIND] != r.GENERAL:
             return 0
-    numbers = _numbers(step)
-    assert numbers is not None
-    execute.execute_convolution(operation, constants, memory, numbers)
+    execute.execute_convolution(operation, constants, memory)
     return 1
-
-
-def _numbers(step: Step) -> execute.KernelNumbers | None:
-    """What the general kernels take, made when the step first needs them: most never do."""
-    if step.numbers is None and isinstance(step.operation, KernelOperation):
-        step.numbers = execute.prepare(step.operation)
-    return step.numbers
 
 
 def _constants(step: Step, memory: Memory) -> Constants:

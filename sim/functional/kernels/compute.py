@@ -9,6 +9,7 @@ import numba as nb
 import numpy as np
 
 from npu.numerics.kernel import kernel
+from sim.functional.kernels.output import rescale
 
 CUBE = nb.int64[:, :, ::1]
 
@@ -54,51 +55,41 @@ def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-
                         out[y, x, c] += ifm[iy, ix, c] * taps[ky, kx, c]
 
 
-@kernel(nb.void(CUBE, nb.int64[::1], CUBE, nb.int64[:, ::1]))
-def pool_maximum(ifm, geometry, out, unused):  # type: ignore[no-untyped-def]
-    """Maximum over the valid positions of each window.
+@kernel(nb.void(CUBE, CUBE, nb.int64[::1]))
+def pool(ifm, out, config):  # type: ignore[no-untyped-def]
+    """Maximum, sum, or sum over the depth as well (for every channel) of the valid positions of each window; 0 without any.
 
-    geometry: stride y, x, kernel height, width, pad top, left, valid rows, columns. Without a valid position: 0.
+    config: stride y, x, kernel height, width, pad top, left, valid rows, columns, mode (0, 1, 2), then for a sum whether it is
+    divided by the number of positions, with a reciprocal that rounds exact ties away from zero, and the rounding.
     """
+    mode = config[8]
     for y in range(out.shape[0]):
-        top = max(y * geometry[0], geometry[4])
-        bottom = min(y * geometry[0] + geometry[2], geometry[4] + geometry[6])
+        top = max(y * config[0], config[4])
+        bottom = max(top, min(y * config[0] + config[2], config[4] + config[6]))
         for x in range(out.shape[1]):
-            left = max(x * geometry[1], geometry[5])
-            right = min(x * geometry[1] + geometry[3], geometry[5] + geometry[7])
+            left = max(x * config[1], config[5])
+            right = max(left, min(x * config[1] + config[3], config[5] + config[7]))
+            count = (bottom - top) * (right - left)
             for c in range(out.shape[2]):
-                out[y, x, c] = np.int64(0) if top >= bottom or left >= right else ifm[top, left, c]
-            for iy in range(top, bottom):
-                for ix in range(left, right):
-                    for c in range(out.shape[2]):
-                        out[y, x, c] = max(out[y, x, c], ifm[iy, ix, c])
-
-
-@kernel(nb.void(CUBE, nb.int64[::1], CUBE, nb.int64[:, ::1]))
-def pool_sum(ifm, geometry, out, counts):  # type: ignore[no-untyped-def]
-    """Sum over each window (padding holds 0), and the number of valid positions; geometry as `pool_maximum`."""
-    for y in range(out.shape[0]):
-        top = max(y * geometry[0], geometry[4])
-        bottom = min(y * geometry[0] + geometry[2], geometry[4] + geometry[6])
-        for x in range(out.shape[1]):
-            left = max(x * geometry[1], geometry[5])
-            right = min(x * geometry[1] + geometry[3], geometry[5] + geometry[7])
-            counts[y, x] = max(np.int64(0), bottom - top) * max(np.int64(0), right - left)
-            for c in range(out.shape[2]):
-                out[y, x, c] = 0
-            for iy in range(top, bottom):
-                for ix in range(left, right):
-                    for c in range(out.shape[2]):
-                        out[y, x, c] += ifm[iy, ix, c]
-
-
-@kernel(nb.void(CUBE, CUBE))
-def reduce_depth(values, out):  # type: ignore[no-untyped-def]
-    """out[y, x, c] = sum over the depth of values, for every c."""
-    for y in range(out.shape[0]):
-        for x in range(out.shape[1]):
+                out[y, x, c] = ifm[top, left, c] if mode == 0 and count > 0 else np.int64(0)
             total = np.int64(0)
-            for c in range(values.shape[2]):
-                total += values[y, x, c]
-            for c in range(out.shape[2]):
-                out[y, x, c] = total
+            for iy in range(top, bottom):
+                for ix in range(left, right):
+                    if mode == 0:
+                        for c in range(out.shape[2]):
+                            out[y, x, c] = max(out[y, x, c], ifm[iy, ix, c])
+                    elif mode == 1:
+                        for c in range(out.shape[2]):
+                            out[y, x, c] += ifm[iy, ix, c]
+                    else:
+                        for c in range(ifm.shape[2]):
+                            total += ifm[iy, ix, c]
+            if mode == 2:
+                for c in range(out.shape[2]):
+                    out[y, x, c] = total
+            if config[9] != 0:
+                k = np.int64(0)
+                while ((max(count, np.int64(1)) - 1) >> k) > 0:
+                    k += 1
+                scale = ((np.int64(1) << (31 + k)) + (np.int64(1) << k)) // max(count, np.int64(1))
+                rescale(out[y, x], scale, 31 + k, config[10], np.int64(31))

@@ -12,6 +12,7 @@ from npu.numerics.kernel import kernel
 from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8
 
 CUBE = nb.int64[:, :, ::1]
+VECTOR = nb.int64[::1]
 # fmt: off
 SIGMOID_TABLE = np.array([
     32768, 33451, 34133, 34813, 35493, 36169, 36843, 37513, 38180, 38841, 39498, 40149, 40794, 41432, 42064, 42688,
@@ -108,27 +109,48 @@ def look_up(v, table, kind):  # type: ignore[no-untyped-def]
     return load_i16(table + index * 2)
 
 
-@kernel(nb.void(CUBE, nb.int64[::1], nb.int64))
+@kernel(nb.void(VECTOR, nb.int64, nb.int64, nb.int64, nb.int64))
+def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-def]
+    """`rounding_shift` of values * scale, in place: a loop for each rounding, which LLVM makes vector code of."""
+    if shift == 0:
+        for k in range(values.size):
+            values[k] *= scale
+    elif rounding == 1:
+        for k in range(values.size):
+            p = values[k] * scale
+            values[k] = p >> shift if p >= 0 else -((-p) >> shift)
+    elif rounding == 2 or shift <= first:
+        for k in range(values.size):
+            values[k] = (((values[k] * scale) >> (shift - 1)) + 1) >> np.int64(1)
+    else:
+        more = shift - first
+        mask = (np.int64(1) << more) - 1
+        for k in range(values.size):
+            t = (((values[k] * scale) >> (first - 1)) + 1) >> np.int64(1)
+            values[k] = (t >> more) + (1 if (t & mask) > (mask >> np.int64(1)) + (1 if t < 0 else 0) else 0)
+
+
+@kernel(nb.void(CUBE, VECTOR, nb.int64))
 def finish(values, stage, tables):  # type: ignore[no-untyped-def]
-    """The output stage after scaling, in place.
+    """The output stage, in place.
 
     stage: function (0 none, 3 tanh, 4 sigmoid), zero point, low, high, table kind (0 none), table offset from the machine
-    address `tables`, is raw 32-bit.
+    address `tables`, is raw 32-bit, whether to scale first (other operations have scaled already), scale, shift, rounding.
     """
+    flat = values.reshape(values.size)
+    if stage[7] != 0:
+        rescale(flat, stage[8], stage[9], stage[10], np.int64(31))
     if stage[6] != 0:
         return
-    for y in range(values.shape[0]):
-        for x in range(values.shape[1]):
-            for c in range(values.shape[2]):
-                v = values[y, x, c]
-                if stage[0] == 3:
-                    v = tanh(v)
-                elif stage[0] == 4:
-                    v = sigmoid(v)
-                v = min(max(v + stage[1], stage[2]), stage[3])
-                if stage[4] != 0:
-                    v = look_up(v, tables + stage[5], stage[4])
-                values[y, x, c] = v
+    zero_point, low, high = stage[1], stage[2], stage[3]
+    if stage[0] != 0:
+        for k in range(flat.size):
+            flat[k] = tanh(flat[k]) if stage[0] == 3 else sigmoid(flat[k])
+    for k in range(flat.size):
+        flat[k] = min(max(flat[k] + zero_point, low), high)
+    if stage[4] != 0:
+        for k in range(flat.size):
+            flat[k] = look_up(flat[k], tables + stage[5], stage[4])
 
 
 @kernel(nb.void(CUBE, nb.int64[::1], nb.int64[::1], nb.int64))
@@ -140,32 +162,22 @@ def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped
                 values[y, x, c] = rounding_shift(values[y, x, c] * scales[c], shifts[c], rounding, 31)
 
 
-@kernel(nb.void(CUBE, nb.int64[:, ::1], nb.int64))
-def divide_by_counts(values, counts, rounding):  # type: ignore[no-untyped-def]
-    """values / counts[y, x] as the pooling unit divides: a reciprocal that rounds exact ties away from zero, in place."""
-    for y in range(values.shape[0]):
-        for x in range(values.shape[1]):
-            n = max(counts[y, x], np.int64(1))
-            k = np.int64(0)
-            while ((n - 1) >> k) > 0:
-                k += 1
-            scale = ((np.int64(1) << (31 + k)) + (np.int64(1) << k)) // n
-            for c in range(values.shape[2]):
-                values[y, x, c] = rounding_shift(values[y, x, c] * scale, 31 + k, rounding, 31)
+@kernel(nb.int64(nb.int64))
+def leading_zeros(pattern):  # type: ignore[no-untyped-def]
+    """Zeros before the first one of 32 bits."""
+    zeros, left = np.int64(32), pattern & np.int64(0xFFFFFFFF)
+    for step in (16, 8, 4, 2, 1):
+        if left >> step != 0:
+            left >>= step
+            zeros -= step
+    return zeros - left
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64[::1]))
-def add_or_subtract(a, b, config):  # type: ignore[no-untyped-def]
-    """The sum before the OFM scale; see `combine` for `config`."""
-    if config[4] == 0:
-        left, right = a * config[5], b * config[7]
-    elif config[4] == 1:
-        left = rounding_shift(a * config[5], config[6], config[9], 31 - config[8])
-        right = b << (config[8] - 1)
-    else:
-        left = a << (config[8] - 1)
-        right = rounding_shift(b * config[5], config[6], config[9], 31 - config[8])
-    return left + right if config[0] == 1 else left - right
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
+def shift_right(a, b, rounding):  # type: ignore[no-untyped-def]
+    """a >> b, rounded; b is an operand, so it is limited."""
+    amount = min(max(b, np.int64(0)), np.int64(62))
+    return divide_away(a, amount) if rounding == 0 else rounding_shift(a, amount, rounding, 31)
 
 
 @kernel(nb.int64(nb.int64, nb.int64))
@@ -176,51 +188,58 @@ def shift_left_32(a, b):  # type: ignore[no-untyped-def]
     return np.int64(np.int32((a << b) & np.int64(0xFFFFFFFF)))
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64[::1]))
-def combine_pair(a, b, config):  # type: ignore[no-untyped-def]
-    """One element of an elementwise operation, before the output stage."""
-    mode, scale, shift, rounding = config[0], config[1], config[2], config[3]
-    if mode == 0:
-        v = rounding_shift(a * b * scale, shift, rounding, 31)
-        return min(max(v, np.int64(-(1 << 31))), np.int64((1 << 31) - 1)) if config[11] != 0 else v
-    if mode <= 2:
-        return rounding_shift(add_or_subtract(a, b, config) * scale, shift, rounding, 31)
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
+def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
+    """One element of the modes that have no loop of their own in `combine`, before scaling."""
     if mode == 3:
         return min(a, b)
     if mode == 4:
         return max(a, b)
-    if mode == 5:
-        return a if a >= 0 else rounding_shift(a * scale, shift, rounding, 31)
     if mode == 6:
-        return rounding_shift(abs(a) * scale, shift, rounding, 31)
+        return abs(a)
     if mode == 7:
-        pattern = a & np.int64(0xFFFFFFFF)
-        zeros = np.int64(32)
-        while pattern != 0:
-            pattern >>= np.int64(1)
-            zeros -= 1
-        return zeros
-    if mode == 8:
-        amount = min(max(b, np.int64(0)), np.int64(62))
-        if rounding == 0:
-            return divide_away(a, amount)
-        return rounding_shift(a, amount, rounding, 31)
-    return shift_left_32(a, b)
+        return leading_zeros(a)
+    return shift_right(a, b, rounding) if mode == 8 else shift_left_32(a, b)
 
 
-@kernel(nb.void(CUBE, CUBE, CUBE, nb.int64[::1]))
-def combine(first, second, out, config):  # type: ignore[no-untyped-def]
-    """Elementwise operation with broadcasting where an extent of `second` is 1.
+@kernel(nb.void(CUBE, CUBE, VECTOR))
+def combine(first, second, config):  # type: ignore[no-untyped-def]
+    """first = the elementwise operation before the output stage, with broadcasting where an extent of `second` is 1.
 
     config: mode, OFM scale, shift, rounding, operand scaling (0 both 16-bit, 1 A, 2 B), OPA scale, OPA shift, OPB scale,
     left shift L, operand rounding, is reversed, whether a product saturates at 32 bits.
     """
-    step_y = 1 if second.shape[0] > 1 else 0
-    step_x = 1 if second.shape[1] > 1 else 0
-    step_c = 1 if second.shape[2] > 1 else 0
-    for y in range(out.shape[0]):
-        for x in range(out.shape[1]):
-            for c in range(out.shape[2]):
-                a = first[y, x, c]
-                b = second[y * step_y, x * step_x, c * step_c]
-                out[y, x, c] = combine_pair(b, a, config) if config[10] != 0 else combine_pair(a, b, config)
+    mode, repeated = config[0], np.empty(first.shape, np.int64)
+    step_y, step_x, step_c = min(second.shape[0] - 1, 1), min(second.shape[1] - 1, 1), min(second.shape[2] - 1, 1)
+    for y in range(first.shape[0]):
+        for x in range(first.shape[1]):
+            for c in range(first.shape[2]):
+                value = first[y, x, c] if mode == 5 else second[y * step_y, x * step_x, c * step_c]
+                repeated[y, x, c] = value
+    out, other = first.reshape(first.size), repeated.reshape(first.size)
+    a, b = (other, out) if config[10] != 0 else (out, other)
+    if mode == 0:
+        for k in range(out.size):
+            out[k] = a[k] * b[k]
+    elif mode <= 2:
+        for operand in range(2):
+            scale, shift = config[5], config[6]
+            if config[4] == 0:
+                scale, shift = config[5 + 2 * operand], np.int64(0)
+            elif operand != config[4] - 1:
+                scale, shift = np.int64(1) << (config[8] - 1), np.int64(0)
+            rescale(a if operand == 0 else b, scale, shift, config[9], 31 - config[8])
+        sign = 3 - 2 * mode
+        for k in range(out.size):
+            out[k] = a[k] + sign * b[k]
+    elif mode != 5:
+        for k in range(out.size):
+            out[k] = combine_pair(a[k], b[k], mode, config[3])
+    if mode <= 2 or mode == 5 or mode == 6:
+        rescale(other if mode == 5 else out, config[1], config[2], config[3], np.int64(31))
+    if mode == 5:
+        for k in range(out.size):
+            out[k] = out[k] if out[k] >= 0 else other[k]
+    if mode == 0 and config[11] != 0:
+        for k in range(out.size):
+            out[k] = min(max(out[k], np.int64(-(1 << 31))), np.int64((1 << 31) - 1))

@@ -10,11 +10,12 @@ import numba as nb
 import numpy as np
 
 from npu.numerics.kernel import kernel
-from sim.functional.kernels.raw import compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
+from sim.functional.kernels import values
+from sim.functional.kernels.raw import call_2, compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
 
 KIND = 0
-"""GENERAL (not for these kernels), CONVOLUTION, DEPTHWISE, ELEMENTWISE, COPY, NOTHING."""
-GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, COPY, NOTHING = range(6)
+"""GENERAL (not for these kernels), CONVOLUTION, DEPTHWISE, ELEMENTWISE (of 8 bits), VALUES (the others), COPY, NOTHING."""
+GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, VALUES, COPY, NOTHING = range(7)
 PIXELS = 1
 """Convolution: output pixels. Depthwise, elementwise: output rows. Copy: bytes."""
 IN_TABLE = 2
@@ -84,7 +85,10 @@ FINISH = 43
 """REQUANTISE; FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; or SUM: the
 sums themselves, 16 int32."""
 REQUANTISE, FLOOR, SUM = range(3)
-ROW_LENGTH = 48
+ENTRY = 44
+"""Machine address of the kernel, which takes the row, or for VALUES what is at NUMBERS."""
+NUMBERS = 45
+ROW_LENGTH = NUMBERS + values.LENGTH
 STAGE_VECTORS = 9
 STAGE_BYTES = 64 * STAGE_VECTORS
 
@@ -136,3 +140,20 @@ def copy_row(row, bases):  # type: ignore[no-untyped-def]
 def base_of(bases, region, absolute):  # type: ignore[no-untyped-def]
     """Base address of a region; `absolute` for region -1."""
     return absolute if region < 0 else bases[region]
+
+
+@kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
+def run(rows, bases, first):  # type: ignore[no-untyped-def]
+    """Execute rows from `first`; the index of the first row that no fast kernel can run (now), or the number of rows."""
+    for index in range(first, rows.shape[0]):
+        row = rows[index]
+        kind = row[KIND]
+        if kind == GENERAL or (kind <= DEPTHWISE and not is_current(row, bases)):
+            return index
+        if row[PAD_ROWS] > 0:
+            fill_padded(row, bases)
+        if kind == VALUES:
+            call_2(row[ENTRY], row[NUMBERS:], bases)
+        elif kind != NOTHING:
+            call_2(row[ENTRY], row, bases)
+    return rows.shape[0]

@@ -20,7 +20,6 @@ from sim.functional.kernels.vectors import (
     LANES,
     WORD,
     as_intrinsic,
-    combine,
     depthwise_row,
     set_line,
     set_part,
@@ -152,26 +151,3 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                         depthwise_2(arguments)
                     else:
                         depthwise_1(arguments)
-
-
-@kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
-def run(rows, bases, first):  # type: ignore[no-untyped-def]
-    """Execute rows from `first`; the index of the first row that these kernels cannot run (now), or the number of rows."""
-    for index in range(first, rows.shape[0]):
-        row = rows[index]
-        kind = row[r.KIND]
-        if kind == r.GENERAL:
-            return index
-        if (kind == r.CONVOLUTION or kind == r.DEPTHWISE) and not r.is_current(row, bases):
-            return index
-        if row[r.PAD_ROWS] > 0:
-            r.fill_padded(row, bases)
-        if kind == r.CONVOLUTION:
-            convolve(row, bases)
-        elif kind == r.DEPTHWISE:
-            convolve_depthwise(row, bases)
-        elif kind == r.ELEMENTWISE:
-            combine(row, bases)
-        elif kind == r.COPY:
-            r.copy_row(row, bases)
-    return rows.shape[0]

@@ -1,0 +1,90 @@
+"""Poolings and elementwise operations of every type and mode: all inputs to 64-bit values, the operation, all values to memory.
+
+`execute` takes everything from one vector of numbers, so that the loop of the fast kernels can call it as well.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numba as nb
+import numpy as np
+
+from npu.numerics.kernel import kernel
+from sim.functional.kernels.compute import pool
+from sim.functional.kernels.feature_map import DESCRIPTION_LENGTH, gather, place, scatter
+from sim.functional.kernels.output import combine, finish
+from sim.functional.kernels.raw import address_of, call_3
+
+IFM = 0
+"""Description of the input, as `feature_map` says."""
+OFM = IFM + DESCRIPTION_LENGTH
+IFM2 = OFM + DESCRIPTION_LENGTH
+"""The second input; for a scalar of no region and extent 1."""
+STAGE = IFM2 + DESCRIPTION_LENGTH
+"""As `output.finish` takes it."""
+COMBINE = STAGE + 11
+"""As `output.combine` takes it."""
+POOL = COMBINE + 12
+"""As `compute.pool` takes it."""
+MAXIMUM, SUM, SUM_DEPTH = range(3)
+PLACE = POOL + 11
+"""As `feature_map.place` takes it."""
+PADDED = PLACE + 5
+"""Height and width of the input with its padding."""
+SCALAR = PADDED + 2
+IFM_REGION = SCALAR + 1
+IFM2_REGION = IFM_REGION + 1
+"""-1 if the second operand is `SCALAR`."""
+OFM_REGION = IFM2_REGION + 1
+GATHER = OFM_REGION + 1
+"""Machine addresses of the kernels from here."""
+PLACER = GATHER + 1
+"""0 without padding and upscaling."""
+COMBINER = PLACER + 1
+"""0 for poolings."""
+POOLER = COMBINER + 1
+"""0 for elementwise operations, and for poolings that only scale."""
+FINISH = POOLER + 1
+SCATTER = FINISH + 1
+LENGTH = SCATTER + 1
+_VECTOR, _CUBE = nb.int64[::1], nb.int64[:, :, ::1]
+_KERNELS = {
+    GATHER: (gather, _VECTOR, nb.int64, _CUBE),
+    PLACER: (place, _CUBE, _CUBE, _VECTOR),
+    COMBINER: (combine, _CUBE, _CUBE, _VECTOR),
+    POOLER: (pool, _CUBE, _CUBE, _VECTOR),
+    FINISH: (finish, _CUBE, _VECTOR, nb.int64),
+    SCATTER: (scatter, _VECTOR, nb.int64, _CUBE),
+}
+
+
+@functools.cache
+def kernel_address(index: int) -> int:
+    """What `execute` expects at GATHER to SCATTER; each kernel is compiled when an operation first needs it."""
+    function, *arguments = _KERNELS[index]
+    return address_of(function, *arguments)
+
+
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+def execute(n, bases):  # type: ignore[no-untyped-def]
+    """A pooling or an elementwise operation: LENGTH numbers, and the machine addresses that a memory has."""
+    values = np.empty((n[IFM + 12], n[IFM + 13], n[IFM + 14]), np.int64)
+    call_3(n[GATHER], n[IFM:OFM], bases[n[IFM_REGION]], values)
+    if n[PLACER] != 0:
+        source = values
+        values = np.zeros((n[PADDED], n[PADDED + 1], n[IFM + 14]), np.int64)
+        call_3(n[PLACER], source, values, n[PLACE:PADDED])
+    if n[COMBINER] != 0:
+        second = np.empty((n[IFM2 + 12], n[IFM2 + 13], n[IFM2 + 14]), np.int64)
+        if n[IFM2_REGION] >= 0:
+            call_3(n[GATHER], n[IFM2:STAGE], bases[n[IFM2_REGION]], second)
+        else:
+            second[0, 0, 0] = n[SCALAR]
+        call_3(n[COMBINER], values, second, n[COMBINE:POOL])
+    elif n[POOLER] != 0:
+        source = values
+        values = np.empty((n[OFM + 12], n[OFM + 13], n[OFM + 14]), np.int64)
+        call_3(n[POOLER], source, values, n[POOL:PLACE])
+    call_3(n[FINISH], values, n[STAGE:COMBINE], bases[-1])
+    call_3(n[SCATTER], n[OFM:IFM2], bases[n[OFM_REGION]], values)
