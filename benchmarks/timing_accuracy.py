@@ -26,6 +26,7 @@ from benchmarks.leave_one_out import Case, leave_one_out
 from benchmarks.leave_one_out import table as left_out_table
 from benchmarks.timing_page import bands, document, group_table, mean_and_worst, target_table
 from benchmarks.timing_records import REASONS, Comparison, SeveralJobs, compare, read_records, reason_to_skip, variant_of
+from npu.errors import UserError
 from npu.isa.decode import decode
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
@@ -54,6 +55,9 @@ def main(arguments: list[str]) -> int:
                 compared.append(found)
             except SeveralJobs:
                 reason = "jobs"
+            except UserError as error:
+                sys.stderr.write(f"{record['id']}: {error}\n")
+                reason = "stream"
             except (OSError, subprocess.CalledProcessError) as error:
                 detail = getattr(error, "stderr", None) or str(error).encode()
                 told = detail.decode(errors="replace").strip().splitlines() or ["failed without a word"]

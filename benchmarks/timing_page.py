@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.timing_records import REASONS, RESOLUTION_CYCLES, Comparison, variant_of
+from benchmarks.timing_records import REASONS, RESOLUTION_CYCLES, Comparison, is_ideal, variant_of
 from npu.hardware.loader import load_variant
 
 PLATFORMS = (
@@ -144,7 +144,7 @@ def bands(compared: Iterable[Comparison]) -> dict[str, tuple[str, str, list[Comp
     """Per target: the system and memory mode of most records with the usual timing adapter, and those records."""
     found: dict[str, dict[tuple[str, str], list[Comparison]]] = defaultdict(lambda: defaultdict(list))
     for item in compared:
-        is_usual = item.record.get("timing_adapter") != "off" and not item.record.get("timing_adapter_change")
+        is_usual = not is_ideal(item.record) and not item.record.get("timing_adapter_change")
         if is_usual and not item.is_inferred:
             variant = variant_of(item.record)
             found[variant.name][variant.system.name, variant.memory_mode.name].append(item)
@@ -165,7 +165,7 @@ def target_table(compared: list[Comparison]) -> list[str]:
     rows = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     ideal: dict[str, list[Comparison]] = defaultdict(list)
     for item in compared:
-        if item.record.get("timing_adapter") == "off":
+        if is_ideal(item.record):
             ideal[item.record["accelerator"]].append(item)
     for name, (_, _, items) in bands(compared).items():
         mean, worst = mean_and_worst(items)
@@ -174,6 +174,10 @@ def target_table(compared: list[Comparison]) -> list[str]:
         without = mean_and_worst(ideal[name]) if ideal[name] else None
         last = f"{len(ideal[name])} | {without[0]:.1f} % | {without[1]:.1f} %" if without else "0 | | "
         rows.append(f"| {name} | {len(items)} | {mean:.1f} % | {worst:.1f} % | {theirs} | {last} |")
+        ideal.pop(name, None)
+    for name, items in ideal.items():
+        mean, worst = mean_and_worst(items)
+        rows.append(f"| {name} | 0 | | | | | {len(items)} | {mean:.1f} % | {worst:.1f} % |")
     return rows
 
 
@@ -188,7 +192,7 @@ def traffic_table(compared: Iterable[Comparison]) -> list[str]:
         )
         if all(measured is not None for _, measured in pairs):
             cells = " | ".join(f"{ours - theirs:+d} of {theirs:,}" for ours, theirs in pairs)
-            rows.append(f"| {record['id']} | {cells} |")
+            rows.append(f"| {item.name} | {cells} |")
     return rows
 
 
@@ -196,7 +200,7 @@ def sweep_table(compared: list[Comparison]) -> list[str]:
     defaults = {
         (item.record["model"], item.record["accelerator"], item.record["vela_version"]): item
         for item in compared
-        if not item.record.get("timing_adapter_change") and item.record.get("timing_adapter") != "off"
+        if not item.record.get("timing_adapter_change") and not is_ideal(item.record)
     }
     rows = ["| record | change | measured | between | predicted | holds |", "|---|---|---|---|---|---|"]
     for item in compared:
@@ -204,11 +208,12 @@ def sweep_table(compared: list[Comparison]) -> list[str]:
         base = defaults.get((item.record["model"], item.record["accelerator"], item.record["vela_version"]))
         if change and base is not None:
             what = ", ".join(f"{key} {value}" for key, value in change.items())
-            measured = item.record["total_cycles"] - base.record["total_cycles"]
+            totals = item.record.get("total_cycles"), base.record.get("total_cycles")
+            measured = totals[0] - totals[1] if totals[0] and totals[1] else item.measured - base.measured
             predicted = item.totals.npu_active_cycles - base.totals.npu_active_cycles
             low, high = measured - RESOLUTION_CYCLES, measured + RESOLUTION_CYCLES
             cells = f"{measured:+,} | {low:+,} to {high:+,} | {predicted:+,} | {sweep_verdict(measured, predicted)}"
-            rows.append(f"| {item.record['id']} | {what} | {cells} |")
+            rows.append(f"| {item.name} | {what} | {cells} |")
     return rows
 
 
@@ -226,5 +231,5 @@ def record_table(compared: Iterable[Comparison]) -> list[str]:
         vela = "" if item.vela_error is None else f"{item.vela_error:+.1f} %"
         same = {True: "yes", False: "no", None: ""}[item.is_same_binary]
         cycles = f"{item.measured:,} | {item.totals.npu_active_cycles:,}"
-        rows.append(f"| {item.record['id']} | {cycles} | {item.error:+.1f} % | {vela} | {same} |")
+        rows.append(f"| {item.name} | {cycles} | {item.error:+.1f} % | {vela} | {same} |")
     return rows

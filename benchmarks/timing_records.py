@@ -9,15 +9,16 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from npu.errors import UserError
+from npu.hardware.build import build_record
 from npu.hardware.loader import load_variant
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import Port, TimingAdapter, Variant
 from npu.isa.decode import decode
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
@@ -39,6 +40,7 @@ REASONS = {
     "install": "compiler could not be installed or run here",
     "fields": "a field that is missing or that nothing here knows",
     "jobs": "no single NPU job in the compiled file",
+    "stream": "a compiled file that nothing here can read",
 }
 """Why records are left out."""
 
@@ -55,6 +57,15 @@ ADAPTER_FIELDS = {
     "BWCAP": "beats_per_window",
 }
 
+ADAPTERS = {"ethos-u55": "u55_high_end", "ethos-u65": "u65_high_end"}
+"""Name of the adapters that the shipped systems of a family carry."""
+
+_SLOTS = 64
+"""Outstanding transactions have 6 bits in an adapter's registers: 64 means 0, as many as wanted."""
+
+NUMBERS = ("active_cycles", "total_cycles", "axi0_rd_beats", "axi0_wr_beats", "axi1_rd_beats")
+"""Fields that are whole numbers from 0 up, or missing."""
+
 TARGET = r"ethos-u(55-(32|64|128|256)|65-(256|512))"
 
 
@@ -70,6 +81,11 @@ class Comparison:
     totals: Totals
     is_same_binary: bool | None
     compiled: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The record's id as the cell of a table."""
+        return " ".join(self.record["id"].split()).replace("|", "\\|")
 
     @property
     def measured(self) -> int:
@@ -97,7 +113,7 @@ class Comparison:
 
     @property
     def group(self) -> str:
-        if self.record.get("timing_adapter") == "off":
+        if is_ideal(self.record):
             return "no memory delays"
         family, macs = self.record["accelerator"].removeprefix("ethos-").split("-")
         if family == "u65":
@@ -148,9 +164,14 @@ def reason_to_skip(record: dict[str, Any], models: Path) -> str:
 
 def is_known_system(record: dict[str, Any]) -> bool:
     """Whether the record's target, system, memory mode and change of adapters are known here, with whole numbers."""
-    for field in ("active_cycles", "total_cycles"):
-        if not isinstance(record.get(field), int | None) or (record.get(field) or 0) < 0:
-            return False
+    estimate = record.get("vela_estimate")
+    numbers = [record.get(field) for field in NUMBERS]
+    if estimate is not None:
+        numbers.append(estimate.get("total", "") if isinstance(estimate, dict) else "")
+    if not all(number is None or (type(number) is int and number >= 0) for number in numbers):
+        return False
+    if Path(record["model"]).name != record["model"] or not isinstance(record.get("vela_args"), str | None):
+        return False
     try:
         variant_of(record)
     except (UserError, KeyError, ValueError, TypeError, AttributeError):
@@ -158,17 +179,33 @@ def is_known_system(record: dict[str, Any]) -> bool:
     return True
 
 
+def is_ideal(record: dict[str, Any]) -> bool:
+    """Whether a record was made without memory delays; YAML reads a bare `off` as false."""
+    adapter = record.get("timing_adapter")
+    return adapter == "off" or adapter is False
+
+
 def variant_of(record: dict[str, Any]) -> Variant:
-    """The shipped target with the record's system, its adapters changed as the record says."""
-    system = record["system_config"]
-    if record.get("timing_adapter") == "off":
-        return load_variant(record["accelerator"], system=f"{system}_Ideal", memory_mode=record["memory_mode"])
-    variant = load_variant(record["accelerator"], system=system, memory_mode=record["memory_mode"])
+    """The shipped target with the record's system, its adapters changed as the record says.
+
+    Raises UserError, KeyError, ValueError, TypeError or AttributeError for what nothing here knows.
+    """
+    system, target = record["system_config"], record["accelerator"]
+    changes = dict(record.get("timing_adapter_change") or {})
+    if is_ideal(record):
+        if changes:
+            raise ValueError("a record without adapters must not change them")
+        return load_variant(target, system=f"{system}_Ideal", memory_mode=record["memory_mode"])
+    variant = load_variant(target, system=system, memory_mode=record["memory_mode"])
     adapters = dict(variant.system.adapters)
-    for key, value in (record.get("timing_adapter_change") or {}).items():
+    if (record.get("timing_adapter") or ADAPTERS[target[:9]]) != ADAPTERS[target[:9]]:
+        raise ValueError("adapters that no shipped system has")
+    for key, value in changes.items():
         side, _, field = key.partition("_")
-        port = Port.AXI0 if side == "SRAM" else Port.AXI1
-        adapters[port] = replace(adapters[port], **{ADAPTER_FIELDS[field]: int(value)})
+        port = {"SRAM": Port.AXI0, "EXT": Port.AXI1}[side]
+        value = value % _SLOTS if field in ("MAXR", "MAXW") else value
+        fields = asdict(adapters[port]) | {ADAPTER_FIELDS[field]: value}
+        adapters[port] = build_record(TimingAdapter, fields, (key,), lambda _: str(record["id"]))
     return replace(variant, system=replace(variant.system, adapters=adapters))
 
 
@@ -190,7 +227,8 @@ def compile_model(record: dict[str, Any], model: Path, settings: Path | None, op
     if not plain:
         folder /= re.sub(r"\W+", "_", " ".join(arguments))
     output = folder / f"{model.stem}_vela.tflite"
-    if output.exists():
+    made_from = [model] if settings is None else [model, settings]
+    if output.exists() and all(output.stat().st_mtime >= source.stat().st_mtime for source in made_from):
         return output
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(compiler(version, options)), "--accelerator-config", target, "--system-config", record["system_config"]]

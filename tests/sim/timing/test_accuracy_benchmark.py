@@ -96,6 +96,27 @@ def test_adapter_changes_reach_the_variant() -> None:
     assert variant.system.adapters[Port.AXI0].beats_per_window == 2000
     assert variant.system.adapters[Port.AXI1].read_latency_cycles == 16
     assert not variant_of(RECORD | {"timing_adapter": "off"}).system.adapters
+    assert not variant_of(RECORD | {"timing_adapter": False}).system.adapters  # a bare `off` in YAML
+
+
+def test_sixty_four_outstanding_transactions_are_as_many_as_wanted() -> None:
+    changes = {"EXT_MAXR": 64, "EXT_MAXW": 63}
+    adapter = variant_of(RECORD | {"timing_adapter_change": changes}).system.adapters[Port.AXI1]
+    assert (adapter.max_outstanding_reads, adapter.max_outstanding_writes) == (0, 63)
+
+
+def test_a_target_with_ideal_memories_only_has_a_row() -> None:
+    assert target_table([comparison(96_000, timing_adapter="off")])[2].startswith("| ethos-u55-128 | 0 | | | | | 1 | 4.0 % |")
+
+
+def test_a_sweep_without_totals_is_judged_by_active_cycles() -> None:
+    base = comparison(100_000, total_cycles=None)
+    change = comparison(90_000, total_cycles=None, active_cycles=91_000, timing_adapter_change={"SRAM_BWCAP": 0})
+    assert sweep_table([base, change])[2].split(" | ")[2:] == ["-9,000", "-10,000 to -8,000", "-10,000", "yes |"]
+
+
+def test_an_id_cannot_break_a_table() -> None:
+    assert comparison(1, id="a|b\n## c").name == "a\\|b ## c"
 
 
 SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
@@ -154,6 +175,20 @@ def test_a_guessed_version_counts_in_no_mean() -> None:
         "change_of_another_kind": RECORD | {"timing_adapter_change": [3]},
         "cycles_of_another_kind": RECORD | {"active_cycles": "many"},
         "negative_cycles": RECORD | {"total_cycles": -1},
+        "cycles_that_are_true": RECORD | {"active_cycles": True},
+        "beats_of_another_kind": RECORD | {"axi0_rd_beats": "many"},
+        "estimate_of_another_kind": RECORD | {"vela_estimate": "398"},
+        "estimate_without_total": RECORD | {"vela_estimate": {"npu": 3}},
+        "arguments_of_another_kind": RECORD | {"vela_args": ["--optimise", "Size"]},
+        "model_elsewhere": RECORD | {"model": "../net.tflite"},
+        "adapter_that_is_not_shipped": RECORD | {"timing_adapter": "u55_deep_embedded"},
+        "adapter_of_another_family": RECORD | {"timing_adapter": "u65_high_end"},
+        "change_without_adapter": RECORD | {"timing_adapter": "off", "timing_adapter_change": {"SRAM_BWCAP": 5}},
+        "change_on_no_port": RECORD | {"timing_adapter_change": {"FLASH_BWCAP": 5}},
+        "window_that_never_opens": RECORD | {"timing_adapter_change": {"SRAM_PULSE_ON": 0}},
+        "negative_change": RECORD | {"timing_adapter_change": {"SRAM_BWCAP": -1}},
+        "part_of_a_beat": RECORD | {"timing_adapter_change": {"SRAM_BWCAP": 2000.5}},
+        "change_beyond_reason": RECORD | {"timing_adapter_change": {"EXT_RLATENCY": 10**15}},
     }.values(),
 )
 def test_a_broken_record_is_left_out(record: Any, tmp_path: Path) -> None:
