@@ -19,6 +19,9 @@ _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
 _MOST_REMEDIES = 8
 _MOST_NUMBERS = 12
 _NARROWEST = 60
+_WIDE = 110
+"""Columns from which a table shows the names of tensors and whole operator types."""
+_LONGEST_TYPE = 22
 
 
 def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str:
@@ -60,7 +63,7 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
     on = [row.device for row in rows]
     columns = [
         _Column("#", [row.number for row in rows], right=True),
-        _Column("operator", [row.base.type for row in rows]),
+        _Column("operator", [row.base.type if width >= _WIDE else _beginning(row.base.type) for row in rows]),
         _Column("name", [row.base.name for row in rows], elastic=True),
         _Column("output", [facts.shapes(row)[1] for row in rows], elastic=True),
         _Column("on", on),
@@ -68,7 +71,7 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
         _Column("CPU cycles", [count(row.cpu_cycles) or "0" for row in rows], right=True),
         _Column("NPU cycles", [count(row.npu_cycles) or "0" for row in rows], right=True),
     ]
-    if width < 110:
+    if width < _WIDE:
         columns = [column for column in columns if column.title != "name"]
     widths = _widths(columns, width)
     yield _row([column.title for column in columns], columns, widths, style="bold")
@@ -76,6 +79,10 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
     for position, row in enumerate(rows):
         yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
         yield from _reasons(row, width, widths[0] + 2)
+
+
+def _beginning(kind: str) -> str:
+    return kind if len(kind) <= _LONGEST_TYPE else f"{kind[: _LONGEST_TYPE - 1]}…"
 
 
 def _widths(columns: Sequence[_Column], width: int) -> list[int]:

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from constraints.checker import check
 from npu.cli.main import main
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.hardware.catalogue import load_variant
+from npu.rendering.text import render_text
+from npu.reports.check_report import build_check_report
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def test_a_check_fits_80_columns_also_with_the_longest_operator_type() -> None:
+    """132 operators of a type of 28 letters, with a share of the arithmetic and large counts of cycles."""
+    tensors = tuple(Tensor(f"tensor {k}", (1, 1000, 1000), DType.INT8) for k in range(133))
+    weights = tuple(Tensor("weights", (4000, 1000), DType.INT8, None, np.zeros((4000, 1000), np.int8)) for _ in range(1))
+    ops = tuple(Op("UNIDIRECTIONAL_SEQUENCE_LSTM", (k, *[133] * 8), (k + 1,)) for k in range(132))
+    model = Model((Graph("main", tensors + weights, ops, (0,), (132,)),))
+    variant = load_variant("ethos-u55-128")
+    report = build_check_report(model, check(model, variant=variant), "model.tflite", variant)
+    text = render_text(report, 80)
+    assert "UNIDIRECTIONAL_SEQUEN…" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in render_text(report, 120)
 
 
 def test_a_run_without_work_for_the_npu_states_no_error_of_its_cycles(capsys: pytest.CaptureFixture[str]) -> None:
