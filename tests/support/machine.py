@@ -43,6 +43,8 @@ from tests.naive.operations_weights import encode_plain, encode_records, order
 
 ARENA_BYTES = 1 << 17
 SHRAM = ShramLayout(2, 16, 8)
+Constants = tuple[np.ndarray, list[int], list[Scale]]
+"""Weights (O, KH, KW, I), and the bias and scale of each output channel."""
 
 
 class Workbench:
@@ -219,29 +221,43 @@ class Workbench:
 
     def dense_convolution(self, height: int, width: int, depth: int, outputs: int) -> Convolution:
         """A 3x3 convolution of int8 maps that keeps their size."""
-        unused = (AddressRange(0, 0, 0),) * min(self.variant.accelerator.cores, outputs)
-        common = self.output(height, width, outputs, INT8, self.feature_map(height, width, depth, INT8))
-        common |= {"kernel": Kernel(3, 3), "padding": Padding(1, 1, 1, 1), "upscale": Upscale.NONE, "scale": None}
-        common |= {"weights": unused, "scales": unused, "has_4x4_sub_kernels": False}
-        common |= {"activation": Activation(-128, 127), "rounding": Rounding.DOUBLE}
-        operation = Convolution(traversal=self.choose(*Traversal), **common)  # type: ignore[arg-type]
-        done = self._with_constants(operation, depth)
+        done = self.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (height, width), depth, outputs)
         assert isinstance(done, Convolution)
         return done
 
-    def _with_constants(self, operation: Convolution | DepthwiseConvolution, inputs: int) -> Convolution | DepthwiseConvolution:
-        outputs, kernel, element = operation.ofm.depth, operation.kernel, operation.ifm.element
-        reach = self.choose(127, 127, 7, 1) if self.plain else self.choose(127, 255, 7)
-        weights = self.rng.integers(-reach - (reach == 127), reach + 1, (outputs, kernel.height, kernel.width, inputs))
-        bits = 20 if element.bits == 8 else 30
-        biases = [self.number(-(1 << bits), 1 << bits) for _ in range(outputs)]
-        sums = (kernel.height * kernel.width * inputs).bit_length() // 2 + reach.bit_length() + element.bits - 3
-        scales = [self.scale(element, sums) for _ in range(outputs)]
+    def windowed(
+        self,
+        kernel: Kernel,
+        padding: Padding,
+        ofm_size: tuple[int, int],
+        depth: int,
+        outputs: int | None = None,
+        element: ElementType = INT8,
+        constants: Constants | None = None,
+    ) -> Convolution | DepthwiseConvolution:
+        """A convolution with the plainest output stage, depthwise if `outputs` is None; with `constants` or random ones."""
+        height = (ofm_size[0] - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom
+        width = (ofm_size[1] - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right
+        channels = depth if outputs is None else outputs
+        unused = (AddressRange(0, 0, 0),) * min(self.variant.accelerator.cores, channels)
+        common = self.output(*ofm_size, channels, element, self.feature_map(height, width, depth, element))
+        common |= {"kernel": kernel, "padding": padding, "upscale": Upscale.NONE, "scale": None}
+        common |= {"weights": unused, "scales": unused, "has_4x4_sub_kernels": False}
+        common |= {"activation": Activation(element.minimum, element.maximum), "rounding": Rounding.DOUBLE}
+        if outputs is None:
+            return self._with_constants(DepthwiseConvolution(**common), 1, constants)  # type: ignore[arg-type]
+        operation = Convolution(traversal=self.choose(*Traversal), **common)  # type: ignore[arg-type]
+        return self._with_constants(operation, depth, constants)
+
+    def _with_constants(
+        self, operation: Convolution | DepthwiseConvolution, inputs: int, constants: Constants | None = None
+    ) -> Convolution | DepthwiseConvolution:
+        cores, channels = len(operation.weights), operation.ofm.depth
+        weights, biases, scales = self._constants(operation, inputs) if constants is None else constants
         streams, records = [], []
-        cores = len(operation.weights)
         for core in range(cores):
             values = [0 if index is None else int(weights[index]) for index in order(operation, core, self.variant)]
-            own = range(core, outputs, cores)
+            own = range(core, channels, cores)
             records.append(
                 self.store(
                     encode_records([biases[o] for o in own], [scales[o].scale for o in own], [scales[o].shift for o in own])
@@ -249,6 +265,15 @@ class Workbench:
             )
             streams.append(self.store(encode_plain(values)))
         return replace(operation, weights=tuple(streams), scales=tuple(records))
+
+    def _constants(self, operation: Convolution | DepthwiseConvolution, inputs: int) -> Constants:
+        outputs, kernel, element = operation.ofm.depth, operation.kernel, operation.ifm.element
+        reach = self.choose(127, 127, 7, 1) if self.plain else self.choose(127, 255, 7)
+        weights = self.rng.integers(-reach - (reach == 127), reach + 1, (outputs, kernel.height, kernel.width, inputs))
+        bits = 20 if element.bits == 8 else 30
+        biases = [self.number(-(1 << bits), 1 << bits) for _ in range(outputs)]
+        sums = (kernel.height * kernel.width * inputs).bit_length() // 2 + reach.bit_length() + element.bits - 3
+        return weights, biases, [self.scale(element, sums) for _ in range(outputs)]
 
     def pooling(self) -> Pooling:
         mode = self.choose(*PoolingMode)

@@ -1,0 +1,280 @@
+"""What the fast kernels take: each case must take them, and every tier must give the naive twin's bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npu.hardware.catalogue import load_variant
+from npu.isa.decode import decode
+from npu.isa.operations import (
+    INT8,
+    INT16,
+    INT32,
+    UINT8,
+    Activation,
+    Dma,
+    DmaSide,
+    ElementType,
+    Elementwise,
+    ElementwiseMode,
+    Kernel,
+    KernelOperation,
+    Padding,
+    Rounding,
+    Scale,
+)
+from npu.isa.payload import parse_payload
+from sim.functional.fast import make_row
+from sim.functional.kernels import rows
+from sim.functional.plan import Tier, best_tier
+from sim.machine import Machine
+from sim.memory import Memory, feature_map_ranges
+
+from tests.naive.operations import run_operation
+from tests.support.guard import guarded
+from tests.support.machine import SHRAM, Workbench
+from tests.support.shared import shared_models
+from tests.support.vela import compile_with_vela, only_job
+
+TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
+
+
+def assert_exact(bench: Workbench, operation: KernelOperation | Dma, kind: int, memory: Memory | None = None) -> None:
+    """The operation has a row of this kind, and every tier gives the naive twin's bytes."""
+    memory = bench.memory() if memory is None else memory
+    start = {region: data.copy() for region, data in memory.regions.items()}
+    expected = Memory({region: data.copy() for region, data in start.items()}, bench.variant)
+    expected.shram[:] = memory.shram
+    run_operation(operation, expected)
+    for tier in TIERS:
+        for region, data in memory.regions.items():
+            if data.flags.writeable:
+                data[:] = start[region]
+        machine = Machine(bench.variant, tier)
+        machine.run([operation], memory)
+        found = machine._plan([operation], memory).rows[0, rows.KIND]
+        assert found == (rows.GENERAL if tier is Tier.GENERAL else kind), f"{tier}: {operation}"
+        for region, data in memory.regions.items():
+            np.testing.assert_array_equal(data, expected.regions[region], f"{tier}: {operation}")
+        np.testing.assert_array_equal(memory.shram, expected.shram)
+
+
+def in_one_tile(operation: KernelOperation) -> KernelOperation:
+    """The operation with maps that have no tile beside the first; rows may still be in two."""
+    maps = {"ifm": operation.ifm, "ofm": operation.ofm}
+    return replace(operation, **{name: replace(fm, tile_width_0=fm.width) for name, fm in maps.items()})  # type: ignore[arg-type]
+
+
+WINDOWS: dict[str, tuple[Kernel, Padding]] = {
+    "1x1": (Kernel(1, 1), Padding()),
+    "3x3 padded": (Kernel(3, 3), Padding(1, 1, 1, 1)),
+    "5x5 padded": (Kernel(5, 5), Padding(2, 2, 2, 2)),
+    "5x5 in strides of 2": (Kernel(5, 5, 2, 2), Padding(1, 2, 2, 1)),
+    "5x5 in strides of 3": (Kernel(5, 5, 3, 3), Padding(2, 2, 1, 1)),
+    "9x1": (Kernel(9, 1, 2, 1), Padding(4, 0, 4, 0)),
+    "1x9": (Kernel(1, 9), Padding(0, 4, 0, 4)),
+    "10x4": (Kernel(10, 4, 2, 2), Padding(4, 1, 5, 2)),
+    "15x1": (Kernel(15, 1), Padding()),
+    "4x5 with strides that differ": (Kernel(4, 5, 1, 3), Padding(0, 4, 3, 0)),
+    "stride beyond the window": (Kernel(2, 1, 1, 3), Padding()),
+    "dilated": (Kernel(3, 3, 1, 1, 2, 2), Padding(2, 2, 2, 2)),
+    "dilated columns": (Kernel(2, 4, 1, 2, 1, 2), Padding(1, 5, 0, 6)),
+    "dilated in strides of 3": (Kernel(3, 4, 3, 3, 2, 2), Padding(4, 3, 3, 2)),
+    "padding on one side": (Kernel(4, 6), Padding(3, 0, 0, 5)),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_depthwise_window_of_any_size_is_exact_on_the_fast_kernels(window: str) -> None:
+    kernel, padding = WINDOWS[window]
+    for seed, (depth, element) in enumerate([(1, INT8), (16, INT8), (19, UINT8), (33, INT8)]):
+        bench = Workbench(seed, plain=True)
+        operation = bench.windowed(kernel, padding, (4, 5), depth, element=element)
+        assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE)
+
+
+@pytest.mark.parametrize("window", ["3x3 padded", "5x5 in strides of 2", "10x4", "dilated", "stride beyond the window"])
+def test_a_convolution_whose_maps_end_their_region_is_exact_on_the_fast_kernels(window: str) -> None:
+    kernel, padding = WINDOWS[window]
+    for seed, (depth, outputs, element) in enumerate([(1, 16, INT8), (5, 32, UINT8), (3, 16, INT8), (20, 16, INT8)]):
+        for is_depthwise in (False, True):
+            bench = Workbench(seed, plain=True)
+            size = (3, 4) if kernel.stride_y == kernel.stride_x else (3, 3)
+            operation = bench.windowed(kernel, padding, size, depth, None if is_depthwise else outputs, element)
+            operation = in_one_tile(operation)
+            memory = at_the_end(bench, operation)
+            if is_depthwise and depth % 16:
+                memory = Memory({**memory.regions, 1: np.append(memory.regions[1], np.zeros(16, np.uint8))}, bench.variant)
+            assert_exact(bench, operation, rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION, memory)
+
+
+def at_the_end(bench: Workbench, operation: KernelOperation, *, is_guarded: bool = False, at_end: bool = True) -> Memory:
+    """A memory whose region 1 ends where the last of the operation's maps does."""
+    whole = bench.memory()
+    maps = [fm for fm in (operation.ifm, operation.ofm, getattr(operation, "ifm2", None)) if fm is not None]
+    end = max(end for fm in maps for _, end in feature_map_ranges(fm))
+    regions = {0: whole.regions[0], 1: whole.regions[1][:end].copy()}
+    if is_guarded:
+        regions = {number: guarded(data, at_end=at_end) for number, data in regions.items()}
+    memory = Memory(regions, bench.variant)
+    memory.shram[:] = whole.shram
+    return memory
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+def test_no_kernel_touches_bytes_outside_the_regions(plain: bool, at_end: bool) -> None:
+    for seed in range(40):
+        bench = Workbench(seed, plain=plain)
+        operation = bench.operation()
+        memory = at_the_end(bench, operation, is_guarded=True, at_end=at_end)
+        expected = Memory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
+        expected.shram[:] = memory.shram
+        before = memory.regions[1].copy()
+        run_operation(operation, expected)
+        for tier in TIERS:
+            memory.regions[1][:] = before
+            Machine(bench.variant, tier).run([operation], memory)
+            np.testing.assert_array_equal(memory.regions[1], expected.regions[1], f"{tier}: {operation}")
+
+
+PLAIN_SCALES = Scale(1 << 30, 40)
+
+
+@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize("weight", [-255, -129, 128, 254, 255])
+def test_weights_beyond_8_bits_are_exact_on_the_fast_kernels(weight: int, is_depthwise: bool) -> None:
+    bench = Workbench(1, plain=True)
+    kernel, depth, outputs = Kernel(3, 5), 7, 19
+    channels, inputs = (depth, 1) if is_depthwise else (outputs, depth)
+    weights = bench.rng.integers(-255, 256, (channels, kernel.height, kernel.width, inputs))
+    weights[0], weights[-1, 0, 0, 0] = weight, weight
+    constants = (weights, [5 - o for o in range(channels)], [PLAIN_SCALES] * channels)
+    operation = bench.windowed(kernel, Padding(1, 2, 1, 2), (3, 6), depth, None if is_depthwise else outputs, UINT8, constants)
+    assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
+
+
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_channels_that_are_constant_for_their_huge_shifts_are_exact_on_the_fast_kernels(is_depthwise: bool) -> None:
+    """As converters make them of channels whose weights are all but zero: a bias and a shift beyond all others."""
+    bench = Workbench(2, plain=True)
+    depth, outputs = 20, 20
+    shape = (depth, 3, 3, 1) if is_depthwise else (outputs, 3, 3, depth)
+    records = [(1 << 30, 63), (-(1 << 30), 61), (1 << 30, 55), ((1 << 31) - (1 << 25), 60), (1 << 20, 40), (-7, 33)]
+    weights = bench.rng.integers(-128, 128, shape)
+    weights[3] = 0
+    biases = [records[o % len(records)][0] for o in range(20)]
+    scales = [Scale((1 << 31) - 1 - o, records[o % len(records)][1]) for o in range(20)]
+    operation = bench.windowed(
+        Kernel(3, 3), Padding(1, 1, 1, 1), (3, 4), depth, None if is_depthwise else outputs, INT8, (weights, biases, scales)
+    )
+    assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
+
+
+def test_a_channel_that_is_not_constant_keeps_a_sum_beyond_the_kernels_exact() -> None:
+    bench = Workbench(3, plain=True)
+    constants = (np.full((4, 1, 1, 3), 127), [3 << 29] * 4, [Scale(1 << 30, 60)] * 4)
+    operation = in_one_tile(bench.windowed(Kernel(1, 1), Padding(), (3, 4), 3, 4, INT8, constants))
+    assert make_row(operation, bench.memory()).kind == rows.CONVOLUTION
+    assert_exact(bench, operation, rows.GENERAL)
+
+
+EDGES = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    -3,
+    7,
+    127,
+    -128,
+    1 << 14,
+    -(1 << 15),
+    (1 << 30) - 1,
+    1 << 30,
+    (1 << 31) - 1,
+    -(1 << 31),
+    -(1 << 31) + 1,
+)
+
+
+def vectors(bench: Workbench, element: ElementType, second_depth: int = 32) -> tuple[Elementwise, Memory]:
+    """An addition of two maps of values at the edges of their type, with every pair of neighbours."""
+    ifm, ofm = (bench.feature_map(1, 8, 32, element, reversible=False) for _ in range(2))
+    ifm2 = bench.feature_map(1, 8, second_depth, element)
+    maps = {"ifm": replace(ifm, zero_point=0), "ofm": replace(ofm, zero_point=0), "ifm2": replace(ifm2, zero_point=0)}
+    operation = Elementwise(
+        mode=ElementwiseMode.ADD,
+        block=bench.operation().block,
+        shram=SHRAM,
+        activation=Activation(-(1 << 15), (1 << 15) - 1) if element.bits > 8 else Activation(-128, 127),
+        scale=Scale(1, 0),
+        **maps,  # type: ignore[arg-type]
+    )
+    memory = bench.memory()
+    allowed = [value for value in EDGES if element.minimum <= value <= element.maximum]
+    kind = {8: np.int8, 16: np.int16, 32: np.int32}[element.bits]
+    for fm in (operation.ifm, operation.ifm2):
+        assert fm is not None
+        for start, end in feature_map_ranges(fm):
+            area = memory.regions[1][start : end - (end - start) % element.bytes].view(kind)
+            area[:] = bench.rng.choice(allowed, area.size)
+    return operation, memory
+
+
+@pytest.mark.parametrize("mode", ElementwiseMode)
+@pytest.mark.parametrize("element", [INT8, INT16, INT32], ids=str)
+def test_elementwise_operations_of_edge_values_are_exact_in_the_compiled_loop(
+    element: ElementType, mode: ElementwiseMode
+) -> None:
+    if mode in (ElementwiseMode.SHL, ElementwiseMode.SHR, ElementwiseMode.CLZ) and element is not INT32:
+        return
+    for seed, rounding in enumerate((*Rounding, *Rounding)):
+        bench = Workbench(seed, plain=True)
+        operation, memory = vectors(bench, element, second_depth=1 if seed >= 3 else 32)
+        shift = bench.choose(0, 1, 30, 31, 32, 40, 62)
+        operation = replace(operation, mode=mode, rounding=rounding, is_reversed=seed % 2 == 1, scale=Scale(3, shift))
+        if mode.is_unary:
+            operation = replace(operation, ifm2=None, is_reversed=False)
+        elif seed == 5:
+            operation = replace(operation, ifm2=None, scalar=bench.choose(0, 3, 31))
+        row = make_row(operation, memory)
+        assert row.kind in (rows.VALUES, rows.ELEMENTWISE)
+        assert_exact(bench, operation, row.kind, memory)
+
+
+def test_poolings_and_other_elementwise_operations_run_in_the_compiled_loop() -> None:
+    for seed in range(60):
+        bench = Workbench(seed)
+        for operation in (bench.pooling(), bench.elementwise()):
+            assert make_row(operation, bench.memory()).kind in (rows.VALUES, rows.ELEMENTWISE)
+
+
+TABLES = [("ethos-u55-128", 3, rows.COPY), ("ethos-u65-512", 1, rows.COPY), ("ethos-u65-512", 3, rows.GENERAL)]
+
+
+@pytest.mark.parametrize(("target", "mask", "kind"), TABLES)
+def test_a_table_for_one_core_is_copied_by_the_fast_kernels(target: str, mask: int, kind: int) -> None:
+    bench = Workbench(0, target=target)
+    table = DmaSide(None, bench.variant.shram.lut_address + 256, core_mask=mask)
+    assert_exact(bench, Dma(source=DmaSide(1, 3), destination=table, length_bytes=256), kind)
+
+
+COMPILED = ("mlperf_kws_int8", "mlperf_vww_int8", "mlperf_strww_int8", "micro_speech_int8", "yolo-fastest_192_face_v4")
+
+
+@pytest.mark.parametrize("name", [name for name in COMPILED if name in shared_models()])
+def test_no_operation_of_a_real_network_is_left_to_the_general_kernels(name: str) -> None:
+    variant = load_variant("ethos-u55-128")
+    job = only_job(compile_with_vela(shared_models()[name].read_bytes(), variant.name))
+    memory = Memory(
+        {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}, variant
+    )
+    words, machine = parse_payload(job.payload).words, Machine(variant)
+    machine.run(words, memory)
+    left = machine._plan(words, memory).rows[:, rows.KIND] == rows.GENERAL
+    assert [each.operation for each, is_left in zip(decode(words, variant), left, strict=True) if is_left] == []
