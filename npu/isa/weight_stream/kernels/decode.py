@@ -205,6 +205,39 @@ def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type:
     return SYMBOL_RANGE if worst == SYMBOLS else OK, count
 
 
+@kernel(nb.types.UniTuple(nb.int64, 4)(WORDS, nb.int64, nb.int64, nb.int16[::1]))
+def _read_palette(words, total, position, table):  # type: ignore[no-untyped-def]
+    """The weight of every symbol into `table`. Returns status, position, size of the palette and bits of its values."""
+    if position + 13 > total:
+        return TRUNCATED, position, np.int64(0), np.int64(0)
+    offset = _take(words, position, 5)
+    size = _take(words, position + 5, 5)
+    bits = _take(words, position + 10, 3) + 2
+    position += 13
+    size += np.int64(1) if size > 0 else np.int64(0)
+    if position + size * bits > total:
+        return TRUNCATED, position, size, bits
+    palette = np.zeros(32, np.int64)
+    for k in range(size):
+        palette[k] = _take(words, position, bits)
+        position += bits
+    _make_weights(palette, size, offset, table)
+    return OK, position, size, bits
+
+
+@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
+def _remainder_bits(wdiv, palette_size, value_bits):  # type: ignore[no-untyped-def]
+    """Bits of a symbol's remainder: of the whole symbol if it is uncompressed."""
+    if wdiv != UNCOMPRESSED:
+        return wdiv
+    if palette_size == 0:
+        return value_bits
+    bits = np.int64(0)
+    while (np.int64(1) << bits) < palette_size:
+        bits += 1
+    return bits
+
+
 @kernel(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.uint16[::1], nb.int64[::1], nb.int16[::1]))
 def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[no-untyped-def]
     """Decode `total` bits of `words` (uint64, `SPARE_WORDS` zero words at the end) into `output` (int16).
@@ -212,15 +245,12 @@ def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[
     `symbols` (MAX_SLICE + 16) and `runs` (MAX_SLICE + 1) are room for a slice. Returns status, bit position and the number of
     weights. Weights must be exactly as many as `output` holds.
     """
-    palette = np.zeros(32, np.int64)
     table = np.full(_TABLE, SYMBOLS, np.int16)
     header = np.empty(6, np.int64)
-    palette_size = offset = value_bits = np.int64(0)
+    palette_size = value_bits = position = count = np.int64(0)
     has_palette = is_ended = has_runs = False
-    position, count, limit = np.int64(0), np.int64(0), output.shape[0]
-    while True:
-        if position + 3 > total:
-            break
+    limit = output.shape[0]
+    while position + 3 <= total:
         zdiv = _take(words, position, 3)
         position += 3
         if zdiv == END_OF_STREAM:
@@ -231,11 +261,8 @@ def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[
             return BAD_ZDIV, position, count
         if position + 20 > total:
             return TRUNCATED, position, count
-        is_ended = False
-        nw = _take(words, position, 15) + 1
-        wdiv = _take(words, position + 15, 3)
-        is_truncated = _take(words, position + 18, 1) == 1
-        is_new = _take(words, position + 19, 1) == 1
+        nw, wdiv = _take(words, position, 15) + 1, _take(words, position + 15, 3)
+        is_truncated, is_new = _take(words, position + 18, 1), _take(words, position + 19, 1) == 1
         position += 20
         if wdiv > MAX_WDIV and wdiv != UNCOMPRESSED:
             return BAD_WDIV, position, count
@@ -243,37 +270,19 @@ def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[
             return NO_PALETTE, position, count
         if not is_new and has_runs != (zdiv != NO_ZERO_RUNS):
             return ZERO_RUN_STATE, position, count
-        has_runs = zdiv != NO_ZERO_RUNS
         if is_new:
-            if position + 13 > total:
-                return TRUNCATED, position, count
-            offset = _take(words, position, 5)
-            palette_size = np.int64(_take(words, position + 5, 5))
-            value_bits = _take(words, position + 10, 3) + 2
-            position += 13
-            palette_size += np.int64(1) if palette_size > 0 else np.int64(0)
-            if position + palette_size * value_bits > total:
-                return TRUNCATED, position, count
-            for k in range(palette_size):
-                palette[k] = _take(words, position, value_bits)
-                position += value_bits
-            _make_weights(palette, palette_size, offset, table)
-            has_palette = True
-        wbits = wdiv
-        if wdiv == UNCOMPRESSED:
-            wbits = value_bits
-            if palette_size > 0:
-                wbits = np.int64(0)
-                while (np.int64(1) << wbits) < palette_size:
-                    wbits += 1
-        header[0], header[1], header[2] = nw, nw + (1 if is_new else 0) if has_runs else 0, wbits
-        header[3], header[4], header[5] = zdiv if has_runs else -1, wdiv == UNCOMPRESSED, 12 if zdiv < 3 else 8
+            status, position, palette_size, value_bits = _read_palette(words, total, position, table)
+            if status != OK:
+                return status, position, count
+        is_ended, has_palette, has_runs = False, True, zdiv != NO_ZERO_RUNS
         if count + nw > limit:
             return TOO_MANY, position, count
-        status, position = _decode_slice(words, total, position, header, groups[np.int64(is_truncated)], symbols, runs)
-        if status != OK:
-            return status, position, count
-        status, count = _expand(symbols, nw, runs, has_runs, is_new, table, output, count)
+        header[0], header[1] = nw, nw + (1 if is_new else 0) if has_runs else 0
+        header[2] = _remainder_bits(wdiv, palette_size, value_bits)
+        header[3], header[4], header[5] = zdiv if has_runs else -1, wdiv == UNCOMPRESSED, 12 if zdiv < 3 else 8
+        status, position = _decode_slice(words, total, position, header, groups[is_truncated], symbols, runs)
+        if status == OK:
+            status, count = _expand(symbols, nw, runs, has_runs, is_new, table, output, count)
         if status != OK:
             return status, position, count
     if not is_ended:
