@@ -30,8 +30,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
-    """`--format`, the first form being text; JSON is the other one unless `formats` say more."""
+    """`--format` of a report, the first form being text (JSON is the other one unless `formats` say more), and `-o`."""
     parser.add_argument("--format", choices=formats or ("text", "json"), default="text", help="default: %(default)s")
+    add_output(parser)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -237,9 +237,9 @@ def diff(options: argparse.Namespace) -> int:
     inputs = read_inputs(options)
     result = verb.diff(options.reference, options.model, inputs, options.target, options.config, seed=options.seed)
     if options.format == "json":
-        say(json.dumps(dataclasses.asdict(result), indent=2) + "\n")
+        emit(json.dumps(dataclasses.asdict(result), indent=2) + "\n", options.output)
     else:
-        console.print_difference(options.reference.name, options.model.name, result)
+        emit(console.difference_text(options.reference.name, options.model.name, result), options.output)
     return 1 if result.first is not None else 0
 
 
@@ -251,9 +251,9 @@ def verify(options: argparse.Namespace) -> int:
     findings = inspect.verify(options.model, options.target, options.config, **hardware)
     if options.format == "json":
         rows = [{"operator": index, **dataclasses.asdict(finding)} for index, finding in findings]
-        say(json.dumps(rows, indent=2) + "\n")
+        emit(json.dumps(rows, indent=2) + "\n", options.output)
     else:
-        console.print_findings(options.model.name, findings)
+        emit(console.findings_text(options.model.name, findings, width_for(options.output)), options.output)
     return 1 if findings else 0
 
 
@@ -263,7 +263,7 @@ def configs(options: argparse.Namespace) -> int:
 
     variants = [load_variant(name) for name in list_variants()]
     if options.format == "json":
-        say(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n")
+        emit(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n", options.output)
     else:
         others = {
             "What-if examples (--target)": [f"examples/{name}" for name in list_examples()],
@@ -271,7 +271,7 @@ def configs(options: argparse.Namespace) -> int:
             "Memory modes (--memory-mode)": list_section("memory_mode"),
             "CPUs (--set cpu=NAME)": list_section("cpu"),
         }
-        console.print_variants(variants, others)
+        emit(console.variants_text(variants, others, width_for(options.output)), options.output)
     return 0
 
 
@@ -292,11 +292,11 @@ def isa(options: argparse.Namespace) -> int:
 
 
 def emit(text: str, output: Path | None) -> None:
-    """Write to a file, or to standard output if it is None."""
+    """Write to a file, without the colours of a terminal, or to standard output if it is None."""
     if output is None:
         say(text)
     else:
-        write_atomically(output, text.encode(errors="backslashreplace"))
+        write_atomically(output, re.sub("\x1b\\[[0-9;]*m", "", text).encode(errors="backslashreplace"))
 
 
 def _make_folder(path: Path) -> None:

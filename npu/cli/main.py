@@ -174,7 +174,6 @@ def _add_check(commands: Commands) -> None:
         metavar="FILE",
         help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes); exit with 1 if one is exceeded",
     )
-    add_output(check)
 
 
 def _add_fix(commands: Commands) -> None:
@@ -216,7 +215,6 @@ def _add_explain(commands: Commands) -> None:
     _add_model(explain)
     _add_memory(explain)
     add_format(explain)
-    add_output(explain)
 
 
 def _add_disasm(commands: Commands) -> None:

@@ -38,9 +38,9 @@ def benchmark(options: argparse.Namespace) -> int:
     if options.csv:
         emit(measurements[0].to_csv(), options.csv)
     if options.format == "json":
-        emit(_as_json([each.to_json() for each in measurements]), None)
+        emit(_as_json([each.to_json() for each in measurements]), options.output)
     else:
-        emit(tools.measurements_text(measurements, width_for(None)), None)
+        emit(tools.measurements_text(measurements, width_for(options.output)), options.output)
     return 0
 
 
@@ -60,7 +60,10 @@ def inference_diff(options: argparse.Namespace) -> int:
             is_bisected=options.bisect,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tools.comparison_text(result, width_for(None)), None)
+    emit(
+        result.to_json() if options.format == "json" else tools.comparison_text(result, width_for(options.output)),
+        options.output,
+    )
     return 1 if any(output.max > options.tolerance for output in result.outputs) else 0
 
 
@@ -81,7 +84,10 @@ def eval_classification(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tools.classification_text(result, width_for(None)), None)
+    emit(
+        result.to_json() if options.format == "json" else tools.classification_text(result, width_for(options.output)),
+        options.output,
+    )
     return 0
 
 
@@ -101,7 +107,10 @@ def eval_detection(options: argparse.Namespace) -> int:
             num_threads=options.num_threads,
             progress=progress,
         )
-    emit(result.to_json() if options.format == "json" else tools.detection_text(result, width_for(None)), None)
+    emit(
+        result.to_json() if options.format == "json" else tools.detection_text(result, width_for(options.output)),
+        options.output,
+    )
     return 0
 
 
@@ -114,10 +123,10 @@ def tf_compat(options: argparse.Namespace) -> int:
         if options.operation:
             raise UserError("tf-compat: must get operations or --model, got both")
         survivors = judge(read_model(options.model))
-        emit(tools.survivors_text(options.model.name, survivors, options.format), None)
+        emit(tools.survivors_text(options.model.name, survivors, options.format), options.output)
         return 0 if all(each.is_convertible for each in survivors) else 1
     rows = find_operations(options.operation)
-    emit(tools.operations_text(rows, options.format, width_for(None)), None)
+    emit(tools.operations_text(rows, options.format, width_for(options.output)), options.output)
     return 0
 
 

@@ -102,11 +102,10 @@ def print_pmu(pmu: Mapping[str, Any]) -> None:
     say(framed(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines])))
 
 
-def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
+def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) -> str:
     """What is wrong with a compiled file, one row a finding."""
     if not findings:
-        _say_line(f"{name}: no findings")
-        return
+        return printable(f"{name}: no findings") + "\n"
     table = titled({"operator": "right", "command": "right", "kind": "left", "rule": "left", "where": "left"})
     table.add_column("what", ratio=1)
     for index, each in findings:
@@ -114,7 +113,7 @@ def print_findings(name: str, findings: list[tuple[int, Finding]]) -> None:
         named = f" ({each.source})" if each.source else f" ({', '.join(map(short, each.tensors))})" if each.tensors else ""
         what = Text(printable(each.message + named))
         table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, what)
-    say(framed(width_for(None), name, table, f"{len(findings)} findings"))
+    return framed(width, name, table, f"{len(findings)} findings")
 
 
 def _region(region: int | None) -> str:
@@ -126,7 +125,7 @@ def print_assembled(path: Path, base: Path, size: int, *, is_same: bool) -> None
     _say_line(f"{path}: {size:,} bytes, {'identical to' if is_same else 'changed from'} {base}")
 
 
-def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
+def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
     """The first operator that differs, with position and values, or how many operators are equal."""
     found = result.first
     lines = []
@@ -141,22 +140,20 @@ def print_difference(reference: str, compiled: str, result: DiffResult) -> None:
         lines.append(f"  {len(result.compared)} tensors compared")
     if result.skipped:
         lines.append(f"  not compared, never whole in memory: {', '.join(result.skipped)}")
-    for line in lines:
-        _say_line(line)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def print_variants(variants: list[Variant], others: Mapping[str, Sequence[str]]) -> None:
+def variants_text(variants: list[Variant], others: Mapping[str, Sequence[str]], width: int) -> str:
     """The shipped variants as a table, and what else has a name: kind of description to names."""
     records = [variant_row(variant) for variant in variants]
     names = [name.replace("_", " ") for name in records[0]]
     right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
     rows = [[Text(str(value)) for value in record.values()] for record in records]
-    width = width_for(None)
     names, rows = fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
     lines = [line for kind, held in others.items() for line in wrapped(f"{kind}: {', '.join(held)}", width, "", "  ")]
     lines.append("Your own hardware: --config FILE.yaml, in which extends: NAME starts from one of these")
     table = make_table(names, rows, width, flexible="system", right=right)
-    say(framed(width, "Shipped targets", table, "\n".join(lines)))
+    return framed(width, "Shipped targets", table, "\n".join(lines))
 
 
 def variant_row(variant: Variant) -> dict[str, Any]:

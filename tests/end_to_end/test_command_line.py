@@ -229,6 +229,35 @@ def test_the_public_names_are_served_without_numba() -> None:
     assert found.stdout.strip() == f"False {classes + verbs}"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check DIGITS",
+        "explain DIGITS",
+        "configs",
+        "tf-compat nn.conv2d",
+        "benchmark DIGITS --num-runs 1",
+        "inference-diff DIGITS --num-runs 1",
+        "verify COMPILED",
+        "diff DIGITS COMPILED",
+        "disasm COMPILED",
+        "isa",
+        "supported-ops",
+    ],
+)
+def test_what_a_command_prints_also_goes_to_a_file(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, output = tmp_path / "compiled.tflite", tmp_path / "output"
+    npu.compile(DIGITS).save(compiled)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    words = command.replace("DIGITS", str(DIGITS)).replace("COMPILED", str(compiled)).split()
+    assert main([*words, "-o", str(output)]) == 0
+    assert capsys.readouterr().out == ""
+    assert output.read_text(encoding="utf-8")
+    assert "\x1b" not in output.read_text(encoding="utf-8")
+
+
 def test_every_public_name_leads_somewhere() -> None:
     assert all(getattr(npu, name) is not None for name in npu.__all__)
 
