@@ -53,7 +53,7 @@ def gather(fm, base, out):  # type: ignore[no-untyped-def]
     for y in range(fm[12]):
         x = np.int64(0)
         while x < width:
-            columns = (fm[4] if x < fm[4] else width) - x if is_dense else np.int64(1)
+            columns = (min(fm[4], width) if x < fm[4] else width) - x if is_dense else np.int64(1)
             pixel, start, total = base + pixel_address(fm, y, x), (y * width + x) * depth, columns * depth
             for b in range((total + 15) >> 4):
                 address, to, count = pixel + b * step, values + 8 * (start + 16 * b), min(np.int64(16), total - 16 * b)
@@ -88,7 +88,7 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
     for y in range(fm[12]):
         x = np.int64(0)
         while x < width:
-            columns = (fm[4] if x < fm[4] else width) - x if is_dense else np.int64(1)
+            columns = (min(fm[4], width) if x < fm[4] else width) - x if is_dense else np.int64(1)
             pixel, start, total = base + pixel_address(fm, y, x), (y * width + x) * depth, columns * depth
             for b in range((total + 15) >> 4):
                 address, at, count = pixel + b * step, first + 8 * (start + 16 * b), min(np.int64(16), total - 16 * b)
