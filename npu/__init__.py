@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from npu.version import __version__
+
 if TYPE_CHECKING:
     from npu.runtime.interpreter import OpResolverType as OpResolverType
     from npu.runtime.plugins import load_delegate as load_delegate
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from npu.toolchain.run import run as run
     from npu.toolchain.sources import load as load
     from npu.toolchain.timing import time_model as time_model
-
-__version__ = "0.1.0"
 
 _PUBLIC = {
     "Interpreter": ("npu.toolchain.interpreter", "Interpreter"),

@@ -26,7 +26,7 @@ from npu.graph.partition import Partition, partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
-from npu.reports.report import SCHEMA_ID, OperatorReport, Totals
+from npu.reports.report import HEAD, OperatorReport, Totals
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
 from sim.timeline import copy_overhead, job_overhead
@@ -151,7 +151,7 @@ class CheckReport:
         """The JSON form: the report of the shipped schema, of kind `check`."""
         content = dataclasses.asdict(dataclasses.replace(self, operators=()))
         content["operators"] = [each.to_dict() for each in self.operators]
-        return {"schema": SCHEMA_ID, "kind": "check", **content}
+        return {**HEAD, "kind": "check", **content}
 
     def to_json(self) -> str:
         """`to_dict` as indented text that ends with a newline."""

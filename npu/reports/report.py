@@ -19,10 +19,12 @@ from npu.graph.placement import Violation
 from npu.hardware.variant import Accuracy, Variant
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.arena import lifetimes, plan_arena
+from npu.version import __version__
 from sim.timeline import OVERHEAD_NAMES, OperatorTime, Timeline
 from sim.trace import Trace
 
-SCHEMA_ID = "npulab-report-1"
+HEAD = {"schema": "npulab-report-1", "npulab_version": __version__}
+"""What every report begins with: the id of its schema, and who wrote it."""
 SCHEMA_PATH = Path(__file__).with_name("report.schema.json")
 
 
@@ -119,7 +121,7 @@ class Report:
         for name in ("overheads", "timing_error", "pmu", "notes"):
             if content[name] is None:
                 del content[name]
-        return {"schema": SCHEMA_ID, **content}
+        return {**HEAD, **content}
 
     def to_json(self) -> str:
         """`to_dict` as indented text that ends with a newline."""

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+import npu
 from constraints.checker import check
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
@@ -125,6 +126,7 @@ def test_json_fits_the_shipped_schema_and_keeps_what_run_reports_have(report: Ch
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(content, schema)
     assert content["schema"] == "npulab-report-1"
+    assert content["npulab_version"] == npu.__version__
     needed = set(schema["$defs"]["operator"]["required"])
     assert all(needed <= set(row) for row in content["operators"])
     assert [row["placement"] for row in content["operators"]] == ["npu", "cpu", "npu", "cpu", "npu", "cpu", "cpu"]
@@ -153,7 +155,7 @@ def test_the_schema_describes_every_field_of_a_record_and_no_other(name: str) ->
 
 def test_the_schema_describes_every_field_of_both_kinds_of_report() -> None:
     properties = json.loads(SCHEMA_PATH.read_text())["properties"]
-    assert set(properties) == fields_of(Report, CheckReport) | {"schema"}
+    assert set(properties) == fields_of(Report, CheckReport) | {"schema", "npulab_version"}
     assert set(properties["totals"]["properties"]) == fields_of(Totals)
 
 
