@@ -35,10 +35,9 @@ from tests.support.compatibility import (
     differing_operators,
     environment,
     examine,
-    inputs_of,
     reference,
 )
-from tests.support.litert import repaired
+from tests.support.litert import random_inputs, repaired
 from tests.support.shared import shared_models
 
 SEEDS = (1, 2)
@@ -124,7 +123,7 @@ def measure(name: str, model: bytes, folder: Path, versions: Iterable[str]) -> N
     if not missing:
         return
     try:
-        cases = [(inputs, reference(model, inputs)) for inputs in (inputs_of(model, seed) for seed in SEEDS)]
+        cases = [(inputs, reference(model, inputs)) for inputs in (random_inputs(model, seed) for seed in SEEDS)]
     except (RuntimeError, AssertionError) as error:
         for version, target in missing:
             results[f"{name}|{version}|{target}"] = entry(Result("no reference", str(error)[:160]))

@@ -24,11 +24,10 @@ from tests.support.compatibility import (
     Result,
     compare,
     environment,
-    inputs_of,
     reference,
     simulate,
 )
-from tests.support.litert import repaired
+from tests.support.litert import random_inputs, repaired
 from tests.support.random_graphs import chains
 from tests.support.shared import shared_models
 from tests.support.vela_differences import slice_of_split, softmax_of_one
@@ -55,7 +54,7 @@ def present(names: tuple[str, ...] | dict[str, str]) -> list[str]:
 
 
 def outcome(model: bytes, target: str) -> Result:
-    cases = [(inputs, reference(model, inputs)) for inputs in (inputs_of(model, seed) for seed in (1, 2))]
+    cases = [(inputs, reference(model, inputs)) for inputs in (random_inputs(model, seed) for seed in (1, 2))]
     return compare(model, environment(INSTALLED, Path()), target, cases)
 
 
@@ -87,7 +86,7 @@ def test_every_file_that_came_compiled_is_tested() -> None:
 @pytest.mark.parametrize("name", present(COMPILED))
 def test_a_file_that_came_compiled_equals_the_reference(name: str) -> None:
     model = repaired(shared_models()[COMPILED[name]].read_bytes())
-    inputs = inputs_of(model, 3)
+    inputs = random_inputs(model, 3)
     for ours, theirs in zip(simulate(shared_models()[name].read_bytes(), inputs), reference(model, inputs), strict=True):
         np.testing.assert_array_equal(ours.reshape(theirs.shape), theirs)
 

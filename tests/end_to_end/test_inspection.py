@@ -20,8 +20,8 @@ from npu.toolchain.inspect import verify
 from npu.toolchain.listing import assemble, disassemble
 from npu.toolchain.run import run
 
-from tests.support.compatibility import TARGETS, inputs_of, reference
-from tests.support.litert import repaired
+from tests.support.compatibility import TARGETS, reference
+from tests.support.litert import random_inputs, repaired
 from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela
 
@@ -84,7 +84,7 @@ def test_a_longer_stream_is_assembled_and_runs_the_same(options: tuple[str, ...]
     changed = assemble("\n".join([*lines[:stop], "NPU_OP_IRQ mask=1", *lines[stop:]]), content)
     assert changed != content
     assert "NPU_OP_IRQ mask=1" in disassemble(changed)
-    inputs = inputs_of(DIGITS.read_bytes(), 1)
+    inputs = random_inputs(DIGITS.read_bytes(), 1)
     for found, expected in zip(run(changed, inputs).outputs, run(content, inputs).outputs, strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -148,7 +148,7 @@ def test_a_raw_archive_runs_like_the_reference(name: str, options: tuple[str, ..
     path = tmp_path / "model_vela.npz"
     path.write_bytes(vela_raw(name, *options))
     model = shared_models()[name].read_bytes() if name in shared_models() else DIGITS.read_bytes()
-    inputs = inputs_of(model, 3)
+    inputs = random_inputs(model, 3)
     shapes = [tensor.shape for tensor in (npu.load(model).graphs[0].tensors[k] for k in npu.load(model).graphs[0].inputs)]
     given = [array.reshape((1,) * (4 - len(shape)) + shape) for array, shape in zip(inputs, shapes, strict=True)]
     found = run(path, given).outputs
@@ -162,7 +162,7 @@ def test_a_raw_archive_runs_like_the_reference(name: str, options: tuple[str, ..
 def test_separate_regions_of_inputs_and_outputs_run_like_the_reference(name: str) -> None:
     model = shared_models()[name].read_bytes() if name in shared_models() else DIGITS.read_bytes()
     compiled = compile_with_vela(model, "ethos-u55-128", *SEPARATE)
-    inputs = inputs_of(model, 4)
+    inputs = random_inputs(model, 4)
     for found, expected in zip(run(compiled, inputs).outputs, reference(model, inputs), strict=True):
         np.testing.assert_array_equal(found, expected)
 

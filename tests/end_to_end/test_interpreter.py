@@ -11,22 +11,15 @@ import npu
 from npu.hardware.catalogue import load_variant
 from sim.delegate import EthosUDelegate
 
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
 
 
-def outputs_of(interpreter: npu.Interpreter, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-
-
 def test_a_plain_file_runs_on_the_cpu() -> None:
     inputs = random_inputs(DIGITS.read_bytes(), 3)
-    (found,) = outputs_of(npu.Interpreter(model_path=DIGITS), inputs)
+    (found,) = run(npu.Interpreter(model_path=DIGITS), inputs)
     np.testing.assert_array_equal(found, run_reference(DIGITS.read_bytes(), inputs)[0])
 
 
@@ -34,7 +27,7 @@ def test_a_plain_file_runs_on_the_cpu() -> None:
 def test_a_compiled_file_runs_in_the_simulated_npu_that_it_names(target: str) -> None:
     inputs = random_inputs(DIGITS.read_bytes(), 4)
     content = npu.compile(DIGITS, target=target).content
-    (found,) = outputs_of(npu.Interpreter(model_content=content), inputs)
+    (found,) = run(npu.Interpreter(model_content=content), inputs)
     np.testing.assert_array_equal(found, run_reference(DIGITS.read_bytes(), inputs, fully_connected="npu")[0])
 
 
@@ -43,5 +36,5 @@ def test_a_delegate_of_the_caller_takes_the_npu_operators_first() -> None:
     variant = load_variant("ethos-u55-64")
     delegate = EthosUDelegate(variant, hook=lambda index, operation, memory: seen.append(index))
     content = npu.compile(DIGITS, target="ethos-u55-64").content
-    outputs_of(npu.Interpreter(model_content=content, experimental_delegates=[delegate]), random_inputs(DIGITS.read_bytes(), 4))
+    run(npu.Interpreter(model_content=content, experimental_delegates=[delegate]), random_inputs(DIGITS.read_bytes(), 4))
     assert seen

@@ -15,7 +15,7 @@ from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
 from tests.support.cell_templates import TEMPLATES
-from tests.support.type_probe import run_cell
+from tests.support.interpreters import run
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +35,7 @@ def magnitudes(kind: str, content: bytes, inputs: list[Any]) -> list[Array]:
     options = replace(graph.ops[0].attributes, fused_activation_function=FusedActivation.NONE)  # type: ignore[type-var]
     ops = (replace(graph.ops[0], attributes=options),)
     absolute = write_model(replace(model, graphs=(replace(graph, tensors=tensors, ops=ops),)))
-    return run_cell(Interpreter(model_content=absolute), [np.abs(value) for value in inputs])
+    return run(Interpreter(model_content=absolute), [np.abs(value) for value in inputs])
 
 
 def needs_magnitudes(kind: str) -> bool:

@@ -28,7 +28,8 @@ from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
 
-from tests.support.litert import random_array, run_reference, with_convolutions
+from tests.support.interpreters import run
+from tests.support.litert import run_reference
 
 Array = npt.NDArray[Any]
 INSTALLED = "5.2.0"
@@ -78,20 +79,9 @@ def compile_with(vela: Path, model: bytes, target: str, *arguments: str, seconds
         return compiled.read_bytes()
 
 
-def inputs_of(model: bytes, seed: int) -> list[Array]:
-    """Random inputs of the first subgraph, integers over their full range."""
-    graph, generator = read_model(model).graphs[0], np.random.default_rng(seed)
-    return [random_array(graph.tensors[index].shape, graph.tensors[index].dtype, generator) for index in graph.inputs]
-
-
 def simulate(compiled: bytes, inputs: Sequence[Array]) -> list[Array]:
     """Outputs of a compiled file on the simulator, operators of the CPU on this project's kernels."""
-    interpreter = Interpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()])
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return run(Interpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()]), inputs)
 
 
 def reference(model: bytes, inputs: list[Array]) -> list[Array]:
@@ -199,9 +189,3 @@ def differing_operators(model: bytes, vela: Path, target: str, inputs: list[Arra
         if seen[cut]:
             found.setdefault(op.name, []).append(seen[cut])
     return {kind: f"{len(notes)}: {notes[0]}" for kind, notes in found.items()}
-
-
-__all__ = [
-    "INSTALLED", "TARGETS", "VERSIONS", "Array", "Result", "compare", "compile_with", "difference", "differing_operators",
-    "environment", "examine", "inputs_of", "reference", "simulate", "single_operators", "with_convolutions",
-]  # fmt: skip

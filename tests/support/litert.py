@@ -15,6 +15,8 @@ from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
+from tests.support.interpreters import run
+
 Array = npt.NDArray[Any]
 
 _QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
@@ -33,15 +35,10 @@ def run_reference(model: bytes, inputs: list[Array], *, fully_connected: Literal
         num_threads=1,
         experimental_preserve_all_tensors=False,
     )
-    details = interpreter.get_input_details()
-    for detail, value in zip(details, inputs, strict=True):
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         if tuple(detail["shape"]) != np.shape(value):
             interpreter.resize_tensor_input(detail["index"], np.shape(value))
-    interpreter.allocate_tensors()
-    for detail, value in zip(details, inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return run(interpreter, inputs)
 
 
 def random_inputs(model: bytes, seed: int) -> list[Array]:

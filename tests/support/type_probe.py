@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from npu.tflite.reader import read_model
 
+from tests.support.interpreters import run
 from tests.support.type_cells import cell_inputs, make_cell
 
 CRASH = "the process stopped"
@@ -22,15 +22,6 @@ NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}
 """LiteRT has these only in its optimised resolver."""
 Answer = list[Any] | str
 """Outputs, or why there are none."""
-
-
-def run_cell(interpreter: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Allocate, set the inputs, invoke; copies of the outputs."""
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [np.array(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
 
 
 def model_and_inputs(cell: str, seed: int) -> tuple[bytes, list[Any]]:
@@ -63,7 +54,7 @@ def _answer(cell: str, seed: int) -> Answer:
     if kind in NOT_IN_REFERENCE_RESOLVER:
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        return run_cell(Interpreter(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
+        return run(Interpreter(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
     except (RuntimeError, ValueError) as error:
         return str(error)
 

@@ -238,6 +238,3 @@ def _output_shapes(content: bytes) -> dict[int, tuple[int, ...]]:
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=kind)
     interpreter.allocate_tensors()
     return {item["index"]: tuple(int(n) for n in item["shape"]) for item in interpreter.get_output_details()}
-
-
-__all__ = ["CPU_ONLY", "KINDS", "VELA_CASES", "as_int8", "out", "with_shapes"]

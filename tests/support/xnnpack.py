@@ -31,15 +31,6 @@ def delegated(content: bytes, **changes: Any) -> tuple[Interpreter, XnnpackDeleg
     return Interpreter(model_content=content, experimental_delegates=[delegate]), delegate
 
 
-def run(interpreter: Any, inputs: list[Array]) -> list[Array]:
-    """Outputs after allocation and one run."""
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-
-
 def steps_apart(left: Array, right: Array) -> float:
     """Largest distance, in float32 steps at the magnitude of the largest value."""
     largest = np.abs(right).max(initial=np.float32(1e-30))

@@ -21,6 +21,7 @@ from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import RuntimeOptions
 
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import invoke
 
 Array = npt.NDArray[Any]
 F32, I32, BOOL, RESOURCE = DType.FLOAT32, DType.INT32, DType.BOOL, DType.RESOURCE
@@ -181,13 +182,6 @@ def _both(content: bytes) -> tuple[Any, Any]:
     return reference, Interpreter(model_content=content)
 
 
-def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-
-
 @pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.parametrize("reset", [False, True], ids=["running on", "variables reset between runs"])
 def test_runs_equal_litert(name: str, reset: bool) -> None:
@@ -196,7 +190,7 @@ def test_runs_equal_litert(name: str, reset: bool) -> None:
     for interpreter in (reference, ours):
         interpreter.allocate_tensors()
     for inputs in turns:
-        for expected, result in zip(_run(reference, inputs), _run(ours, inputs), strict=True):
+        for expected, result in zip(invoke(reference, inputs), invoke(ours, inputs), strict=True):
             assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
             np.testing.assert_array_equal(result, expected)
         if reset:
@@ -302,7 +296,7 @@ def test_deep_nesting_is_refused_before_anything_runs(count: int, fits: bool) ->
             interpreter.allocate_tensors()
         return
     interpreter.allocate_tensors()
-    np.testing.assert_array_equal(_run(interpreter, [np.array([True]), _float(1, 2)])[0], _float(2, 3))
+    np.testing.assert_array_equal(invoke(interpreter, [np.array([True]), _float(1, 2)])[0], _float(2, 3))
 
 
 @pytest.mark.parametrize(("levels", "fits"), [(5, True), (40, False)])
@@ -323,7 +317,7 @@ def test_calls_that_double_at_every_level_are_refused_before_anything_runs(level
             interpreter.allocate_tensors()
         return
     interpreter.allocate_tensors()
-    np.testing.assert_array_equal(_run(interpreter, [_float(1, 2)])[0], _float(17, 18))
+    np.testing.assert_array_equal(invoke(interpreter, [_float(1, 2)])[0], _float(17, 18))
 
 
 def test_a_branch_whose_input_is_a_constant_is_refused() -> None:
@@ -338,10 +332,10 @@ def test_a_branch_whose_input_is_a_constant_is_refused() -> None:
 def test_a_loop_can_be_limited() -> None:
     interpreter = Interpreter(model_content=_loop(_double, 10), options=RuntimeOptions(while_limit=6))
     interpreter.allocate_tensors()
-    _run(interpreter, [_count(4), _float(1, 2)])
+    invoke(interpreter, [_count(4), _float(1, 2)])
     with pytest.raises(InterpreterError, match=r"while \(op 0 .*must end within 6 iterations \(option while_limit\)"):
-        _run(interpreter, [_count(3), _float(1, 2)])
-    np.testing.assert_array_equal(_run(interpreter, [_count(9), _float(1, 2)])[1], _float(2, 4))
+        invoke(interpreter, [_count(3), _float(1, 2)])
+    np.testing.assert_array_equal(invoke(interpreter, [_count(9), _float(1, 2)])[1], _float(2, 4))
 
 
 def test_an_endless_loop_can_be_interrupted() -> None:
@@ -356,8 +350,8 @@ def test_an_endless_loop_can_be_interrupted() -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(KeyboardInterrupt):
-            _run(interpreter, [_count(0), _float(0, 0)])
+            invoke(interpreter, [_count(0), _float(0, 0)])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, former)
-    np.testing.assert_array_equal(_run(interpreter, [_count(2**31 - 2), _float(1, 2)])[1], _float(2, 4))
+    np.testing.assert_array_equal(invoke(interpreter, [_count(2**31 - 2), _float(1, 2)])[1], _float(2, 4))

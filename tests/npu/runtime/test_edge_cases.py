@@ -16,6 +16,7 @@ from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 
+from tests.support.interpreters import run
 from tests.support.litert import run_reference
 from tests.support.operator_cases import BOOL, F32, I8, I16, I32, I64, U8, In, ints, model
 
@@ -238,12 +239,7 @@ CASES: dict[str, Build] = {
 def test_edge_case_equals_the_reference_kernel(name: str) -> None:
     content, inputs = CASES[name]()
     (expected,) = run_reference(content, inputs)
-    interpreter = Interpreter(model_content=content)
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    got = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    (got,) = run(Interpreter(model_content=content), inputs)
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(got, expected)
 
@@ -255,12 +251,8 @@ _FLOAT = [name for name in CASES if "huge" in name and "halves" not in name] + [
 def test_delegate_treats_edge_cases_as_the_reference_kernel(name: str) -> None:
     content, inputs = CASES[name]()
     (expected,) = run_reference(content, inputs)
-    interpreter = Interpreter(model_content=content, experimental_delegates=[XnnpackDelegate()])
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), expected)
+    (got,) = run(Interpreter(model_content=content, experimental_delegates=[XnnpackDelegate()]), inputs)
+    np.testing.assert_array_equal(got, expected)
 
 
 def _transposed(size: int) -> tuple[bytes, list[Array]]:

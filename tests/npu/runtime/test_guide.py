@@ -15,6 +15,7 @@ from npu.tools.tf_compat import ALIASES
 
 from tests.support.builder import ModelBuilder
 from tests.support.coverage_table import requirements
+from tests.support.interpreters import run
 from tests.support.litert import run_reference
 
 GUIDE = [row.id.removeprefix("T-") for row in requirements() if row.id.startswith("T-") and row.id.count("-") == 1]
@@ -26,12 +27,7 @@ _ALSO_UINT8 = {
 
 
 def _run(content: bytes, *inputs: np.ndarray) -> list[np.ndarray]:
-    interpreter = Interpreter(model_content=content)
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return run(Interpreter(model_content=content), inputs)
 
 
 @pytest.mark.seed("T-Y-1")

@@ -18,6 +18,7 @@ from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
+from tests.support.interpreters import run
 from tests.support.litert import run_reference
 from tests.support.operator_cases import In, ints, model
 
@@ -223,12 +224,7 @@ CASES = {f"{kind}: {what}": (kind, case) for kind, what, case in cases()}
 
 
 def ours(content: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    interpreter = Interpreter(model_content=content)
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return run(Interpreter(model_content=content), inputs)
 
 
 def _parameters() -> list[Any]:

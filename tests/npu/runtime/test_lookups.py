@@ -18,20 +18,13 @@ from npu.runtime.interpreter import Interpreter
 from npu.runtime.kernels.fingerprint import fingerprint64
 
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator
 Case = tuple[bytes, list[Array]]
 
 F32, I8, U8, I32, STR = DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32, DType.STRING
-
-
-def _outputs(interpreter: Any, inputs: list[Array]) -> list[Array]:
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
 def _embedding(rng: Rng) -> Case:
@@ -119,7 +112,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
 def _compare(name: str, seed: int) -> None:
     content, inputs = CASES[name](np.random.default_rng(seed))
     reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    for expected, result in zip(_outputs(reference, inputs), _outputs(Interpreter(model_content=content), inputs), strict=True):
+    for expected, result in zip(run(reference, inputs), run(Interpreter(model_content=content), inputs), strict=True):
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
         np.testing.assert_array_equal(result, expected)
 
@@ -151,7 +144,7 @@ def _refused(kind: str, inputs: list[tuple[Any, DType]], attributes: Any = None,
     b.multi_op(kind, given, made, attributes=attributes)
     b.output(*made)
     with pytest.raises(InterpreterError) as caught:
-        _outputs(Interpreter(model_content=b.build()), values or [])
+        run(Interpreter(model_content=b.build()), values or [])
     return str(caught.value)
 
 

@@ -19,8 +19,9 @@ from npu.runtime.type_page import operator_types_page
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
 from tests.support.cell_templates import TEMPLATES, dtype_of
+from tests.support.interpreters import run
 from tests.support.type_cells import all_cells
-from tests.support.type_probe import Answer, ask, model_and_inputs, run_cell
+from tests.support.type_probe import Answer, ask, model_and_inputs
 
 Array = npt.NDArray[Any]
 PAGE = Path(__file__).parents[3] / "docs" / "operator-types.md"
@@ -60,7 +61,7 @@ def _without_scales(cell: str) -> bool:
 def _check(cell: str, seed: int, answer: Answer) -> None:
     content, inputs = model_and_inputs(cell, seed)
     try:
-        got: Answer = run_cell(Interpreter(model_content=content), inputs)
+        got: Answer = run(Interpreter(model_content=content), inputs)
     except UserError as error:
         got = str(error)
     if isinstance(got, str):

@@ -16,6 +16,7 @@ from npu.runtime.registry import OPERATORS
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
 from tests.support.coverage_table import requirements
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs
 from tests.support.operator_cases import CASES
 from tests.support.plugged import DELEGATES, Plugged, plugged_interpreter
@@ -41,14 +42,6 @@ def _parameters() -> list[Any]:
     return rows
 
 
-def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-
-
 def _steps_apart(left: Array, right: Array) -> float:
     """Largest distance, in float32 steps at the magnitude of the largest finite value; what is not finite must be equal."""
     finite = np.isfinite(right)
@@ -64,12 +57,12 @@ def _compare(name: str, seed: int, plugged: str | None) -> None:
     resolver = OpResolverType.BUILTIN_REF
     if name.partition("-")[0] in NOT_IN_REFERENCE_RESOLVER:
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    expected = _run(LiteRt(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
+    expected = run(LiteRt(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
     interpreter = Interpreter(model_content=content) if plugged is None else plugged_interpreter(content, plugged)
     allowed = DELEGATES[plugged] if plugged is not None else Plugged(())
     kind = name.partition("-")[0]
     sizes = magnitudes(kind, content, inputs) if needs_magnitudes(kind) and "float" in name else [None] * len(expected)
-    for reference, ours, size in zip(expected, _run(interpreter, inputs), sizes, strict=True):
+    for reference, ours, size in zip(expected, run(interpreter, inputs), sizes, strict=True):
         if allowed.float_steps and reference.dtype == np.float32:
             assert (ours.dtype, ours.shape) == (reference.dtype, reference.shape)
             assert _steps_apart(ours, reference) <= allowed.float_steps

@@ -23,6 +23,7 @@ from npu.runtime.operator import RuntimeOptions
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
+from tests.support.interpreters import invoke
 from tests.support.litert import random_inputs
 from tests.support.shared import shared_models
 
@@ -66,13 +67,6 @@ def _first_version(op: Op) -> Op:
     return replace(op, version=1) if op.kind == "DEPTH_TO_SPACE" else op
 
 
-def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-
-
 def _compare(name: str, runs: int, *, xnnpack: bool) -> None:
     content = _content(name)
     reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
@@ -81,7 +75,7 @@ def _compare(name: str, runs: int, *, xnnpack: bool) -> None:
         interpreter.allocate_tensors()
     for seed in range(runs):
         inputs = random_inputs(content, seed)
-        for expected, result in zip(_run(reference, inputs), _run(ours, inputs), strict=True):
+        for expected, result in zip(invoke(reference, inputs), invoke(ours, inputs), strict=True):
             assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
             if expected.dtype == np.float32:
                 step = np.spacing(np.abs(expected).max(initial=np.float32(1e-30)))

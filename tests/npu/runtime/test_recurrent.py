@@ -19,6 +19,7 @@ from npu.runtime.registry import OPERATORS
 from npu.tflite.reader import read_model
 
 from tests.support.accuracy import assert_as_accurate
+from tests.support.interpreters import invoke
 from tests.support.litert import random_inputs
 from tests.support.operator_cases import F32, I8, I16, I32, In
 from tests.support.recurrent_cases import STATEFUL, single
@@ -26,13 +27,6 @@ from tests.support.recurrent_cases import STATEFUL, single
 Array = npt.NDArray[Any]
 
 RUNS = 4
-
-
-def _run(interpreter: Any, inputs: list[Array]) -> list[Array]:
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
 def _compare(name: str, seed: int) -> None:
@@ -46,7 +40,7 @@ def _compare(name: str, seed: int) -> None:
             reference.reset_all_variables()
             ours.reset_all_variables()
         inputs = random_inputs(content, 1000 * seed + turn)
-        expected, results = _run(reference, inputs), _run(ours, inputs)
+        expected, results = invoke(reference, inputs), invoke(ours, inputs)
         assert_as_accurate(name.partition("-")[0], expected, results, None, name)
 
 

@@ -20,7 +20,8 @@ from npu.tflite.writer import write_model
 from npu.toolchain.inspect import verify
 from npu.toolchain.listing import assemble, disassemble
 
-from tests.support.compatibility import TARGETS, Array, difference, inputs_of, reference, simulate
+from tests.support.compatibility import TARGETS, Array, difference, reference, simulate
+from tests.support.litert import random_inputs
 from tests.support.mixed_graphs import mixed_graph
 from tests.support.random_graphs import chains
 from tests.support.vela_fork import compile_forked
@@ -63,7 +64,7 @@ def judge(model: bytes, inputs: list[Array], expected: list[Array], target: str)
 
 def drawn(seed: int, dtype: DType) -> tuple[bytes, list[Array], list[Array]]:
     model = mixed_graph(seed, dtype)
-    inputs = inputs_of(model, seed)
+    inputs = random_inputs(model, seed)
     return model, inputs, reference(model, inputs)
 
 

@@ -19,8 +19,8 @@ from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
 
 from tests.naive.lstm import LITERT, STREAM, Cell
-from tests.support.compatibility import inputs_of, simulate
-from tests.support.litert import run_reference
+from tests.support.compatibility import simulate
+from tests.support.litert import random_inputs, run_reference
 from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela
 from tests.support.vela_differences import lstm, slice_of_split, softmax_of_one, streaming
@@ -45,7 +45,7 @@ def cell_of(model: bytes) -> Cell:
 @pytest.mark.parametrize(("seed", "cell_scale"), [(1, 2**-12), (2, 2**-11), (3, 2**-12)])
 def test_an_lstm_differs_by_its_activation_tables_alone(seed: int, cell_scale: float) -> None:
     model = lstm(seed, cell_scale=cell_scale)
-    inputs, cell = inputs_of(model, 1), cell_of(model)
+    inputs, cell = random_inputs(model, 1), cell_of(model)
     in_litert, in_stream = (cell.run(inputs[0][0], how).reshape(-1).tolist() for how in (LITERT, STREAM))
     assert in_litert == expected(model, inputs)
     assert in_stream == outputs(compile_with_vela(model, TARGET), inputs)
@@ -66,7 +66,7 @@ def test_the_lstms_of_a_real_model_differ_by_their_activation_tables_alone(name:
     cells = [op for op in graph.ops if op.kind == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
     shown = tuple(op.outputs[0] for op in cells)
     content = write_model(replace(model, graphs=(replace(graph, outputs=shown),), signatures=()))
-    inputs = inputs_of(content, 2)
+    inputs = random_inputs(content, 2)
     simulated = simulate(compile_with_vela(content, TARGET), inputs)
     reference = run_reference(content, inputs)
     for how, results in ((STREAM, simulated), (LITERT, reference)):
@@ -83,7 +83,7 @@ def test_variables_are_read_before_they_are_set() -> None:
     compiled = compile_with_vela(model, TARGET)
     kinds = [op.kind for op in read_model(compiled).graphs[0].ops]
     assert kinds.index("READ_VARIABLE") < kinds.index("CALL_ONCE")
-    frames = [inputs_of(model, seed) for seed in range(5)]
+    frames = [random_inputs(model, seed) for seed in range(5)]
     interpreter = Interpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()])
     interpreter.allocate_tensors()
     found = []
@@ -110,12 +110,12 @@ def in_litert(model: bytes, frames: list[list[np.ndarray]]) -> list[list[int]]:
 
 def test_a_softmax_of_vela_4_gives_one_where_the_sum_is_one() -> None:
     model = softmax_of_one()
-    inputs = inputs_of(model, 1)
+    inputs = random_inputs(model, 1)
     assert outputs((OLD / "softmax_of_one.tflite").read_bytes(), inputs) == expected(model, inputs) == [127] * 20
 
 
 def test_a_slice_of_a_split_by_vela_4_starts_at_row_0() -> None:
-    inputs = inputs_of(slice_of_split(3), 1)
+    inputs = random_inputs(slice_of_split(3), 1)
     found = outputs((OLD / "slice_of_split_3.tflite").read_bytes(), inputs)
     assert found == expected(slice_of_split(0), inputs)
     assert found != expected(slice_of_split(3), inputs)
@@ -123,5 +123,5 @@ def test_a_slice_of_a_split_by_vela_4_starts_at_row_0() -> None:
 
 def test_a_slice_of_a_split_by_vela_5_starts_at_its_row() -> None:
     model = slice_of_split(3)
-    inputs = inputs_of(model, 1)
+    inputs = random_inputs(model, 1)
     assert outputs(compile_with_vela(model, TARGET), inputs) == expected(model, inputs)

@@ -30,7 +30,9 @@ from sim.memory import Memory
 
 from tests.naive.operations import run_operation
 from tests.naive.vela_arithmetic import FORMULAS, real_sum, reduced_axes, sum_over_first_axis
-from tests.support.compatibility import TARGETS, Array, inputs_of, reference, simulate
+from tests.support.compatibility import TARGETS, Array, reference, simulate
+from tests.support.interpreters import run
+from tests.support.litert import random_inputs
 from tests.support.operator_cases import I16, I32, ints, out, tensor
 from tests.support.operator_cases import model as single
 from tests.support.vela import only_job
@@ -68,7 +70,7 @@ NO_MODEL = {"HARD_SWISH-int16"}
 
 def built(name: str, seed: int) -> tuple[bytes, list[Array]]:
     model = with_shapes(VELA_CASES[name](np.random.default_rng([seed, 7])))
-    inputs = inputs_of(model, seed)
+    inputs = random_inputs(model, seed)
     if name in POSITIVE:
         inputs = [np.clip(np.abs(each.astype(np.int32)), 1, 32767).astype(np.int16) for each in inputs]
     return model, inputs
@@ -79,11 +81,7 @@ def with_builtin_kernels(model: bytes, inputs: list[Array]) -> Array:
     interpreter = Interpreter(
         model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, num_threads=1
     )
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return np.array(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    return run(interpreter, inputs)[0]
 
 
 def signed(array: Array) -> Array:
@@ -234,7 +232,7 @@ def test_a_reduce_sum_with_several_output_channels_runs_as_assumed(dtype: DType,
     rng = np.random.default_rng(3)
     ifm = tensor(rng, shape, dtype)
     model = with_shapes(single("SUM", [ifm, ints(len(shape) - 1)], [out(rng, dtype, ifm)], ReducerOptions(False)))
-    inputs = inputs_of(model, 5)
+    inputs = random_inputs(model, 5)
     compiled = compile_forked(model, "ethos-u55-128")
     np.testing.assert_array_equal(simulate(compiled, inputs)[0], sum_over_first_axis(read_model(model), inputs))
     ((_, finding),) = verify(compiled)

@@ -11,7 +11,8 @@ from npu.toolchain.inspect import verify
 from npu.toolchain.listing import assemble, disassemble
 
 from tests.support.builder import ModelBuilder
-from tests.support.compatibility import difference, inputs_of, reference, simulate
+from tests.support.compatibility import difference, reference, simulate
+from tests.support.litert import random_inputs
 from tests.support.vela_features import features_of_file
 from tests.support.vela_fork import compile_forked
 from tests.support.vela_streams import OLD, PYTHON_CORE, STORED, STREAMS, padded_average, tiled
@@ -19,7 +20,7 @@ from tests.support.vela_streams import OLD, PYTHON_CORE, STORED, STREAMS, padded
 
 def check(model: bytes, compiled: bytes, seed: int, findings: frozenset[str] = frozenset()) -> None:
     """Equal to LiteRT, without other findings, and the same file from its listing."""
-    inputs = inputs_of(model, seed)
+    inputs = random_inputs(model, seed)
     assert difference(simulate(compiled, inputs), reference(model, inputs)) == ""
     assert {finding.rule for _, finding in verify(compiled)} <= findings
     assert assemble(disassemble(compiled), compiled) == compiled
@@ -56,7 +57,7 @@ def test_velas_older_core_leaves_out_a_mean_of_one_element() -> None:
     x = b.input((1, 1, 1, 8), DType.INT8, scale=0.5, zero_point=3)
     axes = b.constant(np.array([1, 2], np.int32))
     b.output(b.op("MEAN", [x, axes], (1, 1, 1, 8), DType.INT8, 0.25, -9, attributes=ReducerOptions(True)))
-    inputs = inputs_of(b.build(), 0)
+    inputs = random_inputs(b.build(), 0)
     newer, older = (compile_forked(b.build(), "ethos-u55-128", *options) for options in ((), (PYTHON_CORE,)))
     assert difference(simulate(newer, inputs), reference(b.build(), inputs)) == ""
     assert difference(simulate(older, inputs), inputs) == ""

@@ -15,9 +15,10 @@ from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from tests.constraints.test_xnnpack import ROWS, quantised_rows, transpose_conv
 from tests.support import single_ops as ops
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
 from tests.support.operator_cases import CASES
-from tests.support.xnnpack import delegated, mobile_network, options, run
+from tests.support.xnnpack import delegated, mobile_network, options
 
 F32, INT8, UINT8 = DType.FLOAT32, DType.INT8, DType.UINT8
 

@@ -13,8 +13,9 @@ from npu.graph.dtype import DType
 from npu.runtime.xnnpack.operation import CompiledOperation
 
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import run_reference
-from tests.support.xnnpack import Array, delegated, run, steps_apart
+from tests.support.xnnpack import Array, delegated, steps_apart
 
 F32 = DType.FLOAT32
 SHAPES = {

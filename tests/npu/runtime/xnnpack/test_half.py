@@ -28,9 +28,10 @@ from npu.tflite.writer import write_model
 
 from tests.constraints.test_xnnpack import ROWS
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs
 from tests.support.operator_cases import CASES
-from tests.support.xnnpack import Layers, delegated, mobile_network, options, run
+from tests.support.xnnpack import Layers, delegated, mobile_network, options
 
 F32 = DType.FLOAT32
 Array = npt.NDArray[Any]

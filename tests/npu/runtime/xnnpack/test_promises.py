@@ -22,8 +22,9 @@ from npu.tflite.writer import write_model
 
 from tests.npu.runtime.xnnpack.test_sparse_and_memory import network, with_densify
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs
-from tests.support.xnnpack import delegated, mobile_network, options, run
+from tests.support.xnnpack import delegated, mobile_network, options
 
 F32 = DType.FLOAT32
 PAGE = (Path(__file__).parents[4] / "docs" / "xnnpack-delegate.md").read_text(encoding="utf-8")

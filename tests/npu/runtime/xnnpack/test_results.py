@@ -18,10 +18,11 @@ from npu.graph.dtype import DType
 from npu.runtime.xnnpack.operation import CompiledOperation
 
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.operator_cases import CASES
 from tests.support.shared import shared_models
-from tests.support.xnnpack import delegated, mobile_network, run, steps_apart
+from tests.support.xnnpack import delegated, mobile_network, steps_apart
 
 F32, INT8, UINT8 = DType.FLOAT32, DType.INT8, DType.UINT8
 NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}

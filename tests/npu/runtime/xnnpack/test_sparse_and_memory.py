@@ -19,8 +19,9 @@ from npu.runtime.xnnpack.sparse import SparseConvolution
 from npu.tflite.reader import read_model
 from npu.tflite.schema import DimensionMetadata, DimensionType, Int32Vector, SparsityParameters
 
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
-from tests.support.xnnpack import Layers, delegated, mobile_network, options, run, steps_apart
+from tests.support.xnnpack import Layers, delegated, mobile_network, options, steps_apart
 
 F32, INT8 = DType.FLOAT32, DType.INT8
 Change = Callable[[Layers], Any]

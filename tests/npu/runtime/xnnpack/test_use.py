@@ -22,9 +22,10 @@ from npu.runtime.xnnpack.auto import disable_by_default, enable_by_default
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
 
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
 from tests.support.shared import ROOT
-from tests.support.xnnpack import delegated, mobile_network, options, run, steps_apart
+from tests.support.xnnpack import delegated, mobile_network, options, steps_apart
 
 F32, INT8 = DType.FLOAT32, DType.INT8
 CONTENT = mobile_network(blocks=2)
@@ -208,7 +209,7 @@ def test_results_are_the_same_without_dot_product_instructions(tmp_path: Path) -
     (tmp_path / "model.tflite").write_bytes(content)
     np.save(tmp_path / "input.npy", inputs[0])
     code = (
-        "import sys, numpy as np; from tests.support.xnnpack import delegated, run;"
+        "import sys, numpy as np; from tests.support.interpreters import run; from tests.support.xnnpack import delegated;"
         "from npu.runtime.xnnpack.kernels.emit import has_dot_product; assert not has_dot_product();"
         "folder = sys.argv[1]; content = open(folder + '/model.tflite', 'rb').read();"
         "np.save(folder + '/output.npy', run(delegated(content, qs8=True)[0], [np.load(folder + '/input.npy')])[0])"

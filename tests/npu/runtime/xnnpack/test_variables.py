@@ -13,8 +13,9 @@ from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter
 
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import run_reference
-from tests.support.xnnpack import delegated, run
+from tests.support.xnnpack import delegated
 
 F32 = DType.FLOAT32
 

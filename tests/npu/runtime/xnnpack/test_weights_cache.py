@@ -15,8 +15,9 @@ from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.weights_cache import PAGE_BYTES, CacheState, WeightsCache
 
+from tests.support.interpreters import run
 from tests.support.litert import random_inputs
-from tests.support.xnnpack import delegated, mobile_network, options, run
+from tests.support.xnnpack import delegated, mobile_network, options
 
 CONTENT, OTHER = mobile_network(blocks=2), mobile_network(blocks=2, seed=1)
 INPUTS = random_inputs(CONTENT, 0)
