@@ -45,8 +45,9 @@ class Hint:
             said = f"1 {self.axis.removesuffix('s')} costs as much as {self.free_up_to}"
         else:
             said = f"{self.extent} {self.axis} cost as much as {self.free_up_to}"
+        said += " in the MAC array"
         if self.cheaper:
-            said += f"; {self.cheaper} would take {1 - self.cheaper_cycles / self.cycles:.0%} less of the MAC array"
+            said += f"; {self.cheaper} would take {1 - self.cheaper_cycles / self.cycles:.0%} less of it"
         return said
 
 

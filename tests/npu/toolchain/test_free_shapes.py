@@ -39,13 +39,13 @@ def test_the_saving_is_that_of_the_whole_operator_where_its_channels_are_cut() -
     usual = cycles(140)
     (hint,) = (each for each in usual.hints if each.axis == "output channels")
     assert (hint.free_up_to, hint.cheaper) == (144, 136)
-    assert hint.text == "140 output channels cost as much as 144; 136 would take 6% less of the MAC array"
+    assert hint.text == "140 output channels cost as much as 144 in the MAC array; 136 would take 6% less of it"
     assert 1 - cycles(136).cycles / usual.cycles == pytest.approx(1 / 18, abs=0.005)  # one micro-block of 18
 
 
 def test_hints_are_sentences() -> None:
     said = [Hint("input channels", 1, 8, 0, 10, 10).text, Hint("output width", 5, 6, 4, 10, 8).text]
     assert said == [
-        "1 input channel costs as much as 8",
-        "output width 5 costs as much as 6; 4 would take 20% less of the MAC array",
+        "1 input channel costs as much as 8 in the MAC array",
+        "output width 5 costs as much as 6 in the MAC array; 4 would take 20% less of it",
     ]
