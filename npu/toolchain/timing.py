@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.graph.ethos_u import Input, Region, is_npu_job
-from npu.graph.graph import ABSENT, Graph
+from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
 from npu.progress import Progress
@@ -98,7 +98,7 @@ def time_executable(ready: Executable, *, with_events: bool = False) -> TimedMod
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
-    notes = (*_other_hardware(operators.made_for, variant), *_notes(streams.values()))
+    notes = (*_other_hardware(operators.made_for, variant), *_other_signatures(ready.model), *_notes(streams.values()))
     report = dataclasses.replace(report, notes=notes) if notes else report
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
 
@@ -109,6 +109,12 @@ def _other_hardware(made_for: str, variant: Variant) -> tuple[str, ...]:
     if made_for in ("", taken):
         return ()
     return (f"compiled for {made_for}, timed for {taken}; --config, --system and --memory-mode choose",)
+
+
+def _other_signatures(model: Model) -> tuple[str, ...]:
+    """What to say of a model whose first subgraph, the one that is run and timed, is not all that can be called."""
+    others = [signature.key for signature in model.signatures if signature.graph != 0]
+    return (f"signatures {', '.join(others)}: neither run nor timed; npu.Interpreter runs them",) if others else ()
 
 
 def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:

@@ -10,10 +10,11 @@ import pytest
 from constraints.checker import check
 from npu.cli.main import main
 from npu.graph.dtype import DType
-from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.hardware.catalogue import load_variant
 from npu.rendering.text import render_text
 from npu.reports.check_report import build_check_report
+from npu.tflite.writer import write_model
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -48,3 +49,13 @@ def test_a_run_with_operators_left_out_by_the_rules_says_who_knows_why(
     assert ("npu check says why" in capsys.readouterr().out) is is_said
     assert main(["compile", str(EXAMPLES / f"{model}.tflite"), "-o", str(tmp_path / "out.tflite")]) == 0
     assert ("npu check says why" in capsys.readouterr().out) is is_said
+
+
+def test_signatures_that_are_not_run_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    maps = tuple(Tensor(name, (1, 4, 4, 8), DType.FLOAT32) for name in ("input", "output"))
+    graph = Graph("main", maps, (Op("RELU", (0,), (1,)),), (0,), (1,))
+    signatures = tuple(Signature(f"call_{number}", number, {"x": 0}, {"y": 1}) for number in range(2))
+    path = tmp_path / "model.tflite"
+    path.write_bytes(write_model(Model((graph, graph), signatures)))
+    assert main(["run", str(path)]) == 0
+    assert "note    signatures call_1: neither run nor timed" in capsys.readouterr().out
