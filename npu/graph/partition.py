@@ -55,20 +55,12 @@ class NodeSubset:
     delegated: bool
 
 
-def partition(graph: Graph, accepted: Collection[int], *, min_nodes: int = 1, max_partitions: int = 0) -> list[Partition]:
-    """The partitions of the operators `accepted` (indices in `graph.ops`), in execution order.
-
-    Groups of fewer than `min_nodes` operators are left out; of the others at most `max_partitions` (0: all) are kept, the
-    largest first, the earlier one of two equals.
-    """
+def partition(graph: Graph, accepted: Collection[int]) -> list[Partition]:
+    """The partitions of the operators `accepted` (indices in `graph.ops`), in execution order."""
     steps = [(op.inputs, op.outputs) for op in graph.ops]
     ordered = [index for index, op in enumerate(graph.ops) if keeps_order(op.kind, op.custom_code)]
     subsets = partition_nodes(steps, accepted, graph.outputs, ordered=ordered)
-    groups = [_partition(graph, subset) for subset in subsets if subset.delegated and len(subset.nodes) >= min_nodes]
-    if not max_partitions or len(groups) <= max_partitions:
-        return groups
-    by_size = sorted(range(len(groups)), key=lambda index: -len(groups[index].ops))
-    return [groups[index] for index in sorted(by_size[:max_partitions])]
+    return [_partition(graph, subset) for subset in subsets if subset.delegated]
 
 
 def partition_nodes(

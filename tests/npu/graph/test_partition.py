@@ -144,36 +144,6 @@ def test_constants_are_listed_apart_from_inputs() -> None:
     assert partition(graph_of([((0, 1), (2,))], [0], [2]), {0}) == [Partition((0,), (0,), (2,), (1,))]
 
 
-def chain(kinds: str) -> Graph:
-    return graph_of([((i,), (i + 1,)) for i in range(len(kinds))], [0], [len(kinds)])
-
-
-CHAIN = "aaxaxaaax"
-ACCEPTED = {index for index, kind in enumerate(CHAIN) if kind == "a"}
-
-
-@pytest.mark.seed("D-C-9")
-@pytest.mark.parametrize(
-    ("limits", "expected"),
-    [
-        ({}, [(0, 1), (3,), (5, 6, 7)]),
-        ({"min_nodes": 2}, [(0, 1), (5, 6, 7)]),
-        ({"max_partitions": 1}, [(5, 6, 7)]),
-        ({"max_partitions": 2}, [(0, 1), (5, 6, 7)]),
-        ({"max_partitions": 7}, [(0, 1), (3,), (5, 6, 7)]),
-        ({"min_nodes": 3, "max_partitions": 3}, [(5, 6, 7)]),
-        ({"min_nodes": 4}, []),
-    ],
-    ids=str,
-)
-def test_small_partitions_are_dropped_and_the_largest_kept(limits: dict[str, int], expected: list[tuple[int, ...]]) -> None:
-    assert [group.ops for group in partition(chain(CHAIN), ACCEPTED, **limits)] == expected
-
-
-def test_of_equal_partitions_the_earlier_is_kept() -> None:
-    assert [group.ops for group in partition(chain("axaxa"), {0, 2, 4}, max_partitions=2)] == [(0,), (2,)]
-
-
 def test_reads_and_writes_of_variables_keep_their_order() -> None:
     # read the variable, convolve, write it back, read it again: the second read must not move before the write
     steps: list[Step] = [((0,), (1,)), ((1,), (2,)), ((0, 2), ()), ((0,), (3,)), ((3,), (4,))]
