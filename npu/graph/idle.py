@@ -51,8 +51,6 @@ def without_idle_jobs(model: Model, placement: Placement) -> Placement:
 
 
 def _kept_back(op: OpPlacement) -> OpPlacement:
-    message = (
-        f"{op.kind} computes nothing, and no operator that computes can share its job: a job of its own would only copy"
-    )
+    message = f"{op.kind} computes nothing, and no operator that computes can share its job: a job of its own would only copy"
     value = "only views of the same bytes"
     return replace(op, violations=(Violation(RULE, message, "work for the NPU", value, "bring its neighbours to the NPU"),))
