@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from constraints.checker import check as check_model
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.tflite.reader import read_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, given, load_plain, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, given, load_plain, model_name
 
 
 def check(
-    model: Source, target: str | None = None, config: str | Path | None = None, *, profile: str = DEFAULT_PROFILE
+    model: Source, target: str | None = None, config: Config | None = None, *, profile: str = DEFAULT_PROFILE
 ) -> Placement:
     """NPU or CPU for every operator by the limits of the profile, with every one that it violates.
 
@@ -27,7 +25,7 @@ def check(
 def check_report(
     model: Source,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     profile: str = DEFAULT_PROFILE,
     is_compiled: bool = False,

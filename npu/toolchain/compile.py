@@ -19,7 +19,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import METADATA_NAME, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Source, choose_variant, given, load_plain, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, given, load_plain, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Compiled:
 def compile(
     model: Source,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     memory_mode: str | None = None,
     system: str | None = None,

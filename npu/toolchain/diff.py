@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import known_map
 from npu.toolchain.raw import is_raw
 from npu.toolchain.run import execute
-from npu.toolchain.sources import Source, load, load_compiled, model_name, variant_of_file
+from npu.toolchain.sources import Config, Source, load, load_compiled, model_name, variant_of_file
 from npu.toolchain.tensors import Recorder, Written, offset_in
 from sim.delegate import EthosUDelegate
 
@@ -64,7 +63,7 @@ def diff(
     compiled: Source,
     inputs: Sequence[Array] | Mapping[str, Array] | None = None,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     seed: int = 0,
 ) -> DiffResult:

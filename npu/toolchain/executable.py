@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
@@ -12,7 +11,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
-from npu.toolchain.sources import Source, choose_variant, given, load, model_name, variant_of_file
+from npu.toolchain.sources import Config, Source, choose_variant, given, load, model_name, variant_of_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Executable:
 def prepare(
     model: Source,
     target: str | None,
-    config: str | Path | None,
+    config: Config | None,
     *,
     memory_mode: str | None,
     system: str | None,

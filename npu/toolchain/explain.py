@@ -6,11 +6,10 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from npu.progress import Progress
 from npu.reports.operator_map import SourceOperator
-from npu.toolchain.sources import DEFAULT_PROFILE, Source
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from npu.toolchain.timing import TimedModel, time_model
 from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation
 from sim.trace import Bound
@@ -118,7 +117,7 @@ class ExplainedModel:
 def explain_model(
     model: Source,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     memory_mode: str | None = None,
     system: str | None = None,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 from npu.graph.ethos_u import Region
 from npu.isa.decode import Decoded, Refused, read_operations
 from npu.toolchain.labels import known_map, label
-from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
+from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
 from sim.container import jobs_of
 from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
@@ -17,7 +16,7 @@ from sim.verify.verifier import verify as verify_stream
 def verify(
     model: Source,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     memory_mode: str | None = None,
     system: str | None = None,

@@ -26,13 +26,13 @@ from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
 from npu.toolchain.raw import is_raw
-from npu.toolchain.sources import Source, load_compiled, model_name, variant_of_file
+from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
 from sim.container import NpuJob, jobs_of, payload_of
 
 _OPERATOR = ".operator"
 
 
-def disassemble(model: Source, target: str | None = None, config: str | Path | None = None) -> str:
+def disassemble(model: Source, target: str | None = None, config: Config | None = None) -> str:
     """The annotated listing of every command stream of a compiled file, in file order.
 
     `target` or `config` names the hardware if it is none of the shipped targets.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.executable import prepare
-from npu.toolchain.sources import DEFAULT_PROFILE, Source
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from npu.toolchain.tensors import Recorder, named_tensors
 from npu.toolchain.timing import TimedModel, time_executable
 from sim.delegate import EthosUDelegate
@@ -49,7 +48,7 @@ def run(
     model: Source,
     inputs: Sequence[Array] | Mapping[str, Array] | None = None,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     seed: int = 0,
     memory_mode: str | None = None,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from npu.arguments import BYTES, PATH, require_type, require_type_or_none
 from npu.errors import ConfigError, ModelError, StreamError
@@ -20,6 +24,8 @@ DEFAULT_TARGET = "ethos-u55-128"
 DEFAULT_PROFILE = "u55-u65"
 
 Source = str | Path | bytes
+Config = str | Path | Mapping[str, Any]
+"""A YAML file, or its contents; paths in the latter must be absolute."""
 
 
 def given(model: Source) -> Source:
@@ -42,12 +48,14 @@ def model_name(model: Source) -> str:
 
 
 def choose_variant(
-    target: str | None = None, config: str | Path | None = None, *, memory_mode: str | None = None, system: str | None = None
+    target: str | None = None, config: Config | None = None, *, memory_mode: str | None = None, system: str | None = None
 ) -> Variant:
-    """The variant of a shipped target or of a YAML file; ConfigError for both at once or for an unknown one.
+    """The variant of a shipped target or of a description; ConfigError for both at once or for an unknown one.
 
-    ArgumentTypeError for what is no name or path.
+    ArgumentTypeError for what is no name, path or, as `config`, a mapping of fields.
     """
+    if isinstance(config, Mapping):
+        return _described(target, config, memory_mode=memory_mode, system=system)
     asked = {"target": target, "config": config, "memory_mode": memory_mode, "system": system}
     for name, value in asked.items():
         require_type_or_none(name, value, PATH, "a name, or the path of a YAML file")
@@ -57,6 +65,21 @@ def choose_variant(
     variant = load_variant(chosen, memory_mode=memory_mode, system=system)
     check_costs(variant.cpu, str(chosen))
     return variant
+
+
+def _described(target: str | None, fields: Mapping[str, Any], *, memory_mode: str | None, system: str | None) -> Variant:
+    """The variant of a description that is no file; JSON is YAML."""
+    try:
+        text = json.dumps(fields)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"config: must hold texts, numbers, booleans and mappings of them, got: {error}") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            return choose_variant(target, path, memory_mode=memory_mode, system=system)
+        except ConfigError as error:  # nobody knows the file that was made here
+            raise ConfigError(str(error).replace(str(path), "config")) from error
 
 
 def default_target(model: Source) -> str:
@@ -87,7 +110,7 @@ def variant_of_file(
     model: Model,
     name: str,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     memory_mode: str | None = None,
     system: str | None = None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, hardware_names
 from npu.reports.report import Report, run_report
 from npu.toolchain.executable import Executable, prepare
-from npu.toolchain.sources import DEFAULT_PROFILE, Source
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from sim.arena import arena_use
 from sim.assumptions import assumption
 from sim.container import payload_of
@@ -77,7 +76,7 @@ class TimedModel:
 def time_model(
     model: Source,
     target: str | None = None,
-    config: str | Path | None = None,
+    config: Config | None = None,
     *,
     memory_mode: str | None = None,
     system: str | None = None,

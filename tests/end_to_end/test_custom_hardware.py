@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from npu.cli.main import main
+from npu.errors import ConfigError
 from npu.hardware.catalogue import list_examples, load_variant
 from npu.hardware.variant import Variant
 from npu.toolchain.run import RunResult, run
@@ -123,6 +126,32 @@ def test_what_if_variants_are_exact_and_differ_from_their_base(name: str) -> Non
 
 def test_there_are_three_what_if_variants() -> None:
     assert list_examples() == ("fast-flash", "small-sram", "wide-array")
+
+
+def test_a_description_may_be_a_mapping(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "configs" / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(code, {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["20", "24", "32"]
+
+
+WRONG_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
+    "a value out of range": (
+        {"extends": "ethos-u55-128", "shram": {"banks": 3}},
+        r"^config: shram\.banks: must be",
+    ),
+    "an unknown base": ({"extends": "u55"}, r"^config: .*must be one of ethos-u55-32"),
+    "an object": ({"extends": object()}, r"^config: must hold texts, numbers"),
+    "nothing": ({}, r"^config: accelerator: is missing"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FIELDS)
+def test_a_wrong_mapping_is_told_as_config(case: str) -> None:
+    fields, message = WRONG_FIELDS[case]
+    with pytest.raises(ConfigError, match=message):
+        time_model(DIGITS, config=fields)
 
 
 def test_a_file_for_hardware_of_ones_own_needs_its_description_again(
