@@ -71,7 +71,7 @@ def _error_band(report: Report) -> str:
         return f"unknown: no measurements of {report.target} with {report.system}, {report.memory_mode}"
     return (
         f"of NPU cycles: {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst "
-        f"in {band.measurements} measurements (docs/timing-accuracy.md)"
+        f"in {band.measurements} calibration measurements (docs/timing-accuracy.md)"
     )
 
 
