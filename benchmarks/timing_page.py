@@ -19,7 +19,9 @@ PLATFORMS = (
 
 CONSTANTS = {
     "weight_decode_bits_per_cycle": ("bits / cycle", "compressed weights that the decoder of a core parses"),
-    "operation_overhead_cycles": ("cycles", "from the hand-over of a kernel operation to its first input fetch"),
+    "operation_overhead_cycles": ("cycles", "from when nothing holds a kernel operation up any more to its first input fetch"),
+    "weight_switch_cycles": ("cycles", "bubble of the MAC array from one set of weights to the next"),
+    "core_input_bytes_per_cycle": ("bytes / cycle", "input and weights together that a core takes in"),
     "port_beat_cycles": ("cycles / beat", "what a data beat takes on a port with ideal memory"),
     "max_burst_bytes": ("bytes", "longest AXI burst"),
     "burst_hold_fraction": ("1", "part of a burst's beats for which it still occupies an outstanding slot"),
@@ -28,13 +30,31 @@ CONSTANTS = {
 """Unit and meaning of the constants of `configs/base` that the measurements decide."""
 
 MONOTONE = (
-    "More latency is not always slower in this model: in sweeps of the read latency in steps of 2 or 3 cycles on rnnoise (as "
-    "this compiler makes it) and Ethos-U55-128, 5 of 75 steps made the job shorter, by 0.16 % at most (with the bandwidth caps "
-    "off 3 of 75, by 0.22 %). No step did on kws, nor on either when only the flash's bandwidth cap was lowered. Two of the "
-    "steps were traced. From 48 to 51 cycles the copy of a table of 256 bytes starts 156 cycles later, falls otherwise into "
-    "the adapter's windows of 400 cycles and takes 187 instead of 281. From 54 to 57 a table is asked for 768 cycles later, no "
-    "longer before the weights of a convolution, which arrive 316 cycles earlier. The other steps were not traced, and no "
-    "measurement shows whether hardware does the same."
+    "More latency is not always slower in this model: in sweeps of the flash's read latency from 0 to 225 cycles in steps of 3 "
+    "on rnnoise (as this compiler makes it) and Ethos-U55-128, 2 of 75 steps made the job shorter, by 0.003 % at most (with "
+    "the bandwidth caps off 2 of 75, by 0.016 %); no step did on kws. A request that comes later falls otherwise into the "
+    "adapter's windows of 400 cycles. No measurement shows whether hardware does the same."
+)
+
+UNEXPLAINED = (
+    "What the measurements show and the model does not, and what was tried on it:\n\n"
+    "- rnnoise on Ethos-U55-256 behind 64 cycles of flash latency is 1,000 to 2,200 cycles slower than predicted, behind 16 "
+    "cycles 600 to 1,300, so that the model shows about half of what this latency alone costs. Tried without effect, or "
+    "with a wrong one: a command stream that is fetched 64 to 1,024 bytes ahead (up to 700 cycles less), the two inputs of "
+    "an operation fetched one after the other (250 cycles more, and 4,500 too many on Ethos-U65), bursts split at aligned "
+    "addresses (6 more of 1,700), a second latency before the weights of every operation (400 cycles more, and 2,800 too "
+    "many on Ethos-U65).\n"
+    "- ad, kws and yolo on Ethos-U55-256 behind the adapters are 2 to 4 % slower than predicted; without them they agree to "
+    "1.6 %. Slots that are held until the last beat of a burst explain a third of it, but then removing the SRAM's "
+    "bandwidth cap saves 25,000 cycles of ad_medium instead of the measured 36,000. A flash that passes six bursts per "
+    "window instead of seven would fit kws and yolo, and make mobilenet_v2 on Ethos-U55-128 4.5 % too slow.\n"
+    "- kws and yolo on Ethos-U65-512 without memory delays are 4 to 6 % slower than predicted; on Ethos-U65-256 they agree. "
+    "The two cores lack 250 to 370 cycles per operation that one core does not need. Operations that wait for the end of "
+    "the one before would explain these, and make yolo 3 % too slow with memory delays.\n"
+    "- ad on Ethos-U65-256 is 1.4 % too slow without and 2.8 % with memory delays.\n"
+    "- yolo on Ethos-U55-32 is 0.8 % faster than the output unit of the block model allows.\n"
+    "- A weight decoder of 36 bits per cycle, which would explain ad and mobilenet_v2 on Ethos-U65-256 as well as the input "
+    "path of a core does, contradicts rnnoise: its weights pass at 45 bits per cycle on average, all other work counted in."
 )
 
 LEFT_OUT = (
@@ -94,6 +114,8 @@ def document(compared: list[Comparison], skipped: dict[str, int], left_out: list
         SWEEPS,
         "\n".join(sweep_table(compared)),
         MONOTONE,
+        "## Known residuals",
+        UNEXPLAINED,
         "## Records of guessed compiler versions",
         "The records state the release that was most likely used; the measured binaries are not known. They count in no mean.",
         "\n".join(record_table(item for item in compared if item.is_inferred)),

@@ -69,6 +69,8 @@ RANGES: dict[tuple[type, str], Range] = {
     (PipelineTiming, "bubble_cycles"): _DELAY,
     (PipelineTiming, "bubble_cycles_40_bit"): _DELAY,
     (PipelineTiming, "operation_overhead_cycles"): _DELAY,
+    (PipelineTiming, "weight_switch_cycles"): _DELAY,
+    (PipelineTiming, "core_input_bytes_per_cycle"): (0, 65536),
     (PipelineTiming, "command_cycles_per_word"): _DELAY,
     (PipelineTiming, "dma_setup_cycles"): _DELAY,
     (Memory, "clock_scale"): (1e-6, 64),

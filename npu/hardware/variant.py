@@ -141,7 +141,7 @@ class PipelineTiming:
     bubble_cycles_40_bit: int
     """The same with 40-bit accumulators."""
     operation_overhead_cycles: int
-    """From the hand-over of a kernel operation to its first input fetch: reconfiguration and pipeline fill."""
+    """From when nothing holds a kernel operation up any more to its first input fetch: reconfiguration and pipeline fill."""
     command_cycles_per_word: float
     """Cycles of the parser per command word, beyond the time that the word takes on its port."""
     dma_setup_cycles: int
@@ -157,6 +157,10 @@ class PipelineTiming:
     """Part of a burst's data beats for which the burst still occupies one of the outstanding slots."""
     weight_window_bytes: int = 1024
     """Compressed weights that the decoder of one core asks for ahead of their use."""
+    weight_switch_cycles: int = 0
+    """MAC bubble from one set of weights to the next in blocks larger than one micro-block."""
+    core_input_bytes_per_cycle: int = 0
+    """Input and weights together that one core takes in per cycle; 0 = as much as the port brings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ def _machine_scalars(variant: Variant) -> NDArray[np.int64]:
     scalars[k.M_BURST0] = burst_bytes(variant, Port.AXI0)
     scalars[k.M_BURST1] = burst_bytes(variant, Port.AXI1)
     scalars[k.M_BRICK] = BRICK_DEPTH
+    scalars[k.M_SWITCH] = timing.weight_switch_cycles
     return scalars
 
 

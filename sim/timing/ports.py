@@ -38,8 +38,8 @@ def _apply_memory(scalars: NDArray[np.float64], memory: Memory, held_beats: floa
     scalars[p.P_BEAT_CYCLES] = beat
     scalars[p.P_READ_LATENCY] = memory.read_latency_cycles
     scalars[p.P_WRITE_LATENCY] = memory.write_latency_cycles
-    scalars[p.P_READ_BURST_CYCLES] = _per_slot(memory.read_latency_cycles + held_beats * beat, memory.max_outstanding_reads)
-    scalars[p.P_WRITE_BURST_CYCLES] = _per_slot(memory.write_latency_cycles + held_beats * beat, memory.max_outstanding_writes)
+    read, write = memory.read_latency_cycles + held_beats * beat, memory.write_latency_cycles + held_beats * beat
+    _apply_slots(scalars, read, memory.max_outstanding_reads, write, memory.max_outstanding_writes)
 
 
 def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_beats: float, held_beats: float) -> None:
@@ -50,13 +50,12 @@ def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_b
     """
     scalars[p.P_READ_LATENCY] = adapter.read_latency_cycles
     scalars[p.P_WRITE_LATENCY] = adapter.write_latency_cycles
-    held = adapter.read_latency_cycles + held_beats
-    read = _per_slot(held, adapter.max_outstanding_reads)
-    scalars[p.P_WRITE_BURST_CYCLES] = _per_slot(adapter.write_latency_cycles + held_beats, adapter.max_outstanding_writes)
-    if read > 0.0:
+    held, written = adapter.read_latency_cycles + held_beats, adapter.write_latency_cycles + held_beats
+    _apply_slots(scalars, held, adapter.max_outstanding_reads, written, adapter.max_outstanding_writes)
+    if adapter.max_outstanding_reads:
         rounds = math.ceil(adapter.pulse_on_cycles / held)
-        read = min(read, adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads))
-    scalars[p.P_READ_BURST_CYCLES] = read
+        in_rounds = adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads)
+        scalars[p.P_READ_BURST_CYCLES] = min(scalars[p.P_READ_BURST_CYCLES], in_rounds)
     if adapter.pulse_off_cycles or adapter.beats_per_window:
         scalars[p.P_WINDOW] = adapter.pulse_on_cycles + adapter.pulse_off_cycles
         scalars[p.P_OPEN] = adapter.pulse_on_cycles
@@ -64,6 +63,11 @@ def _apply_adapter(scalars: NDArray[np.float64], adapter: TimingAdapter, burst_b
         scalars[p.P_CAP] = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
 
 
-def _per_slot(held_cycles: float, slots: int) -> float:
-    """Cycles of the port that a burst costs when each of `slots` is held so long; 0 slots = as many as wanted."""
-    return held_cycles / slots if slots else 0.0
+def _apply_slots(scalars: NDArray[np.float64], read: float, read_slots: int, write: float, write_slots: int) -> None:
+    """How long a burst holds a slot, and what it costs of all slots together; 0 slots = as many as wanted."""
+    for held, slots, at_held, at_burst in (
+        (read, read_slots, p.P_READ_HELD, p.P_READ_BURST_CYCLES),
+        (write, write_slots, p.P_WRITE_HELD, p.P_WRITE_BURST_CYCLES),
+    ):
+        scalars[at_held] = held if slots else 0.0
+        scalars[at_burst] = held / slots if slots else 0.0

@@ -136,6 +136,8 @@ def engine_scalars(variant: Variant) -> NDArray[np.float64]:
     scalars[w.E_DECODE_BYTES] = timing.weight_decode_bits_per_cycle / 8 * accelerator.cores
     scalars[w.E_WEIGHT_WINDOW] = timing.weight_window_bytes * accelerator.cores
     scalars[w.E_COMMAND_PORT] = command_port(variant)
+    taken = timing.core_input_bytes_per_cycle * accelerator.cores
+    scalars[w.E_TAKE_CYCLES] = accelerator.axi_data_bytes / taken if taken else 0.0
     return scalars
 
 

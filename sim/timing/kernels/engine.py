@@ -126,7 +126,7 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
         while True:
             act = False
             while fetch_at >= FAR and fetch < total and can_fetch(links, fetch, parsed, array, block):
-                fetch_at, held = fetch_time(links, costs, result, written, fetch, fetch_free, overhead)
+                fetch_at, held = fetch_time(links, costs, result, written, fetch, fetching, fetch_free, overhead)
                 # What asks nothing of a port need not wait for its turn, unless the next fetch could be the earlier one.
                 if held > 0.0 or costs[fetch, C_IFM_BEATS] > 0.0 or costs[fetch, C_IFM2_BEATS] > 0.0:
                     break
@@ -136,7 +136,7 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
                 fetch += 1
                 fetch_at = FAR
             while stream_at >= FAR and stream < total and can_stream(links, stream, parsed, array):
-                stream_at = stream_time(links, costs, result, stream, stream_free, overhead)
+                stream_at = stream_time(links, costs, result, stream, stream_free)
                 if costs[stream, C_STREAM_BEATS] > 0.0:
                     break
                 costs[stream, M_STREAM_START] = costs[stream, M_STREAM_END] = stream_at

@@ -96,8 +96,9 @@ LOAD_COLUMNS = 10
     M_BURST0,
     M_BURST1,
     M_BRICK,
-) = range(12)
-MACHINE_SCALARS = 12
+    M_SWITCH,
+) = range(13)
+MACHINE_SCALARS = 13
 
 _I = nb.int64
 _PAIR = nb.types.UniTuple(nb.int64, 2)
@@ -189,7 +190,8 @@ def output_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
 def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # type: ignore[no-untyped-def]
     """MAC-array cycles of one load of a block of rows x columns x depth; taps = kernel elements of the sub-kernel.
 
-    Formulas of the block model that Vela 5.2 uses, with the depth split over the cores.
+    Formulas of the block model that Vela 5.2 uses, with the depth split over the cores; and from one set of weights to the
+    next a bubble also where a block is larger than one micro-block.
     """
     kind = op[KIND]
     if kind == ELEMENTWISE:
@@ -220,6 +222,8 @@ def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # ty
             cycles += bubble * steps * groups
         elif steps > 1:
             cycles += bubble * (steps - 1) * nz * groups
+    else:
+        cycles += machine[M_SWITCH] * steps * nz * groups
     return cycles
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from npu.numerics.kernel import kernel
 from sim.timing.kernels.rows import (
     FAR,
+    HELD_OF,
     P_BEAT_CYCLES,
     P_CAP,
     P_OPEN,
@@ -16,7 +17,6 @@ from sim.timing.kernels.rows import (
     P_WRITE_BURST_CYCLES,
     S_CAP,
     S_CLOSES,
-    S_END,
     S_READ_FREE,
     S_START,
     S_USED,
@@ -36,21 +36,28 @@ _SURE = 1.0 - 1e-14
 def open_ports(ports):  # type: ignore[no-untyped-def]
     """Fills the state of both ports at time 0."""
     for p in range(2):
-        ports[p, S_READ_FREE] = ports[p, S_WRITE_FREE] = ports[p, S_WINDOW] = ports[p, S_USED] = ports[p, S_START] = 0.0
+        ports[p, S_WINDOW] = ports[p, S_USED] = ports[p, S_START] = 0.0
+        ports[p, S_READ_FREE] = ports[p, S_WRITE_FREE] = -FAR
         limited = ports[p, P_WINDOW] > 0.0
         ports[p, S_CLOSES] = ports[p, P_OPEN] if limited else FAR
-        ports[p, S_END] = ports[p, P_WINDOW] if limited else FAR
         ports[p, S_CAP] = ports[p, P_CAP] if limited and ports[p, P_CAP] > 0.0 else FAR
 
 
 @nb.njit(inline="always", error_model="numpy")
 def claim(ports, port, channel, time, cycles, beats):  # type: ignore[no-untyped-def]
-    """(begin, end) of a transfer of `beats` on a channel of a port, asked for at `time`; it takes `cycles` on an open port."""
+    """(begin, end) of a transfer of `beats` on a channel of a port, asked for at `time`; it takes `cycles` (`turn`) of it.
+
+    The slots are a counter: while a channel rests they come free, and so many bursts then pass at once.
+    """
     begin = max(time, ports[port, channel])
+    if cycles < 0.0:
+        rest = min(begin - ports[port, channel], ports[port, channel + HELD_OF])
+        cycles = max(-cycles - rest, beats * ports[port, P_BEAT_CYCLES])
     passed = begin + cycles
     used = ports[port, S_USED] + beats
-    fits = (ports[port, S_START] <= begin) & (begin < ports[port, S_END])
-    if fits & (passed <= ports[port, S_CLOSES]) & (used <= ports[port, S_CAP]):
+    # What ends in the open part of a window has begun before its end.
+    fits = (ports[port, S_START] <= begin) & (passed <= ports[port, S_CLOSES])
+    if fits & (used <= ports[port, S_CAP]):
         ports[port, S_USED] = used
     elif ports[port, P_WINDOW] > 0.0 and beats > 0.0:
         window, opened = ports[port, P_WINDOW], ports[port, P_OPEN]
@@ -58,7 +65,7 @@ def claim(ports, port, channel, time, cycles, beats):  # type: ignore[no-untyped
             begin, cycles, beats, window, opened, ports[port, S_CAP], ports[port, S_WINDOW], ports[port, S_USED]
         )
         ports[port, S_WINDOW], ports[port, S_USED], ports[port, S_START] = index, used, index * window
-        ports[port, S_CLOSES], ports[port, S_END] = index * window + opened, (index + 1.0) * window
+        ports[port, S_CLOSES] = index * window + opened
     ports[port, channel] = passed
     return begin, passed
 
@@ -115,13 +122,19 @@ def admit(start, cycles, beats, window, opened, cap, current, used):  # type: ig
             time += part * cycles
 
 
-@kernel(_F(_TABLE, _I, _F, _F), error_model="numpy")
-def read_cycles(ports, p, beats, bursts):  # type: ignore[no-untyped-def]
-    """Cycles that a read takes of an open port."""
-    return max(beats * ports[p, P_BEAT_CYCLES], bursts * ports[p, P_READ_BURST_CYCLES])
+@kernel(_F(_F, _F), error_model="numpy")
+def turn(data, slots):  # type: ignore[no-untyped-def]
+    """Cycles that a transfer takes of an open port whose slots are all taken: of its data, or, below 0, longer of its slots."""
+    return -slots if slots > data else data
+
+
+@kernel(_F(_TABLE, _I, _F, _F, _F), error_model="numpy")
+def read_cycles(ports, p, beats, bursts, take):  # type: ignore[no-untyped-def]
+    """`turn` of a read whose reader takes in a beat in `take` cycles: until then the port cannot pass the next one."""
+    return turn(beats * max(ports[p, P_BEAT_CYCLES], take), bursts * ports[p, P_READ_BURST_CYCLES])
 
 
 @kernel(_F(_TABLE, _I, _F, _F), error_model="numpy")
 def write_cycles(ports, p, beats, bursts):  # type: ignore[no-untyped-def]
-    """Cycles that a write takes of an open port."""
-    return max(beats * ports[p, P_BEAT_CYCLES], bursts * ports[p, P_WRITE_BURST_CYCLES])
+    """`turn` of a write."""
+    return turn(beats * ports[p, P_BEAT_CYCLES], bursts * ports[p, P_WRITE_BURST_CYCLES])

@@ -16,25 +16,29 @@ H_START_CYCLES, H_DMA_SETUP, H_BEAT = range(8, 11)
 X_LEFT, X_ARRIVED, X_CHUNK, X_BEATS, X_READ_CYCLES, X_WRITE_CYCLES = range(11, 17)
 HEAD_WORDS = 17
 
-# A port, floats: latencies, cycles that one burst takes of the port because its slot is held until the data are there
-# (held cycles / slots), cycles per beat, window length (0: none), cycles of the window in which addresses pass, beats
-# admitted per window (0: no cap), bytes of a burst.
+# A port, floats: latencies; cycles that one burst takes of the slots together (held cycles / slots); cycles that one slot is
+# held, which is how far all of them can be taken ahead; cycles per beat, window length (0: none), cycles of the window in which
+# addresses pass, beats admitted per window (0: no cap), bytes of a burst.
 (
     P_READ_LATENCY,
     P_WRITE_LATENCY,
     P_READ_BURST_CYCLES,
     P_WRITE_BURST_CYCLES,
+    P_READ_HELD,
+    P_WRITE_HELD,
     P_BEAT_CYCLES,
     P_WINDOW,
     P_OPEN,
     P_CAP,
     P_BURST_BYTES,
-) = range(9)
-PORT_SCALARS = 9
+) = range(11)
+PORT_SCALARS = 11
 # And its state: when its read and write channels are free; of the current window its number, the beats admitted in it, its
-# start, the end of its open part and its end; the cap. What is not limited is FAR.
-S_READ_FREE, S_WRITE_FREE, S_WINDOW, S_USED, S_START, S_CLOSES, S_END, S_CAP = range(9, 17)
-PORT_WORDS = 17
+# start and the end of its open part; the cap. What is not limited is FAR.
+S_READ_FREE, S_WRITE_FREE, S_WINDOW, S_USED, S_START, S_CLOSES, S_CAP = range(11, 18)
+PORT_WORDS = 18
+HELD_OF = P_READ_HELD - S_READ_FREE
+"""From a channel to the cycles that one of its slots is held."""
 
 # An operation, integers: its kind; the kernel and the transfer that must have finished before the parser goes on (NOTHING:
 # none); its ports; of a transfer the bytes, the ports and the transfer that follows it (the number of operations: none).
@@ -81,8 +85,9 @@ OPERATION_WORDS = 32
 # A load, integers: its operation; the blocks whose output and whose end it waits for (accumulators and BLOCKDEP); the load
 # that the MAC array must have started before the decoder has room. NOTHING: it does not wait.
 K_OPERATION, K_OUTPUT, K_END, K_ROOM = range(4)
-# Floats: beats and cycles of its reads and its write on their ports, the least time that its weights are on their way beyond
-# one latency, and the cycles of decoder, MAC array and output unit (the last and the write: of the block it ends).
+# Floats: beats of its reads and its write on their ports and the cycles that they take of them (`ports.turn`), the least time
+# that its weights are on their way beyond one latency, and the cycles of decoder, MAC array and output unit (the last and the
+# write: of the block it ends).
 (
     C_IFM_BEATS,
     C_IFM_CYCLES,

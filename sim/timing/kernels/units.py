@@ -98,9 +98,12 @@ def can_fetch(links, fetch, parsed, array, block):  # type: ignore[no-untyped-de
 
 
 @inlined
-def fetch_time(links, costs, result, written, fetch, fetch_free, overhead):  # type: ignore[no-untyped-def]
-    """When the next fetch can start, and how much of that BLOCKDEP holds it up."""
-    time = max(result[links[fetch, K_OPERATION], R_ISSUED] + overhead, fetch_free)
+def fetch_time(links, costs, result, written, fetch, fetching, fetch_free, overhead):  # type: ignore[no-untyped-def]
+    """When the next fetch can start, and how much of that BLOCKDEP holds it up.
+
+    An operation other than the one that is `fetching` takes `overhead` more, once nothing else holds it up.
+    """
+    time = max(result[links[fetch, K_OPERATION], R_ISSUED], fetch_free)
     if fetch >= 2:
         time = max(time, costs[fetch - 2, M_MAC_END])
     wanted = links[fetch, K_END]
@@ -108,6 +111,8 @@ def fetch_time(links, costs, result, written, fetch, fetch_free, overhead):  # t
     if wanted >= 0:
         held = max(written[wanted, B_RESPONSE] - time, 0.0)
         time = max(time, written[wanted, B_RESPONSE])
+    if links[fetch, K_OPERATION] != fetching:
+        time += overhead
     return time, held
 
 
@@ -118,9 +123,9 @@ def can_stream(links, stream, parsed, array):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def stream_time(links, costs, result, stream, stream_free, overhead):  # type: ignore[no-untyped-def]
+def stream_time(links, costs, result, stream, stream_free):  # type: ignore[no-untyped-def]
     """When the next weights can be asked for."""
-    time = max(result[links[stream, K_OPERATION], R_ISSUED] + overhead, stream_free)
+    time = max(result[links[stream, K_OPERATION], R_ISSUED], stream_free)
     room = links[stream, K_ROOM]
     if room >= 0:
         time = max(time, costs[room, M_MAC_START])

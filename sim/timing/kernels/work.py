@@ -74,7 +74,8 @@ from sim.timing.kernels.rows import (
     P_READ_LATENCY,
 )
 
-# Scalars of the machine. E_DECODE_BYTES is per cycle and E_WEIGHT_WINDOW in bytes, all cores together.
+# Scalars of the machine. E_DECODE_BYTES is per cycle and E_WEIGHT_WINDOW in bytes, all cores together; so is E_TAKE_CYCLES, the
+# cycles in which the cores take in a beat of input or weights.
 (
     E_COMMAND_CYCLES,
     E_START_CYCLES,
@@ -85,8 +86,9 @@ from sim.timing.kernels.rows import (
     E_DECODE_BYTES,
     E_WEIGHT_WINDOW,
     E_COMMAND_PORT,
-) = range(9)
-ENGINE_SCALARS = 9
+    E_TAKE_CYCLES,
+) = range(10)
+ENGINE_SCALARS = 10
 
 DMA_CHUNK_BYTES = 512
 """Granularity at which a transfer and the other users of a port take turns; a multiple of every burst length."""
@@ -153,7 +155,7 @@ def cost_commands(ops, ports, scalars, rows):  # type: ignore[no-untyped-def]
     for n in range(ops.shape[0]):
         beats = ops[n, WORDS] * 4.0 / scalars[E_BEAT]
         rows[n, O_COMMAND_BEATS] = beats
-        rows[n, O_COMMAND_PORT_CYCLES] = read_cycles(ports, port, beats, ops[n, WORDS] * 4.0 / ports[port, P_BURST_BYTES])
+        rows[n, O_COMMAND_PORT_CYCLES] = read_cycles(ports, port, beats, ops[n, WORDS] * 4.0 / ports[port, P_BURST_BYTES], 0.0)
         rows[n, O_COMMAND_CYCLES] = scalars[E_COMMAND_CYCLES] * ops[n, WORDS]
 
 
@@ -212,20 +214,20 @@ def link_loads(ops, loads, scalars, links, ends):  # type: ignore[no-untyped-def
 @kernel(nb.void(_INTS, _INTS, _FLOATS, _ROW_F, _FLOATS), error_model="numpy")
 def cost_loads(ops, loads, ports, scalars, costs):  # type: ignore[no-untyped-def]
     """Fills the traffic and decoding costs of the rows of loads (m, LOAD_WORDS)."""
-    beat = scalars[E_BEAT]
+    beat, take = scalars[E_BEAT], scalars[E_TAKE_CYCLES]
     for i in range(loads.shape[0]):
         n = loads[i, L_OPERATION]
         beats = float(loads[i, L_IFM_BEATS])
         costs[i, C_IFM_BEATS] = beats
-        costs[i, C_IFM_CYCLES] = read_cycles(ports, ops[n, IFM_PORT], beats, float(loads[i, L_IFM_BURSTS]))
+        costs[i, C_IFM_CYCLES] = read_cycles(ports, ops[n, IFM_PORT], beats, float(loads[i, L_IFM_BURSTS]), take)
         beats = float(loads[i, L_IFM2_BEATS])
         port = ops[n, IFM2_PORT]
         costs[i, C_IFM2_BEATS] = beats
-        costs[i, C_IFM2_CYCLES] = read_cycles(ports, port, beats, np.ceil(beats * beat / ports[port, P_BURST_BYTES]))
+        costs[i, C_IFM2_CYCLES] = read_cycles(ports, port, beats, np.ceil(beats * beat / ports[port, P_BURST_BYTES]), take)
         size = float(loads[i, L_STREAM_BYTES])
         port = ops[n, WEIGHT_PORT]
         costs[i, C_STREAM_BEATS] = size / beat
-        costs[i, C_STREAM_CYCLES] = read_cycles(ports, port, size / beat, np.ceil(size / ports[port, P_BURST_BYTES]))
+        costs[i, C_STREAM_CYCLES] = read_cycles(ports, port, size / beat, np.ceil(size / ports[port, P_BURST_BYTES]), take)
         # No more than the window can be in flight: one window per latency.
         costs[i, C_STREAM_DELAY] = size * ports[port, P_READ_LATENCY] / scalars[E_WEIGHT_WINDOW]
         costs[i, C_DECODE] = size / scalars[E_DECODE_BYTES]

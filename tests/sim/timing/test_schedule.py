@@ -131,6 +131,58 @@ def test_outstanding_reads_bound_the_rate() -> None:
     assert run(transfer(512, destination=None), variant=variant).totals.total_cycles == pytest.approx(8 * 72 + 64, abs=1)
 
 
+def test_as_many_bursts_as_there_are_slots_pass_at_once() -> None:
+    # The input is eight bursts of 64 bytes: four rows of two bricks. With four slots the first four pass at once; each holds
+    # its slot for 64 + 8 cycles, so that the others pass at 72 and arrive at 72 + 64. With eight slots nothing waits.
+    four = with_adapter(round_variant(), Port.AXI0, max_outstanding_reads=4, read_latency_cycles=64)
+    eight = with_adapter(round_variant(), Port.AXI0, max_outstanding_reads=8, read_latency_cycles=64)
+    kernel = convolution(4, 4, 16, 32, SMALL)
+    assert run(kernel, variant=four).totals.total_cycles == 72 + 64 + MAC + OUTPUT
+    assert run(kernel, variant=eight).totals.total_cycles == FETCH + 64 + MAC + OUTPUT
+
+
+def test_slots_that_are_taken_come_free_only_while_the_channel_rests() -> None:
+    # Two loads of eight bursts, one behind the other: the second finds all four slots taken, and its bursts take 8 x 72 / 4.
+    variant = with_adapter(round_variant(), Port.AXI0, max_outstanding_reads=4, read_latency_cycles=64)
+    trace = run(convolution(4, 4, 16, 64, SMALL), variant=variant)
+    assert trace.totals.total_cycles == 72 + 8 * 72 // 4 + 64 + MAC + OUTPUT
+
+
+def test_an_operation_starts_some_cycles_after_all_that_it_waits_for() -> None:
+    variant = round_variant(operation_overhead_cycles=90)
+    first = convolution(4, 4, 16, 32, SMALL)
+    drained = run(first, replace(first, blockdep=0), variant=variant)
+    overlapped = run(first, replace(first, blockdep=3), variant=variant)
+    assert drained.totals.total_cycles == 2 * (90 + FETCH + MAC + OUTPUT)
+    # Here the output of the first hides the start of the second.
+    assert overlapped.totals.total_cycles == 90 + FETCH + MAC + 2 * OUTPUT
+
+
+def test_the_array_loses_a_cycle_between_two_sets_of_weights() -> None:
+    variant = round_variant(weight_switch_cycles=1)
+    # 16 output channels are two micro-blocks deep: two sets of weights; with a kernel of 3x3 taps, nine times two.
+    assert rows(run(convolution(4, 4, 16, 32, SMALL), variant=variant))[0].mac_active == MAC + 2
+    wide = convolution(4, 4, 16, 32, SMALL, kernel=Kernel(3, 3), padding=Padding(1, 1, 1, 1))
+    assert rows(run(wide, variant=variant))[0].mac_active == 9 * (MAC + 2)
+    # A block of one micro-block has its own bubble, here 0: 32 cycles for each of the two.
+    assert rows(run(convolution(1, 2, 16, 32, Block(1, 2, 16)), variant=variant))[0].mac_active == 2 * 32
+
+
+def test_a_core_takes_in_a_wide_beat_in_two_cycles() -> None:
+    base = round_variant()
+    wide = replace(base, accelerator=replace(base.accelerator, axi_data_bytes=16))
+    slow = replace(wide, timing=replace(wide.timing, core_input_bytes_per_cycle=8))
+    both = replace(slow, accelerator=replace(slow.accelerator, cores=2))
+    kernel = convolution(4, 4, 16, 32, SMALL)
+    # 512 bytes are 32 beats of 16 bytes.
+    assert run(kernel, variant=wide).totals.total_cycles == 32 + MAC + OUTPUT
+    assert run(kernel, variant=slow).totals.total_cycles == 64 + MAC + OUTPUT
+    # Two cores take in 16 bytes per cycle and do one micro-block of the depth each.
+    assert run(kernel, variant=both).totals.total_cycles == 32 + MAC // 2 + OUTPUT
+    # A transfer passes the cores by.
+    assert run(transfer(512, destination=None), variant=slow).totals.total_cycles == 32
+
+
 def test_reads_and_writes_share_a_capped_window() -> None:
     stream = [addition(8, 8, 16, Block(8, 8, 16))]
     variant = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=1024, beats_per_window=256)
