@@ -101,12 +101,20 @@ def execute(
         if array.shape != shape or array.dtype != dtype:
             raise InterpreterError(
                 f"input {position} {detail['name']!r}: must be {dtype} of shape {list(shape)}, "
-                f"got {array.dtype} of shape {list(array.shape)}"
+                f"got {array.dtype} of shape {list(array.shape)}{_how_to_quantise(detail, array)}"
             )
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
     found = interpreter.get_output_details()
     return [interpreter.get_tensor(each["index"]) for each in found], tuple(each["name"] for each in found)
+
+
+def _how_to_quantise(detail: Mapping[str, Any], array: Array) -> str:
+    """A hint for real values that were given to a quantised input."""
+    scale, zero_point = detail["quantization"]
+    if array.dtype.kind != "f" or not scale:
+        return ""
+    return f"; quantise it: round(value / {scale:.9g}) + {zero_point}"
 
 
 def _ordered(inputs: Sequence[Array] | Mapping[str, Array] | None, names: list[str]) -> list[Array] | None:

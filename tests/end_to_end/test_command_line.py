@@ -75,7 +75,7 @@ def test_a_wrong_input_type_is_told_with_the_right_one(capsys: pytest.CaptureFix
     path = tmp_path / "wrong.npy"
     np.save(path, np.zeros((1, 8, 8, 1), np.float32))
     message = error_of(capsys, "run", DIGITS, "--input", path)
-    assert "must be int8 of shape [1, 8, 8, 1], got float32 of shape [1, 8, 8, 1]" in message
+    assert "must be int8 of shape [1, 8, 8, 1], got float32 of shape [1, 8, 8, 1]; quantise it: round(value / 0.0039" in message
 
 
 def test_an_input_file_must_be_numpy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
