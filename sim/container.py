@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from npu.errors import StreamError
-from npu.graph.ethos_u import ARENA_METADATA, Input, Region, is_npu_job
+from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
 from npu.graph.graph import Graph, Model
 from npu.isa.payload import Payload, parse_payload
 
@@ -56,7 +54,7 @@ def regions_of_maps(payload: Payload) -> tuple[int, int]:
 
 
 def jobs_of(model: Model) -> Iterator[NpuJob]:
-    """The NPU jobs of a compiled model in file order. StreamError if an operator or the metadata is malformed."""
+    """The NPU jobs of a compiled model in file order. StreamError for a malformed operator, ModelError for metadata."""
     first = 0
     for number, graph in enumerate(model.graphs):
         for index, op in enumerate(graph.ops):
@@ -69,7 +67,7 @@ def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     graph, op = model.graphs[number], model.graphs[number].ops[index]
     if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
         raise StreamError(f"operator {index} (ethos-u): must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
-    offsets = _offsets(model, index)
+    offsets = arena_offsets(model)
     size = [tensor.bytes for tensor in graph.tensors]
     regions: dict[int, int] = {
         Region.CONSTANTS: size[op.inputs[Input.CONSTANTS]],
@@ -94,14 +92,3 @@ def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     kept = [each for each in (*op.inputs[Input.FIRST_MAP :], *op.outputs) if int(offsets[first + each]) >= 0]
     names = {place: graph.tensors[each].name for place, each in zip((*inputs, *outputs), kept, strict=True)}
     return NpuJob(number, index, payload, regions, inputs, outputs, names)
-
-
-def _offsets(model: Model, index: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    data = model.metadata.get(ARENA_METADATA)
-    total = sum(len(graph.tensors) for graph in model.graphs)
-    if data is None or len(data) < 4 * (3 + total):
-        got = "none" if data is None else f"{len(data)} bytes"
-        raise StreamError(
-            f"operator {index} (ethos-u): metadata {ARENA_METADATA} must hold the offsets of {total} tensors, got {got}"
-        )
-    return np.frombuffer(data, "<i4", total, 12)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError, UserError
-from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region
+from npu.graph.ethos_u import CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region, arena_offsets
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, decode_config, find_target, is_compatible, parse_payload
@@ -186,18 +186,9 @@ def _read_only(tensors: Sequence[RuntimeTensor], index: int) -> npt.NDArray[np.u
 
 def _offsets(context: Context) -> list[int]:
     """Arena offset of every tensor of the context's subgraph, -1 where not planned."""
-    data = context.model.metadata.get(ARENA_METADATA)
-    if data is None:
-        raise SimulationError(
-            f"ethos-u: the model must have the metadata {ARENA_METADATA} that says where feature maps live, but it is missing; "
-            "keep the compiler's metadata when rewriting a compiled file"
-        )
     first = sum(len(graph.tensors) for graph in context.model.graphs[: context.subgraph_index])
-    total = sum(len(graph.tensors) for graph in context.model.graphs)
-    values = np.frombuffer(data[: len(data) // 4 * 4], "<i4")
-    if values.size < 3 + total or int(values[2]) != total:
-        raise SimulationError(f"metadata {ARENA_METADATA}: must hold offsets of {total} tensors, got {values[2:3].tolist()}")
-    return [int(value) for value in values[3 + first : 3 + first + len(context.tensors)]]
+    offsets: list[int] = arena_offsets(context.model)[first : first + len(context.tensors)].tolist()
+    return offsets
 
 
 def _separate(

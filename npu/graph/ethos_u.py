@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
+from npu.errors import ModelError
 from npu.graph.graph import Model, Op
 
 CUSTOM_CODE = "ethos-u"
@@ -49,6 +51,21 @@ def is_npu_job(op: Op) -> bool:
 def is_compiled(model: Model) -> bool:
     """Whether any operator of the model is a compiled NPU job."""
     return any(is_npu_job(op) for graph in model.graphs for op in graph.ops)
+
+
+def arena_offsets(model: Model) -> NDArray[np.int32]:
+    """Arena offset of every tensor of all subgraphs in file order, -1 where there is none; ModelError without them."""
+    data = model.metadata.get(ARENA_METADATA)
+    if data is None:
+        raise ModelError(
+            f"ethos-u: the model must have the metadata {ARENA_METADATA} that says where feature maps live, but it is missing; "
+            "keep the compiler's metadata when rewriting a compiled file"
+        )
+    count = sum(len(graph.tensors) for graph in model.graphs)
+    values = np.frombuffer(data[: len(data) // 4 * 4], "<i4")
+    if values.size < 3 + count or int(values[2]) != count:
+        raise ModelError(f"metadata {ARENA_METADATA}: must hold offsets of {count} tensors, got {values[2:3].tolist()}")
+    return values[3 : 3 + count]
 
 
 def arena_metadata(subgraphs: int, offsets: Sequence[int]) -> bytes:

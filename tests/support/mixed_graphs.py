@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from npu.graph import attributes as at
-from npu.graph.attributes import Attributes, FusedActivation, Padding
+from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
 
 from tests.support.builder import ModelBuilder
+from tests.support.random_graphs import FUSED, out_extent
 
 I8, U8, I16, I32, I64 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64
-_FUSED = (FusedActivation.NONE, FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
 _ELEMENTS = 6000
 _FIXED = {
     "LOGISTIC": {I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (1 / 32768, 0)},
@@ -120,10 +120,6 @@ def _spread(s: Sketch, ifm: int, weights: int, reduction: int) -> float:
     return mean * s.scale(ifm) * 5500.0 * reduction**0.5 / s.pick((20.0, 40.0, 60.0, 100.0))
 
 
-def _extent(extent: int, kernel: int, stride: int, padding: Padding) -> int:
-    return -(-extent // stride) if padding is Padding.SAME else (extent - kernel) // stride + 1
-
-
 def _convolution(s: Sketch, x: int, *, is_depthwise: bool) -> int | None:
     _, h, w, c = s.shape(x)
     padding, dtype = s.pick((Padding.SAME, Padding.VALID)), s.dtype(x)
@@ -135,7 +131,7 @@ def _convolution(s: Sketch, x: int, *, is_depthwise: bool) -> int | None:
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     if padding is Padding.VALID and (reach[0] > h or reach[1] > w):
         padding = Padding.SAME
-    oh, ow = (_extent(n, k, t, padding) for n, k, t in zip((h, w), reach, stride, strict=True))
+    oh, ow = (out_extent(n, k, t, padding) for n, k, t in zip((h, w), reach, stride, strict=True))
     oc = c if is_depthwise else s.pick((1, 3, 8, 16, 17, 24, 40))
     if oh * ow * oc > _ELEMENTS or oh * ow * oc * kernel[0] * kernel[1] * (1 if is_depthwise else c) > 400_000:
         return None
@@ -143,7 +139,7 @@ def _convolution(s: Sketch, x: int, *, is_depthwise: bool) -> int | None:
     reduction = kernel[0] * kernel[1] * (1 if is_depthwise else c)
     inputs: list[int | None] = [x, weights, _bias(s, x, weights, oc, 8000 * reduction**0.5)]
     ofm = s.quantized((1, oh, ow, oc), dtype, _spread(s, x, weights, reduction))
-    fused = s.pick(_FUSED)
+    fused = s.pick(FUSED)
     if is_depthwise:
         options: Attributes = at.DepthwiseConv2DOptions(padding, stride[1], stride[0], 1, fused, dilation[1], dilation[0])
         return s.op("DEPTHWISE_CONV_2D", inputs, [ofm], options)
@@ -173,7 +169,7 @@ def _fully_connected(s: Sketch, x: int) -> int | None:
         weights = s.b.constant((data.astype(int) + 128).astype(np.uint8), scale=0.01, zero_point=120)
     ofm = s.quantized((1, units), dtype, _spread(s, flat, weights, size))
     inputs: list[int | None] = [flat, weights, _bias(s, flat, weights, units, 20000)]
-    s.op("FULLY_CONNECTED", inputs, [ofm], at.FullyConnectedOptions(s.pick(_FUSED)))
+    s.op("FULLY_CONNECTED", inputs, [ofm], at.FullyConnectedOptions(s.pick(FUSED)))
     image = s.like(ofm, (1, 1, 1, units))
     return s.op("RESHAPE", [ofm, s.numbers((1, 1, 1, units))], [image], at.ReshapeOptions((1, 1, 1, units)))
 
@@ -183,8 +179,8 @@ def _pool(s: Sketch, x: int) -> int:
     padding = s.pick((Padding.SAME, Padding.VALID))
     kernel = [min(n, s.pick((1, 2, 2, 3, 4, 7))) for n in (h, w)]
     stride = [s.pick((1, 1, 2, 3)) for _ in range(2)]
-    oh, ow = (_extent(n, k, t, padding) for n, k, t in zip((h, w), kernel, stride, strict=True))
-    options = at.Pool2DOptions(padding, stride[1], stride[0], kernel[1], kernel[0], s.pick(_FUSED))
+    oh, ow = (out_extent(n, k, t, padding) for n, k, t in zip((h, w), kernel, stride, strict=True))
+    options = at.Pool2DOptions(padding, stride[1], stride[0], kernel[1], kernel[0], s.pick(FUSED))
     return s.op(s.pick(("AVERAGE_POOL_2D", "MAX_POOL_2D")), [x], [s.like(x, (1, oh, ow, c))], options)
 
 
@@ -206,7 +202,7 @@ def _binary(s: Sketch, x: int) -> int:
     top = 120.0 if s.dtype(x) is not I16 else 25_000.0
     reach = s.scale(x) * s.scale(y) * top if kind == "MUL" else max(s.scale(x), s.scale(y))
     ofm = s.quantized(s.shape(x), s.dtype(x), reach * 2.0 ** s.rng.uniform(-0.5, 2))
-    fused = s.pick(_FUSED)
+    fused = s.pick(FUSED)
     options = {"ADD": at.AddOptions(fused, False), "SUB": at.SubOptions(fused, False), "MUL": at.MulOptions(fused)}[kind]
     return s.op(kind, [y, x] if s.chance(0.4) else [x, y], [ofm], options)
 
