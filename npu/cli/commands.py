@@ -38,6 +38,11 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     base = options.config.resolve() if options.config else options.target
     base = default_target(options.model) if base is None else base
     content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
+    for section in SECTION_FOLDERS:
+        chosen = getattr(options, section, None)
+        if chosen is not None:  # the changes are laid over it
+            content[section] = {"extends": _value(chosen, is_section=True)}
+            setattr(options, section, None)
     for change in options.set:
         key, separator, value = change.partition("=")
         if not separator or not all(key.split(".")):
@@ -48,7 +53,8 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise UserError(f"--set {change}: must not go below a value that another --set gives")
-        place[last] = _value(value, is_section=key in SECTION_FOLDERS or last == "extends")
+        given = _value(value, is_section=key in SECTION_FOLDERS or last == "extends")
+        place[last] = {"extends": given} if key in SECTION_FOLDERS and isinstance(given, str) else given
     with tempfile.TemporaryDirectory() as folder:
         options.config, options.target = Path(folder) / "command-line.yaml", None
         options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -156,6 +156,23 @@ def test_a_field_may_be_changed_on_the_command_line(tmp_path: Path, capsys: pyte
     assert off["overheads"][0]["cycles"] > usual["overheads"][0]["cycles"]
 
 
+@pytest.mark.parametrize("chosen", [("--system", "Deep_Embedded"), ("--set", "system=Deep_Embedded")])
+def test_a_change_lies_over_the_system_that_was_chosen(
+    chosen: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--timing-only", *chosen, "--set", "system.clock_hz=100000000")
+    report = report_of(capsys, tmp_path / "report.json", *options)
+    assert (report["system"], report["clock_hz"]) == ("Ethos_U55_Deep_Embedded", 100_000_000)
+
+
+def test_a_change_lies_over_the_memory_mode_that_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = report_of(capsys, tmp_path / "one.json", "--timing-only", "--memory-mode", "Sram_Only")
+    options = ("--timing-only", "--memory-mode", "Sram_Only", "--set", "memory_mode.constants=axi1")
+    two = report_of(capsys, tmp_path / "two.json", *options)
+    assert one["memory_mode"] == two["memory_mode"] == "Sram_Only"
+    assert one["totals"]["axi1_read_beats"] == 0 < two["totals"]["axi1_read_beats"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     {
