@@ -148,15 +148,12 @@ def constancy(tensor: Tensor) -> str:
     return "constant" if tensor.is_constant and not tensor.is_variable else "computed"
 
 
-def input_constant(position: int, name: str, *, optional: bool = False) -> Observe:
-    """Whether the input at a position is a constant; an absent optional one is not observed."""
+def input_constant(position: int, name: str) -> Observe:
+    """Whether the input at a position is a constant."""
 
     def observe(view: OpView) -> Iterator[Observed]:
         tensor = view.input(position)
-        if tensor is not None:
-            yield Observed(name, constancy(tensor))
-        elif not optional:
-            yield Observed(name, "absent")
+        yield Observed(name, "absent" if tensor is None else constancy(tensor))
 
     return observe
 

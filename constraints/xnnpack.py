@@ -347,8 +347,8 @@ def _has_8_bit(view: OpView) -> bool:
     return any(tensor.dtype in EIGHT_BIT for _, tensor in view.feature_maps)
 
 
-def _switch(identifier: str, name: str, on: bool, operators: tuple[str, ...] = ()) -> Rule:
-    return Rule(identifier, operators, Exactly(True, others=(False,)), f"the delegate's switch '{name}' must be {{limit}}",
+def _switch(identifier: str, name: str, on: bool) -> Rule:
+    return Rule(identifier, (), Exactly(True, others=(False,)), f"the delegate's switch '{name}' must be {{limit}}",
                 lambda view: (Observed(f"switch '{name}'", on),))  # fmt: skip
 
 

@@ -88,9 +88,9 @@ class Memory:
         for start, end in feature_map_ranges(fm):
             self.check(fm.region, start, end, writes=writes)
 
-    def view(self, region: int, address: int, length_bytes: int, *, writes: bool = False) -> npt.NDArray[np.uint8]:
+    def view(self, region: int, address: int, length_bytes: int) -> npt.NDArray[np.uint8]:
         """`length_bytes` bytes of a region as a uint8 view, checked."""
-        self.check(region, address, address + length_bytes, writes=writes)
+        self.check(region, address, address + length_bytes)
         return self.regions[region][address : address + length_bytes]
 
     def shram_view(self, core: int, address: int, length_bytes: int) -> npt.NDArray[np.uint8]:

@@ -77,7 +77,7 @@ def emit_operations(
             sources.append(jobs[transfer.use - addresses.start].step.source)
         hoisted = len(order) if use is None and variant.shram.reserved_lut_banks else len(order) + 1
         constants_place = _constants_place(job, addresses, addresses.start + index)
-        order.append(_kernel(job, slot, constants_place, addresses, constants, variant))
+        order.append(_kernel(job, slot, constants_place, addresses, constants))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -113,7 +113,7 @@ def _constants_place(job: Job, addresses: Addresses, event: int) -> Place | None
 
 
 def _kernel(
-    job: Job, slot: TableSlot | None, place: Place | None, addresses: Addresses, constants: Constants, variant: Variant
+    job: Job, slot: TableSlot | None, place: Place | None, addresses: Addresses, constants: Constants
 ) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)

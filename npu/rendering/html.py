@@ -36,7 +36,7 @@ def render_html(report: CheckReport) -> str:
         remedies=_remedies(report),
         partitions=_partitions(report),
         kinds="".join(f"<option>{_escape(kind)}</option>" for kind in sorted({row.base.type for row in report.operators})),
-        rows="\n".join(_row(report, row) for row in report.operators),
+        rows="\n".join(_row(row) for row in report.operators),
     )
 
 
@@ -108,7 +108,7 @@ def _partitions(report: CheckReport) -> str:
     return f"{table}<p>Split by {names}.</p>"
 
 
-def _row(report: CheckReport, row: OperatorCheck) -> str:
+def _row(row: OperatorCheck) -> str:
     inputs, outputs = ("<br>".join(_escape(str(each)) for each in tensors) for tensors in (row.inputs, row.outputs))
     rules = "".join(_rule(violation) for violation in row.base.violations)
     remedies = dict.fromkeys(_escape(violation.fix) for violation in row.base.violations if violation.fix)

@@ -88,7 +88,7 @@ def make_plan(graph: Graph, ops: Sequence[int]) -> Plan:
     activation = _fuse_activations(uses)
     pad = _fuse_pads(uses)
     carrier = {act: producer for producer, act in activation.items()} | {p: conv for conv, p in pad.items()}
-    nest = _nest_tensors(uses, carrier)
+    nest = _nest_tensors(uses)
     return Plan(carrier, activation, pad, nest, uses.inputs(), uses.outputs)
 
 
@@ -134,7 +134,7 @@ def _pad_fits(graph: Graph, pad: int, op: Op) -> bool:
     return all(max(pair) <= min(k // 2, MAX_PAD_BEFORE) for pair, k in zip(amounts[-3:-1], extents, strict=True))
 
 
-def _nest_tensors(uses: _Uses, carrier: Mapping[int, int]) -> dict[int, Nest]:
+def _nest_tensors(uses: _Uses) -> dict[int, Nest]:
     """Let the inputs of joins live in the join's output, and a tensor that is only reshaped to an output in that output."""
     nest: dict[int, Nest] = {}
     for index in reversed(uses.ops):

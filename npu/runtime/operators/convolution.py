@@ -264,8 +264,8 @@ def build_transpose_conv(node: OperatorNode) -> Run:
     def run() -> None:
         if known is None:
             node.set_shape(_transposed_shape(node, shape.array, ifm.shape[0], channels))
-        pads = [_transposed_pad(a, o, i, k, s) for o, i, k, s in zip(
-            output.shape[1:3], ifm.shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)]  # fmt: skip
+        pads = [_transposed_pad(a, o, k, s) for o, k, s in zip(
+            output.shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)]  # fmt: skip
         if finish is None:
             output.array[...] = _hybrid_transposed(node, (pads[0], pads[1]))
         else:
@@ -314,7 +314,7 @@ def _stride(node: OperatorNode) -> tuple[int, int]:
     return node.attributes.stride_h, node.attributes.stride_w
 
 
-def _transposed_pad(attributes: object, out: int, size: int, kernel: int, stride: int) -> int:
+def _transposed_pad(attributes: object, out: int, kernel: int, stride: int) -> int:
     """Padding before, computed from the output's size as the forward convolution would have it."""
     padding: Padding = attributes.padding  # type: ignore[attr-defined]
     if padding is Padding.VALID:
