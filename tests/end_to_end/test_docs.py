@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from npu.cli.main import main
+from npu.toolchain.explain import WAITING
+from sim.timing.explain import PARTS
+from sim.trace import Bound
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.tflite"
@@ -47,6 +50,16 @@ def test_every_link_and_named_file_of_a_page_exists(name: str) -> None:
 def test_the_readme_links_every_page() -> None:
     linked = {path for path, _ in links_of(ROOT / "README.md")}
     assert [name for name, page in zip(NAMES, PAGES, strict=True) if page.resolve() not in linked] == ["README.md"]
+
+
+def test_the_page_on_reports_explains_every_bound_and_every_loss() -> None:
+    page = (ROOT / "docs" / "reading-reports.md").read_text(encoding="utf-8")
+    bounds, losses = page.partition("## `npu explain`")[::2]
+    explained = {
+        text.strip() for row in re.findall(r"^\| ([^|]*) \|", bounds + losses, re.MULTILINE) for text in row.split(",")
+    }
+    assert {each.value for each in Bound} - {"nothing"} <= explained
+    assert {*PARTS, WAITING} <= explained
 
 
 def test_the_sample_of_the_page_on_compiled_files_runs(
