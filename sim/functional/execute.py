@@ -69,16 +69,22 @@ def execute_checked(operation: Operation, memory: Memory, numbers: Numbers | Non
 
 def prepare(operation: Pooling | Elementwise) -> Numbers:
     """An operation as the kernel `values.execute` takes it; true for every memory."""
-    n = np.zeros(v.LENGTH, np.int64)
-    ifm, ofm = operation.ifm, operation.ofm
+    n, ifm = prepare_output(operation), operation.ifm
     n[v.IFM : v.OFM], n[v.IFM_REGION] = describe(ifm, input_zero_point(ifm)), ifm.region
-    n[v.OFM : v.IFM2], n[v.OFM_REGION] = describe(ofm), ofm.region
-    n[v.STAGE : v.COMBINE] = stage_numbers(operation)
+    n[v.GATHER] = v.kernel_address(v.GATHER)
     if isinstance(operation, Pooling):
         _prepare_pooling(operation, n)
     else:
         _prepare_elementwise(operation, n)
-    for index in (v.GATHER, v.FINISH, v.SCATTER):
+    return n
+
+
+def prepare_output(operation: KernelOperation) -> Numbers:
+    """What the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
+    n = np.zeros(v.LENGTH, np.int64)
+    n[v.OFM : v.IFM2], n[v.OFM_REGION] = describe(operation.ofm), operation.ofm.region
+    n[v.STAGE : v.COMBINE] = stage_numbers(operation)
+    for index in (v.FINISH, v.SCATTER):
         n[index] = v.kernel_address(index)
     return n
 

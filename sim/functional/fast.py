@@ -29,8 +29,9 @@ from npu.isa.operations import (
     Rounding,
     Upscale,
 )
-from sim.functional.execute import elementwise_numbers, output_limits, prepare
+from sim.functional.execute import elementwise_numbers, output_limits, prepare, prepare_output
 from sim.functional.kernels import rows as r
+from sim.functional.kernels import values as v
 from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import make_stage, pack, summarise
 from sim.functional.weights import Constants, source_ranges
@@ -54,6 +55,8 @@ class Row:
     kind: int = r.GENERAL
     """What `numbers[KIND]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    sums_bytes: int = 0
+    """Memory that the row needs at SUMS while it is executed."""
 
     def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
@@ -99,19 +102,24 @@ def _fill_copy(row: Row, operation: Dma, memory: Memory) -> None:
 
 
 def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
-    ifm, ofm = operation.ifm, operation.ofm
-    maps = [ifm, ofm]
+    maps = [operation.ifm]
     if isinstance(operation, Elementwise):
-        if operation.ifm2 is None or operation.mode not in (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL):
+        ifm2, ofm = operation.ifm2, operation.ofm
+        if ifm2 is None or operation.mode not in (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL):
             return False
-        maps.append(operation.ifm2)
-        if operation.ifm2.element != ifm.element or operation.ifm2.depth != ofm.depth:
+        maps.append(ifm2)
+        if ifm2.element != operation.ifm.element or ifm2.depth != ofm.depth or not _has_plain_output(operation, memory):
             return False
-    if operation.activation.function is not ActivationFunction.NONE or operation.rounding is not Rounding.DOUBLE:
-        return False
-    if any(fm.element.bits != 8 or fm.width > fm.tile_width_0 for fm in maps) or not _is_readable(ofm, memory):
+    if any(fm.element.bits != 8 or fm.width > fm.tile_width_0 for fm in maps):
         return False
     return not isinstance(operation, Elementwise) or _is_direct(operation, maps, memory)
+
+
+def _has_plain_output(operation: KernelOperation, memory: Memory) -> bool:
+    """Whether the output stage is that of the fast kernels; other convolutions leave their sums to `values.finish_sums`."""
+    ofm = operation.ofm
+    is_plain = operation.activation.function is ActivationFunction.NONE and operation.rounding is Rounding.DOUBLE
+    return is_plain and ofm.element.bits == 8 and ofm.width <= ofm.tile_width_0 and _is_readable(ofm, memory)
 
 
 def _is_direct(operation: KernelOperation, inputs: list[FeatureMap], memory: Memory) -> bool:
@@ -175,11 +183,25 @@ def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
     n[r.ZERO_POINT], n[r.LOW], n[r.HIGH] = ofm.zero_point, low, high
 
 
+def _fill_sums(row: Row, operation: KernelOperation) -> None:
+    """An output of sums, pixel after pixel, for `values.finish_sums`."""
+    ofm, n = operation.ofm, row.numbers
+    pixel, count = 64 * int(n[r.BLOCKS]), int(n[r.PIXELS])
+    row.sums_bytes = ofm.height * ofm.width * pixel
+    n[r.OUT_TABLE] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
+    n[r.OUT_REGION], n[r.OUT_BRICK], n[r.OUT_PIXEL], n[r.FINISH] = -1, 64, pixel, r.SUM
+    numbers = prepare_output(operation)
+    numbers[v.SUMS + 1], numbers[v.SUMS + 4] = pixel, operation.rounding
+    n[r.NUMBERS :] = numbers
+
+
 def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
     kernel, ifm, ofm, n = operation.kernel, operation.ifm, operation.ofm, row.numbers
     if operation.upscale is not Upscale.NONE:
         return
     _fill_output(row, operation, pixels=True)
+    if not _has_plain_output(operation, memory):
+        _fill_sums(row, operation)
     one_tile = ifm.height <= ifm.tile_height_0
     is_dense = operation.padding == Padding() and (kernel.height == 1 or one_tile)
     if is_dense and _is_direct(operation, [ifm], memory):
@@ -248,6 +270,8 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
     if operation.upscale is not Upscale.NONE:
         return
     _fill_output(row, operation, pixels=False)
+    if not _has_plain_output(operation, memory):
+        _fill_sums(row, operation)
     if _is_direct(operation, [ifm], memory):
         offsets = _row_offsets(ifm)
         n[r.IN_REGION], n[r.IN_PIXEL], n[r.IN_BRICK] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
@@ -302,19 +326,27 @@ def pack_constants(
         return
     terms = [weights] if summarise(weights, sums) <= 127 else _split(weights)
     spread = sums[1] * reach
-    if shifts.max() > _MAX_FLOOR_SHIFT or (spread + np.abs(biases)).max() >= _LIMIT:
+    is_plain = n[r.FINISH] != r.SUM
+    if is_plain and (shifts.max() > _MAX_FLOOR_SHIFT or (spread + np.abs(biases)).max() >= _LIMIT):
         values, is_constant = _constant_channels(operation, biases, spread, scales, shifts)
         biases, scales = np.where(is_constant, values << 10, biases), np.where(is_constant, 1 << 30, scales)
         shifts, sums, spread = np.where(is_constant, 40, shifts), sums * ~is_constant, spread * ~is_constant
         terms = [term * ~is_constant[:, None] for term in terms]
     bound = spread + np.abs(biases)
     biases = biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
-    may_floor = _may_floor(shifts)
-    stage = _stage(biases, scales, shifts, bound, operation.ofm.zero_point, may_floor=may_floor)
-    if stage is None:
+    may_floor = is_plain and _may_floor(shifts)
+    stage = np.zeros((-(-depth // 16), r.STAGE_VECTORS, 16), np.int32)
+    if is_plain:
+        if not make_stage(biases, scales, shifts, bound, operation.ofm.zero_point, _LIMIT, may_floor, stage):
+            return
+        n[r.FINISH] = r.FLOOR if may_floor and n[r.LOW] >= operation.ofm.zero_point else r.REQUANTISE
+    elif bound.max() >= 1 << 31:
         return
+    else:
+        stage[np.arange(depth) // 16, 0, np.arange(depth) % 16] = biases.astype(np.int32)
+        n[r.NUMBERS + v.SUMS], n[r.NUMBERS + v.SUMS + 2] = n[r.SUMS], row.table("scales", scales)
+        n[r.NUMBERS + v.SUMS + 3] = row.table("shifts", shifts)
     n[r.STAGE] = row.table("stage", stage)
-    n[r.FINISH] = r.FLOOR if may_floor and n[r.LOW] >= operation.ofm.zero_point else r.REQUANTISE
     parts = np.concatenate([row.arrays["parts"]] * len(terms))
     n[r.SEGMENTS], n[r.SEGMENT_TABLE] = len(parts), row.table("segments", parts)
     packed = _packed_depthwise(operation.kernel, terms) if row.kind == r.DEPTHWISE else _packed(row, terms)

@@ -24,6 +24,7 @@ from sim.functional.kernels.vectors import combine
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
 
+_FINISH_SUMS = -1
 _ARGUMENTS = (nb.int64[::1], nb.int64[::1])
 _FEATURES = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 
@@ -55,6 +56,8 @@ class Plan:
     steps: list[Step]
     rows: npt.NDArray[np.int64]
     """int64 (steps, ROW_LENGTH), what the kernels see."""
+    sums: npt.NDArray[np.uint8]
+    """What rows with SUM use one after the other."""
     is_fast: bool
 
 
@@ -82,7 +85,11 @@ def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
         row[:] = step.row.numbers
         row[r.ENTRY] = _entry(step.row.kind, tier)
         step.row.numbers = row
-    return Plan(list(steps), table, is_fast=tier is not Tier.GENERAL)
+    sums = np.empty(max((step.row.sums_bytes for step in steps), default=0), np.uint8)
+    for step in steps:
+        if step.row.sums_bytes > 0:
+            step.row.numbers[r.SUMS], step.row.numbers[r.SUMS_ENTRY] = sums.ctypes.data, _entry(_FINISH_SUMS, tier)
+    return Plan(list(steps), table, sums, is_fast=tier is not Tier.GENERAL)
 
 
 @functools.cache
@@ -94,7 +101,12 @@ def _entry(kind: int, tier: Tier) -> int:
         else:
             from sim.functional.kernels import portable as kernels  # type: ignore[no-redef]
         return address_of(kernels.convolve if kind == r.CONVOLUTION else kernels.convolve_depthwise, *_ARGUMENTS)
-    functions = {r.ELEMENTWISE: combine, r.VALUES: values.execute, r.COPY: r.copy_row}
+    functions = {
+        r.ELEMENTWISE: combine,
+        r.VALUES: values.execute,
+        r.COPY: r.copy_row,
+        _FINISH_SUMS: values.finish_sums,
+    }
     return address_of(functions[kind], *_ARGUMENTS) if kind in functions else 0
 
 

@@ -121,15 +121,10 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         totals = loop.values[1:]
         limits = [e.splat_word(value) for value in (zp, low, high)]
 
-        def put(k, n, value):  # type: ignore[no-untyped-def]
-            target = e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k)))
-            target = e.b.add(target, e.b.mul(brick, e.word(n)))
-            if n == width - 1:
-                e.store_lanes(value, target, tail)
-            else:
-                e.store(value, target)
+        def target(k, n):  # type: ignore[no-untyped-def]
+            return e.b.add(e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))), e.b.mul(brick, e.word(n)))
 
-        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, put)
+        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, target, tail)
 
     codegen = as_intrinsic(f"portable_tile_{height}_{width}", 14, emit)
 
@@ -146,7 +141,8 @@ tile_many, tile_1_1, tile_1_4 = _tile(HEIGHT, 1), _tile(1, 1), _tile(1, 4)
 @kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64))
 def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
-    blocks, outs, out_base = row[r.BLOCKS], row[r.OUT_TABLE] + 8 * first, bases[row[r.OUT_REGION]]
+    blocks, outs = row[r.BLOCKS], row[r.OUT_TABLE] + 8 * first
+    out_base = r.base_of(bases, row[r.OUT_REGION], row[r.SUMS])
     dwords, brick = row[r.SEGMENTS] * row[r.DWORDS], row[r.OUT_BRICK]
     zp, low, high, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.FINISH]
     step = dwords * 64

@@ -39,6 +39,7 @@ FLOOR needs: two vectors of 8 int64 to add to the products of even and odd chann
 OUT_TABLE = 10
 """Convolution: offset of each output pixel. Others: of each output row."""
 OUT_REGION = 11
+"""Region of the output, -1 if it is at the machine address SUMS."""
 OUT_BRICK = 12
 """Bytes between groups of 16 output channels."""
 TAIL = 13
@@ -83,11 +84,14 @@ OPERANDS = 42
 """Elementwise: address of 16 int64: see `elementwise_row`."""
 FINISH = 43
 """REQUANTISE; FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; or SUM: the
-sums themselves, 16 int32."""
+sums themselves, 16 int32, which `values.finish_sums` takes on."""
 REQUANTISE, FLOOR, SUM = range(3)
 ENTRY = 44
 """Machine address of the kernel, which takes the row, or for VALUES what is at NUMBERS."""
-NUMBERS = 45
+SUMS = 45
+SUMS_ENTRY = 46
+"""With SUM: the machine addresses of the sums and of the kernel that takes them on, with what is at NUMBERS."""
+NUMBERS = 47
 ROW_LENGTH = NUMBERS + values.LENGTH
 STAGE_VECTORS = 9
 STAGE_BYTES = 64 * STAGE_VECTORS
@@ -156,4 +160,6 @@ def run(rows, bases, first):  # type: ignore[no-untyped-def]
             call_2(row[ENTRY], row[NUMBERS:], bases)
         elif kind != NOTHING:
             call_2(row[ENTRY], row, bases)
+        if row[FINISH] == SUM:
+            call_2(row[SUMS_ENTRY], row[NUMBERS:], bases)
     return rows.shape[0]

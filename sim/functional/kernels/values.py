@@ -13,8 +13,8 @@ import numpy as np
 from npu.numerics.kernel import kernel
 from sim.functional.kernels.compute import pool
 from sim.functional.kernels.feature_map import DESCRIPTION_LENGTH, gather, place, scatter
-from sim.functional.kernels.output import combine, finish
-from sim.functional.kernels.raw import address_of, call_3
+from sim.functional.kernels.output import combine, finish, rounding_shift
+from sim.functional.kernels.raw import address_of, call_3, load_i32_at, load_i64_at
 
 IFM = 0
 """Description of the input, as `feature_map` says."""
@@ -28,6 +28,8 @@ COMBINE = STAGE + 11
 POOL = COMBINE + 12
 """As `compute.pool` takes it."""
 MAXIMUM, SUM, SUM_DEPTH = range(3)
+SUMS = POOL
+"""For `finish_sums`: address of the sums, bytes from pixel to pixel, addresses of the int64 scales and shifts, rounding."""
 PLACE = POOL + 11
 """As `feature_map.place` takes it."""
 PADDED = PLACE + 5
@@ -86,5 +88,20 @@ def execute(n, bases):  # type: ignore[no-untyped-def]
         source = values
         values = np.empty((n[OFM + 12], n[OFM + 13], n[OFM + 14]), np.int64)
         call_3(n[POOLER], source, values, n[POOL:PLACE])
+    call_3(n[FINISH], values, n[STAGE:COMBINE], bases[-1])
+    call_3(n[SCATTER], n[OFM:IFM2], bases[n[OFM_REGION]], values)
+
+
+@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+def finish_sums(n, bases):  # type: ignore[no-untyped-def]
+    """The output stage of the 32-bit sums of a convolution, and the output; `n` as for `execute`."""
+    values = np.empty((n[OFM + 12], n[OFM + 13], n[OFM + 14]), np.int64)
+    scales, shifts, rounding = n[SUMS + 2], n[SUMS + 3], n[SUMS + 4]
+    for y in range(values.shape[0]):
+        for x in range(values.shape[1]):
+            pixel = n[SUMS] + (y * values.shape[1] + x) * n[SUMS + 1]
+            for c in range(values.shape[2]):
+                product = load_i32_at(pixel, c) * load_i64_at(scales, c)
+                values[y, x, c] = rounding_shift(product, load_i64_at(shifts, c), rounding, 31)
     call_3(n[FINISH], values, n[STAGE:COMBINE], bases[-1])
     call_3(n[SCATTER], n[OFM:IFM2], bases[n[OFM_REGION]], values)

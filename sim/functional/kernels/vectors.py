@@ -117,21 +117,46 @@ class Emitter:
             with whole:
                 self.store(value, address)
 
-    def finish(self, totals, stage, finish, limits, put):  # type: ignore[no-untyped-def]
-        """Sums of groups of channels, [pixel][group], to bytes: `put(pixel, group, bytes)`. limits: zero point, low, high."""
+    def finish(self, totals, stage, finish, limits, target, tail):  # type: ignore[no-untyped-def]
+        """Sums of groups of channels, [pixel][group], to the addresses `target(pixel, group)`, bytes or as they are.
+
+        limits: zero point, low, high; tail: channels of the last group.
+        """
         zp, low, high = limits
+        last = len(totals[0]) - 1
 
         def write(constants, scale):  # type: ignore[no-untyped-def]
-            for n in range(len(totals[0])):
+            for n in range(last + 1):
                 numbers = constants(self.offset(stage, r.STAGE_BYTES * n))
                 for k, of_pixel in enumerate(totals):
-                    put(k, n, self.clamp(scale(of_pixel[n], numbers), low, high))
+                    value = self.clamp(scale(of_pixel[n], numbers), low, high)
+                    if n == last:
+                        self.store_lanes(value, target(k, n), tail)
+                    else:
+                        self.store(value, target(k, n))
 
-        with self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.FLOOR))) as (short, full):
-            with short:
-                write(self.floor_constants, self.floor)
-            with full:
-                write(self.constants, lambda total, numbers: self.b.add(self.requantise(total, numbers), zp))
+        def write_sums():  # type: ignore[no-untyped-def]
+            for k, of_pixel in enumerate(totals):
+                for n in range(last + 1):
+                    self.store(of_pixel[n], target(k, n))
+
+        self.choose(
+            finish,
+            write_sums,
+            lambda: write(self.floor_constants, self.floor),
+            lambda: write(self.constants, lambda total, numbers: self.b.add(self.requantise(total, numbers), zp)),
+        )
+
+    def choose(self, finish, emit_sums, emit_floor, emit_requantised):  # type: ignore[no-untyped-def]
+        """Code for each of the row's FINISH."""
+        with self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.SUM))) as (sums, others):
+            with sums:
+                emit_sums()
+            with others, self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.FLOOR))) as (short, full):
+                with short:
+                    emit_floor()
+                with full:
+                    emit_requantised()
 
     def splat_word(self, value):  # type: ignore[no-untyped-def]
         return self.splat(self.b.trunc(value, INT))
@@ -231,19 +256,15 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
                 put(total, target)
                 main.results = [column, e.b.add(source, sum_step), e.b.add(target, out_step), *states]
 
-        def clamped(scale):  # type: ignore[no-untyped-def]
-            return lambda total, target: e.store_lanes(e.clamp(scale(total), low, high), target, tail)
+        def slide_clamped(numbers, scale):  # type: ignore[no-untyped-def]
+            slide(lambda total, target: e.store_lanes(e.clamp(scale(total, numbers), low, high), target, tail))
 
-        with e.b.if_else(e.b.icmp_signed("==", finish, e.word(r.SUM))) as (raw, last):
-            with raw:
-                slide(e.store)
-            with last, e.b.if_else(e.b.icmp_signed("==", finish, e.word(r.FLOOR))) as (short, full):
-                with short:
-                    numbers = e.floor_constants(stage)
-                    slide(clamped(lambda total: e.floor(total, numbers)))
-                with full:
-                    constants = e.constants(stage)
-                    slide(clamped(lambda total: e.b.add(e.requantise(total, constants), zp)))
+        e.choose(
+            finish,
+            lambda: slide(e.store),
+            lambda: slide_clamped(e.floor_constants(stage), e.floor),
+            lambda: slide_clamped(e.constants(stage), lambda total, numbers: e.b.add(e.requantise(total, numbers), zp)),
+        )
 
     codegen = as_intrinsic(f"{tier}_depthwise_{stride}", 1, emit)
 
@@ -282,7 +303,8 @@ def set_part(row, bases, y, x, block, part, sums, arguments):  # type: ignore[no
     store_64(arguments + 72, load_i64(entry + 16))
     store_64(arguments + 88, row[r.WEIGHTS] + (block * parts + part) * 192)
     is_first, is_last = part == 0, part + 1 == parts
-    out = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + block * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
+    out = r.base_of(bases, row[r.OUT_REGION], row[r.SUMS]) + load_i64(row[r.OUT_TABLE] + 8 * y)
+    out += block * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
     store_64(arguments + 104, out if is_last else sums)
     store_64(arguments + 112, row[r.OUT_PIXEL] if is_last else np.int64(64))
     store_64(arguments + 160, row[r.FINISH] if is_last else np.int64(r.SUM))

@@ -57,14 +57,10 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         limits = [e.splat_word(value) for value in (zp, low, high)]
         targets = [e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))) for k in range(height)]
 
-        def put(k, n, value):  # type: ignore[no-untyped-def]
-            target = e.b.add(targets[k], e.b.mul(brick, e.word(n)))
-            if n == width - 1:
-                e.store_lanes(value, target, tail)
-            else:
-                e.store(value, target)
+        def target(k, n):  # type: ignore[no-untyped-def]
+            return e.b.add(targets[k], e.b.mul(brick, e.word(n)))
 
-        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, put)
+        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, target, tail)
 
     codegen = as_intrinsic(f"vnni_tile_{height}_{width}", 17, emit)
 
@@ -76,7 +72,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
 
 
 tile_16_1, tile_12_2, tile_8_3, tile_6_4 = _tile(16, 1), _tile(12, 2), _tile(8, 3), _tile(6, 4)
-tile_1_1, tile_1_2, tile_1_3, tile_1_4 = _tile(1, 1), _tile(1, 2), _tile(1, 3), _tile(1, 4)
+tile_1_1, tile_1_4 = _tile(1, 1), _tile(1, 4)
 
 
 depthwise_1, depthwise_2 = (depthwise_row(stride, "vnni", lambda _e, weights: weights, _dot) for stride in (1, 2))
@@ -86,7 +82,7 @@ depthwise_1, depthwise_2 = (depthwise_row(stride, "vnni", lambda _e, weights: we
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
-    out_base = bases[row[r.OUT_REGION]]
+    out_base = r.base_of(bases, row[r.OUT_REGION], row[r.SUMS])
     ins, segments, count, dwords = row[r.IN_TABLE], row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS]
     outs, brick, xor = row[r.OUT_TABLE], row[r.OUT_BRICK], row[r.XOR]
     zp, low, high, pixels, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.PIXELS], row[r.FINISH]
@@ -99,13 +95,13 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
             width = left
         elif (left % 4 != 0 and left % 3 == 0) or left == 5:
             width = np.int64(3)
+        height = np.int64(16) if width == 1 else (np.int64(12) if width == 2 else (np.int64(8) if width == 3 else np.int64(6)))
+        if pixels < height:
+            height, width = np.int64(1), np.int64(4) if left >= 4 else np.int64(1)
         tail = row[r.TAIL] if done + width == row[r.BLOCKS] else np.int64(16)
         w = row[r.WEIGHTS] + done * step
         s = row[r.STAGE] + done * r.STAGE_BYTES
         ob = out_base + done * brick
-        height = np.int64(16) if width == 1 else (np.int64(12) if width == 2 else (np.int64(8) if width == 3 else np.int64(6)))
-        if pixels < height:
-            height = np.int64(1)
         m = np.int64(0)
         while m < pixels:
             if m + height > pixels:
@@ -114,10 +110,6 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
             if height == 1:
                 if width == 1:
                     tile_1_1(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
-                elif width == 2:
-                    tile_1_2(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
-                elif width == 3:
-                    tile_1_3(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
                 else:
                     tile_1_4(i, base, segments, count, dwords, w, step, s, o, ob, brick, tail, xor, zp, low, high, fl)
             elif width == 1:

@@ -15,6 +15,7 @@ from npu.isa.operations import (
     INT32,
     UINT8,
     Activation,
+    ActivationFunction,
     Dma,
     DmaSide,
     ElementType,
@@ -264,7 +265,14 @@ def test_a_table_for_one_core_is_copied_by_the_fast_kernels(target: str, mask: i
     assert_exact(bench, Dma(source=DmaSide(1, 3), destination=table, length_bytes=256), kind)
 
 
-COMPILED = ("mlperf_kws_int8", "mlperf_vww_int8", "mlperf_strww_int8", "micro_speech_int8", "yolo-fastest_192_face_v4")
+COMPILED = (
+    "mlperf_kws_int8",
+    "mlperf_vww_int8",
+    "mlperf_strww_int8",
+    "micro_speech_int8",
+    "yolo-fastest_192_face_v4",
+    "rnnoise_INT8",
+)
 
 
 @pytest.mark.parametrize("name", [name for name in COMPILED if name in shared_models()])
@@ -278,3 +286,42 @@ def test_no_operation_of_a_real_network_is_left_to_the_general_kernels(name: str
     machine.run(words, memory)
     left = machine._plan(words, memory).rows[:, rows.KIND] == rows.GENERAL
     assert [each.operation for each, is_left in zip(decode(words, variant), left, strict=True) if is_left] == []
+
+
+STAGES: dict[str, dict[str, object]] = {
+    "truncated": {"rounding": Rounding.TRUNCATE},
+    "rounded naturally": {"rounding": Rounding.NATURAL},
+    "with a table": {"activation": Activation(-100, 120, ActivationFunction.LUT_3)},
+    "to 16 bits": {"ofm": INT16, "activation": Activation(-(1 << 15), (1 << 15) - 1)},
+    "to a sigmoid": {"ofm": INT16, "activation": Activation(-(1 << 15), (1 << 15) - 1, ActivationFunction.SIGMOID)},
+    "to 32 bits": {"ofm": INT32, "activation": Activation(-(1 << 15), (1 << 15) - 1)},
+}
+
+
+@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_convolution_with_another_output_stage_is_exact_on_the_fast_kernels(stage: str, is_depthwise: bool) -> None:
+    for seed, depth in enumerate((1, 16, 35)):
+        bench = Workbench(seed, plain=True)
+        outputs = None if is_depthwise else 21
+        operation = bench.windowed(Kernel(5, 3, 1, 2), Padding(2, 1, 1, 1), (4, 5), depth, outputs)
+        changes = dict(STAGES[stage])
+        if "ofm" in changes:
+            ofm = bench.feature_map(4, 5, operation.ofm.depth, changes["ofm"])  # type: ignore[arg-type]
+            changes["ofm"] = replace(ofm, zero_point=0)
+        operation = replace(operation, ifm=replace(operation.ifm, tile_width_0=operation.ifm.width), **changes)
+        assert_exact(bench, operation, rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
+
+
+def test_an_output_in_four_tiles_is_exact_on_the_fast_kernels() -> None:
+    bench = Workbench(4, plain=True)
+    operation = in_one_tile(bench.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (4, 5), 20, 30))
+    tiles = {"tile_width_0": 2, "tile_height_0": 1, "tile_height_1": 3}
+    assert_exact(bench, replace(operation, ofm=replace(operation.ofm, **tiles)), rows.CONVOLUTION)
+
+
+def test_an_input_that_the_output_overwrites_is_read_first() -> None:
+    bench = Workbench(5, plain=True)
+    for outputs, kind in ((None, rows.DEPTHWISE), (20, rows.CONVOLUTION)):
+        operation = in_one_tile(bench.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (4, 5), 20, outputs))
+        assert_exact(bench, replace(operation, ofm=replace(operation.ifm, zero_point=operation.ofm.zero_point)), kind)
