@@ -377,6 +377,7 @@ HARDWARE = (
          Predicate("positive and finite", lambda beta: 0 < beta < math.inf,
                    examples=((1.0, True), (0.0, False), (-1.0, False))),
          "beta must be {limit}", observe.attributes(beta="beta")),
+    Rule("N-RSZ-1", ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), CONSTANT, *_constants("output size", (1, "output size"))),
     Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
          Predicate("from 1x1, equal, or twice the IFM", observe.resize_fits,
                    examples=((((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True),
@@ -398,6 +399,7 @@ PROFILE = Profile(
         "Limits with an id `V-...` are those of profile `v0.1`, those with `N-...` belong to this compiler; stride and "
         "dilation follow the target's description.",
         "Two more reasons depend on the whole model: `MEMORY-ARENA`, found when the model is compiled, where feature maps do "
-        "not fit the arena even in stripes; `JOB-WORK`, where an NPU job would hold nothing but reshapes.",
+        "not fit the arena even in stripes; `JOB-WORK`, where an NPU job would hold nothing but reshapes. A third, `LOWERING`, "
+        "is found when the model is compiled, where shapes or inputs of an operator contradict each other.",
     ),
 )

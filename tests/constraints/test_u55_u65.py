@@ -260,6 +260,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SS-4": lambda v: strided_slice(offset=v),
     "N-SPLIT-1": lambda v: split(fixed=v),
     "N-SPLIT-2": lambda v: split("SPLIT_V", fixed=v),
+    "N-RSZ-1": lambda v: ops.resize(size_constant=v == "constant"),
     "N-SM-1": softmax,
     "N-SM-2": lambda v: softmax(beta=v),
     "N-NN-1": nearest,

@@ -323,9 +323,12 @@ def _reshape(operands: Operands) -> Finding:
 
 
 def _resize(operands: Operands) -> Finding:
-    ifm = operands.shape(0)
+    """The size is an input of the operator, but not of the steps: it must be what the output's shape says."""
+    ifm, size = operands.shape(0), operands.numbers(1)
     wrong = _rank_four(ifm, operands.result)
-    return wrong or _must((ifm[0], *operands.result[1:3], ifm[3]), operands)
+    if wrong is None and (size is None or len(size) != 2):
+        wrong = f"the size must be 2 constants, got {size}"
+    return wrong or _must((ifm[0], *(size or ()), ifm[3]), operands)
 
 
 def _mean(operands: Operands) -> Finding:
@@ -409,8 +412,8 @@ PAD = Form(2, 2, (0,), _pad)
 PAD_WITH_VALUE = Form(3, 3, (0,), _pad)
 POOL = Form(1, 1, (0,), _pool, options=Pool2DOptions)
 RESHAPE = Form(1, 2, (0,), _reshape)
-RESIZE_BILINEAR = Form(1, 2, (0,), _resize, options=ResizeBilinearOptions)
-RESIZE_NEAREST = Form(1, 2, (0,), _resize, options=ResizeNearestNeighborOptions)
+RESIZE_BILINEAR = Form(2, 2, (0,), _resize, options=ResizeBilinearOptions)
+RESIZE_NEAREST = Form(2, 2, (0,), _resize, options=ResizeNearestNeighborOptions)
 SLICE = Form(3, 3, (0,), _slice)
 SOFTMAX = replace(UNARY, options=SoftmaxOptions)
 SPLIT = Form(2, 2, (1,), _split, outputs=None)

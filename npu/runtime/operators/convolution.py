@@ -181,7 +181,7 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
     channels = weights.shape[0]
     scales = filter_scales(node, weights, channels).astype(np.float32)
     bounds = float_bounds(node, node.attributes.fused_activation_function)
-    matrix = _as_matrix(weights)
+    matrix = _as_matrix(weights) if weights.is_constant else None
     # The reference kernel quantises inputs symmetrically unless the filter is per channel.
     asymmetric = weights.quantization is not None and weights.quantization.is_per_channel
 
@@ -190,7 +190,8 @@ def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
         rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
         values, input_scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-        acc = _grouped_sums(x, matrix, window, weights.shape[3]).reshape(batches, math.prod(output.shape[1:3]), channels)
+        sums = _grouped_sums(x, matrix if matrix is not None else _as_matrix(weights), window, weights.shape[3])
+        acc = sums.reshape(batches, math.prod(output.shape[1:3]), channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)
         output.array[...] = np.clip(result, *bounds).reshape(output.shape)

@@ -227,6 +227,16 @@ CASES: dict[str, Build] = {
         In((1,), F32),
         at.Conv2DOptions(Padding.SAME, 1, 1),
     ),
+    "float map and int8 filter that is computed": lambda: _one(
+        "CONV_2D",
+        [
+            np.random.default_rng(0).standard_normal((2, 5, 4, 3)).astype(np.float32),
+            (np.arange(36, dtype=np.int8).reshape(4, 3, 1, 3) - 18, In((), I8, 0.02)),
+            In((4,), F32, data=np.arange(4)),
+        ],
+        In((1,), F32),
+        at.Conv2DOptions(Padding.SAME, 1, 1),
+    ),
     "slice up to an offset": _strided(7, -3, 3, 1, offset=True),
     "slice down to an offset": _strided(7, 9, -5, -1, offset=True),
     "slice to an offset despite masks": _strided(7, 1, 3, 1, offset=True, begin_mask=1, end_mask=1),

@@ -102,6 +102,11 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "amounts must be 4 constant pairs"),
     "half pixel centres": (lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL), "half_pixel_centers must be false"),
     "aligned nearest": (lambda: single("RESIZE_NEAREST_NEIGHBOR", SAME, ([4, 4],), NEAREST_ALIGNED), "align_corners must be"),
+    "resize to another size": (
+        lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 8, 8, 3)), ([4, 8],), at.ResizeBilinearOptions()),
+        "output must have shape .1, 4, 8, 3., got .1, 8, 8, 3.",
+    ),
+    "computed size": (lambda: single("RESIZE_BILINEAR", SAME, (None,), at.ResizeBilinearOptions()), "size must be 2 constants"),
     "resize by three": (
         lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 12, 12, 3)), ([12, 12],), at.ResizeBilinearOptions()),
         "output must be 8x8, 4x4 or from 1x1, got 12x12",
