@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.timing_records import REASONS, RESOLUTION_CYCLES, Comparison, is_ideal, variant_of
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 
 PLATFORMS = (
     "FVP is Arm's Fixed Virtual Platform for Corstone, a closed simulator whose NPU counts cycles, not silicon; no pair of "

@@ -17,7 +17,7 @@ import yaml
 
 from npu.errors import UserError
 from npu.hardware.build import build_record
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port, TimingAdapter, Variant
 from npu.isa.decode import decode
 from npu.tflite.reader import read_model

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @contextmanager
 def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     """Put the fields of `--set` over the target or description that was asked for, as a description of its own."""
-    from npu.hardware.loader import load_variant
+    from npu.hardware.catalogue import load_variant
     from npu.hardware.shipped import SECTION_FOLDERS
     from npu.toolchain.sources import default_target
 

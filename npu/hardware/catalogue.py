@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from npu.hardware import loader
+from npu.hardware.loader import read_variant
 from npu.hardware.shipped import configs_folder, is_path, list_examples, list_section, list_variants
 from npu.hardware.variant import Variant
 
@@ -15,16 +15,16 @@ __all__ = ["list_examples", "list_section", "list_variants", "load_variant"]
 def load_variant(
     name_or_path: str | Path, *, memory_mode: str | None = None, system: str | None = None, cpu: str | None = None
 ) -> Variant:
-    """`npu.hardware.loader.load_variant`, which reads the shipped descriptions only once per process.
+    """`npu.hardware.loader.read_variant`, which reads the shipped descriptions only once per process.
 
     What a path leads to is read every time, because the user may be editing it.
     """
     choices = (memory_mode, system, cpu)
     if is_path(name_or_path) or any(choice is not None and is_path(choice) for choice in choices):
-        return loader.load_variant(name_or_path, memory_mode=memory_mode, system=system, cpu=cpu)
+        return read_variant(name_or_path, memory_mode=memory_mode, system=system, cpu=cpu)
     return _load_shipped(configs_folder(), str(name_or_path), *choices)
 
 
 @lru_cache(maxsize=64)
 def _load_shipped(_folder: Path, name: str, memory_mode: str | None, system: str | None, cpu: str | None) -> Variant:
-    return loader.load_variant(name, memory_mode=memory_mode, system=system, cpu=cpu)
+    return read_variant(name, memory_mode=memory_mode, system=system, cpu=cpu)

@@ -65,7 +65,7 @@ class _Merged:
         return values
 
 
-def load_variant(
+def read_variant(
     name_or_path: str | Path, *, memory_mode: str | None = None, system: str | None = None, cpu: str | None = None
 ) -> Variant:
     """The variant of a shipped name (`ethos-u55-128`) or of a YAML file, validated.

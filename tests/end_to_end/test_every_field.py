@@ -17,7 +17,7 @@ from npu.errors import UserError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.validate import check_variant, field_range
 from npu.hardware.variant import Product, Variant
 from npu.isa.operations import (

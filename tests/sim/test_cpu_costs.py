@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from npu.errors import ConfigError
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import choose_variant
 from sim.cpu import cpu_cycles

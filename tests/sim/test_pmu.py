@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Block, DmaWait, KernelWait, Stop
 from sim.pmu import EVENTS, unit_times
 from sim.timing import schedule

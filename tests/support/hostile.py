@@ -30,7 +30,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Quantization, Tensor
 from npu.graph.ops import OPS
 from npu.graph.placement import OpPlacement, Placement, Violation
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 

@@ -9,7 +9,7 @@ import numpy as np
 from npu.compiler.ir import Program
 from npu.compiler.lower.partition import lower_partition
 from npu.graph.graph import Graph, Model
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.tflite.writer import write_model
 

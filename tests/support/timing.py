@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Memory, MemoryMode, OutputCycles, PipelineTiming, Port, System, TimingAdapter, Variant
 from npu.isa.operations import (
     INT8,

@@ -9,7 +9,7 @@ import pytest
 
 from npu.compiler.block_config import BlockChooser, BlockProblem
 from npu.errors import CompileError
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.operations import (
     AccumulatorFormat,

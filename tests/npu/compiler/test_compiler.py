@@ -19,7 +19,7 @@ from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.decode import decode
 from npu.isa.operations import DepthwiseConvolution, Dma, Interrupt, Stop

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu.compiler.dependencies import blockdep, insert_waits
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.decode import Decoded
 from npu.isa.operations import (
     INT8,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu.compiler.lut import TableSlot, TableUse, assign_tables
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 
 SMALL = [TableUse(256 * index, 256) for index in range(9)]
 KEEPS, LOSES = load_variant("ethos-u55-128"), load_variant("ethos-u55-64")

@@ -15,7 +15,7 @@ from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
 from npu.graph.placement import Device, OpPlacement, Placement
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder

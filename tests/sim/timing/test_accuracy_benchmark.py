@@ -11,7 +11,7 @@ import pytest
 from benchmarks.leave_one_out import Case, leave_one_out, table, with_constants
 from benchmarks.timing_page import constant_table, group_table, sweep_table, sweep_verdict, target_table
 from benchmarks.timing_records import Comparison, read_records, reason_to_skip, variant_of, version_of
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
 from npu.isa.operations import Block
 from sim.timing import schedule

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Block, Dma, DmaWait, KernelWait, Operation, Stop
 from npu.toolchain.timing import time_model
 from sim.timing import schedule

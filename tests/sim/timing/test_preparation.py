@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Block, DmaWait, Operation
 from sim.timing.plan import Plan, make_plan
 from sim.timing.scheduler import run_plan

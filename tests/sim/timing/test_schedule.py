@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu.errors import SimulationError
-from npu.hardware.loader import load_variant
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
 from npu.isa.decode import Decoded
 from npu.isa.operations import Block, DmaWait, Kernel, KernelWait, Layout, Operation, Padding, Stop
