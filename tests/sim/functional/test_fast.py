@@ -23,6 +23,7 @@ from npu.isa.operations import (
     ElementwiseMode,
     Kernel,
     KernelOperation,
+    Layout,
     Padding,
     Rounding,
     Scale,
@@ -130,16 +131,35 @@ def at_the_end(bench: Workbench, operation: KernelOperation, *, is_guarded: bool
 def test_no_kernel_touches_bytes_outside_the_regions(plain: bool, at_end: bool) -> None:
     for seed in range(40):
         bench = Workbench(seed, plain=plain)
-        operation = bench.operation()
-        memory = at_the_end(bench, operation, is_guarded=True, at_end=at_end)
-        expected = Memory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
-        expected.shram[:] = memory.shram
-        before = memory.regions[1].copy()
-        run_operation(operation, expected)
-        for tier in TIERS:
-            memory.regions[1][:] = before
-            Machine(bench.variant, tier).run([operation], memory)
-            np.testing.assert_array_equal(memory.regions[1], expected.regions[1], f"{tier}: {operation}")
+        assert_contained(bench, bench.operation(), at_end=at_end)
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_tiles_larger_than_their_map_are_read_and_written_up_to_its_end(at_end: bool) -> None:
+    for seed in range(40):
+        bench = Workbench(seed, plain=seed % 2 == 0)
+        operation, maps = bench.operation(), {}
+        for name in ("ifm", "ofm", "ifm2"):
+            fm = getattr(operation, name, None)
+            if fm is not None:
+                row = fm.width * fm.depth * fm.element.bytes
+                dense = {"layout": Layout.NHWC, "stride_x": row // fm.width, "stride_y": row, "stride_c": fm.element.bytes}
+                dense["addresses"] = (min(fm.addresses), 0, 0, 0)
+                maps[name] = replace(fm, tile_width_0=65536, tile_height_0=65536, tile_height_1=65536, **dense)
+        assert_contained(bench, replace(operation, **maps), at_end=at_end)
+
+
+def assert_contained(bench: Workbench, operation: KernelOperation, *, at_end: bool) -> None:
+    """The naive twin's bytes, in regions whose neighbours cannot be touched."""
+    memory = at_the_end(bench, operation, is_guarded=True, at_end=at_end)
+    expected = Memory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
+    expected.shram[:] = memory.shram
+    before = memory.regions[1].copy()
+    run_operation(operation, expected)
+    for tier in TIERS:
+        memory.regions[1][:] = before
+        Machine(bench.variant, tier).run([operation], memory)
+        np.testing.assert_array_equal(memory.regions[1], expected.regions[1], f"{tier}: {operation}")
 
 
 PLAIN_SCALES = Scale(1 << 30, 40)
