@@ -28,6 +28,7 @@ from npu.isa.operations import (
     Pooling,
     Rounding,
     Upscale,
+    WindowOperation,
 )
 from sim.functional.execute import elementwise_numbers, output_limits, prepare, prepare_output
 from sim.functional.kernels import rows as r
@@ -43,6 +44,8 @@ _LIMIT = 1 << 30
 """Bound of the sums that the kernels requantise."""
 _MAX_FLOOR_SHIFT = 50
 _GUARD_BYTES = 64
+_MAX_WINDOW = 64 * 64
+"""Bound of the weights per pair of channels: what the hardware multiplies; more is a damaged stream without weights for it."""
 _MAX_INPUTS = 1 << 22
 """Bound of the weights per output channel, so that their sum fits 32 bits."""
 
@@ -110,6 +113,8 @@ def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
         maps.append(ifm2)
         if ifm2.element != operation.ifm.element or ifm2.depth != ofm.depth or not _has_plain_output(operation, memory):
             return False
+    elif isinstance(operation, WindowOperation) and operation.kernel.height * operation.kernel.width > _MAX_WINDOW:
+        return False
     if any(fm.element.bits != 8 or fm.width > fm.tile_width_0 for fm in maps):
         return False
     return not isinstance(operation, Elementwise) or _is_direct(operation, maps, memory)

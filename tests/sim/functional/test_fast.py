@@ -285,6 +285,17 @@ def test_a_table_for_one_core_is_copied_by_the_fast_kernels(target: str, mask: i
     assert_exact(bench, Dma(source=DmaSide(1, 3), destination=table, length_bytes=256), kind)
 
 
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_a_window_beyond_the_hardware_is_not_prepared(is_depthwise: bool) -> None:
+    """As damaged streams have it; its tables would take minutes, its weights cannot be there."""
+    bench = Workbench(6, plain=True)
+    operation = bench.windowed(Kernel(1, 1), Padding(), (1, 1), 1, None if is_depthwise else 1)
+    for kernel, kind in ((Kernel(64, 64), None), (Kernel(64, 65), rows.GENERAL), (Kernel(65536, 65536), rows.GENERAL)):
+        ifm = replace(operation.ifm, height=kernel.height, width=kernel.width, stride_x=0, stride_y=0, tile_width_0=65536)
+        found = make_row(replace(operation, ifm=ifm, kernel=kernel), bench.memory()).kind
+        assert found == (kind if kind is not None else rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
+
+
 COMPILED = (
     "mlperf_kws_int8",
     "mlperf_vww_int8",
