@@ -101,7 +101,7 @@ def _segment_slices(timeline: Timeline, names: Mapping[int, str], scale: float) 
         if segment.operator >= 0:
             time = timeline.operators[segment.operator]
             arguments |= {"operator": segment.operator, "bound_by": time.bound_by}
-        entries.append(_slice(name, track, segment.start * scale, segment.cycles * scale, arguments))
+        entries.append(_slice(name, track, segment.start * scale, segment.end * scale, arguments))
     return entries
 
 
@@ -133,10 +133,10 @@ def _nanoseconds(microseconds: float) -> int:
     return round(microseconds * 1000)
 
 
-def _slice(name: str, track: int, start: float, length: float, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A slice from `start` on, microseconds; both its ends are rounded to nanoseconds."""
-    begin, end = _nanoseconds(start), _nanoseconds(start + length)
-    times = {"ts": begin / 1000, "dur": (end - begin) / 1000}
+def _slice(name: str, track: int, start: float, end: float, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A slice from `start` to `end`, microseconds; both are rounded to nanoseconds, the same time always to the same one."""
+    begin, until = _nanoseconds(start), _nanoseconds(end)
+    times = {"ts": begin / 1000, "dur": (until - begin) / 1000}
     return {"ph": "X", "name": name, "cat": "npu", "pid": PROCESS, "tid": track, **times, "args": arguments}
 
 
@@ -149,7 +149,7 @@ def _waits(trace: Trace, scale: float) -> list[dict[str, Any]]:
     """Waits on the parser's track."""
     times = zip(trace.kinds, trace.column(Column.START).tolist(), trace.column(Column.END).tolist(), strict=True)
     return [
-        _slice(kind, unit_track(TimedUnit.PARSER), start * scale, (end - start) * scale, {"operation": index})
+        _slice(kind, unit_track(TimedUnit.PARSER), start * scale, end * scale, {"operation": index})
         for index, (kind, start, end) in enumerate(times)
         if kind in ("dma wait", "kernel wait") and end > start
     ]
@@ -170,7 +170,7 @@ def _port_slices(trace: Trace, scale: float, names: tuple[str, ...]) -> list[dic
                 continue
             reached = end
             arguments = {"read_bytes": read, "written_bytes": written}
-            entries.append(_slice(name, unit_track(unit), start * scale, (end - start) * scale, arguments))
+            entries.append(_slice(name, unit_track(unit), start * scale, end * scale, arguments))
     return entries
 
 
@@ -189,7 +189,7 @@ def _unit_slices(events: Events, scale: float, names: tuple[str, ...]) -> list[d
             continue
         reached = end
         arguments = {"cause": Cause(cause).name.lower(), "bytes": moved}
-        entries.append(_slice(names[operation], unit_track(unit), start * scale, (end - start) * scale, arguments))
+        entries.append(_slice(names[operation], unit_track(unit), start * scale, end * scale, arguments))
     return entries
 
 

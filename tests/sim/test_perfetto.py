@@ -55,6 +55,11 @@ def test_a_trace_keeps_the_rules_of_its_format(name: str, target: str) -> None:
     check_trace(json.loads(json.dumps(timed(name, target).trace())))
 
 
+def test_slices_touch_where_a_cycle_is_no_whole_number_of_nanoseconds() -> None:
+    check_trace(json.loads(json.dumps(timed("digits", "examples/fast-flash").trace())))  # 400 MHz: 2.5 ns
+    check_trace(json.loads(json.dumps(timed("wide_convolution", "examples/fast-flash").trace())))
+
+
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_counters_show_the_bytes_that_were_moved(name: str, target: str) -> None:
     model = timed(name, target)
