@@ -283,31 +283,37 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
     else:
         offsets = _fill_padding(row, ifm, Padding(), ifm.height, ifm.width)
         n[r.IN_PIXEL], n[r.IN_BRICK] = ifm.depth, 16
-    groups = -(-kernel.height // 3)
-    rows = np.full((ofm.height, 3 * groups), -1, np.int64)
+    height = -(-kernel.height // 3) * 3
+    rows = np.full((ofm.height, height), -1, np.int64)
     for k in range(kernel.height):
         y = np.arange(ofm.height) * kernel.stride_y + k * kernel.dilation_y - padding.top
         inside = (y >= 0) & (y < ifm.height)
         rows[inside, k] = offsets[y[inside]]
-    taken = kernel.stride_x if kernel.stride_x <= 2 else 1
-    parts = [
-        (3 * group, first - padding.left - max(0, taken - size), max(0, size - taken))
-        for group in range(groups)
-        for first, size in _column_runs(kernel)
-    ]
-    row.arrays["parts"] = np.array(parts, np.int64)
-    n[r.IN_TABLE], n[r.DWORDS], n[r.IN_WIDTH], n[r.STRIDE] = row.table("in", rows), 3 * groups, ifm.width, kernel.stride_x
+    row.arrays["parts"], row.arrays["order"] = _parts(kernel, padding.left)
+    n[r.IN_TABLE], n[r.DWORDS], n[r.IN_WIDTH], n[r.STRIDE] = row.table("in", rows), height, ifm.width, kernel.stride_x
     n[r.PADDING_PIXEL] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
     row.kind = r.DEPTHWISE
 
 
-def _column_runs(kernel: Kernel) -> list[tuple[int, int]]:
-    """(first column, columns) of runs of at most 4 columns that have all weights of a row; each begins with a weight."""
-    runs, start = [], 0
-    while start < kernel.dilated_width:
-        runs.append((start, min(4, kernel.dilated_width - start)))
-        start = -(-(start + 4) // kernel.dilation_x) * kernel.dilation_x
-    return runs
+@functools.lru_cache(maxsize=256)
+def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
+    """The parts of a depthwise window as SEGMENT_TABLE has them; the weight (ky, kx flattened) for each byte or -1.
+
+    A part has 3 rows and up to 4 columns, of which the first has a weight. Kept as `_segments` is.
+    """
+    taken = kernel.stride_x if kernel.stride_x <= 2 else 1
+    parts, order = [], []
+    for group in range(0, kernel.height, 3):
+        first = 0
+        while first < kernel.dilated_width:
+            size = min(4, kernel.dilated_width - first)
+            parts.append((group, first - left - max(0, taken - size), max(0, size - taken)))
+            for ky in range(group, group + 3):
+                for column in range(first + size - 4, first + size):
+                    is_weight = ky < kernel.height and column >= first and column % kernel.dilation_x == 0
+                    order.append(ky * kernel.width + column // kernel.dilation_x if is_weight else -1)
+            first = -(-(first + 4) // kernel.dilation_x) * kernel.dilation_x
+    return np.array(parts, np.int64), np.array(order, np.int64)
 
 
 def pack_constants(
@@ -332,12 +338,12 @@ def pack_constants(
     terms = [weights] if summarise(weights, sums) <= 127 else _split(weights)
     spread = sums[1] * reach
     is_plain = n[r.FINISH] != r.SUM
-    if is_plain and (shifts.max() > _MAX_FLOOR_SHIFT or (spread + np.abs(biases)).max() >= _LIMIT):
+    bound = spread + np.abs(biases)
+    if is_plain and (shifts.max() > _MAX_FLOOR_SHIFT or bound.max() >= _LIMIT):
         values, is_constant = _constant_channels(operation, biases, spread, scales, shifts)
         biases, scales = np.where(is_constant, values << 10, biases), np.where(is_constant, 1 << 30, scales)
         shifts, sums, spread = np.where(is_constant, 40, shifts), sums * ~is_constant, spread * ~is_constant
-        terms = [term * ~is_constant[:, None] for term in terms]
-    bound = spread + np.abs(biases)
+        terms, bound = [term * ~is_constant[:, None] for term in terms], spread + np.abs(biases)
     biases = biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
     may_floor = is_plain and _may_floor(shifts)
     stage = np.zeros((-(-depth // 16), r.STAGE_VECTORS, 16), np.int32)
@@ -352,10 +358,9 @@ def pack_constants(
         n[r.NUMBERS + v.SUMS], n[r.NUMBERS + v.SUMS + 2] = n[r.SUMS], row.table("scales", scales)
         n[r.NUMBERS + v.SUMS + 3] = row.table("shifts", shifts)
     n[r.STAGE] = row.table("stage", stage)
-    parts = np.concatenate([row.arrays["parts"]] * len(terms))
+    parts = row.arrays["parts"] if len(terms) == 1 else np.concatenate([row.arrays["parts"]] * len(terms))
     n[r.SEGMENTS], n[r.SEGMENT_TABLE] = len(parts), row.table("segments", parts)
-    packed = _packed_depthwise(operation.kernel, terms) if row.kind == r.DEPTHWISE else _packed(row, terms)
-    n[r.WEIGHTS] = row.table("weights", packed)
+    n[r.WEIGHTS] = row.table("weights", _packed(row, terms))
     checks = np.empty((len(source), 4), np.int64)
     for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
         checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
@@ -408,18 +413,6 @@ def _packed(row: Row, terms: list[Weights]) -> npt.NDArray[np.int8]:
     packed = np.zeros(-(-weights.shape[0] // 16) * 16 * order.size, np.int8)
     pack(weights, order, packed, 16, 4)
     return packed
-
-
-def _packed_depthwise(kernel: Kernel, terms: list[Weights]) -> npt.NDArray[np.int8]:
-    outputs, runs = terms[0].shape[0], _column_runs(kernel)
-    groups = -(-kernel.height // 3)
-    packed = np.zeros((-(-outputs // 16) * 16, len(terms), groups, len(runs), 3, 4), np.int8)
-    rows, columns = np.arange(kernel.height)[:, None], np.arange(kernel.width) * kernel.dilation_x
-    run = np.searchsorted([first for first, _ in runs], columns, "right") - 1
-    lane = 4 + columns - np.array([first + size for first, size in runs])[run]
-    for k, weights in enumerate(terms):
-        packed[:outputs, k, rows // 3, run, rows % 3, lane] = weights.reshape(outputs, kernel.height, kernel.width)
-    return packed.reshape(-1, 16, packed[0, ..., 0, 0].size, 3, 4).transpose(0, 2, 3, 1, 4)
 
 
 def _fill_elementwise(row: Row, operation: Elementwise) -> None:
