@@ -38,10 +38,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Spans of everything that needs memory; node i has the events [starts[i], starts[i + 1])."""
+    """Spans of everything that needs memory; node i has the events [starts[i], starts[i + 1]).
+
+    `lasting` are the tensors whose values are read after the last event: graph outputs and variables.
+    """
 
     spans: Mapping[Item, Span]
     starts: tuple[int, ...]
+    lasting: frozenset[int] = frozenset()
 
     @property
     def events(self) -> int:
@@ -82,7 +86,7 @@ def trace_lifetimes(
     variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
     recorder.touch_tensors(variables, 0)
     recorder.touch_tensors(variables, last)
-    return Lifetimes(recorder.spans, tuple(starts))
+    return Lifetimes(recorder.spans, tuple(starts), frozenset((*graph.outputs, *variables)))
 
 
 class _Recorder:
@@ -122,6 +126,7 @@ def share_in_place(
     whole maps of the same shape, layout and element size, and the operand must not be broadcast.
     """
     spans, owner = dict(lifetimes.spans), {item: item for item in lifetimes.spans}
+    lasting: set[Item] = set(lifetimes.lasting)
     for number, (node, steps) in enumerate(zip(nodes, works, strict=True)):
         if node.program is None:
             continue
@@ -133,12 +138,14 @@ def share_in_place(
                 continue
             for view in reads(step):
                 root = _root(owner, item_of(view.storage)) if view.storage.data is None else None
-                if root is None or spans[root].last != event:
+                if root is None or spans[root].last != event or root in lasting:
                     continue
                 others = [each for each in reads(step) if each.storage is view.storage]
                 if not all(_is_same_place(each, step.ofm, layouts) for each in others):
                     continue
                 owner[target] = root
+                if target in lasting:
+                    lasting.add(root)
                 spans[root] = replace(spans[root].joined(spans[target]))
                 break
     return {item: _root(owner, item) for item in owner}
