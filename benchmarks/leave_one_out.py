@@ -20,7 +20,7 @@ from npu.isa.operations import Operation
 from sim.timing import schedule
 
 GRID: Mapping[str, tuple[float, ...]] = {
-    "operation_overhead_cycles": (0, 30, 60, 90, 120, 150),
+    "operation_overhead_cycles": (0, 40, 80, 100, 120, 160),
     "port_beat_cycles": (1.0, 1.04, 1.08, 1.12, 1.16, 1.2),
     "weight_decode_bits_per_cycle": (32, 40, 50, 64, 80),
 }

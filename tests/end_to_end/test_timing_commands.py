@@ -203,7 +203,7 @@ def test_the_table_of_a_run_names_each_operator_by_the_end_of_its_first_name(
     assert max(map(len, lines)) <= width
     (pool,) = (line for line in lines if "MAX_POOL_2D" in line)
     assert pool.split()[:2] == ["4", "MAX_POOL_2D"]
-    assert ("Pool2d" in pool) == (width >= 100)
+    assert ("Pool2d" in pool) == (width >= 80)
     assert not any(line.endswith("…") for line in lines)
 
 

@@ -30,6 +30,7 @@ from sim.timing.kernels.rows import (
     H_AT_BLOCKS,
     H_AT_LOADS,
     H_AT_OPERATIONS,
+    H_BEAT,
     H_COMMAND_PORT,
     H_DMA_SETUP,
     H_FIRST_TRANSFER,
@@ -45,8 +46,10 @@ from sim.timing.kernels.rows import (
     M_STREAM_START,
     MOMENTS,
     NOTHING,
+    O_COMMAND_BEATS,
     O_NEXT_TRANSFER,
     OPERATION_WORDS,
+    P_BURST_BYTES,
     PORT_WORDS,
     R_END,
     R_ISSUED,
@@ -59,6 +62,7 @@ from sim.timing.kernels.rows import (
 from sim.timing.kernels.tables import WORD_BYTES, floats_at, ints_at
 from sim.timing.kernels.units import (
     array_time,
+    ask_commands,
     begin_operation,
     can_fetch,
     can_parse,
@@ -121,6 +125,9 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
     parser_free, transfer_free, fetch_free, stream_free, mac_free, output_free = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     parser_at, transfer_at, fetch_at, stream_at, array_at, output_at = FAR, FAR, FAR, FAR, FAR, FAR
     held, finish, first, is_stale = 0.0, 0.0, FAR, True
+    # Commands are fetched at most one burst ahead of the parser.
+    most, asked = ports[command_port, P_BURST_BYTES] / head[H_BEAT, 0], np.int64(0)
+    asked, ahead = ask_commands(result, ports, command_port, 0.0, count, parsed, asked, 0.0, most)
     while True:
         # A time that is known stays as it is; the others are looked at until nothing more becomes known.
         while True:
@@ -168,9 +175,11 @@ def run(words, times, columns, table):  # type: ignore[no-untyped-def]
         if best >= FAR:
             break
         if first == best and parser_at == best:
-            parser_free = parse(ops, result, ports, parsed, command_port, best, parser_free)
+            parser_free = parse(ops, result, parsed, best, parser_free)
             finish = max(finish, result[parsed, R_END])
+            ahead -= result[parsed, O_COMMAND_BEATS]
             parsed += 1
+            asked, ahead = ask_commands(result, ports, command_port, best, count, parsed, asked, ahead, most)
             parser_at = FAR
             is_stale = True
         elif first == best:

@@ -80,6 +80,8 @@ O_COMMAND_BEATS, O_COMMAND_PORT_CYCLES, O_COMMAND_CYCLES = range(11, 14)
 FIRST_RESULT = 14
 RESULT_COLUMNS = 17
 MOMENTS = 3
+# And when its command words have arrived at the parser.
+M_COMMANDS = 31
 OPERATION_WORDS = 32
 
 # A load, integers: its operation; the blocks whose output and whose end it waits for (accumulators and BLOCKDEP); the load

@@ -34,6 +34,7 @@ from sim.timing.kernels.rows import (
     K_OPERATION,
     K_OUTPUT,
     K_ROOM,
+    M_COMMANDS,
     M_FETCHED,
     M_MAC_END,
     M_MAC_START,
@@ -151,7 +152,7 @@ def can_parse(ops, parsed, kernel_done, transfer_done):  # type: ignore[no-untyp
 @inlined
 def parser_time(ops, result, parsed, parser_free):  # type: ignore[no-untyped-def]
     """When the parser can go on."""
-    time = parser_free
+    time = max(parser_free, result[parsed, M_COMMANDS])
     if ops[parsed, O_AFTER_KERNEL] >= 0:
         time = max(time, result[ops[parsed, O_AFTER_KERNEL], R_END])
     if ops[parsed, O_AFTER_TRANSFER] >= 0:
@@ -175,11 +176,25 @@ def clear(result, n):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def parse(ops, result, ports, n, port, time, parser_free):  # type: ignore[no-untyped-def]
-    """When operation `n` has been parsed. Commands are fetched ahead: without latency, but in turn on their port."""
+def ask_commands(result, ports, port, time, count, needed, asked, ahead, most):  # type: ignore[no-untyped-def]
+    """(the first operation whose commands have not been asked for, the beats of commands that are ahead of the parser).
+
+    The parser asks for the commands of operation `needed`, and for later ones as long as fewer than `most` beats are ahead.
+    """
+    while asked < count and (asked <= needed or ahead < most):
+        beats = result[asked, O_COMMAND_BEATS]
+        _, passed = claim(ports, port, S_READ_FREE, time, result[asked, O_COMMAND_PORT_CYCLES], beats)
+        result[asked, M_COMMANDS] = passed + ports[port, P_READ_LATENCY] if beats > 0.0 else time
+        ahead += beats
+        asked += 1
+    return asked, ahead
+
+
+@inlined
+def parse(ops, result, n, time, parser_free):  # type: ignore[no-untyped-def]
+    """When operation `n`, whose commands are there, has been parsed."""
     clear(result, n)
-    _, passed = claim(ports, port, S_READ_FREE, time, result[n, O_COMMAND_PORT_CYCLES], result[n, O_COMMAND_BEATS])
-    done = max(time + result[n, O_COMMAND_CYCLES], passed)
+    done = time + result[n, O_COMMAND_CYCLES]
     result[n, R_WAIT] = time - parser_free
     result[n, R_ISSUED] = done
     if ops[n, O_KIND] > DMA:

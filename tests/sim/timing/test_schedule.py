@@ -222,6 +222,17 @@ def test_commands_take_their_turn_on_the_constant_port() -> None:
     assert trace.totals.total_cycles >= 49
 
 
+def test_commands_are_fetched_one_burst_ahead_of_the_parser() -> None:
+    variant = with_adapter(round_variant(), Port.AXI1, read_latency_cycles=64)
+    kernel = convolution(4, 4, 16, 32, SMALL)
+    # 32 words an operation are 16 beats, more than a burst of 8: the second ones are asked for when the first have been taken.
+    long = rows(run(kernel, kernel, words=64, variant=variant))
+    assert [operation.issued for operation in long] == [16 + 64, 2 * (16 + 64)]
+    # 8 words are 4 beats: both are asked for at once.
+    short = rows(run(kernel, kernel, words=16, variant=variant))
+    assert [operation.issued for operation in short] == [4 + 64, 8 + 64]
+
+
 def test_decoded_records_and_plain_operations_give_the_same_trace() -> None:
     stream = [convolution(4, 8, 16, 32, SMALL), Stop()]
     decoded = [Decoded(operation, index, index) for index, operation in enumerate(stream)]
