@@ -16,11 +16,12 @@ from npu.errors import SimulationError
 from npu.isa.decode import Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
 from sim.functional import execute
-from sim.functional.fast import Row, make_row, pack_constants
+from sim.functional.fast import make_row
 from sim.functional.kernels import rows as r
 from sim.functional.kernels import values
 from sim.functional.kernels.raw import address_of
 from sim.functional.kernels.vectors import combine
+from sim.functional.packing import Row, pack_constants
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
 

@@ -32,7 +32,7 @@ taken in, and the columns taken in before the first output."""
 BLOCKS = 7
 """Groups of 16 output channels."""
 WEIGHTS = 8
-"""In the order that `pack_constants` says; of the 4 columns of a depthwise kernel's part the last is the last."""
+"""In the order that `packing` says; of the 4 columns of a depthwise kernel's part the last is the last."""
 STAGE = 9
 """Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
 FLOOR needs: two vectors of 8 int64 to add to the products of even and odd channels, a right shift of the high halves."""
