@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import CompileError
+from npu.hardware.ports import port_rate
 from npu.hardware.variant import Port, Variant
 from npu.isa.operations import AccumulatorFormat, Block, ShramLayout, Traversal, Upscale
 from npu.isa.shram import SUB_KERNEL, BufferProblem, Work, buffer_banks, ceil_div, lut_start, round_up, shram_layout
@@ -124,15 +125,14 @@ def _estimate(problem: BlockProblem, height: Ints, width: Ints, depth: Ints, var
     mac = _mac_cycles(problem, height, width, depth, variant)
     elements = ofm_height * ofm_width * ofm_depth / blocks
     output = _output_rate(problem, variant) * elements
-    memories, mode = variant.system.memories, variant.memory_mode
-    source = memories[mode.arena if problem.ifm_in_arena else mode.cache]
-    target = memories[mode.arena if problem.ofm_in_arena else mode.cache]
-    latency = (source.read_latency_cycles + target.write_latency_cycles) / 4
+    mode = variant.memory_mode
+    source = port_rate(variant, mode.arena if problem.ifm_in_arena else mode.cache)
+    target = port_rate(variant, mode.arena if problem.ofm_in_arena else mode.cache)
+    latency = (source.read_latency + target.write_latency) / 4
     per_block = np.maximum(np.maximum(mac, output), latency + (mac + output) / 4)
     compute = blocks * per_block + np.minimum(mac, output)
     read, written = _traffic_bytes(problem, height, width, blocks_y, blocks_x, blocks_z, variant)
-    beat = variant.accelerator.axi_data_bytes
-    transfer = read / (beat * source.clock_scale) + written / (beat * target.clock_scale)
+    transfer = read / source.read + written / target.write
     result: npt.NDArray[np.float64] = np.maximum(compute, transfer) + 0.1 * np.minimum(compute, transfer)
     return result
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from npu.compiler.allocate import Buffer, Packer
 from npu.compiler.schedule import Job
 from npu.compiler.weights import WeightSlice
+from npu.hardware.ports import port_rate
 from npu.hardware.variant import Variant
 
 _KEEP_FOR = 24
@@ -85,5 +86,5 @@ def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:
 
 def _copy_speed(variant: Variant) -> tuple[float, float]:
     """Bytes per cycle and latency in cycles of a copy from the constants' memory."""
-    memory = variant.system.memories[variant.memory_mode.constants]
-    return variant.accelerator.axi_data_bytes * memory.clock_scale, float(memory.read_latency_cycles)
+    rate = port_rate(variant, variant.memory_mode.constants)
+    return rate.read, float(rate.read_latency)
