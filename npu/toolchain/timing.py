@@ -157,7 +157,7 @@ def _time_stream(words: NDArray[np.uint32], variant: Variant, *, with_events: bo
     """A command stream decoded and timed; the last few are remembered, because neither depends on the values of tensors."""
     key = words.tobytes()
     known = _TIMED.pop(key, None)
-    if known is not None and known[0] == variant and (known[1].trace.events is not None or not with_events):
+    if known is not None and known[0] == variant and (known[1].trace.events is not None) == with_events:
         stream = known[1]
     else:
         decoded = decode_once(words, variant)
