@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import import_module
+from types import ModuleType
 
 import llvmlite.binding as llvm
 import numba as nb
@@ -81,6 +83,8 @@ def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
     """Join prepared operations."""
+    if tier is not Tier.GENERAL:
+        _convolutions(tier)
     table = np.zeros((len(steps), r.ROW_LENGTH), np.int64)
     for row, step in zip(table, steps, strict=True):
         row[:] = step.row.numbers
@@ -94,13 +98,16 @@ def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
 
 
 @functools.cache
+def _convolutions(tier: Tier) -> ModuleType:
+    """The kernels that differ from tier to tier; imported only where the CPU can run them."""
+    return import_module(f"sim.functional.kernels.{tier.value}")
+
+
+@functools.cache
 def _entry(kind: int, tier: Tier) -> int:
     """Machine address of the kernel for rows of a kind, 0 if they need none; compiled only where a row needs it."""
     if kind in (r.CONVOLUTION, r.DEPTHWISE):
-        if tier is Tier.VNNI:
-            from sim.functional.kernels import vnni as kernels  # only where the CPU can run it
-        else:
-            from sim.functional.kernels import portable as kernels  # type: ignore[no-redef]
+        kernels = _convolutions(tier)
         return address_of(kernels.convolve if kind == r.CONVOLUTION else kernels.convolve_depthwise, *_ARGUMENTS)
     functions = {
         r.ELEMENTWISE: combine,
