@@ -54,11 +54,11 @@ def choose_variant(
 
     ArgumentTypeError for what is no name, path or, as `config`, a mapping of fields.
     """
+    for name, value in {"target": target, "memory_mode": memory_mode, "system": system}.items():
+        require_type_or_none(name, value, PATH, "a name, or the path of a YAML file")
+    require_type_or_none("config", config, (*PATH, Mapping), "the path of a YAML file, or a mapping of fields")
     if isinstance(config, Mapping):
         return _described(target, config, memory_mode=memory_mode, system=system)
-    asked = {"target": target, "config": config, "memory_mode": memory_mode, "system": system}
-    for name, value in asked.items():
-        require_type_or_none(name, value, PATH, "a name, or the path of a YAML file")
     if target is not None and config is not None:
         raise ConfigError(f"target {target!r} with config {str(config)!r}: give only one of them; a config names its own base")
     chosen = config if config is not None else DEFAULT_TARGET if target is None else target

@@ -30,7 +30,11 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "compile": (npu.compile, 1.5, "model: must be a path"),
     "run": (npu.run, np.zeros(3, np.uint8), "model: must be a path, .* of type ndarray"),
     "target": (lambda value: npu.check(MODEL, value), 128, "target: must be a name, or the path of a YAML file, got 128"),
-    "config": (lambda value: npu.compile(MODEL, config=value), {"name": "x"}, "config: must be a name, or the path"),
+    "config": (
+        lambda value: npu.compile(MODEL, config=value),
+        5.0,
+        "config: must be the path of a YAML file, or a mapping of fields, got 5.0",
+    ),
     "memory mode": (lambda value: npu.compile(MODEL, memory_mode=value), b"x", "memory_mode: must be a name"),
     "system": (lambda value: npu.run(MODEL, system=value), True, "system: must be a name"),
     "profile": (lambda value: npu.check(MODEL, profile=value), ["v0.1"], "profile: must be a name"),
