@@ -53,6 +53,7 @@ class Bound(Enum):
     DMA = "DMA"
     WAIT = "wait"
     ISSUE = "command issue"
+    LATENCY = "latency"
     NONE = "nothing"
 
 

@@ -1,0 +1,37 @@
+"""What is said to bound an operation is what makes it faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
+from npu.isa.operations import Block
+from sim.timing import schedule
+from sim.trace import Bound
+
+from tests.support.timing import convolution
+
+BASE = load_variant("ethos-u55-128")
+
+
+def with_timing(**fields: float) -> Variant:
+    return replace(BASE, timing=replace(BASE.timing, **fields))
+
+
+def test_a_slow_parser_bounds_every_operation() -> None:
+    stream = [convolution(8, 8, 16, 32, Block(8, 8, 16), stream_bytes=640) for _ in range(4)]
+    trace = schedule(stream, with_timing(command_cycles_per_word=1000.0), stream_words=200)
+    assert set(trace.bounds) == {Bound.ISSUE}
+    usual = schedule(stream, BASE, stream_words=200)
+    assert Bound.ISSUE not in usual.bounds
+
+
+@pytest.mark.parametrize("channels", [8, 64])
+def test_an_operation_whose_port_is_busier_than_its_array_is_bound_by_the_port(channels: int) -> None:
+    slow = with_timing(port_beat_cycles=40.0)
+    one = [convolution(32, 32, channels, 32, Block(8, 8, channels), stream_bytes=64)]
+    assert schedule(one, slow, stream_words=0).bounds[0] in (Bound.IFM_READ, Bound.OFM_WRITE)
+    assert schedule(one, with_timing(ublock_mac_cycles=64), stream_words=0).bounds[0] is Bound.MAC
