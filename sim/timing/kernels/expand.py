@@ -100,6 +100,9 @@ LOAD_COLUMNS = 10
 ) = range(13)
 MACHINE_SCALARS = 13
 
+KERNEL_GROUP = 4
+"""8-bit kernel elements that a MAC lane takes in one step of a depthwise or part-kernel-first operation."""
+
 _I = nb.int64
 _PAIR = nb.types.UniTuple(nb.int64, 2)
 _ROW = nb.int64[::1]
@@ -207,10 +210,10 @@ def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # ty
         factor = machine[M_POOL_16] if bits16 > 1 else 1
         return max(step, taps) * plane * nz * factor
     if kind == DEPTHWISE:
-        steps = ceil_div(taps, step)
+        steps = ceil_div(taps, KERNEL_GROUP)
         cycles = max(machine[M_WEIGHT_BLOCK], step * plane * bits16) * steps * nz
     elif kind == CONV_PART_KERNEL:
-        steps = ceil_div(taps, 2 if bits16 > 1 else step)
+        steps = ceil_div(taps, KERNEL_GROUP // 2 if bits16 > 1 else KERNEL_GROUP)
         groups = ceil_div(slice_depth, 8)
         cycles = max(machine[M_WEIGHT_BLOCK], step * plane) * steps * nz * groups
     else:
