@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from sim.timeline import Job, Timeline, cycles_of_job, owners_of
+from sim.timeline import Job, cycles_of_job, owners_of
 from sim.timing.counters import operation_events, sum_events
 from sim.trace import Column, Trace
 
@@ -202,8 +202,8 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
     return {owner: tuple(times) for owner, times in found.items()}
 
 
-def pmu_report(jobs: Sequence[Job], timeline: Timeline, variant: Variant) -> dict[str, Any]:
-    """Counters of all jobs and of every operator of the timeline, by event name, and how the units spent the jobs.
+def pmu_report(jobs: Sequence[Job], variant: Variant) -> dict[str, Any]:
+    """Counters of all jobs and of every operator that they work for, by event name, and how the units spent the jobs.
 
     `events` gives the numbers of the names, `not_modelled` the events without a value and why, `notes` what to know of a
     value. CYCLE and NPU_ACTIVE of an operator are its cycles on the timeline; the counters of all operators add up to the

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import Variant
 from sim.timing.plan import burst_bytes
-from sim.trace import Column
+from sim.trace import PORT_BYTES, Column
 
 
 def count_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant, cycles: int) -> dict[str, int]:
@@ -64,12 +64,8 @@ def _port_events(table: NDArray[np.int64], variant: Variant) -> dict[str, NDArra
     """Beats and transactions, as many as the bytes so far need: a beat that two operations share counts for the first."""
     beat = variant.accelerator.axi_data_bytes
     events: dict[str, NDArray[np.int64]] = {}
-    ports = {
-        "AXI0": (Port.AXI0, Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-        "AXI1": (Port.AXI1, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
-    }
-    for name, (port, read, write) in ports.items():
-        burst = burst_bytes(variant, port)
+    for port, (read, write) in PORT_BYTES.items():
+        name, burst = port.name, burst_bytes(variant, port)
         reads, writes = table[:, read], table[:, write]
         events[f"{name}_RD_TRANS_ACCEPTED"] = events[f"{name}_RD_TRANS_COMPLETED"] = _whole(reads, burst)
         events[f"{name}_RD_DATA_BEAT_RECEIVED"] = _whole(reads, beat)

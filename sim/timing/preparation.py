@@ -14,9 +14,9 @@ from sim.timing.kernels import work as w
 from sim.timing.kernels.rounding import round_durations
 from sim.timing.plan import Plan, Work
 from sim.timing.ports import port_scalars
-from sim.trace import Column, Totals
+from sim.trace import PORT_BYTES, Column, Totals
 
-_PORT_COLUMNS = (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES)
+_PORT_COLUMNS = tuple(column for port in PORT_BYTES.values() for column in port)
 _BUSY_COLUMNS = np.array([Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE], np.int64)
 
 
@@ -101,11 +101,7 @@ def _known_totals(sums: Sequence[int], variant: Variant) -> Totals:
     memories = variant.system.memories
     reads: dict[str, int] = {}
     writes: dict[str, int] = {}
-    ports = {
-        Port.AXI0: (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-        Port.AXI1: (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
-    }
-    for port, (read, write) in ports.items():
+    for port, (read, write) in PORT_BYTES.items():
         if port in memories:
             name = memories[port].name
             reads[name] = reads.get(name, 0) + sums[read]
