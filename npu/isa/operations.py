@@ -60,12 +60,16 @@ class ElementwiseMode(IntEnum):
     @property
     def is_unary(self) -> bool:
         """Whether only the first input is read."""
-        return self in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ)
+        return self in _UNARY
 
     @property
     def scales_operands(self) -> bool:
         """Whether operands are scaled before they are combined."""
-        return self in (ElementwiseMode.ADD, ElementwiseMode.SUB)
+        return self in _SCALING
+
+
+_UNARY = frozenset({ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ})
+_SCALING = frozenset({ElementwiseMode.ADD, ElementwiseMode.SUB})
 
 
 class OperandScaling(IntEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -97,7 +98,8 @@ def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words
     """
     ports = region_ports(variant)
     rows = [_row(operation, variant, ports) for operation in operations]
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), k.OPERATION_COLUMNS)
+    numbers = itertools.chain.from_iterable(rows)
+    table = np.fromiter(numbers, np.int64, len(rows) * k.OPERATION_COLUMNS).reshape(len(rows), k.OPERATION_COLUMNS)
     _share_words(table, stream_words)
     rates = output_rates(operations, variant)
     loads, mac_cycles, elements = expand_rows(table, variant)
@@ -304,6 +306,6 @@ def _elementwise_rate(operation: Elementwise, variant: Variant) -> float:
         return cycles.elementwise_32_bit_unary if operation.mode.is_unary else cycles.elementwise_32_bit_binary
     if operation.mode is ElementwiseMode.MUL:
         return cycles.mul_32_bit_ofm if operation.ofm.element.bits == 32 else cycles.mul_or_40_bit_accumulator
-    if operation.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+    if operation.mode.scales_operands:
         return cycles.add_sub_simple if operation.operand_scaling is OperandScaling.BOTH_16 else cycles.add_sub
     return cycles.other

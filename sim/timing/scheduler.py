@@ -76,7 +76,7 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
         totals=_totals(known, cycles),
         events=_events(plan, table, times) if with_events else None,
         tails=(round(finish - mac_end), round(finish - output_end), round(finish - decoder_end)),
-        find_bounds=partial(find_bounds, plan.operations, table, port_scalars(variant), plan.beat_bytes),
+        find_bounds=lambda: find_bounds(plan.operations, table, port_scalars(variant), plan.beat_bytes),
         count_events=partial(count_events, table, plan.kinds, variant, cycles),
     )
 
