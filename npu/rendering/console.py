@@ -40,7 +40,7 @@ def print_compiled(report: Report, path: Path, size: int) -> None:
     _say_line(
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
         f"{on_npu} of {len(report.operators)} operators on the NPU{others}; "
-        f"{memory_text(report.totals)}"
+        f"{memory_text(report)}"
     )
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from constraints.profiles import profile_named, profile_names
 from npu.graph.placement import Violation
-from npu.reports.check_report import CheckReport, DeviceSum, OperatorCheck
+from npu.reports.check_report import NPU, CheckReport, DeviceSum, OperatorCheck
 
 DEVICE_NAMES = {"npu": "NPU", "xnnpack": "CPU, XNNPACK-like delegate", "reference": "CPU, reference kernels"}
 ESTIMATED = "Estimated from shapes, one operator at a time; --exact compiles and times the NPU part."
 MEASURED = "NPU cycles of operators on the NPU are those of the compiled model; all others are estimates."
 SUPPORT_NOTE = "A CPU operator's NPU cycles, and the totals with it supported, are estimates."
+
+
+def place(device: str) -> str:
+    """Where an operator runs: npu, or cpu and the kind of its kernels."""
+    return device if device == NPU else f"cpu {device}"
 
 
 def headline(report: CheckReport) -> str:

@@ -119,7 +119,7 @@ def _row(row: OperatorCheck) -> str:
         f'<tr id="op-{row.number}" data-on="{row.device}" data-kind="{_escape(row.base.type)}">'
         f'<td class="n">{row.number}</td><td>{_escape(row.base.type)}<div class="name" title="{name}">{name}</div></td>'
         f'<td class="shape">{inputs}<br>&rarr; {outputs}</td>'
-        f'<td><span class="dot {row.device}"></span>{row.device}</td><td class="n">{row.mac_share:.1%}</td>'
+        f'<td><span class="dot {row.device}"></span>{facts.place(row.device)}</td><td class="n">{row.mac_share:.1%}</td>'
         f'<td class="n">{row.cpu_cycles:,}</td><td class="n">{row.npu_cycles:,}</td><td class="n">{supported}</td>'
         f"<td>{rules}</td><td>{fixes}</td></tr>"
     )

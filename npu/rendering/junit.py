@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from npu.rendering import facts
 from npu.reports.check_report import CheckReport, OperatorCheck
+from npu.version import __version__
 
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -18,7 +19,15 @@ def render_junit(report: CheckReport) -> str:
     suites = Element("testsuites", {"name": "npu check", **counts})
     suite = SubElement(suites, "testsuite", {"name": _text(report.model), **counts, "skipped": "0"})
     properties = SubElement(suite, "properties")
-    for name, value in (("profile", report.profile), ("target", report.target), ("cycles", str(report.totals.total_cycles))):
+    held = {
+        "profile": report.profile,
+        "target": report.target,
+        "cycles": str(report.totals.total_cycles),
+        "npulab_version": __version__,
+        "model_sha256": report.model_sha256 or "",
+        "hardware_sha256": report.hardware_sha256,
+    }
+    for name, value in held.items():
         SubElement(properties, "property", {"name": name, "value": value})
     for row in report.operators:
         _case(suite, report, row)

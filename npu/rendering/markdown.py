@@ -71,8 +71,9 @@ def _operators(report: CheckReport) -> list[str]:
     lines += ["| ---: | --- | --- | --- | --- | --- | ---: | ---: | ---: |"]
     for row in report.operators:
         inputs, outputs = facts.shapes(row)
+        on = facts.place(row.device)
         lines.append(
-            f"| {row.number} | {_cell(row.base.type)} | {_cell(row.base.name)} | {inputs} | {outputs} | {row.device} "
+            f"| {row.number} | {_cell(row.base.type)} | {_cell(row.base.name)} | {inputs} | {outputs} | {on} "
             f"| {row.mac_share:.1%} | {row.cpu_cycles:,} | {row.npu_cycles:,} |"
         )
     return [*lines, "", "</details>"]

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from npu.plain import printable
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
-from npu.reports.report import OperatorReport, Report, Totals
+from npu.reports.report import OperatorReport, Report
 
 _LESS_TELLING = ("written", "read", "MACs", "output", "MAC use", "share")
 """Columns of a run's table that narrow terminals do without, in this order."""
@@ -53,7 +53,7 @@ def _totals(report: Report, width: int) -> str:
         facts.append(f"error   {_error_band(report)}")
     if report.overheads:
         facts.append(f"around  {_overheads(report)}")
-    facts.append(f"memory  {memory_text(totals)}  ({report.system}, {report.memory_mode})")
+    facts.append(f"memory  {memory_text(report)}  ({report.system}, {report.memory_mode})")
     if totals.npu_cycles:
         facts.append(
             f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
@@ -85,7 +85,9 @@ def _overheads(report: Report) -> str:
     return f"{', '.join(parts)}  (CPU cycles are estimates, ±{error:.0%})"
 
 
-def memory_text(totals: Totals) -> str:
-    """What is needed of each memory."""
-    parts = (("SRAM", totals.sram_bytes), ("DRAM", totals.dram_bytes), ("constants", totals.flash_bytes))
-    return ", ".join(f"{name} {kib(size)}" for name, size in parts if size)
+def memory_text(report: Report) -> str:
+    """What is needed of each memory, and which one holds the constants."""
+    totals, holder = report.totals, report.memories["constants"]
+    place = f" in {holder.upper() if holder in ('sram', 'dram') else printable(holder)}"
+    parts = (("SRAM", totals.sram_bytes, ""), ("DRAM", totals.dram_bytes, ""), ("constants", totals.flash_bytes, place))
+    return ", ".join(f"{name} {kib(size)}{where}" for name, size, where in parts if size)

@@ -29,10 +29,17 @@ def render_sarif(report: CheckReport) -> str:
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "properties": {"profile": report.profile, "target": report.target},
+        "artifacts": [_artifact(report)],
+        "properties": {"profile": report.profile, "target": report.target, "hardwareSha256": report.hardware_sha256},
         "results": results,
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _artifact(report: CheckReport) -> dict[str, Any]:
+    """The model's file, with its digest where the report has one."""
+    found: dict[str, Any] = {"location": {"uri": quote(report.model)}}
+    return {**found, "hashes": {"sha-256": report.model_sha256}} if report.model_sha256 else found
 
 
 def _rule(rule: str, demand: str, fix: str | None) -> dict[str, Any]:
@@ -53,7 +60,7 @@ def _result(report: CheckReport, row: OperatorCheck, violation: Violation, rule:
         "message": {"text": f"{row.base.type} '{row.base.name}' (operator {row.number}): {facts.advice(violation)}"},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": quote(report.model)}},
+                "physicalLocation": {"artifactLocation": {"uri": quote(report.model), "index": 0}},
                 "logicalLocations": [{"name": row.base.type, "fullyQualifiedName": name, "kind": "member"}],
             }
         ],

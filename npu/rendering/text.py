@@ -21,7 +21,7 @@ _MOST_NUMBERS = 12
 _NARROWEST = 60
 _WIDE = 110
 """Columns from which a table shows the names of tensors and whole operator types."""
-_LONGEST_TYPE = 22
+_LONGEST_TYPE = 18
 
 
 def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str:
@@ -42,7 +42,7 @@ def _lines(report: CheckReport, width: int) -> Iterable[Text]:
     yield Text("")
     yield from _operators(report, width)
     yield from _partitions(report, width)
-    yield from _remedies(report, width)
+    yield from _remedies(report)
     yield from _summary(report, width)
 
 
@@ -60,7 +60,7 @@ class _Column:
 
 def _operators(report: CheckReport, width: int) -> Iterable[Text]:
     rows = report.operators
-    on = [row.device for row in rows]
+    on = [facts.place(row.device) for row in rows]
     columns = [
         _Column("#", [row.number for row in rows], right=True),
         _Column("operator", [row.base.type if width >= _WIDE else _beginning(row.base.type) for row in rows]),
@@ -170,7 +170,7 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
+def _remedies(report: CheckReport) -> Iterable[Text]:
     remedies = facts.worthwhile(report, _MOST_REMEDIES)
     if not remedies:
         return

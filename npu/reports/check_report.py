@@ -26,7 +26,7 @@ from npu.graph.partition import Partition, partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
-from npu.reports.report import HEAD, OperatorReport, Totals
+from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
 from sim.timeline import copy_overhead, job_overhead
@@ -131,8 +131,10 @@ class CheckReport:
     target: str
     system: str
     memory_mode: str
+    memories: Mapping[str, str]
     clock_hz: int
     profile: str
+    hardware_sha256: str
     cycles_from: str
     totals: Totals
     devices: Mapping[str, DeviceSum]
@@ -141,6 +143,7 @@ class CheckReport:
     operators: tuple[OperatorCheck, ...]
     partitions: tuple[PartitionCheck, ...]
     ranking: tuple[Remedy, ...]
+    model_sha256: str | None = None
 
     @property
     def splitting(self) -> tuple[OperatorCheck, ...]:
@@ -151,6 +154,8 @@ class CheckReport:
         """The JSON form: the report of the shipped schema, of kind `check`."""
         content = dataclasses.asdict(dataclasses.replace(self, operators=()))
         content["operators"] = [each.to_dict() for each in self.operators]
+        if self.model_sha256 is None:
+            del content["model_sha256"]
         return {**HEAD, "kind": "check", **content}
 
     def to_json(self) -> str:
@@ -196,8 +201,10 @@ def build_check_report(
         target=variant.name,
         system=variant.system.name,
         memory_mode=variant.memory_mode.name,
+        memories=memory_names(variant),
         clock_hz=variant.system.clock_hz,
         profile=placement.profile,
+        hardware_sha256=hardware_digest(variant),
         cycles_from="compilation" if measured is not None else "estimate",
         totals=totals,
         devices=_device_sums(operators),

@@ -6,9 +6,11 @@ All cycles are ticks of the NPU clock (`clock_hz`), those of CPU operators too, 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,9 @@ class Report:
     `timing_error` is how far predictions for this target were from measurements; None where nothing was measured. `pmu` are
     the performance counters of all NPU jobs and of every operator (by its index). `notes` say what the simulator assumes of
     operations that no public description defines, and with what other memories a file was compiled.
+
+    `memories` names the memory that holds constants, arena and cache. The digests, SHA-256, tell what the report is about: the
+    model's file, all fields of the hardware (see `hardware_digest`) and, of a compilation, the file that it made.
     """
 
     kind: str
@@ -106,10 +111,14 @@ class Report:
     target: str
     system: str
     memory_mode: str
+    memories: Mapping[str, str]
     clock_hz: int
     profile: str
+    hardware_sha256: str
     totals: Totals
     operators: tuple[OperatorReport, ...] = field(repr=False)
+    model_sha256: str | None = None
+    compiled_sha256: str | None = None
     overheads: tuple[Overhead, ...] | None = field(default=None, repr=False)
     timing_error: Accuracy | None = None
     pmu: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -118,7 +127,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the fields of this record under the schema's id."""
         content = dataclasses.asdict(self)
-        for name in ("overheads", "timing_error", "pmu", "notes"):
+        for name in ("overheads", "timing_error", "pmu", "notes", "model_sha256", "compiled_sha256"):
             if content[name] is None:
                 del content[name]
         return {**HEAD, **content}
@@ -184,6 +193,25 @@ def _overheads(timeline: Timeline, variant: Variant) -> tuple[Overhead, ...]:
     )
 
 
+def memory_names(variant: Variant) -> dict[str, str]:
+    """The memory that holds the constants, the arena and the cache, by the names in the system's description."""
+    mode, memories = variant.memory_mode, variant.system.memories
+    roles = {"constants": mode.constants, "arena": mode.arena, "cache": mode.cache}
+    return {role: memories[port].name for role, port in roles.items()}
+
+
+def hardware_digest(variant: Variant) -> str:
+    """SHA-256 of all fields of the hardware, as JSON with sorted keys: two targets of one name differ by it."""
+    content = json.dumps(_plain(dataclasses.asdict(variant)), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    return value.name if isinstance(value, Enum) else value
+
+
 def memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
     """Fields of `Totals` for a compiled model's memory."""
     mode = variant.memory_mode
@@ -245,8 +273,10 @@ def _report(kind: str, profile: str, model: str, variant: Variant, totals: Total
         target=variant.name,
         system=variant.system.name,
         memory_mode=variant.memory_mode.name,
+        memories=memory_names(variant),
         clock_hz=variant.system.clock_hz,
         profile=profile,
+        hardware_sha256=hardware_digest(variant),
         totals=totals,
         operators=tuple(rows),
     )

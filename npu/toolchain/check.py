@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from constraints.checker import check as check_model
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.tflite.reader import read_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, given, load_plain, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
 
 
 def check(
@@ -35,9 +37,10 @@ def check_report(
     model = given(model)
     source = load_plain(model) if is_compiled else read_model(model)
     if is_compiled:
-        return measured_report(source, model_name(model), variant, profile)
-    placement = check_model(source, profile=profile, variant=variant)
-    return build_check_report(source, placement, model_name(model), variant)
+        report = measured_report(source, model_name(model), variant, profile)
+    else:
+        report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
+    return dataclasses.replace(report, model_sha256=digest(model))
 
 
 def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:

@@ -19,7 +19,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import METADATA_NAME, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, given, load_plain, model_name
+from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ def compile(
     """
     model = given(model)
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-    return compile_source(load_plain(model), model_name(model), variant, profile=profile, progress=progress)
+    made = compile_source(load_plain(model), model_name(model), variant, profile=profile, progress=progress)
+    report = dataclasses.replace(made.report, model_sha256=digest(model), compiled_sha256=digest(made.content))
+    return dataclasses.replace(made, report=report)
 
 
 def compile_source(

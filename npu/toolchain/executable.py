@@ -11,17 +11,21 @@ from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
-from npu.toolchain.sources import Config, Source, choose_variant, given, load, model_name, variant_of_file
+from npu.toolchain.sources import Config, Source, choose_variant, digest, given, load, model_name, variant_of_file
 
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A compiled model, or one of which nothing runs on the NPU; `name` is for messages and reports."""
+    """A compiled model, or one of which nothing runs on the NPU.
+
+    `name` is for messages and reports; `digest` is that of the file that was given, compiled or not.
+    """
 
     model: Model
     name: str
     variant: Variant
     operators: OperatorMap
+    digest: str
 
 
 def prepare(
@@ -36,13 +40,13 @@ def prepare(
 ) -> Executable:
     """A plain model is compiled; a compiled file picks its variant by its configuration word unless one is asked for."""
     model = given(model)
-    source, name = load(model), model_name(model)
+    source, name, origin = load(model), model_name(model), digest(model)
     if is_compiled(source):
         variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)
-        return Executable(source, name, variant, map_of_file(source, name, variant))
+        return Executable(source, name, variant, map_of_file(source, name, variant), origin)
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
     compiled = compile_source(source, name, variant, profile=profile, progress=progress)
     made = read_model(compiled.content)
     if is_compiled(made):
-        return Executable(made, name, variant, map_of_file(made, name, variant))
-    return Executable(made, name, variant, map_of_placement(made, compiled.result.placement))
+        return Executable(made, name, variant, map_of_file(made, name, variant), origin)
+    return Executable(made, name, variant, map_of_placement(made, compiled.result.placement), origin)

@@ -11,6 +11,7 @@ from npu.progress import Progress
 from npu.reports.operator_map import SourceOperator
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from npu.toolchain.timing import TimedModel, time_model
+from npu.version import __version__
 from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation
 from sim.trace import Bound
 
@@ -93,6 +94,8 @@ class ExplainedModel:
     memory_mode: str
     clock_hz: int
     operators: tuple[ExplainedOperator, ...]
+    model_sha256: str | None = None
+    hardware_sha256: str | None = None
 
     @property
     def npu_cycles(self) -> int:
@@ -111,7 +114,8 @@ class ExplainedModel:
 
     def to_json(self) -> str:
         """Indented text that ends with a newline."""
-        return json.dumps(dataclasses.asdict(self) | {"npu_cycles": self.npu_cycles}, indent=2) + "\n"
+        content = {"npulab_version": __version__} | dataclasses.asdict(self) | {"npu_cycles": self.npu_cycles}
+        return json.dumps(content, indent=2) + "\n"
 
 
 def explain_model(
@@ -129,7 +133,8 @@ def explain_model(
     report = timed.report
     operations = operations_of(timed)
     rows = tuple(_explained(each, timed, operations.get(each.index, ())) for each in timed.operators.operators)
-    return ExplainedModel(report.model, report.target, report.system, report.memory_mode, report.clock_hz, rows)
+    hardware = report.target, report.system, report.memory_mode, report.clock_hz
+    return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256)
 
 
 def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:

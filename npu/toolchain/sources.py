@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from sim.cpu import check_costs
 
 DEFAULT_TARGET = "ethos-u55-128"
 DEFAULT_PROFILE = "u55-u65"
+_BLOCK_BYTES = 1 << 20
 
 Source = str | Path | bytes
 Config = str | Path | Mapping[str, Any]
@@ -40,6 +42,20 @@ def load(model: Source) -> Model:
     if not isinstance(model, bytes) and is_raw(model):
         return read_raw(model)
     return read_model(model)
+
+
+def digest(model: Source) -> str:
+    """SHA-256 of a model's file, in hexadecimal. ModelError if it cannot be read."""
+    if isinstance(model, bytes):
+        return hashlib.sha256(model).hexdigest()
+    found = hashlib.sha256()
+    try:
+        with Path(model).open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                found.update(block)
+    except OSError as error:
+        raise ModelError(f"{model}: must be readable, got {error.strerror or error}") from error
+    return found.hexdigest()
 
 
 def model_name(model: Source) -> str:

@@ -98,7 +98,7 @@ def time_executable(ready: Executable, *, with_events: bool = False) -> TimedMod
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
     notes = (*_other_hardware(operators.made_for, variant), *_other_signatures(ready.model), *_notes(streams.values()))
-    report = dataclasses.replace(report, notes=notes) if notes else report
+    report = dataclasses.replace(report, notes=notes or None, model_sha256=ready.digest)
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
 
 
@@ -171,4 +171,4 @@ def _time_stream(words: NDArray[np.uint32], variant: Variant, *, with_events: bo
 def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:
     """Bytes of the tensors that are computed, not constant."""
     tensors = (graph.tensors[index] for index in indices if index != ABSENT)
-    return sum(max(tensor.elements, 0) * tensor.dtype.bits // 8 for tensor in tensors if tensor.data is None)
+    return sum(tensor.bytes for tensor in tensors if tensor.data is None)

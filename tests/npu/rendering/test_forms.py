@@ -176,8 +176,16 @@ def test_sarif_names_a_rule_and_a_place_for_every_violation(report: CheckReport)
         assert result["level"] in ("none", "note", "warning", "error")
         assert result["message"]["text"]
         place = result["locations"][0]
-        assert place["physicalLocation"]["artifactLocation"]["uri"] == "mixed.tflite"
+        assert place["physicalLocation"]["artifactLocation"] == {"uri": "mixed.tflite", "index": 0}
         assert f"operator {index} " in place["logicalLocations"][0]["fullyQualifiedName"]
+
+
+def test_sarif_and_junit_hold_the_digest_of_the_model(report: CheckReport) -> None:
+    known = dataclasses.replace(report, model_sha256="0" * 64)
+    (artifact,) = json.loads(FORMS["sarif"](known))["runs"][0]["artifacts"]
+    assert artifact == {"location": {"uri": "mixed.tflite"}, "hashes": {"sha-256": "0" * 64}}
+    properties = ElementTree.fromstring(FORMS["junit"](known)).iter("property")
+    assert {each.get("name"): each.get("value") for each in properties}["model_sha256"] == "0" * 64
 
 
 def test_junit_fails_one_case_per_operator_on_the_cpu(report: CheckReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from npu.cli.main import main
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.hardware.catalogue import load_variant
+from npu.rendering.html import render_html
+from npu.rendering.markdown import render_markdown
 from npu.rendering.text import render_text
 from npu.reports.check_report import build_check_report
 from npu.tflite.writer import write_model
@@ -28,9 +31,37 @@ def test_a_check_fits_80_columns_also_with_the_longest_operator_type() -> None:
     variant = load_variant("ethos-u55-128")
     report = build_check_report(model, check(model, variant=variant), "model.tflite", variant)
     text = render_text(report, 80)
-    assert "UNIDIRECTIONAL_SEQUEN…" in text
+    assert "UNIDIRECTIONAL_SE…" in text
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in render_text(report, 120)
+
+
+MEMORIES = {
+    "Shared_Sram": (["--memory-mode", "Shared_Sram"], "SRAM 3.5 KiB, constants 12.0 KiB in flash"),
+    "Sram_Only": (["--memory-mode", "Sram_Only"], r"SRAM \d\.\d KiB, constants 1\d\.\d KiB in SRAM"),
+    "Dedicated_Sram": (["--target", "ethos-u65-256"], r"(SRAM .* KiB, )?DRAM .* KiB, constants 1\d\.\d KiB in DRAM"),
+}
+
+
+@pytest.mark.parametrize("mode", MEMORIES)
+def test_the_memory_that_holds_the_constants_is_named(mode: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options, wanted = MEMORIES[mode]
+    model = str(EXAMPLES / "digits.tflite")
+    assert main(["run", model, "--timing-only", *options]) == 0
+    assert re.search(rf"^memory  {wanted}  \(", capsys.readouterr().out, re.MULTILINE)
+    assert main(["compile", model, *options, "-o", str(tmp_path / "out.tflite")]) == 0
+    assert re.search(rf"; {wanted}$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_operators_on_the_cpu_are_called_cpu_in_every_form() -> None:
+    """npu run says cpu; npu check says cpu and the kind of kernels."""
+    tensors = tuple(Tensor(name, (1, 4), DType.FLOAT64) for name in ("input", "output"))
+    model = Model((Graph("main", tensors, (Op("FLOOR", (0,), (1,)),), (0,), (1,)),))
+    variant = load_variant("ethos-u55-128")
+    report = build_check_report(model, check(model, variant=variant), "model.tflite", variant)
+    assert re.search(r"FLOOR .* cpu reference ", render_text(report, 100))
+    for form in (render_markdown, render_html):
+        assert "cpu reference" in form(report)
 
 
 def test_a_run_without_work_for_the_npu_states_no_error_of_its_cycles(capsys: pytest.CaptureFixture[str]) -> None:
