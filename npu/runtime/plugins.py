@@ -102,11 +102,6 @@ class LoadedDelegate(Delegate):
         self._finalizer = weakref.finalize(self, destroy)
         self._finalizer.atexit = False
 
-    @property
-    def inner(self) -> Delegate:
-        """What the plug-in created; kernels and tensors refer to it."""
-        return self._inner
-
     def executor(self) -> Delegate:
         return self._inner.executor()
 

@@ -91,7 +91,7 @@ def assemble(text: str, base: Source) -> bytes:
     load_compiled(content)
     model = read_model(content)
     payloads = {key: _new_payload(model, key, section) for key, section in _sections(text, model).items()}
-    patched = _patched(content, model, payloads)
+    patched = _patched(content, payloads)
     return write_model(_rewritten(model, payloads)) if patched is None else patched
 
 
@@ -146,7 +146,7 @@ def _new_payload(model: Model, key: tuple[int, int], section: str) -> tuple[int,
     return index, old, replace_words(old, assemble_words(section, product))
 
 
-def _patched(content: bytes, model: Model, payloads: dict[tuple[int, int], tuple[int, bytes, bytes]]) -> bytes | None:
+def _patched(content: bytes, payloads: dict[tuple[int, int], tuple[int, bytes, bytes]]) -> bytes | None:
     """The file with streams replaced in place; None where lengths differ or a stream's place is not unique."""
     result = bytearray(content)
     for _, old, new in payloads.values():

@@ -196,8 +196,8 @@ class Partition(SimpleDelegateKernel):
         self.sparse = sparse_operators(graph, params.nodes_to_replace)
         half = self._setting.half is not None
         if half:
-            self._convert(context, params.input_tensors, tensors, inputs=True)
-        converted = self._half_outputs(context, params, tensors) if half else {}
+            self._convert(context, params.input_tensors, tensors)
+        converted = self._half_outputs(params, tensors) if half else {}
         for index in params.nodes_to_replace:
             node = self._node(context, index, tensors)
             if node.kind != "DENSIFY" or node.output().index in boundary:
@@ -219,7 +219,7 @@ class Partition(SimpleDelegateKernel):
                 found[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
         return found
 
-    def _convert(self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor], *, inputs: bool) -> None:
+    def _convert(self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor]) -> None:
         for index in indices:
             outside = tensors[index] if index != ABSENT else None
             if outside is None or outside.is_constant or outside.dtype is not DType.FLOAT32:
@@ -228,9 +228,7 @@ class Partition(SimpleDelegateKernel):
             made = self._view("CONVERT", -1, (outside,), (tensors[index],), context)
             self.operations.append(ToHalf(-1, made))
 
-    def _half_outputs(
-        self, context: Context, params: DelegateParams, tensors: dict[int, RuntimeTensor]
-    ) -> Mapping[int, RuntimeTensor]:
+    def _half_outputs(self, params: DelegateParams, tensors: dict[int, RuntimeTensor]) -> Mapping[int, RuntimeTensor]:
         found = {}
         for index in params.output_tensors:
             if tensors[index].dtype is DType.FLOAT32:
