@@ -8,14 +8,35 @@ Wording: *where: what must be what, got value*; add what to do where it helps.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
 from npu.plain import printable
+
+Kind = TypeVar("Kind", bound="UserError")
 
 
 class UserError(Exception):
-    """The input is at fault. The message is one line that a person can act on; names in it cannot steer a terminal."""
+    """The input is at fault. The message is one line that a person can act on; names in it cannot steer a terminal.
+
+    `operator` and `command` are the place in a compiled file, where it is known: the index of an `ethos-u` operator, and that
+    of a command in its stream.
+    """
+
+    operator: int | None = None
+    command: int | None = None
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+    def at(self: Kind, where: str, *, operator: int | None = None, command: int | None = None) -> Kind:
+        """The same error with `where` before its message, unless it begins so already."""
+        message = str(self)
+        found = type(self)(message if message.startswith(f"{where}: ") else f"{where}: {message}")
+        found.operator = self.operator if operator is None else operator
+        found.command = self.command if command is None else command
+        return found
 
 
 class ArgumentTypeError(UserError, TypeError):
@@ -44,3 +65,12 @@ class SimulationError(UserError):
 
 class InterpreterError(UserError):
     """The interpreter was used in the wrong order, or given data that do not fit the model."""
+
+
+@contextmanager
+def stream_errors_at(where: str, *, operator: int | None = None) -> Iterator[None]:
+    """Faults of command streams, and of delegates that run them, tell where they are: a file, or an operator of one."""
+    try:
+        yield
+    except (StreamError, SimulationError, InterpreterError) as error:
+        raise error.at(where, operator=operator) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from npu.errors import StreamError
+from npu.errors import StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
 from npu.graph.graph import Graph, Model
 from npu.isa.payload import Payload, parse_payload
@@ -41,8 +41,14 @@ def payload_of(graph: Graph, index: int) -> Payload:
     op = graph.ops[index]
     tensor = graph.tensors[op.inputs[Input.COMMANDS]] if op.inputs and op.inputs[Input.COMMANDS] >= 0 else None
     if tensor is None or tensor.data is None:
-        raise StreamError(f"operator {index} (ethos-u): its first input must be a constant tensor with the command stream")
-    return parse_payload(tensor.data.tobytes())
+        raise StreamError(f"{job_title(index)}: its first input must be a constant tensor with the command stream")
+    with stream_errors_at(job_title(index), operator=index):
+        return parse_payload(tensor.data.tobytes())
+
+
+def job_title(index: int) -> str:
+    """What messages call operator `index` of a compiled file."""
+    return f"operator {index} (ethos-u)"
 
 
 def regions_of_maps(payload: Payload) -> tuple[int, int]:
@@ -66,7 +72,7 @@ def jobs_of(model: Model) -> Iterator[NpuJob]:
 def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
     graph, op = model.graphs[number], model.graphs[number].ops[index]
     if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
-        raise StreamError(f"operator {index} (ethos-u): must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
+        raise StreamError(f"{job_title(index)}: must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
     offsets = arena_offsets(model)
     size = [tensor.bytes for tensor in graph.tensors]
     regions: dict[int, int] = {
@@ -81,7 +87,7 @@ def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
         base = origin if region == Region.ARENA else 0
         held = [(int(offsets[first + each]) - base, size[each]) for each in indices if int(offsets[first + each]) >= 0]
         if any(start < 0 for start, _ in held):
-            raise StreamError(f"operator {index} (ethos-u): its feature maps must lie in its scratch, got one before it")
+            raise StreamError(f"{job_title(index)}: its feature maps must lie in its scratch, got one before it")
         return tuple((region, start, start + length) for start, length in held)
 
     for_inputs, for_outputs = regions_of_maps(payload)

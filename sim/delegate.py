@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import SimulationError, UserError
+from npu.errors import SimulationError, UserError, stream_errors_at
 from npu.graph.ethos_u import CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region, arena_offsets
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
@@ -27,7 +27,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
-from sim.container import regions_of_maps
+from sim.container import job_title, regions_of_maps
 from sim.functional.plan import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
@@ -77,7 +77,7 @@ class EthosUDelegate(SimpleDelegate):
             variant = find_target(config, [load_variant(name) for name in list_variants()])
         elif not is_compatible(config, variant.accelerator):
             made_for = f"{config.product.name} with {config.macs_per_cycle} MACs"
-            raise SimulationError(f"ethos-u: the operator must be compiled for {variant.name}, got one for {made_for}")
+            raise SimulationError(f"must be compiled for {variant.name}, got one for {made_for}")
         if variant.name not in self._machines:
             self._machines[variant.name] = Machine(variant, self.tier)
         return self._machines[variant.name]
@@ -96,7 +96,7 @@ class _Kernel(SimpleDelegateKernel):
                 node, _ = context.get_node_and_registration(index)
                 self._jobs.append(_Job(self._delegate, context, node))
         except UserError as error:
-            context.report_error(str(error))
+            context.report_error(str(error.at(job_title(index))))
             return Status.DELEGATE_ERROR
         return Status.OK
 
@@ -106,7 +106,8 @@ class _Kernel(SimpleDelegateKernel):
     def eval(self, context: Context, node: Node) -> Status:
         made: frozenset[int] = frozenset()
         for job in self._jobs:
-            job.run(context, made)
+            with stream_errors_at(job_title(job.index), operator=job.index):
+                job.run(context, made)
             made |= job.outputs
         return Status.OK
 
@@ -116,6 +117,7 @@ class _Job:
 
     def __init__(self, delegate: EthosUDelegate, context: Context, node: Node) -> None:
         _check_node(node)
+        self.index = node.index
         tensors = context.tensors
         self._delegate = delegate
         payload = parse_payload(_constant(tensors, node.inputs[Input.COMMANDS], "command stream").tobytes())
@@ -161,18 +163,17 @@ class _Job:
 def _check_node(node: Node) -> None:
     if len(node.inputs) < Input.FIRST_MAP or any(index < 0 for index in node.inputs):
         raise SimulationError(
-            f"ethos-u operator {node.index}: must have command stream, read-only data and two scratches as inputs, "
-            f"got {len(node.inputs)} inputs"
+            f"must have command stream, read-only data and two scratches as inputs, got {len(node.inputs)} inputs"
         )
     if node.custom_options != CUSTOM_OPTIONS:
         got = node.custom_options[:8].hex(" ") or "none"
-        raise SimulationError(f"ethos-u operator {node.index}: custom options must be {CUSTOM_OPTIONS.hex(' ')}, got {got}")
+        raise SimulationError(f"custom options must be {CUSTOM_OPTIONS.hex(' ')}, got {got}")
 
 
 def _constant(tensors: Sequence[RuntimeTensor], index: int, what: str) -> npt.NDArray[np.uint8]:
     tensor = tensors[index]
     if not tensor.is_constant or tensor.data is None:
-        raise SimulationError(f"ethos-u: {what} tensor '{tensor.name}' must be a constant, got a computed one")
+        raise SimulationError(f"{what} tensor '{tensor.name}' must be a constant, got a computed one")
     return np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
 
 
@@ -198,9 +199,7 @@ def _separate(
     total = max((offsets[index] + tensors[index].bytes for index in indices if offsets[index] >= 0), default=0)
     limit = 2 * sum(tensors[index].bytes for index in indices) + _SLACK_BYTES
     if total > limit:
-        raise SimulationError(
-            f"ethos-u: region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}"
-        )
+        raise SimulationError(f"region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}")
     return np.zeros(-(-total // 16) * 16, np.uint8)
 
 

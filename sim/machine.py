@@ -124,7 +124,7 @@ class Machine:
         try:
             return check_step(decoded, memory, self.tier)
         except (SimulationError, StreamError) as error:
-            raise type(error)(f"{describe(decoded)}: {error}") from error
+            raise error.at(describe(decoded), command=decoded.command_index) from error
 
 
 def describe(decoded: Decoded) -> str:

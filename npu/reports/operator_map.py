@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from npu.compiler.compiled import Compiled
-from npu.errors import ModelError
+from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
@@ -20,7 +20,7 @@ from npu.graph.work import macs
 from npu.hardware.variant import Variant
 from npu.isa.decode import decode_once
 from npu.reports.stream_operators import operators_of_stream
-from sim.container import payload_of
+from sim.container import job_title, payload_of
 
 METADATA_NAME = "npulab_operators"
 _LIMIT_BYTES = 1 << 26
@@ -113,7 +113,9 @@ def _map_of_streams(model: Model, variant: Variant) -> OperatorMap:
     sources: dict[int, tuple[int, ...]] = {}
     for index, op in enumerate(graph.ops):
         if is_npu_job(op):
-            found, owners = operators_of_stream(decode_once(payload_of(graph, index).words, variant))
+            words = payload_of(graph, index).words
+            with stream_errors_at(job_title(index)):
+                found, owners = operators_of_stream(decode_once(words, variant))
             sources[index] = tuple(len(rows) + owner if owner >= 0 else -1 for owner in owners)
             rows += [SourceOperator(len(rows) + k, each.type, each.shape, "npu", each.macs) for k, each in enumerate(found)]
         else:

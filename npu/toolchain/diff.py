@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import ModelError
+from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
-from npu.toolchain.labels import known_map
+from npu.toolchain.labels import execution_errors_at, known_map
 from npu.toolchain.raw import is_raw
 from npu.toolchain.run import execute
 from npu.toolchain.sources import Config, Source, load, load_compiled, model_name, variant_of_file
@@ -78,16 +78,18 @@ def diff(
     _check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
     expected = _reference_values(source, inputs, seed)
     variant = variant_of_file(made, model_name(compiled), target, config)
-    recorder = Recorder(made, variant, model_name(compiled))
-    interpreter = Interpreter(
-        model=made,
-        experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)],
-        experimental_preserve_all_tensors=True,
-        options=RuntimeOptions(while_limit=LOOP_LIMIT),
-    )
+    with stream_errors_at(model_name(compiled)):
+        recorder = Recorder(made, variant, model_name(compiled))
+        interpreter = Interpreter(
+            model=made,
+            experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)],
+            experimental_preserve_all_tensors=True,
+            options=RuntimeOptions(while_limit=LOOP_LIMIT),
+        )
     given = [expected[index] for index in source.graphs[0].inputs]
     given = [array.reshape(made.graphs[0].tensors[k].shape) for array, k in zip(given, made.graphs[0].inputs, strict=True)]
-    execute(interpreter, made.graphs[0], given, seed)
+    with execution_errors_at(model_name(compiled), made, variant):
+        execute(interpreter, made.graphs[0], given, seed)
     operators = known_map(made, model_name(compiled))
     found = _Comparison(source.graphs[0], expected)
     if operators is not None and len(operators.operators) == len(source.graphs[0].ops):

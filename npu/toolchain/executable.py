@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from npu.graph.ethos_u import is_compiled
-from npu.graph.graph import Model
+from npu.errors import stream_errors_at
+from npu.graph.ethos_u import is_compiled, is_npu_job
+from npu.graph.graph import Graph, Model
 from npu.hardware.variant import Variant
 from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, map_of_file, map_of_placement
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
 from npu.toolchain.sources import Config, Source, choose_variant, digest, given, load, model_name, variant_of_file
+from sim.container import payload_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,11 @@ class Executable:
     digest: str
 
 
+def npu_operators(model: Model) -> Iterator[tuple[Graph, int]]:
+    """Graph and index of every compiled operator."""
+    return ((graph, index) for graph in model.graphs for index, op in enumerate(graph.ops) if is_npu_job(op))
+
+
 def prepare(
     model: Source,
     target: str | None,
@@ -42,8 +50,11 @@ def prepare(
     model = given(model)
     source, name, origin = load(model), model_name(model), digest(model)
     if is_compiled(source):
-        variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)
-        return Executable(source, name, variant, map_of_file(source, name, variant), origin)
+        with stream_errors_at(name):
+            variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)
+            for graph, index in npu_operators(source):
+                payload_of(graph, index)
+            return Executable(source, name, variant, map_of_file(source, name, variant), origin)
     variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
     compiled = compile_source(source, name, variant, profile=profile, progress=progress)
     made = read_model(compiled.content)

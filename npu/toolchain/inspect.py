@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Region
+from npu.graph.graph import Model
+from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, Refused, read_operations
-from npu.toolchain.labels import known_map, label
+from npu.reports.operator_map import OperatorMap
+from npu.toolchain.labels import Place, known_map, label
 from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
-from sim.container import jobs_of
+from sim.container import NpuJob, job_title, jobs_of
 from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
 
@@ -25,23 +30,37 @@ def verify(
 
     What earlier jobs wrote into the arena counts as data for later ones: compilers keep tensors there between two jobs.
     """
-    source = load_compiled(model)
-    variant = variant_of_file(source, model_name(model), target, config, memory_mode=memory_mode, system=system)
-    operators = known_map(source, model_name(model))
+    source, name = load_compiled(model), model_name(model)
+    with stream_errors_at(name):
+        variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)
+        return _verify(source, known_map(source, name), variant)
+
+
+def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> list[tuple[int, Finding]]:
     findings: list[tuple[int, Finding]] = []
     kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
-        initialised = [(Region.CONSTANTS, 0, job.region_bytes[Region.CONSTANTS]), *job.inputs, *kept]
-        found = tuple(read_operations(job.payload.words, variant))
-        refused = [each for each in found if isinstance(each, Refused)]
-        decoded = [each for each in found if isinstance(each, Decoded)]
-        findings += [(job.index, Finding("REFUSED", each.command_index, each.name, each.reason)) for each in refused]
-        labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
-        words = None if refused else job.payload.words
-        for each in verify_stream(decoded, variant, job.region_bytes, initialised, words):
-            held = labels.get(each.command_index)
-            if held is not None:
-                each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
-            findings.append((job.index, each))
-        kept += [place for place in written_by(decoded, variant) if place[0] == Region.ARENA]
+        with stream_errors_at(job_title(job.index)):
+            found, left = _verify_job(job, kept, operators, variant)
+        findings += [(job.index, each) for each in found]
+        kept += left
     return findings
+
+
+def _verify_job(
+    job: NpuJob, kept: Sequence[Place], operators: OperatorMap | None, variant: Variant
+) -> tuple[list[Finding], list[Place]]:
+    """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
+    initialised = [(Region.CONSTANTS, 0, job.region_bytes[Region.CONSTANTS]), *job.inputs, *kept]
+    found = tuple(read_operations(job.payload.words, variant))
+    refused = [each for each in found if isinstance(each, Refused)]
+    decoded = [each for each in found if isinstance(each, Decoded)]
+    findings = [Finding("REFUSED", each.command_index, each.name, each.reason) for each in refused]
+    labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
+    words = None if refused else job.payload.words
+    for each in verify_stream(decoded, variant, job.region_bytes, initialised, words):
+        held = labels.get(each.command_index)
+        if held is not None:
+            each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
+        findings.append(each)
+    return findings, [place for place in written_by(decoded, variant) if place[0] == Region.ARENA]

@@ -6,19 +6,48 @@ where the file carries one. A map has a name only while its bytes hold that tens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from npu.errors import UserError
+from npu.errors import SimulationError, StreamError, UserError
 from npu.graph.graph import Model
-from npu.isa.decode import Decoded
+from npu.hardware.variant import Variant
+from npu.isa.decode import Decoded, decode_once
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map
-from sim.container import NpuJob
+from sim.container import NpuJob, jobs_of
 from sim.memory import feature_map_ranges
 
 Place = tuple[int, int, int]
 """Region, first byte, end."""
+
+
+@contextmanager
+def execution_errors_at(name: str, model: Model, variant: Variant) -> Iterator[None]:
+    """Faults of command streams raised while a compiled file runs tell file, operator, command, and where to look."""
+    try:
+        yield
+    except (StreamError, SimulationError) as error:
+        found = error.at(name)
+        hint = _hint(name, model, variant, error)
+        raise type(found)(f"{found}; {hint}" if hint else str(found)) from error
+
+
+def _hint(name: str, model: Model, variant: Variant, error: UserError) -> str:
+    """Where the command at fault stands in the listing of the file, and what it works for; empty if that is not clear."""
+    try:
+        jobs = [each for each in jobs_of(model) if each.index == error.operator]
+        decoded = decode_once(jobs[0].payload.words, variant) if len(jobs) == 1 else ()
+        labels = label(decoded, jobs[0], known_map(model, name)) if decoded else []
+    except UserError:
+        return ""
+    for each, held in zip(decoded, labels, strict=True):
+        if each.command_index == error.command:
+            source = held.source
+            of = "" if source is None else f", a part of operator {source.index} {source.type} of the source model,"
+            return f"npu disasm lists the command{of} at {each.word_index:06x}; npu verify judges all of them"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

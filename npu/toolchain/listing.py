@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npu.errors import ModelError, StreamError
+from npu.errors import ModelError, StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
@@ -27,7 +27,7 @@ from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
 from npu.toolchain.raw import is_raw
 from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
-from sim.container import NpuJob, jobs_of, payload_of
+from sim.container import NpuJob, job_title, jobs_of, payload_of
 
 _OPERATOR = ".operator"
 
@@ -38,12 +38,14 @@ def disassemble(model: Source, target: str | None = None, config: Config | None 
     `target` or `config` names the hardware if it is none of the shipped targets.
     """
     source, name = load_compiled(model), model_name(model)
-    variant = variant_of_file(source, name, target, config)
-    return "\n".join(_section(job, source, name, variant) for job in jobs_of(source))
+    with stream_errors_at(name):
+        variant = variant_of_file(source, name, target, config)
+        return "\n".join(_section(job, source, name, variant) for job in jobs_of(source))
 
 
 def _section(job: NpuJob, source: Model, name: str, variant: Variant) -> str:
-    listing = disassemble_words(job.payload.words, variant)
+    with stream_errors_at(job_title(job.index)):
+        listing = disassemble_words(job.payload.words, variant)
     labels = label(listing.operations, job, known_map(source, name))
     notes = {each.word_index: list(_notes(each, held)) for each, held in zip(listing.operations, labels, strict=True)}
     lines = [f"{_OPERATOR} {job.graph} {job.index} ; {printable(name)} for {variant.name}", *_places(job)]

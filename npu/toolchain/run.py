@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.arguments import INTEGER, require_type
-from npu.errors import InterpreterError
+from npu.errors import InterpreterError, stream_errors_at
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.progress import Progress
 from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.executable import prepare
+from npu.toolchain.labels import execution_errors_at
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from npu.toolchain.tensors import Recorder, named_tensors
 from npu.toolchain.timing import TimedModel, time_executable
@@ -66,15 +67,18 @@ def run(
     """
     ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
     graph = ready.model.graphs[0]
-    recorder = Recorder(ready.model, ready.variant, ready.name) if dump else None
+    with stream_errors_at(ready.name):
+        recorder = Recorder(ready.model, ready.variant, ready.name) if dump else None
     delegate = EthosUDelegate(ready.variant, hook=recorder.hook if recorder else None)
-    interpreter = Interpreter(
-        model=ready.model,
-        experimental_delegates=[delegate],
-        experimental_preserve_all_tensors=dump,
-        options=RuntimeOptions(while_limit=LOOP_LIMIT),
-    )
-    outputs, names = execute(interpreter, graph, inputs, seed)
+    with stream_errors_at(ready.name):
+        interpreter = Interpreter(
+            model=ready.model,
+            experimental_delegates=[delegate],
+            experimental_preserve_all_tensors=dump,
+            options=RuntimeOptions(while_limit=LOOP_LIMIT),
+        )
+    with execution_errors_at(ready.name, ready.model, ready.variant):
+        outputs, names = execute(interpreter, graph, inputs, seed)
     tensors = named_tensors(ready.model, interpreter, recorder.written) if recorder else {}
     timed = time_executable(ready, with_events=with_events)
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import stream_errors_at
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.runtime.interpreter import Interpreter
 from npu.toolchain.labels import Label, known_map, label
-from sim.container import NpuJob, jobs_of
+from sim.container import NpuJob, job_title, jobs_of
 from sim.machine import Machine
 from sim.memory import Memory
 
@@ -49,7 +50,8 @@ class Recorder:
         self._job = -1
         operators = known_map(model, name)
         for job in jobs_of(model):
-            decoded = decode_once(job.payload.words, variant)
+            with stream_errors_at(job_title(job.index)):
+                decoded = decode_once(job.payload.words, variant)
             self._jobs.append((job, decoded, label(decoded, job, operators)))
 
     def hook(self, index: int, operation: Operation, memory: Memory) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
@@ -21,7 +22,7 @@ from npu.toolchain.executable import Executable, prepare
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from sim.arena import arena_use
 from sim.assumptions import assumption
-from sim.container import payload_of
+from sim.container import job_title, payload_of
 from sim.cpu import cpu_cycles
 from sim.perfetto import inference_trace
 from sim.pmu import pmu_report
@@ -92,7 +93,8 @@ def time_model(
 def time_executable(ready: Executable, *, with_events: bool = False) -> TimedModel:
     """`time_model` for a model that is prepared already."""
     operators, variant, graph = ready.operators, ready.variant, ready.model.graphs[0]
-    streams = time_streams(graph, variant, with_events=with_events)
+    with stream_errors_at(ready.name):
+        streams = time_streams(graph, variant, with_events=with_events)
     tasks = list(tasks_of(graph, operators.sources, streams, variant))
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
@@ -126,11 +128,13 @@ def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
 
 def time_streams(graph: Graph, variant: Variant, *, with_events: bool = False) -> dict[int, TimedStream]:
     """The streams of the NPU jobs of a compiled graph by the index of their operator, in execution order."""
-    return {
-        index: _time_stream(payload_of(graph, index).words, variant, with_events=with_events)
-        for index, op in enumerate(graph.ops)
-        if is_npu_job(op)
-    }
+    streams = {}
+    for index, op in enumerate(graph.ops):
+        if is_npu_job(op):
+            words = payload_of(graph, index).words
+            with stream_errors_at(job_title(index)):
+                streams[index] = _time_stream(words, variant, with_events=with_events)
+    return streams
 
 
 def tasks_of(

@@ -46,6 +46,7 @@ class Step:
 
     operation: Operation
     where: str
+    command: int
     row: Row
     numbers: npt.NDArray[np.int64] | None = None
     constants: Constants | None = None
@@ -78,7 +79,7 @@ def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     if tier is not Tier.GENERAL:
         row = make_row(decoded.operation, memory)
     where = f"command {decoded.command_index} ({type(decoded.operation).__name__})"
-    return Step(decoded.operation, where, row)
+    return Step(decoded.operation, where, decoded.command_index, row)
 
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
@@ -156,7 +157,7 @@ def _constants(step: Step, memory: Memory) -> Constants:
         try:
             step.constants = decode_constants(operation, memory)
         except SimulationError as error:
-            raise SimulationError(f"{step.where}: {error}") from error
+            raise error.at(step.where, command=step.command) from error
         step.source = [view.copy() for view in views]
         step.row.numbers[r.CHECKS] = 0
     return step.constants

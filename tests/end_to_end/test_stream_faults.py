@@ -1,0 +1,99 @@
+"""Errors about command streams say where: the file, the operator, the command, and what it works for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from npu.cli.main import main
+from npu.toolchain.compile import compile
+from npu.toolchain.listing import assemble, disassemble
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PARTIAL = EXAMPLES / "digits_partial.tflite"
+"""Compiled, it has two NPU jobs, operators 1 (CONV_2D) and 4 (CONV_2D to SOFTMAX)."""
+COMMANDS = {
+    "run": ["run"],
+    "timing": ["run", "--timing-only"],
+    "dump": ["run", "--dump-tensors", "tensors"],
+    "explain": ["explain"],
+    "disasm": ["disasm"],
+    "verify": ["verify"],
+    "diff": ["diff", str(PARTIAL)],
+}
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.chdir(tmp_path)
+    return compile(PARTIAL).content
+
+
+def changed(compiled: bytes, operator: int, pattern: str, replacement: str) -> bytes:
+    """The file with the first line of the operator's listing that matches replaced."""
+    listing = disassemble(compiled)
+    start = listing.index(f".operator 0 {operator} ")
+    found, count = re.subn(pattern, replacement, listing[start:], count=1)
+    assert count == 1
+    return assemble(listing[:start] + found, compiled)
+
+
+def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("npu: error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("command", ["run", "dump", "diff"])
+@pytest.mark.parametrize(("job", "source"), [(1, "1 CONV_2D"), (4, "4 CONV_2D")])
+def test_an_access_out_of_bounds_names_file_operator_and_command(
+    job: int, source: str, command: str, compiled: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad model.tflite").write_bytes(
+        changed(compiled, job, r"NPU_SET_OFM_BASE0 value=\S+", "NPU_SET_OFM_BASE0 value=0x7000000")
+    )
+    message = error_of([*COMMANDS[command], "bad model.tflite"], capsys)
+    found = re.fullmatch(
+        rf"bad model\.tflite: operator {job} \(ethos-u\): command (\d+) \(Convolution\): write of region 1: bytes must lie "
+        rf"within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} of the source "
+        r"model, at (\w{6}); npu verify judges all of them",
+        message,
+    )
+    assert found is not None, message
+    listing = disassemble("bad model.tflite")
+    section = listing[listing.index(f".operator 0 {job} ") :]
+    assert re.search(rf"^NPU_OP_CONV +; {found[2]} Convolution .* ofm .* at region 1 \+ 0x7000000 ", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_command_names_file_and_operator(command: str, compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """The opcode of a register that does not exist in place of NPU_SET_KERNEL_STRIDE, in the second job."""
+    word = re.compile(rb"\x22\x01(..)", re.DOTALL)
+    place = [each.start() for each in word.finditer(compiled) if each.start() % 4 == 0][-1]
+    Path("bad.tflite").write_bytes(compiled[:place] + b"\xff\x01" + compiled[place + 2 :])
+    message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
+    assert re.fullmatch(
+        r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(word \d+\): must be a known command, got 0x\w{4}01ff", message
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_payload_that_is_none_names_file_and_operator(
+    command: str, compiled: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = compiled.rindex(b"COP1")
+    Path("bad.tflite").write_bytes(compiled[:place] + b"COPY" + compiled[place + 4 :])
+    message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
+    assert re.fullmatch(r"bad\.tflite: operator [14] \(ethos-u\): payload: must begin with COP1 or COP2, got b'COPY'", message)
+
+
+def test_weights_that_do_not_decode_name_file_operator_and_command(compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found only at the moment of their use."""
+    Path("bad.tflite").write_bytes(changed(compiled, 4, r"NPU_SET_WEIGHT_BASE value=\S+", "NPU_SET_WEIGHT_BASE value=0x10"))
+    message = error_of(["run", "bad.tflite"], capsys)
+    assert re.match(r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(Convolution\): weight stream: ", message)
+    assert "a part of operator 4 CONV_2D of the source model" in message
