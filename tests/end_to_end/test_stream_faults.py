@@ -59,8 +59,8 @@ def test_an_access_out_of_bounds_names_file_operator_and_command(
     message = error_of([*COMMANDS[command], "bad model.tflite"], capsys)
     found = re.fullmatch(
         rf"bad model\.tflite: operator {job} \(ethos-u\): command (\d+) \(Convolution\): write of region 1: bytes must lie "
-        rf"within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} of the source "
-        r"model, at (\w{6}); npu verify judges all of them",
+        rf"within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} of the "
+        r"source model, at (\w{6}); npu verify judges all of them",
         message,
     )
     assert found is not None, message
