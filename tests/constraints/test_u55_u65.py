@@ -21,6 +21,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 
 from tests.support import single_ops as ops
+from tests.support.single_ops import changed
 
 MAP = (1, 8, 8, 4)
 
@@ -153,14 +154,6 @@ def test_every_added_operator_can_go_to_the_npu_and_not_in_v0_1(kind: str) -> No
 # Every added limit on both sides
 
 
-def with_tensor(model: Model, position: int, **changes: Any) -> Model:
-    """The model with fields of one tensor changed; positions as in the graph."""
-    graph = model.graphs[0]
-    tensors = list(graph.tensors)
-    tensors[position] = replace(tensors[position], **changes)
-    return replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))
-
-
 QUANTIZATIONS: dict[str, Quantization | None] = {
     "per tensor": ops.quantization(0.5),
     "none": None,
@@ -177,11 +170,11 @@ def ranked(rank: int) -> Model:
 
 
 def weighted(**changes: Any) -> Model:
-    return with_tensor(ops.conv(), 1, **changes)
+    return changed(ops.conv(), 1, **changes)
 
 
 def scale_count(value: tuple[int, int]) -> Model:
-    return with_tensor(ops.conv(out_channels=value[1]), 1, quantization=ops.quantization(*[0.5] * value[0]))
+    return changed(ops.conv(out_channels=value[1]), 1, quantization=ops.quantization(*[0.5] * value[0]))
 
 
 def filter_channels(value: tuple[int, int]) -> Model:
@@ -189,7 +182,7 @@ def filter_channels(value: tuple[int, int]) -> Model:
 
 
 def result_shape(value: tuple[int, int]) -> Model:
-    return with_tensor(ops.binary("ADD", ((1, 8), (1, 8))), 2, shape=(1, value[1]))
+    return changed(ops.binary("ADD", ((1, 8), (1, 8))), 2, shape=(1, value[1]))
 
 
 def joined(activation: str) -> Model:
@@ -199,7 +192,7 @@ def joined(activation: str) -> Model:
 
 def factor(value: float) -> Model:
     scales = np.array([value * 0.5], np.float64)
-    return with_tensor(ops.unary("RELU"), 0, quantization=Quantization(scales, np.zeros(1, np.int64)))
+    return changed(ops.unary("RELU"), 0, quantization=Quantization(scales, np.zeros(1, np.int64)))
 
 
 def reshaped(value: tuple[int, int]) -> Model:
@@ -216,8 +209,8 @@ def nearest(value: tuple[tuple[int, int], tuple[int, int], bool]) -> Model:
 
 MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-GEN-1": present,
-    "N-GEN-2": lambda v: with_tensor(ops.unary("RELU"), 0, quantization=QUANTIZATIONS[v]),
-    "N-GEN-3": lambda v: with_tensor(ops.unary("RELU"), 1, quantization=ops.quantization(0.5, zero_point=v)),
+    "N-GEN-2": lambda v: changed(ops.unary("RELU"), 0, quantization=QUANTIZATIONS[v]),
+    "N-GEN-3": lambda v: changed(ops.unary("RELU"), 1, quantization=ops.quantization(0.5, zero_point=v)),
     "N-GEN-4": ranked,
     "N-GEN-5": factor,
     "N-ACT-1": lambda v: ops.conv(activation=options.FusedActivation[v]),
@@ -228,7 +221,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-W-3": lambda v: ops.conv(bias=ops.tensor((8,), DType.INT32, data=0 if v == "constant" else None)),
     "N-W-4": scale_count,
     "N-W-5": lambda v: ops.conv(out_channels=v[0], bias=ops.tensor((v[1],), DType.INT32, data=0)),
-    "N-W-6": lambda v: with_tensor(ops.conv(out_channels=v[0]), 3, shape=(1, 8, 8, v[1])),
+    "N-W-6": lambda v: changed(ops.conv(out_channels=v[0]), 3, shape=(1, 8, 8, v[1])),
     "N-CONV-1": filter_channels,
     "N-BIN-1": lambda v: ops.binary("MAXIMUM", v),
     "N-BIN-2": result_shape,
@@ -310,8 +303,8 @@ def test_the_message_names_the_limit_of_the_target() -> None:
 
 CASES: dict[str, tuple[Model, set[str]]] = {
     "float_quantize": (quantize(DType.FLOAT32), {"V-GEN-1", "N-GEN-2"}),
-    "zero_scale": (with_tensor(ops.unary("RELU"), 0, quantization=ops.quantization(0.0)), {"N-GEN-2"}),
-    "infinite_scale": (with_tensor(ops.unary("RELU"), 0, quantization=ops.quantization(float("inf"))), {"N-GEN-2", "N-GEN-5"}),
+    "zero_scale": (changed(ops.unary("RELU"), 0, quantization=ops.quantization(0.0)), {"N-GEN-2"}),
+    "infinite_scale": (changed(ops.unary("RELU"), 0, quantization=ops.quantization(float("inf"))), {"N-GEN-2", "N-GEN-5"}),
     "negative_weight_scale": (weighted(quantization=ops.quantization(-0.5)), {"N-W-1"}),
     "no_inputs": (ops.op_model("CONV_2D", [], [ops.tensor(MAP)], options.Conv2DOptions()),
                   {"N-GEN-1", "N-W-1", "N-W-6", "V-CONV-1", "V-CONV-3", "V-CONV-4", "V-CONV-5", "V-CONV-6", "V-CONV-9"}),
@@ -341,7 +334,7 @@ def test_exactly_the_broken_limits_are_named(case: str) -> None:
 
 def test_a_tensor_without_zero_point_counts_as_zero() -> None:
     quantized = Quantization(np.array([0.5], np.float32), np.zeros(0, np.int64))
-    assert violated(with_tensor(ops.unary("RELU"), 0, quantization=quantized)) == set()
+    assert violated(changed(ops.unary("RELU"), 0, quantization=quantized)) == set()
 
 
 def with_factor(model: Model, factor: float) -> Model:
@@ -350,7 +343,7 @@ def with_factor(model: Model, factor: float) -> Model:
     scale = graph.tensors[op.outputs[0]].quantization.scale * factor  # type: ignore[union-attr]
     for index in op.inputs:
         if index >= 0 and graph.tensors[index].data is None:
-            model = with_tensor(model, index, quantization=ops.quantization(scale))
+            model = changed(model, index, quantization=ops.quantization(scale))
     return model
 
 
@@ -358,7 +351,7 @@ FREE_FACTORS = {
     **{kind: MINIMAL[kind] for kind in NOT_RESCALED if kind in MINIMAL},
     "AVERAGE_POOL_2D": ops.pool(),
     "MAX_POOL_2D": ops.pool(kind="MAX_POOL_2D"),
-    "LOGISTIC": with_tensor(ops.unary("LOGISTIC"), 1, quantization=ops.quantization(1 / 256, zero_point=-128)),
+    "LOGISTIC": changed(ops.unary("LOGISTIC"), 1, quantization=ops.quantization(1 / 256, zero_point=-128)),
     "TANH": ops.unary("TANH"),
     "PAD": ops.pad(),
     "RESHAPE": ops.op_model("RESHAPE", [ops.tensor(MAP), ops.constant((8, 32))], [ops.tensor((8, 32))]),

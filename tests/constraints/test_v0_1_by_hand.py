@@ -27,6 +27,7 @@ from npu.tflite.writer import write_model
 
 from tests.support import single_ops as ops
 from tests.support.litert import random_inputs
+from tests.support.single_ops import changed
 
 INT8, INT16, INT32, INT64, UINT8, F32 = (DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.FLOAT32)
 SAME, VALID = Padding.SAME, Padding.VALID
@@ -44,14 +45,6 @@ Models = dict[str, Model]
 
 def violated(model: Model) -> set[str]:
     return {violation.rule for violation in check(model, profile="v0.1").ops[0].violations}
-
-
-def changed(model: Model, position: int, **changes: Any) -> Model:
-    """The model with fields of one tensor changed."""
-    graph = model.graphs[0]
-    tensors = list(graph.tensors)
-    tensors[position] = replace(tensors[position], **changes)
-    return replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))
 
 
 def named_activation(model: Model, name: str) -> Model:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.graph.placement import Device
 
 from tests.support import single_ops as ops
+from tests.support.single_ops import changed
 
 F32, INT8, UINT8, INT16 = DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16
 ALL_ON = xnnpack_profile(XnnpackOptions(qs8=True, qu8=True, variables=True))
@@ -43,14 +43,6 @@ QUANTISED_ROWS = {
 
 def violated(model: Model, profile: Any = ALL_ON) -> set[str]:
     return {violation.rule for violation in check(model, profile=profile).ops[0].violations}
-
-
-def changed(model: Model, position: int, **changes: Any) -> Model:
-    """The model with fields of one tensor changed."""
-    graph = model.graphs[0]
-    tensors = list(graph.tensors)
-    tensors[position] = replace(tensors[position], **changes)
-    return replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))
 
 
 def computed(model: Model, position: int) -> Model:

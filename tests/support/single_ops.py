@@ -51,6 +51,14 @@ def op_model(
     return Model((graph,))
 
 
+def changed(model: Model, position: int, **changes: Any) -> Model:
+    """The model with fields of one tensor changed; positions as in the graph."""
+    graph = model.graphs[0]
+    tensors = list(graph.tensors)
+    tensors[position] = replace(tensors[position], **changes)
+    return replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))
+
+
 def window_output(ifm: Sequence[int], extent: tuple[int, int], stride: tuple[int, int], padding: Padding) -> tuple[int, int]:
     """Output height and width of a window; at least 1, also for strides that no runtime takes."""
     lost = (0, 0) if padding is Padding.SAME else (extent[0] - 1, extent[1] - 1)

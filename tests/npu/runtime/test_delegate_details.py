@@ -29,27 +29,7 @@ from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import RuntimeTensor
 
 from tests.support.builder import ModelBuilder
-
-X = np.array([[10, 20, 30, 40]], np.float32)
-C = np.array([[1, 2, 3, 4]], np.float32)
-OPTIONS: dict[str, Any] = {"ADD": at.AddOptions(), "SUB": at.SubOptions(), "MUL": at.MulOptions()}
-
-
-def chain(*kinds: str) -> bytes:
-    """Tensor 0 is x and 1 the constant c; operator n computes tensor n + 2 = (tensor before it) op c."""
-    b = ModelBuilder()
-    y, c = b.input((1, 4), DType.FLOAT32), b.constant(C)
-    for kind in kinds:
-        y = b.op(kind, [y, c], (1, 4), DType.FLOAT32, attributes=OPTIONS[kind])
-    b.output(y)
-    return b.build()
-
-
-def run(interpreter: Interpreter) -> np.ndarray:
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, X)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+from tests.support.delegates import C, X, chain, run
 
 
 class Kernel(SimpleDelegateKernel):

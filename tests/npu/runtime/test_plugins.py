@@ -13,14 +13,9 @@ import pytest
 
 import npu
 from npu.errors import InterpreterError
-from npu.graph import attributes as at
-from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter, load_delegate
 
-from tests.support.builder import ModelBuilder
-
-X = np.array([[10, 20, 30, 40]], np.float32)
-C = np.array([[1, 2, 3, 4]], np.float32)
+from tests.support.delegates import C, X, chain, run
 
 LIBRARY = r"""
 #include <stddef.h>
@@ -52,24 +47,6 @@ MODULE = """
     def tflite_plugin_destroy_delegate(delegate):
         destroyed.append(delegate.name())
 """
-
-
-def _chain() -> bytes:
-    b = ModelBuilder()
-    x = b.input((1, 4), DType.FLOAT32)
-    c = b.constant(np.array([[1, 2, 3, 4]], np.float32))
-    b.output(
-        b.op("MUL", [b.op("ADD", [x, c], (1, 4), DType.FLOAT32, attributes=at.AddOptions()), c], (1, 4), DType.FLOAT32,
-             attributes=at.MulOptions())
-    )  # fmt: skip
-    return b.build()
-
-
-def _run(interpreter: Interpreter) -> np.ndarray:
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, X)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
 @pytest.fixture
@@ -111,10 +88,10 @@ def test_what_a_library_reports_is_the_text_of_a_value_error(library: Path, opti
 
 @pytest.mark.seed("D-X-1")
 def test_the_delegate_of_a_shared_library_says_that_it_cannot_run_here(library: Path) -> None:
-    interpreter = Interpreter(model_content=_chain())
+    interpreter = Interpreter(model_content=chain("ADD", "MUL"))
     with pytest.raises(InterpreterError, match="must be a Python plug-in to run in this interpreter"):
         interpreter.modify_graph_with_delegate(load_delegate(library))
-    np.testing.assert_array_equal(_run(interpreter), (X + C) * C)
+    np.testing.assert_array_equal(run(interpreter), (X + C) * C)
 
 
 @pytest.mark.seed("D-X-1")
@@ -165,9 +142,9 @@ def test_a_library_may_have_a_version_in_its_name_and_lie_in_the_working_folder(
 @pytest.mark.seed("D-X-1", "D-X-4", "D-X-8")
 def test_a_python_file_is_a_plugin(module: Path) -> None:
     delegate = load_delegate(str(module), {"shape": "round"})
-    interpreter = Interpreter(model_content=_chain(), experimental_delegates=[delegate])
+    interpreter = Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     assert [step["delegate"] for step in interpreter.execution_plan()] == ["DummyDelegate"]
-    np.testing.assert_array_equal(_run(interpreter), (X + C) * C)
+    np.testing.assert_array_equal(run(interpreter), (X + C) * C)
     with pytest.raises(InterpreterError, match="'DummyDelegate': must outlive its interpreters, got delete while 1 use it"):
         delegate.delete()
     interpreter.close()
@@ -198,7 +175,7 @@ def test_text_options_are_parsed_as_flags(options: dict[str, object], message: s
 @pytest.mark.seed("D-X-4", "D-O-9")
 def test_the_dummy_delegate_loads_by_name_with_options() -> None:
     delegate = npu.load_delegate("dummy", {"allowed_builtins": "ADD,SUB"})
-    interpreter = npu.Interpreter(model_content=_chain(), experimental_delegates=[delegate])
+    interpreter = npu.Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     plan = [(step["op_name"], step["replaces"]) for step in interpreter.execution_plan()]
     assert plan == [("DummyDelegate", [0]), ("MUL", [])]
 
@@ -246,8 +223,8 @@ def test_a_module_must_create_a_delegate(tmp_path: Path) -> None:
 @pytest.mark.seed("D-X-8", "D-R-14")
 def test_a_forgotten_interpreter_frees_its_kernels_before_the_plugin_is_destroyed(module: Path) -> None:
     delegate = load_delegate(module)
-    interpreter = Interpreter(model_content=_chain(), experimental_delegates=[delegate])
-    _run(interpreter)
+    interpreter = Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
+    run(interpreter)
     destroyed = delegate._finalizer.peek()
     assert destroyed is not None
     del interpreter
@@ -258,8 +235,10 @@ def test_a_forgotten_interpreter_frees_its_kernels_before_the_plugin_is_destroye
 
 @pytest.mark.seed("D-X-5", "D-X-8")
 def test_a_delegate_that_only_its_interpreter_refers_to_outlives_the_kernels() -> None:
-    interpreter = Interpreter(model_content=_chain(), experimental_delegates=[load_delegate("xnnpack", {"num_threads": 1})])
-    np.testing.assert_array_equal(_run(interpreter), (X + C) * C)
+    interpreter = Interpreter(
+        model_content=chain("ADD", "MUL"), experimental_delegates=[load_delegate("xnnpack", {"num_threads": 1})]
+    )
+    np.testing.assert_array_equal(run(interpreter), (X + C) * C)
     assert {step["delegate"] for step in interpreter.execution_plan()} == {"XnnpackDelegate"}
     interpreter.close()  # the delegate is closed when its last reference goes, and refuses while it has kernels
     gc.collect()

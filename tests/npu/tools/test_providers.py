@@ -8,13 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from npu.cli.main import build_parser, main
 from npu.errors import InterpreterError, UserError
-from npu.graph import attributes as at
-from npu.graph.dtype import DType
 from npu.runtime.dummy import DummyOptions, create_dummy_delegate, default_options, delete_dummy_delegate
 from npu.tools.parameters import ToolParameters, add_flags, create_flag, take_flags
 from npu.tools.providers.dummy import DummyDelegateProvider
@@ -22,20 +19,15 @@ from npu.tools.providers.external import parse_pairs
 from npu.tools.registrar import default_parameters, providers, register_delegate_provider, unregister_delegate_provider
 from npu.tools.session import open_session
 
-from tests.support.builder import ModelBuilder
+from tests.support.delegates import chain
 
 TOOLS = ("benchmark", "inference-diff", "eval-classification", "eval-detection")
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    b = ModelBuilder()
-    x = b.input((1, 4), DType.FLOAT32)
-    c = b.constant(np.array([[1, 2, 3, 4]], np.float32))
-    y = b.op("ADD", [x, c], (1, 4), DType.FLOAT32, attributes=at.AddOptions())
-    b.output(b.op("MUL", [y, c], (1, 4), DType.FLOAT32, attributes=at.MulOptions()))
     path = tmp_path / "model.tflite"
-    path.write_bytes(b.build())
+    path.write_bytes(chain("ADD", "MUL"))
     return path
 
 
