@@ -1,12 +1,12 @@
 """Where a compiled file keeps its NPU jobs: command streams, regions, and the places of feature maps in the arena.
 
-Read-only facts of the file; `sim.delegate` executes the same jobs on live tensors.
+Read-only facts of the file; `sim.delegate` binds them to live tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from npu.errors import StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
@@ -16,24 +16,39 @@ from npu.isa.payload import Payload, parse_payload
 _SEPARATE_FLAG = 2
 """Feature flag of payloads that keep inputs and outputs in regions of their own."""
 
+Place = tuple[int, int, int]
+"""Region, first byte, end."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobMap:
+    """A feature map that a job exchanges with the rest: tensor `index` of the job's graph."""
+
+    index: int
+    name: str
+    place: Place
+
 
 @dataclass(frozen=True, slots=True)
 class NpuJob:
     """One `ethos-u` operator of a compiled graph.
 
     `region_bytes` gives the size of regions 0 (constants), 1 (arena) and 2 (fast, the arena again where they are one), and of
-    3 (inputs) and 4 (outputs) where the payload keeps them apart. `inputs` and `outputs` are (region, start, end)
-    of the feature maps that the job exchanges with the rest.
+    3 (inputs) and 4 (outputs) where the payload keeps them apart. `inputs` and `outputs` are those that have
+    a place in a region.
     """
 
     graph: int
     index: int
     payload: Payload
     region_bytes: dict[int, int]
-    inputs: tuple[tuple[int, int, int], ...]
-    outputs: tuple[tuple[int, int, int], ...]
-    names: dict[tuple[int, int, int], str] = field(default_factory=dict)
-    """Tensor names of `inputs` and `outputs`."""
+    inputs: tuple[JobMap, ...]
+    outputs: tuple[JobMap, ...]
+
+    @property
+    def given(self) -> list[Place]:
+        """What holds data before the job runs: its constants and its inputs."""
+        return [(Region.CONSTANTS, 0, self.region_bytes[Region.CONSTANTS]), *(each.place for each in self.inputs)]
 
 
 def payload_of(graph: Graph, index: int) -> Payload:
@@ -51,50 +66,45 @@ def job_title(index: int) -> str:
     return f"operator {index} (ethos-u)"
 
 
-def regions_of_maps(payload: Payload) -> tuple[int, int]:
+def jobs_of(model: Model) -> Iterator[NpuJob]:
+    """The NPU jobs of a compiled model in file order. StreamError for a malformed operator, ModelError for metadata."""
+    for number, graph in enumerate(model.graphs):
+        for index, op in enumerate(graph.ops):
+            if is_npu_job(op):
+                yield job_of(model, number, index)
+
+
+def job_of(model: Model, number: int, index: int) -> NpuJob:
+    """The job that is operator `index` of graph `number`. Errors are those of `jobs_of`."""
+    graph, op = model.graphs[number], model.graphs[number].ops[index]
+    if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
+        raise StreamError(f"{job_title(index)}: must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
+    offsets = arena_offsets(model)[sum(len(each.tensors) for each in model.graphs[:number]) :]
+    positions = {Region.CONSTANTS: Input.CONSTANTS, Region.ARENA: Input.SCRATCH, Region.FAST: Input.FAST_SCRATCH}
+    sizes: dict[int, int] = {region: graph.tensors[op.inputs[position]].bytes for region, position in positions.items()}
+    origin = max(0, int(offsets[op.inputs[Input.SCRATCH]]))
+    payload = payload_of(graph, index)
+
+    def maps(indices: tuple[int, ...], region: int) -> Iterator[JobMap]:
+        for each in indices:
+            start = int(offsets[each]) - (origin if region == Region.ARENA else 0)
+            if int(offsets[each]) < 0:
+                continue
+            if start < 0:
+                raise StreamError(f"{job_title(index)}: its feature maps must lie in its scratch, got one before it")
+            end = start + graph.tensors[each].bytes
+            if region != Region.ARENA:
+                sizes[region] = max(sizes.get(region, 0), -(-end // 16) * 16)
+            yield JobMap(each, graph.tensors[each].name, (region, start, end))
+
+    for_inputs, for_outputs = _regions_of_maps(payload)
+    inputs, outputs = tuple(maps(op.inputs[Input.FIRST_MAP :], for_inputs)), tuple(maps(op.outputs, for_outputs))
+    return NpuJob(number, index, payload, sizes, inputs, outputs)
+
+
+def _regions_of_maps(payload: Payload) -> tuple[int, int]:
     """The regions in which a job's stream finds its inputs and its outputs.
 
     Both are the arena, unless the payload keeps them in regions of their own, as Vela 5.2's does with `--separate-io-regions`.
     """
     return (Region.INPUTS, Region.OUTPUTS) if payload.feature_flags & _SEPARATE_FLAG else (Region.ARENA, Region.ARENA)
-
-
-def jobs_of(model: Model) -> Iterator[NpuJob]:
-    """The NPU jobs of a compiled model in file order. StreamError for a malformed operator, ModelError for metadata."""
-    first = 0
-    for number, graph in enumerate(model.graphs):
-        for index, op in enumerate(graph.ops):
-            if is_npu_job(op):
-                yield _job(model, number, index, first)
-        first += len(graph.tensors)
-
-
-def _job(model: Model, number: int, index: int, first: int) -> NpuJob:
-    graph, op = model.graphs[number], model.graphs[number].ops[index]
-    if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
-        raise StreamError(f"{job_title(index)}: must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
-    offsets = arena_offsets(model)
-    size = [tensor.bytes for tensor in graph.tensors]
-    regions: dict[int, int] = {
-        Region.CONSTANTS: size[op.inputs[Input.CONSTANTS]],
-        Region.ARENA: size[op.inputs[Input.SCRATCH]],
-        Region.FAST: size[op.inputs[Input.FAST_SCRATCH]],
-    }
-    origin = max(0, int(offsets[first + op.inputs[Input.SCRATCH]]))
-    payload = payload_of(graph, index)
-
-    def places(indices: tuple[int, ...], region: int) -> tuple[tuple[int, int, int], ...]:
-        base = origin if region == Region.ARENA else 0
-        held = [(int(offsets[first + each]) - base, size[each]) for each in indices if int(offsets[first + each]) >= 0]
-        if any(start < 0 for start, _ in held):
-            raise StreamError(f"{job_title(index)}: its feature maps must lie in its scratch, got one before it")
-        return tuple((region, start, start + length) for start, length in held)
-
-    for_inputs, for_outputs = regions_of_maps(payload)
-    inputs, outputs = places(op.inputs[Input.FIRST_MAP :], for_inputs), places(op.outputs, for_outputs)
-    for held in (inputs, outputs):
-        if held and held[0][0] != Region.ARENA:
-            regions[held[0][0]] = -(-max(end for _, _, end in held) // 16) * 16
-    kept = [each for each in (*op.inputs[Input.FIRST_MAP :], *op.outputs) if int(offsets[first + each]) >= 0]
-    names = {place: graph.tensors[each].name for place, each in zip((*inputs, *outputs), kept, strict=True)}
-    return NpuJob(number, index, payload, regions, inputs, outputs, names)

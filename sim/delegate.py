@@ -6,17 +6,17 @@ says how such an operator looks).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError, UserError, stream_errors_at
-from npu.graph.ethos_u import CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region, arena_offsets
+from npu.graph.ethos_u import CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
-from npu.isa.payload import Configuration, decode_config, find_target, is_compatible, parse_payload
+from npu.isa.payload import Configuration, decode_config, find_target, is_compatible
 from npu.runtime.delegate import (
     Context,
     DelegateParams,
@@ -27,7 +27,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
-from sim.container import job_title, regions_of_maps
+from sim.container import JobMap, NpuJob, job_of, job_title
 from sim.functional.plan import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
@@ -116,28 +116,27 @@ class _Job:
     """One operator bound to a memory."""
 
     def __init__(self, delegate: EthosUDelegate, context: Context, node: Node) -> None:
-        _check_node(node)
-        self.index = node.index
+        if node.custom_options != CUSTOM_OPTIONS:
+            got = node.custom_options[:8].hex(" ") or "none"
+            raise SimulationError(f"custom options must be {CUSTOM_OPTIONS.hex(' ')}, got {got}")
+        job = job_of(context.model, context.subgraph_index, node.index)
         tensors = context.tensors
+        self.index = node.index
         self._delegate = delegate
-        payload = parse_payload(_constant(tensors, node.inputs[Input.COMMANDS], "command stream").tobytes())
-        self._words = payload.words
-        self._machine = delegate.machine(decode_config(payload.config_word))
-        offsets = _offsets(context)
-        scratch = tensors[node.inputs[Input.SCRATCH]]
-        self._arena = delegate.arena(context, scratch)
-        origin = max(0, offsets[scratch.index])
-        constants = _read_only(tensors, node.inputs[Input.CONSTANTS])
-        regions: dict[int, npt.NDArray[np.uint8]] = {Region.CONSTANTS: constants, Region.ARENA: self._arena}
-        regions[Region.FAST] = delegate.arena(context, tensors[node.inputs[Input.FAST_SCRATCH]])
-        inputs, outputs = node.inputs[Input.FIRST_MAP :], node.outputs
-        for_inputs, for_outputs = regions_of_maps(payload)
-        if for_inputs != Region.ARENA:
-            regions[for_inputs] = _separate(for_inputs, inputs, tensors, offsets)
-            regions[for_outputs] = _separate(for_outputs, outputs, tensors, offsets)
+        self._words = job.payload.words
+        self._machine = delegate.machine(decode_config(job.payload.config_word))
+        regions: dict[int, npt.NDArray[np.uint8]] = {
+            Region.CONSTANTS: _read_only(tensors[node.inputs[Input.CONSTANTS]]),
+            Region.ARENA: delegate.arena(context, tensors[node.inputs[Input.SCRATCH]]),
+            Region.FAST: delegate.arena(context, tensors[node.inputs[Input.FAST_SCRATCH]]),
+        }
+        regions |= {region: _separate(job, region) for region in job.region_bytes.keys() - regions.keys()}
         self._memory = Memory(regions, self._machine.variant)
-        self._inputs = _places(tensors, inputs, offsets, origin if for_inputs == Region.ARENA else 0, regions[for_inputs])
-        self._outputs = _places(tensors, outputs, offsets, origin if for_outputs == Region.ARENA else 0, regions[for_outputs])
+        self._inputs, self._outputs = _places(job.inputs, regions), _places(job.outputs, regions)
+        placed = {index for index, _ in (*self._inputs, *self._outputs)}
+        for index in (*node.inputs[Input.FIRST_MAP :], *node.outputs):
+            if index not in placed and not tensors[index].is_constant:
+                raise SimulationError(f"tensor '{tensors[index].name}': must have a place in the arena, got none")
 
     @property
     def outputs(self) -> frozenset[int]:
@@ -160,62 +159,34 @@ class _Job:
                 array[...] = place.view(array.dtype).reshape(array.shape)
 
 
-def _check_node(node: Node) -> None:
-    if len(node.inputs) < Input.FIRST_MAP or any(index < 0 for index in node.inputs):
-        raise SimulationError(
-            f"must have command stream, read-only data and two scratches as inputs, got {len(node.inputs)} inputs"
-        )
-    if node.custom_options != CUSTOM_OPTIONS:
-        got = node.custom_options[:8].hex(" ") or "none"
-        raise SimulationError(f"custom options must be {CUSTOM_OPTIONS.hex(' ')}, got {got}")
-
-
-def _constant(tensors: Sequence[RuntimeTensor], index: int, what: str) -> npt.NDArray[np.uint8]:
-    tensor = tensors[index]
-    if not tensor.is_constant or tensor.data is None:
-        raise SimulationError(f"{what} tensor '{tensor.name}' must be a constant, got a computed one")
-    return np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
-
-
-def _read_only(tensors: Sequence[RuntimeTensor], index: int) -> npt.NDArray[np.uint8]:
-    if tensors[index].bytes == 0:
+def _read_only(tensor: RuntimeTensor) -> npt.NDArray[np.uint8]:
+    if tensor.bytes == 0:
         return np.zeros(0, np.uint8)
-    data = _constant(tensors, index, "read-only").view()
+    if not tensor.is_constant or tensor.data is None:
+        raise SimulationError(f"read-only tensor '{tensor.name}' must be a constant, got a computed one")
+    data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
     data.flags.writeable = False
     return data
 
 
-def _offsets(context: Context) -> list[int]:
-    """Arena offset of every tensor of the context's subgraph, -1 where not planned."""
-    first = sum(len(graph.tensors) for graph in context.model.graphs[: context.subgraph_index])
-    offsets: list[int] = arena_offsets(context.model)[first : first + len(context.tensors)].tolist()
-    return offsets
-
-
-def _separate(
-    region: int, indices: Sequence[int], tensors: Sequence[RuntimeTensor], offsets: Sequence[int]
-) -> npt.NDArray[np.uint8]:
+def _separate(job: NpuJob, region: int) -> npt.NDArray[np.uint8]:
     """A region of inputs or outputs alone, as large as its maps need."""
-    total = max((offsets[index] + tensors[index].bytes for index in indices if offsets[index] >= 0), default=0)
-    limit = 2 * sum(tensors[index].bytes for index in indices) + _SLACK_BYTES
-    if total > limit:
-        raise SimulationError(f"region {region} must hold its maps in at most {limit} bytes, got offsets up to {total}")
-    return np.zeros(-(-total // 16) * 16, np.uint8)
+    places = [each.place for each in (*job.inputs, *job.outputs) if each.place[0] == region]
+    limit = 2 * sum(end - start for _, start, end in places) + _SLACK_BYTES
+    size = job.region_bytes[region]
+    if size > limit:
+        raise SimulationError(f"region {region} must hold its maps in at most {limit} bytes, got offsets up to {size}")
+    return np.zeros(size, np.uint8)
 
 
-def _places(
-    tensors: Sequence[RuntimeTensor], indices: Sequence[int], offsets: Sequence[int], origin: int, arena: npt.NDArray[np.uint8]
-) -> list[tuple[int, npt.NDArray[np.uint8]]]:
+def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]) -> list[tuple[int, npt.NDArray[np.uint8]]]:
     """(tensor index, its bytes in its region); constants without a place are in the read-only data."""
     places = []
-    for index in indices:
-        tensor = tensors[index]
-        if tensor.is_constant and offsets[index] < 0:
-            continue
-        start = offsets[index] - origin
-        if offsets[index] < 0 or start < 0 or start + tensor.bytes > arena.size:
+    for each in maps:
+        region, start, end = each.place
+        if end > regions[region].size:
             raise SimulationError(
-                f"tensor '{tensor.name}': {tensor.bytes} bytes must lie in {arena.size} of scratch, got offset {start}"
+                f"tensor '{each.name}': {end - start} bytes must lie in {regions[region].size} of scratch, got offset {start}"
             )
-        places.append((index, arena[start : start + tensor.bytes]))
+        places.append((each.index, regions[region][start:end]))
     return places

@@ -11,9 +11,9 @@ from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, Refused, read_operations
 from npu.reports.operator_map import OperatorMap
-from npu.toolchain.labels import Place, known_map, label
+from npu.toolchain.labels import known_map, label
 from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
-from sim.container import NpuJob, job_title, jobs_of
+from sim.container import NpuJob, Place, job_title, jobs_of
 from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
 
@@ -51,14 +51,13 @@ def _verify_job(
     job: NpuJob, kept: Sequence[Place], operators: OperatorMap | None, variant: Variant
 ) -> tuple[list[Finding], list[Place]]:
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
-    initialised = [(Region.CONSTANTS, 0, job.region_bytes[Region.CONSTANTS]), *job.inputs, *kept]
     found = tuple(read_operations(job.payload.words, variant))
     refused = [each for each in found if isinstance(each, Refused)]
     decoded = [each for each in found if isinstance(each, Decoded)]
     findings = [Finding("REFUSED", each.command_index, each.name, each.reason) for each in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words
-    for each in verify_stream(decoded, variant, job.region_bytes, initialised, words):
+    for each in verify_stream(decoded, variant, job.region_bytes, [*job.given, *kept], words):
         held = labels.get(each.command_index)
         if held is not None:
             each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))

@@ -16,11 +16,8 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode_once
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map
-from sim.container import NpuJob, jobs_of
+from sim.container import NpuJob, Place, jobs_of
 from sim.memory import feature_map_ranges
-
-Place = tuple[int, int, int]
-"""Region, first byte, end."""
 
 
 @contextmanager
@@ -90,7 +87,7 @@ def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None
     if len(sources) != len(decoded):
         sources = (-1,) * len(decoded)
     final = _final_writes(decoded, job)
-    held: list[tuple[Place, str]] = [(place, job.names[place]) for place in job.inputs]
+    held: list[tuple[Place, str]] = [(each.place, each.name) for each in job.inputs]
     labels = []
     for index, each in enumerate(decoded):
         source = operators.operators[sources[index]] if operators is not None and sources[index] >= 0 else None
@@ -115,9 +112,9 @@ def _final_writes(decoded: Sequence[Decoded], job: NpuJob) -> dict[int, str]:
         operation = decoded[index].operation
         if isinstance(operation, KernelOperation):
             place = place_of(operation.ofm)
-            inside = next((out for out in job.outputs if _inside(place, out)), None)
-            if inside is not None and not any(_overlap(place, other) and not _inside(other, inside) for other in later):
-                found[index] = job.names[inside]
+            inside = next((out for out in job.outputs if _inside(place, out.place)), None)
+            if inside is not None and not any(_overlap(place, other) and not _inside(other, inside.place) for other in later):
+                found[index] = inside.name
             later.append(place)
     return found
 

@@ -59,9 +59,9 @@ def _section(job: NpuJob, source: Model, name: str, variant: Variant) -> str:
 def _places(job: NpuJob) -> Iterator[str]:
     for region, size in sorted(job.region_bytes.items()):
         yield f"; region {region} ({Region(region).name.lower()}): {size} bytes"
-    for kind, places in (("input", job.inputs), ("output", job.outputs)):
-        for place in places:
-            yield f"; {kind} {_range(place)} {job.names[place]!r}"
+    for kind, maps in (("input", job.inputs), ("output", job.outputs)):
+        for each in maps:
+            yield f"; {kind} {_range(each.place)} {each.name!r}"
 
 
 def _notes(each: Decoded, held: Label) -> Iterator[str]:

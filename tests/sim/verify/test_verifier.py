@@ -67,13 +67,13 @@ def job_of(target: str) -> NpuJob:
 
 
 def judge(job: NpuJob, target: str, decoded: list[Decoded] | tuple[Decoded, ...]) -> list[Finding]:
-    return verify(decoded, load_variant(target), job.region_bytes, [(0, 0, job.region_bytes[0]), *job.inputs])
+    return verify(decoded, load_variant(target), job.region_bytes, job.given)
 
 
 def judge_words(words: npt.NDArray[np.uint32], job: NpuJob, target: str = TARGET) -> list[Finding]:
     """Findings of a whole stream, its register writes included."""
-    variant, initialised = load_variant(target), [(0, 0, job.region_bytes[0]), *job.inputs]
-    return verify(decode(words, variant), variant, job.region_bytes, initialised, words)
+    variant = load_variant(target)
+    return verify(decode(words, variant), variant, job.region_bytes, job.given, words)
 
 
 def stream(target: str = TARGET) -> list[Decoded]:
