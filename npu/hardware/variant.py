@@ -65,6 +65,8 @@ class Accelerator:
     """Largest BLOCKDEP."""
     address_bits: int
     """Width of an address in a command stream; addresses beyond it are refused."""
+    has_aligned_dma: bool
+    """Whether transfers must begin at, and be as long as, multiples of 16 bytes also outside SHRAM."""
     axi_data_bytes: int
     """Bytes per beat of each AXI port."""
     max_kernel_stride: int

@@ -7,7 +7,7 @@ an operation ignores has its default, which makes `decode(encode(operations)) ==
 from __future__ import annotations
 
 from npu.errors import StreamError
-from npu.hardware.variant import Product, Variant
+from npu.hardware.variant import Variant
 from npu.isa.operations import (
     ActivationFunction,
     AddressRange,
@@ -203,7 +203,7 @@ def _check_operand_scales(operation: Elementwise) -> None:
 
 def _check_dma(operation: Dma, variant: Variant) -> None:
     sides = {"source": operation.source, "destination": operation.destination}
-    needs_alignment, address_bits = variant.accelerator.product is Product.ETHOS_U55, variant.accelerator.address_bits
+    needs_alignment, address_bits = variant.accelerator.has_aligned_dma, variant.accelerator.address_bits
     for name, side in sides.items():
         _check_dma_side(side, name, needs_alignment=needs_alignment)
         if side.address >> address_bits:
