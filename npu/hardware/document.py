@@ -17,7 +17,9 @@ import yaml
 from npu.errors import ConfigError
 
 MAX_FILE_BYTES = 64 * 1024
-_WIDEST_BITS = 64
+_WIDEST_BITS = 1024
+"""Of an integer: beyond any field, and still one that a message can hold."""
+WHAT = "a hardware description, that is a YAML file of text"
 MAX_NESTING = 16
 COMMENT_KEY = "source"
 
@@ -28,7 +30,7 @@ def read_document(path: Path) -> Document:
     """The mapping in a YAML file; ConfigError if it is not a mapping or not safe to build."""
     loaded = _parse(_read_text(path), path)
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: must be a mapping of sections, got {_describe(loaded)}")
+        raise ConfigError(f"{path}: must be a mapping of sections, as 'extends: ethos-u55-128' is, got {_describe(loaded)}")
     return _without_comments(loaded)  # makes new mappings, so what the cache holds is never changed
 
 
@@ -38,8 +40,13 @@ def _parse(text: str, path: Path) -> Any:
     try:
         _refuse_dangerous_events(text, path)
         return yaml.load(text, Loader=_Loader)
+    except _RefusedValueError as error:
+        raise ConfigError(f"{path}:{error.line}: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        raise ConfigError(f"{path}{line}: must be valid YAML, got: {error.problem or _one_line(error)}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: must be valid YAML: {_one_line(error)}") from error
+        raise ConfigError(f"{path}: must be valid YAML, got: {_one_line(error)}") from error
     except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{path}: holds a value that cannot be read: {_one_line(error)}") from error
 
@@ -49,13 +56,13 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: must be a readable file: {error.strerror}") from error
+        raise ConfigError(f"{path}: must be {WHAT}, got one that cannot be read: {error.strerror}") from error
     if len(content) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: must be at most {MAX_FILE_BYTES} bytes long")
+        raise ConfigError(f"{path}: must be {WHAT} of at most {MAX_FILE_BYTES} bytes, got more")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: must be UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise ConfigError(f"{path}: must be {WHAT}, got bytes that are no UTF-8 text, the first at {error.start}") from error
 
 
 def _refuse_dangerous_events(text: str, path: Path) -> None:
@@ -75,28 +82,48 @@ def _refuse_dangerous_events(text: str, path: Path) -> None:
             raise ConfigError(f"{where}: must not nest deeper than {MAX_NESTING} levels")
 
 
+class _RefusedValueError(Exception):
+    """A value that YAML has, but descriptions do not: the message says what it must be."""
+
+    def __init__(self, node: yaml.Node, message: str) -> None:
+        super().__init__(message)
+        self.line: int = node.start_mark.line + 1
+
+
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate and non-text keys, and integers beyond 64 bits."""
+    """A safe loader that refuses duplicate and non-text keys, and numbers that mean something else than they seem to."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """An integer; the error does not repeat it, for Python may not want to print it."""
+        """An integer; the error does not repeat a long one, for Python may not want to print it."""
+        if not _INTEGER.fullmatch(node.value):  # YAML takes 010 for 8 and 1:30 for 90
+            raise _RefusedValueError(node, f"must be a decimal or hexadecimal number, got {node.value[:80]!r}")
         value: int = super().construct_yaml_int(node)
         if value.bit_length() > _WIDEST_BITS:
-            raise yaml.constructor.ConstructorError(None, None, f"an integer of more than {_WIDEST_BITS} bits", node.start_mark)
+            raise _RefusedValueError(node, f"must be a number of at most {_WIDEST_BITS} bits, got a longer one")
+        return value
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        """A number without the base of 60 that YAML reads out of colons."""
+        if ":" in node.value:
+            raise _RefusedValueError(node, f"must be a decimal number, got {node.value[:80]!r}")
+        value: float = super().construct_yaml_float(node)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
-                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+                got = repr(key.value[:80]) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+                raise _RefusedValueError(key, f"a key must be text, got {got}")
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands here twice", key.start_mark)
+                raise _RefusedValueError(key, f"{key.value[:80]}: must stand here once, got it twice")
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)")
 # Numbers as YAML 1.2 and JSON write them; PyYAML takes 1e-06 and 1.5e3 for text.
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
@@ -109,7 +136,8 @@ def _without_comments(value: Document) -> Document:
 
 
 def _describe(value: object) -> str:
-    return "an empty file" if value is None else f"a {type(value).__name__}"
+    names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+    return "an empty file" if value is None else names.get(type(value), f"a {type(value).__name__}")
 
 
 def _one_line(error: BaseException) -> str:

@@ -84,9 +84,15 @@ def _prefix(asked_by: Path | None) -> str:
 
 def _existing(path: Path, asked_by: Path | None, what: str, names: tuple[str, ...]) -> Path:
     full = asked_by.parent / path if asked_by is not None else path
-    if not full.is_file():
-        raise ConfigError(f"{_prefix(asked_by)}{path}: must be a file that exists; shipped {what} are {', '.join(names)}")
-    return full
+    if full.is_file():
+        return full
+    if full.is_dir():
+        found = "a folder"
+    elif full.exists():
+        found = "a device or pipe; save it to a file first"
+    else:
+        found = f"nothing there; shipped {what} are {', '.join(names)}"
+    raise ConfigError(f"{_prefix(asked_by)}{path}: must be a YAML file with a hardware description, got {found}")
 
 
 def _match(name: str, names: tuple[str, ...], what: str) -> str:

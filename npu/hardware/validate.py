@@ -116,22 +116,38 @@ def check_variant(variant: Variant, where: str) -> None:
     _check_shram(variant, where)
     _check_cores(variant.accelerator, where)
     _check_ports(variant, where)
+    _check_bursts(variant, where)
+    if variant.cpu.cache_line_bytes:
+        _check_power_of_two(variant.cpu.cache_line_bytes, "cpu.cache_line_bytes", where)
     if "default" not in variant.cpu.cycles_per_mac or "default" not in variant.cpu.cycles_per_element:
         raise ConfigError(f"{where}: cpu: cycles_per_mac and cycles_per_element must each hold an entry 'default'")
+
+
+def _check_power_of_two(value: int, key: str, where: str) -> None:
+    if value & (value - 1):
+        raise ConfigError(f"{where}: {key}: must be a power of two, got {value}")
+
+
+def _check_bursts(variant: Variant, where: str) -> None:
+    """A burst is a number of whole beats, and ends at a multiple of its length."""
+    beat = variant.accelerator.axi_data_bytes
+    bursts = {f"system.memories.{port.value}.burst_bytes": each.burst_bytes for port, each in variant.system.memories.items()}
+    for key, value in {"timing.max_burst_bytes": variant.timing.max_burst_bytes, **bursts}.items():
+        _check_power_of_two(value, key, where)
+        if value < beat:
+            raise ConfigError(f"{where}: {key}: must be at least accelerator.axi_data_bytes ({beat}), got {value}")
 
 
 def _check_array(accelerator: Accelerator, where: str) -> None:
     macs = accelerator.macs_per_cycle
     product = accelerator.ofm_ublock.elements * accelerator.dot_product_width * accelerator.cores
-    if macs & (macs - 1):
-        raise ConfigError(f"{where}: accelerator.macs_per_cycle: must be a power of two, got {macs}")
+    _check_power_of_two(macs, "accelerator.macs_per_cycle", where)
     if product != macs:
         raise ConfigError(
             f"{where}: accelerator.macs_per_cycle: must be ofm_ublock elements ({accelerator.ofm_ublock.elements}) x "
             f"dot_product_width ({accelerator.dot_product_width}) x cores ({accelerator.cores}) = {product}, got {macs}"
         )
-    if accelerator.axi_data_bytes & (accelerator.axi_data_bytes - 1):
-        raise ConfigError(f"{where}: accelerator.axi_data_bytes: must be a power of two, got {accelerator.axi_data_bytes}")
+    _check_power_of_two(accelerator.axi_data_bytes, "accelerator.axi_data_bytes", where)
     for axis, largest in zip(("height", "width", "depth"), LARGEST_BLOCK, strict=True):
         if getattr(accelerator.max_block, axis) > largest:
             raise ConfigError(
@@ -182,6 +198,12 @@ def _check_shram(variant: Variant, where: str) -> None:
             f"{where}: shram.banks: must hold the output banks, the look-up tables and one granule each of input and "
             f"accumulators ({least} banks), got {shram.banks}"
         )
+    for name in ("ifm_8_bit_elementwise", "ifm_16_bit_elementwise", "ifm_32_bit"):
+        if getattr(granules, name) > shram.banks - fixed:
+            raise ConfigError(
+                f"{where}: shram.granules.{name}: must fit the {shram.banks - fixed} banks beside the output banks and the "
+                f"look-up tables, got {getattr(granules, name)}"
+            )
 
 
 def _check_ports(variant: Variant, where: str) -> None:

@@ -28,7 +28,7 @@ class Executable:
     name: str
     variant: Variant
     operators: OperatorMap
-    digest: str
+    digest: str | None = None
 
 
 def npu_operators(model: Model) -> Iterator[tuple[Graph, int]]:

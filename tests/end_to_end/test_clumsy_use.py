@@ -131,7 +131,7 @@ SETTINGS = {
         "--set: system.clock_hz: must be an integer in [1,000,000, 10,000,000,000], got 1000000000.0",
     ),
     "unknown_key": ("shrams.banks=3", "--set: shrams: is no known key (did you mean 'shram'?)"),
-    "missing_file": ("system=nowhere.yaml", "nowhere.yaml: must be a file that exists"),
+    "missing_file": ("system=nowhere.yaml", "nowhere.yaml: must be a YAML file with a hardware description, got nothing there"),
     "steering": ("a\x1b[31m=1", "--set: a\\x1b[31m: is no known key"),
 }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from npu.errors import ConfigError
 from npu.hardware import shipped
 from npu.hardware.catalogue import list_section, list_variants, load_variant
 from npu.hardware.document import MAX_FILE_BYTES
-from npu.hardware.variant import Port, Product, Size
+from npu.hardware.variant import Port, Product, Size, Variant
 
 # Facts of the products: MACs, cores, OFM ublock, SHRAM banks, reserved LUT banks, LUT address, AXI bytes, address bits.
 PRODUCTS = {
@@ -238,7 +241,7 @@ REFUSED = {
     "wrong_type": ("shram: {banks: '48k'}", ["board.yaml: shram.banks: must be an integer in [8, 255], got '48k'"]),
     "boolean_number": ("shram: {banks: true}", ["shram.banks", "got True"]),
     "fractional_integer": ("shram: {banks: 24.5}", ["shram.banks", "got 24.5"]),
-    "huge_integer": (f"shram: {{banks: 0x{'f' * 6000}}}", ["board.yaml", "an integer of more than 64 bits"]),
+    "huge_integer": (f"shram: {{banks: 0x{'f' * 6000}}}", ["board.yaml:2: must be a number of at most 1024 bits"]),
     "below_range": ("accelerator: {max_kernel_stride: 0}", ["accelerator.max_kernel_stride", "[1, 4]", "got 0"]),
     "above_range": ("accelerator: {max_kernel_stride: 5}", ["accelerator.max_kernel_stride", "[1, 4]", "got 5"]),
     "infinite": ("system: {memories: {axi0: {clock_scale: .inf}}}", ["system.memories.axi0.clock_scale", "got inf"]),
@@ -252,7 +255,7 @@ REFUSED = {
     "mapping_is_number": ("system: {memories: 4}", ["system.memories: must be a mapping, got 4"]),
     "unknown_system": ("system: Hi_End", ["board.yaml: system: must be one of", "ethos-u65-high-end"]),
     "unknown_cpu": ("cpu: cortex-m555", ["board.yaml: cpu: must be one of", "did you mean 'cortex-m55'"]),
-    "section_file_missing": ("cpu: nowhere.yaml", ["nowhere.yaml: must be a file that exists"]),
+    "section_file_missing": ("cpu: nowhere.yaml", ["nowhere.yaml: must be a YAML file", "got nothing there; shipped names"]),
     "section_base_is_number": ("cpu: {extends: 3}", ["cpu.extends", "got 3"]),
     "long_value_is_cut": (f"shram: {{banks: {'x' * 500}}}", ["xxx..."]),
     "macs_do_not_fit_ublock": ("accelerator: {macs_per_cycle: 256}", ["macs_per_cycle", "= 128, got 256"]),
@@ -275,6 +278,23 @@ REFUSED = {
     "second_core_that_no_command_addresses": (
         "accelerator: {cores: 2, macs_per_cycle: 256}",
         ["accelerator.cores", "must be 1 unless", "ethos_u65", "got 2"],
+    ),
+    "burst_no_power_of_two": (
+        "system: {memories: {axi0: {burst_bytes: 48}}}",
+        ["board.yaml: system.memories.axi0.burst_bytes: must be a power of two, got 48"],
+    ),
+    "longest_burst_no_power_of_two": (
+        "timing: {max_burst_bytes: 96}",
+        ["board.yaml: timing.max_burst_bytes: must be a power of two, got 96"],
+    ),
+    "burst_below_a_beat": (
+        "accelerator: {axi_data_bytes: 64}",
+        ["system.memories.axi0.burst_bytes: must be at least accelerator.axi_data_bytes (64), got 32"],
+    ),
+    "cache_line_no_power_of_two": ("cpu: {cache_line_bytes: 24}", ["cpu.cache_line_bytes: must be a power of two, got 24"]),
+    "granule_beyond_the_memory": (
+        "shram: {granules: {ifm_32_bit: 21}}",
+        ["shram.granules.ifm_32_bit: must fit the 20 banks beside the output banks and the look-up tables, got 21"],
     ),
     "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
     "other_architecture": ("accelerator: {product: ethos_u85}", ["accelerator.product", "got ETHOS_U85"]),
@@ -313,12 +333,18 @@ def test_a_wrong_description_is_refused_with_its_key_and_value(case: str, write)
 
 
 MALFORMED = {
-    "empty": ("", "must be a mapping of sections, got an empty file"),
-    "list": ("- 1\n", "must be a mapping of sections, got a list"),
-    "text": ("hello\n", "must be a mapping of sections, got a str"),
-    "syntax": ("a: [1, 2\n", "must be valid YAML"),
-    "duplicate_key": ("name: a\nname: b\n", "key 'name' stands here twice"),
-    "number_key": ("5: a\n", "a key must be text"),
+    "empty": ("", "must be a mapping of sections, as 'extends: ethos-u55-128' is, got an empty file"),
+    "list": ("- 1\n", "is, got a list"),
+    "text": ("hello\n", "is, got a text"),
+    "syntax": ("a: [1, 2\n", "board.yaml:2: must be valid YAML, got: "),
+    "duplicate_key": ("name: a\nname: b\n", "board.yaml:2: name: must stand here once, got it twice"),
+    "duplicate_key_below": ("shram:\n  banks: 24\n  banks: 32\n", "board.yaml:3: banks: must stand here once, got it twice"),
+    "octal": ("shram: {banks: 032}\n", "board.yaml:1: must be a decimal or hexadecimal number, got '032'"),
+    "binary": ("shram: {banks: 0b11000}\n", "must be a decimal or hexadecimal number, got '0b11000'"),
+    "base_60": ("cpu: {job_start_cycles: 1:30}\n", "must be a decimal or hexadecimal number, got '1:30'"),
+    "fraction_of_base_60": ("cpu: {relative_error: 1:30.5}\n", "must be a decimal number, got '1:30.5'"),
+    "number_key": ("5: a\n", "board.yaml:1: a key must be text, got '5'"),
+    "list_key": ("[a]: 1\n", "a key must be text, got a list or mapping"),
     "alias": ("a: &x {b: 1}\nc: *x\n", "must not use anchors and aliases"),
     "alias_bomb": ("a: &a [1,1]\nb: &b [*a,*a]\nc: [*b,*b]\n", "must not use anchors and aliases"),
     "tag": ("a: !!python/object/apply:os.system ['true']\n", "must not use explicit tags"),
@@ -343,18 +369,60 @@ def test_a_malformed_file_is_refused(case: str, write) -> None:
     assert "board.yaml" in message
 
 
+def numeric_fields(cls: type, value: object, key: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Dotted keys of every number in a record and in what it holds."""
+    for field in dataclasses.fields(cls):
+        held = getattr(value, field.name)
+        rows = held.items() if isinstance(held, Mapping) else [(None, held)]
+        for name, item in rows:
+            here = (*key, field.name) if name is None else (*key, field.name, getattr(name, "value", name))
+            if dataclasses.is_dataclass(item):
+                yield from numeric_fields(type(item), item, here)
+            elif isinstance(item, int | float) and not isinstance(item, bool):
+                yield here
+
+
+@pytest.mark.parametrize("value", ["-1", ".nan", ".inf", "1.0e+300", "-0.5", "'12'", "many", "[1]", "true", "9" * 40])
+def test_no_number_takes_what_no_hardware_can_have(value: str, write) -> None:
+    variant = dataclasses.replace(load_variant("ethos-u65-512"), accuracy=None)
+    keys = list(numeric_fields(Variant, variant))
+    assert len(keys) > 100
+    for key in keys:
+        nested = "".join(f"{'  ' * depth}{name}:\n" for depth, name in enumerate(key)).rstrip("\n")
+        message = refusal(write(f"extends: ethos-u65-512\n{nested} {value}\n"))
+        assert re.search(
+            rf"board\.yaml: {re.escape('.'.join(key))}: must be (an integer|a number) in \[.+, .+\], got ", message
+        )
+
+
 def test_a_file_that_is_too_long_is_refused(write) -> None:
-    assert "must be at most 65536 bytes" in refusal(write("#" * (MAX_FILE_BYTES + 1)))
+    assert "must be a hardware description, that is a YAML file of text of at most 65536" in refusal(
+        write("#" * (MAX_FILE_BYTES + 1))
+    )
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    assert "must be UTF-8 text" in refusal(path)
+    assert "that is a YAML file of text, got bytes that are no UTF-8 text, the first at 0" in refusal(path)
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    assert "must be a file that exists" in refusal(tmp_path)
+    assert "must be a YAML file with a hardware description, got a folder" in refusal(tmp_path)
+
+
+def test_a_device_or_pipe_is_refused_without_being_opened(tmp_path: Path) -> None:
+    """A pipe without a writer would block for ever, /dev/zero never ends."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for path in (Path("/dev/zero"), tmp_path / "pipe.yaml"):
+        assert f"{path}: must be a YAML file with a hardware description, got a device or pipe" in refusal(path)
+
+
+def test_a_file_of_two_gigabytes_is_refused_by_its_first_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(2 << 30)
+    assert "of at most 65536 bytes, got more" in refusal(path)
 
 
 def test_an_unreadable_file_is_refused(write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +431,7 @@ def test_an_unreadable_file_is_refused(write, monkeypatch: pytest.MonkeyPatch) -
 
     path = write("extends: ethos-u55-128\n")
     monkeypatch.setattr(Path, "open", fail)
-    assert "must be a readable file: Permission denied" in refusal(path)
+    assert "got one that cannot be read: Permission denied" in refusal(path)
 
 
 def test_a_ring_of_files_is_refused(write) -> None:
