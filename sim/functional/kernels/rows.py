@@ -81,7 +81,7 @@ IN2_PIXEL = 40
 IN2_BRICK = 41
 """Elementwise: the second input."""
 OPERANDS = 42
-"""Elementwise: address of 16 int64: see `elementwise_row`."""
+"""Elementwise: address of 17 int64: what the two operands are multiplied with, and the mode (see `sim.functional.fast`)."""
 FINISH = 43
 """REQUANTISE; FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; or SUM: the
 sums themselves, 16 int32, which `values.finish_sums` takes on."""

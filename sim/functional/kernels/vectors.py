@@ -218,8 +218,8 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
     """Kernel of one output row, 16 channels and 3 rows by 4 columns of a window: a lane holds a channel's last 4 columns.
 
     Larger windows are several such parts, each of which begins with the sums of the one before. Its argument is the address of
-    what `_set_part` writes. `dot(emitter, total, inputs, prepared)` adds the products of the 4 unsigned bytes of each lane with
-    the 4 signed ones of `weights`, `prepared` being `prepare(emitter, weights)`.
+    what `set_line` and `set_part` write. `dot(emitter, total, inputs, prepared)` adds the products of the 4 unsigned bytes of
+    each lane with the 4 signed ones of `weights`, `prepared` being `prepare(emitter, weights)`.
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
