@@ -33,7 +33,11 @@ def rounding_divide_by_power_of_two(x, exponent):  # type: ignore[no-untyped-def
 
 @kernel(nb.int64(nb.int64, nb.int64, nb.int64))
 def multiply_by_quantised_multiplier(x, multiplier, exponent):  # type: ignore[no-untyped-def]
-    """x * multiplier / 2**31 * 2**exponent, rounded twice: TFLite's MultiplyByQuantizedMultiplier (rule A)."""
+    """x * multiplier / 2**31 * 2**exponent, rounded twice: TFLite's MultiplyByQuantizedMultiplier (rule A).
+
+    A left shift (`exponent` above 0) keeps the low 32 bits, as the reference kernels do.
+    """
     left = exponent if exponent > 0 else np.int64(0)
     right = -exponent if exponent < 0 else np.int64(0)
-    return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_mul(x << left, multiplier), right)
+    shifted = np.int64(np.int32(x << left))
+    return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_mul(shifted, multiplier), right)

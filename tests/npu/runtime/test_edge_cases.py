@@ -137,6 +137,26 @@ def _off_centre(kind: str, *, per_channel: bool) -> Build:
     return build
 
 
+def _overflowing(scale: float, out: In) -> Build:
+    """Numbers whose left shift by the ratio of the scales leaves 32 bits, and some whose does not."""
+    numbers = np.random.default_rng(5).integers(-(2**31), 2**31, 4000) >> np.arange(4000) % 25
+    values = numbers.astype(np.int32), In((), I32, scale)
+    return lambda: _one("QUANTIZE", [values], out)
+
+
+def _steep_convolution(out_scale: float) -> Build:
+    """Accumulators that are multiplied by numbers above 1, some beyond 32 bits."""
+
+    def build() -> tuple[bytes, list[Array]]:
+        rng = np.random.default_rng(6)
+        x = rng.integers(-128, 128, (1, 5, 6, 16)).astype(np.int8), In((), I8, 0.5, -3)
+        weights = In((8, 3, 3, 16), I8, [2.0 ** (n - 4) for n in range(8)], 0, 0, rng.integers(-127, 128, (8, 3, 3, 16)))
+        bias = In((8,), I32, [2.0 ** (n - 5) for n in range(8)], 0, 0, rng.integers(-(2**24), 2**24, 8))
+        return _one("CONV_2D", [x, weights, bias], In((1,), I8, out_scale, 5), at.Conv2DOptions(Padding.SAME, 1, 1))
+
+    return build
+
+
 def _joined_words() -> tuple[bytes, list[Array]]:
     """16-bit maps of two scales are joined as they are."""
     fine, coarse = ((np.array([[1, -2, 300]], np.int16) * n, In((), I16, scale)) for n, scale in ((1, 0.1), (7, 0.3)))
@@ -150,6 +170,11 @@ CASES: dict[str, Build] = {
         for each in (False, True)
     },
     "joined 16-bit maps of two scales": _joined_words,
+    "int32 to int8 beyond 32 bits": _overflowing(0.0035, In((1,), I8, 0.0022, -45)),
+    "int32 to int8 far beyond 32 bits": _overflowing(300.0, In((1,), I8, 0.01, 3)),
+    "int32 to int16 beyond 32 bits": _overflowing(0.0088, In((1,), I16, 0.0013)),
+    "convolution beyond 32 bits": _steep_convolution(2.0**-8),
+    "convolution far beyond 32 bits": _steep_convolution(2.0**-20),
     "largest of nothing": _reduction("REDUCE_MAX", (2, 0), [1]),
     "smallest of nothing": _reduction("REDUCE_MIN", (2, 0), [1], keep=True),
     "largest integer of nothing": _reduction("REDUCE_MAX", (2, 0), [1], np.int32),

@@ -35,6 +35,22 @@ def test_fully_connected_differs_from_litert_by_one_step_at_most_and_by_one_some
     assert largest == 1
 
 
+def test_a_product_beyond_32_bits_saturates_where_litert_keeps_the_low_bits() -> None:
+    s = sketch()
+    x = s.input((1, 1, 256, 16), 1.0, 0)
+    weights = s.add((1, 1, 1, 16), 1.0, 0, np.full((1, 1, 1, 16), 127, np.int8))
+    bias = s.bias(x, weights, 1, 0)
+    y = s.op("CONV_2D", [x, weights, bias], [s.tensor((1, 1, 256, 1), 2.0**-14, 0)], at.Conv2DOptions(Padding.SAME, 1, 1))
+    graph = s.graph([y])
+    values = np.arange(-128, 128, dtype=np.int8)
+    inputs = [np.repeat(values, 16).reshape(1, 1, 256, 16)]
+    sums = 16 * 127 * values.astype(np.int64)
+    (ours,), (theirs,) = lowered_outputs(graph, inputs), litert(graph, inputs)
+    assert ours.reshape(-1).tolist() == np.clip(sums << 14, -128, 127).tolist()
+    # The multiplier is 0.5 * 2**15.
+    assert theirs.reshape(-1).tolist() == np.clip((sums << 15).astype(np.int32) >> 1, -128, 127).tolist()
+
+
 def test_a_fused_tanh_is_applied_though_litert_ignores_it() -> None:
     s = sketch()
     x = s.input((1, 1, 1, 256), 1 / 64, 0)
