@@ -184,7 +184,7 @@ def cell_inputs(cell: str, seed: int, tensors: Sequence[Tensor]) -> list[Any]:
     rng = np.random.default_rng([seed, 7])
     result = []
     for tensor in tensors:
-        slot = Slot(positive=kind in {*POSITIVE, "POW"}, small=kind in ("REDUCE_PROD", "SCATTER_ND"))
+        slot = Slot(positive=kind in {*POSITIVE, "POW"})
         if tensor.dtype is DType.STRING:
             drawn = [b"x%d" % v for v in rng.integers(0, 3, int(np.prod(tensor.shape)))]
             values = np.empty(len(drawn), object)
@@ -193,8 +193,6 @@ def cell_inputs(cell: str, seed: int, tensors: Sequence[Tensor]) -> list[Any]:
             continue
         if kind in POSITIVE and tensor.dtype in (DType.INT8, DType.INT16) and tensor.quantization is not None:
             slot = Slot(low=tensor.quantization.zero_point)
-        elif kind == "QUANTIZE" and tensor.dtype is DType.INT32:
-            slot = Slot(low=-5000, high=5000)
         elif kind == "DIV" and tensor is not tensors[0] and tensor.quantization is not None:
             slot = Slot(low=tensor.quantization.zero_point + 1)
         result.append(random_values(rng, tensor.shape, tensor.dtype, slot))
