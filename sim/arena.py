@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from npu.errors import SimulationError
 from npu.graph.ethos_u import Region
 from npu.isa.operations import Dma, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
+from sim.memory import feature_map_ranges
 
 GRANULE_BYTES = 16
 """Resolution of the count; feature maps are aligned to it."""
@@ -89,15 +90,5 @@ def _ranges(fm: FeatureMap, region: int) -> list[Range]:
     """Address ranges of the tiles of a map that is in `region`."""
     if fm.region != region:
         return []
-    size = fm.element.bytes
-    if fm.layout is Layout.NHCWB16:
-        row = (-(-fm.depth // 16) - 1) * fm.stride_c + fm.width * 16 * size
-    else:
-        row = (fm.width - 1) * fm.stride_x + fm.depth * size
-    rows = (min(fm.height, fm.tile_height_0), fm.height - fm.tile_height_0)
-    found = []
-    for address, count in ((fm.addresses[0], rows[0]), (fm.addresses[2], rows[1])):
-        last = address + (count - 1) * fm.stride_y
-        if count > 0 and row > 0:
-            found.append((max(0, min(address, last)), max(0, address, last) + row))
-    return found
+    ranges = feature_map_ranges(fm, whole_bricks=fm.layout is Layout.NHCWB16)
+    return [(max(0, start), max(0, end)) for start, end in ranges]

@@ -141,10 +141,6 @@ class Block:
     width: int
     depth: int
 
-    @property
-    def elements(self) -> int:
-        return self.height * self.width * self.depth
-
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
