@@ -81,11 +81,20 @@ def _value(text: str, *, is_section: bool) -> Any:
     from npu.hardware.shipped import is_path
 
     try:
-        return json.loads(text.replace("_", "") if text[:1].isdigit() else text)
+        return json.loads(text.replace("_", "") if text[:1].isdigit() else text, object_pairs_hook=_unique)
     except RecursionError as error:
         raise UserError(f"--set: a value must not nest so deeply, got {text[:40]}...") from error
     except ValueError:
         return os.path.abspath(text) if is_section and is_path(text) else text
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"--set: {twice[:80]}: must stand once in a mapping, got it twice")
+    return found
 
 
 def check(options: argparse.Namespace) -> int:

@@ -48,12 +48,12 @@ RANGES: dict[tuple[type, str], Range] = {
     (Accelerator, "dot_product_width"): (8, 8),
     (Accelerator, "max_outstanding_dma"): (1, 15),
     (Accelerator, "max_outstanding_kernels"): (1, 3),
-    (Accelerator, "max_blockdep"): (0, 7),
+    (Accelerator, "max_blockdep"): (0, 3),
     (Accelerator, "address_bits"): (32, 40),
     (Accelerator, "axi_data_bytes"): (1, 64),
     (Accelerator, "max_kernel_stride"): (1, 4),
     (Accelerator, "max_dilation"): (1, 2),
-    (Shram, "banks"): (8, 255),
+    (Shram, "banks"): (8, 64),  # registers that hold a bank have 6 bits
     (Shram, "bank_bytes"): (1024, 1024),
     (Shram, "reserved_output_banks"): (0, 254),
     (Shram, "reserved_lut_banks"): (0, 254),
@@ -185,10 +185,6 @@ def _check_shram(variant: Variant, where: str) -> None:
     if shram.lut_bytes % shram.bank_bytes:
         raise ConfigError(
             f"{where}: shram.lut_bytes: must be a multiple of bank_bytes ({shram.bank_bytes}), got {shram.lut_bytes}"
-        )
-    if shram.banks * variant.accelerator.cores > 255:
-        raise ConfigError(
-            f"{where}: shram.banks: banks x cores must be at most 255, got {shram.banks} x {variant.accelerator.cores}"
         )
     granules = shram.granules
     fixed = shram.reserved_output_banks + max(shram.reserved_lut_banks, shram.lut_bytes // shram.bank_bytes)

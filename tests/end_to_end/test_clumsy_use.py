@@ -132,6 +132,9 @@ SETTINGS = {
     ),
     "unknown_key": ("shrams.banks=3", "--set: shrams: is no known key (did you mean 'shram'?)"),
     "missing_file": ("system=nowhere.yaml", "nowhere.yaml: must be a YAML file with a hardware description, got nothing there"),
+    "twice": ('shram={"banks": 24, "banks": 32}', "--set: banks: must stand once in a mapping, got it twice"),
+    "no_power_of_two": ("timing.max_burst_bytes=48", "--set: timing.max_burst_bytes: must be a power of two, got 48"),
+    "not_a_number": ("system.memories.axi0.clock_scale=NaN", "--set: system.memories.axi0.clock_scale: must be a number in ["),
     "steering": ("a\x1b[31m=1", "--set: a\\x1b[31m: is no known key"),
 }
 

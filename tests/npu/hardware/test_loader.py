@@ -238,7 +238,7 @@ def _dump(value: object, depth: int = 0) -> str:
 REFUSED = {
     "unknown_key": ("shram: {bank: 3}", ["board.yaml", "shram.bank", "did you mean 'banks'"]),
     "unknown_section": ("shrm: {}", ["shrm", "did you mean 'shram'"]),
-    "wrong_type": ("shram: {banks: '48k'}", ["board.yaml: shram.banks: must be an integer in [8, 255], got '48k'"]),
+    "wrong_type": ("shram: {banks: '48k'}", ["board.yaml: shram.banks: must be an integer in [8, 64], got '48k'"]),
     "boolean_number": ("shram: {banks: true}", ["shram.banks", "got True"]),
     "fractional_integer": ("shram: {banks: 24.5}", ["shram.banks", "got 24.5"]),
     "huge_integer": (f"shram: {{banks: 0x{'f' * 6000}}}", ["board.yaml:2: must be a number of at most 1024 bits"]),
@@ -307,10 +307,8 @@ REFUSED = {
     "input_block_that_is_not_filled": ("accelerator: {ifm_ublock: {depth: 3}}", ["ifm_ublock.depth", "divide the 16", "got 3"]),
     "input_block_that_is_exceeded": ("accelerator: {ifm_ublock: {depth: 32}}", ["ifm_ublock.depth", "divide the 16", "got 32"]),
     "shram_too_small": ("shram: {banks: 8}", ["shram.banks", "(20 banks), got 8"]),
-    "shram_field_too_wide": (
-        "accelerator: {cores: 2, macs_per_cycle: 256}\nshram: {banks: 200}",
-        ["shram.banks", "at most 255", "got 200 x 2"],
-    ),
+    "banks_beyond_their_registers": ("shram: {banks: 65}", ["shram.banks: must be an integer in [8, 64], got 65"]),
+    "blockdep_that_no_register_holds": ("accelerator: {max_blockdep: 4}", ["accelerator.max_blockdep", "[0, 3], got 4"]),
     "port_without_memory": (
         "system: {memories: {}}\n",
         ["memory_mode.constants", "must be a port that system.memories describes", "got axi1"],
