@@ -363,12 +363,11 @@ def as_delegate(delegate: Delegate | SimpleDelegate) -> Delegate:
     return delegate
 
 
-class RestrictedDelegate(Delegate):
-    """A delegate that may only see some nodes; for finding the operator at which results begin to differ."""
+class WrappedDelegate(Delegate):
+    """Another delegate, to which everything is passed on that a subclass does not change."""
 
-    def __init__(self, inner: Delegate, nodes: Collection[int]) -> None:
+    def __init__(self, inner: Delegate) -> None:
         self._inner = inner
-        self._nodes = frozenset(nodes)
         self.flags = inner.flags
 
     def executor(self) -> Delegate:
@@ -381,10 +380,21 @@ class RestrictedDelegate(Delegate):
         return self._inner.name()
 
     def prepare(self, context: Context) -> Status:
-        return self._inner.prepare(_PlanView(context, self._nodes))
+        return self._inner.prepare(context)
 
     def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:
         return self._inner.copy_from_buffer_handle(context, buffer_handle, tensor)
+
+
+class RestrictedDelegate(WrappedDelegate):
+    """A delegate that may only see some nodes; for finding the operator at which results begin to differ."""
+
+    def __init__(self, inner: Delegate, nodes: Collection[int]) -> None:
+        super().__init__(inner)
+        self._nodes = frozenset(nodes)
+
+    def prepare(self, context: Context) -> Status:
+        return super().prepare(_PlanView(context, self._nodes))
 
 
 class _PlanView:

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from npu.arguments import PATH, require_type, require_type_or_none
-from npu.runtime.delegate import Context, Delegate, SimpleDelegate, SimpleDelegateOptions, Status, as_delegate
+from npu.runtime.delegate import Context, Delegate, SimpleDelegate, Status, WrappedDelegate, as_delegate
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.tensor import RuntimeTensor
 
@@ -93,29 +93,13 @@ def convert(text: str, default: Any) -> Any:
     return type(default)(text)
 
 
-class LoadedDelegate(Delegate):
+class LoadedDelegate(WrappedDelegate):
     """A delegate of a plug-in. It is destroyed once: by `delete`, or when nothing refers to it any more."""
 
     def __init__(self, inner: Delegate, destroy: Callable[[], None]) -> None:
-        self._inner = inner
-        self.flags = inner.flags
+        super().__init__(inner)
         self._finalizer = weakref.finalize(self, destroy)
         self._finalizer.atexit = False
-
-    def executor(self) -> Delegate:
-        return self._inner.executor()
-
-    def name(self) -> str:
-        return self._inner.name()
-
-    def partition_options(self) -> SimpleDelegateOptions:
-        return self._inner.partition_options()
-
-    def prepare(self, context: Context) -> Status:
-        return self._inner.prepare(context)
-
-    def copy_from_buffer_handle(self, context: Context, buffer_handle: int, tensor: RuntimeTensor) -> Status:
-        return self._inner.copy_from_buffer_handle(context, buffer_handle, tensor)
 
     def destroy(self) -> None:
         self._finalizer()
