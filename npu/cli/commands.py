@@ -326,7 +326,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     try:
         array = load_arrays(path)
     except (OSError, ValueError) as error:
-        raise InterpreterError(f"{path}: must be a readable .npy file of numbers, got: {error}") from error
+        raise InterpreterError(f"{path}: must be a readable .npy file of numbers, got: {_reason(error)}") from error
     if not isinstance(array, np.ndarray):
         raise InterpreterError(f"{path}: must be one array (.npy), got an archive of several")
     return array
@@ -338,14 +338,22 @@ def read_inputs(options: argparse.Namespace) -> list[npt.NDArray[Any]] | None:
 
 
 def _read_labels(path: Path) -> list[str]:
-    return _read_text(path, "a text file with one class a line").splitlines()
+    labels = _read_text(path, what := "a text file with one class a line").splitlines()
+    if not labels:
+        raise UserError(f"{path}: must be {what}, got an empty file")
+    return labels
 
 
 def _read_text(path: Path, what: str) -> str:
     try:
         return read_text(path)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: must be {what}, got: {error}") from error
+        raise UserError(f"{path}: must be {what}, got: {_reason(error)}") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why a file could not be read, without its name."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _npy(array: npt.NDArray[Any]) -> bytes:

@@ -19,18 +19,21 @@ from npu.errors import ConfigError
 MAX_FILE_BYTES = 64 * 1024
 _WIDEST_BITS = 1024
 """Of an integer: beyond any field, and still one that a message can hold."""
-WHAT = "a hardware description, that is a YAML file of text"
+HARDWARE = "a hardware description"
 MAX_NESTING = 16
 COMMENT_KEY = "source"
 
 Document = dict[str, Any]
 
 
-def read_document(path: Path) -> Document:
-    """The mapping in a YAML file; ConfigError if it is not a mapping or not safe to build."""
-    loaded = _parse(_read_text(path), path)
+def read_document(path: Path, what: str = HARDWARE, *, example: str = "extends: ethos-u55-128") -> Document:
+    """The mapping in a YAML file; ConfigError if it is not a mapping or not safe to build.
+
+    Messages say `what` the file must be, and an `example` of its contents.
+    """
+    loaded = _parse(_read_text(path, f"{what}, that is a YAML file of text"), path)
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: must be a mapping of sections, as 'extends: ethos-u55-128' is, got {_describe(loaded)}")
+        raise ConfigError(f"{path}: must be {what}, that is a mapping such as '{example}', got {_describe(loaded)}")
     return _without_comments(loaded)  # makes new mappings, so what the cache holds is never changed
 
 
@@ -45,24 +48,26 @@ def _parse(text: str, path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
         raise ConfigError(f"{path}{line}: must be valid YAML, got: {error.problem or _one_line(error)}") from error
+    except yaml.reader.ReaderError as error:
+        raise ConfigError(f"{path}: must be text, got character {error.character:#x} at {error.position}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: must be valid YAML, got: {_one_line(error)}") from error
     except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{path}: holds a value that cannot be read: {_one_line(error)}") from error
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, what: str) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: must be {WHAT}, got one that cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path}: must be {what}, got: {error.strerror}") from error
     if len(content) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: must be {WHAT} of at most {MAX_FILE_BYTES} bytes, got more")
+        raise ConfigError(f"{path}: must be {what} of at most {MAX_FILE_BYTES} bytes, got more")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: must be {WHAT}, got bytes that are no UTF-8 text, the first at {error.start}") from error
+        raise ConfigError(f"{path}: must be {what}, got bytes that are no UTF-8 text, the first at {error.start}") from error
 
 
 def _refuse_dangerous_events(text: str, path: Path) -> None:

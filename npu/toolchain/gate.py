@@ -10,6 +10,7 @@ from constraints.profiles import profile_named
 from constraints.rule import Profile
 from npu.errors import ConfigError
 from npu.hardware.document import read_document
+from npu.hardware.shipped import closest
 from npu.reports.check_report import CheckReport
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
@@ -36,13 +37,13 @@ class Budget:
 
 def read_budget(path: Path) -> Budget:
     """The budget in a YAML or JSON file. ConfigError names the entry at fault."""
-    content = read_document(path)
+    content = read_document(path, "a budget", example="max_cycles: 100000")
     known = list(Budget.__dataclass_fields__)
     if not content:
         raise ConfigError(f"{path}: must map some of {', '.join(known)} to numbers, got nothing")
     for name, value in content.items():
         if name not in known:
-            raise ConfigError(f"{path}: entries must be some of {', '.join(known)}, got {name!r}")
+            raise ConfigError(f"{path}: entries must be some of {', '.join(known)}, got {name!r}{closest(name, known)}")
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise ConfigError(f"{path}: {name}: must be a whole number of at least 0, got {value!r}")
     return Budget(**content)

@@ -22,7 +22,6 @@ from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.operations import FeatureMap, Layout
 from npu.isa.payload import decode_config, replace_words
 from npu.plain import printable
-from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
 from npu.toolchain.raw import is_raw
@@ -89,9 +88,8 @@ def assemble(text: str, base: Source) -> bytes:
     """
     if not isinstance(base, bytes) and is_raw(base):
         raise ModelError(f"{model_name(base)}: must be a compiled .tflite file, got a raw archive")
+    model = load_compiled(base)
     content = base if isinstance(base, bytes) else _read(Path(base))
-    load_compiled(content)
-    model = read_model(content)
     payloads = {key: _new_payload(model, key, section) for key, section in _sections(text, model).items()}
     patched = _patched(content, payloads)
     return write_model(_rewritten(model, payloads)) if patched is None else patched

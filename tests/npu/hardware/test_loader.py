@@ -331,9 +331,9 @@ def test_a_wrong_description_is_refused_with_its_key_and_value(case: str, write)
 
 
 MALFORMED = {
-    "empty": ("", "must be a mapping of sections, as 'extends: ethos-u55-128' is, got an empty file"),
-    "list": ("- 1\n", "is, got a list"),
-    "text": ("hello\n", "is, got a text"),
+    "empty": ("", "must be a hardware description, that is a mapping such as 'extends: ethos-u55-128', got an empty file"),
+    "list": ("- 1\n", "', got a list"),
+    "text": ("hello\n", "', got a text"),
     "syntax": ("a: [1, 2\n", "board.yaml:2: must be valid YAML, got: "),
     "duplicate_key": ("name: a\nname: b\n", "board.yaml:2: name: must stand here once, got it twice"),
     "duplicate_key_below": ("shram:\n  banks: 24\n  banks: 32\n", "board.yaml:3: banks: must stand here once, got it twice"),
@@ -351,7 +351,7 @@ MALFORMED = {
     "deep": ("a: " + "[" * 5000 + "\n", "must not nest deeper than 16 levels"),
     "huge_integer": ("a: " + "9" * 6000 + "\n", "holds a value that cannot be read"),
     "impossible_date": ("a: 2001-99-99\n", "holds a value that cannot be read"),
-    "control_character": ("a: \x01\n", "must be valid YAML"),
+    "control_character": ("a: \x01\n", "must be text, got character 0x1 at 3"),
     "base_is_number": ("extends: 5\n", "extends: must be the name or path of a description, got 5"),
     "unknown_base": ("extends: ethos-u55-129\n", "did you mean 'ethos-u55-128'"),
     "missing_everything": ("name: x\n", "accelerator: is missing; it must be a mapping"),
@@ -429,7 +429,7 @@ def test_an_unreadable_file_is_refused(write, monkeypatch: pytest.MonkeyPatch) -
 
     path = write("extends: ethos-u55-128\n")
     monkeypatch.setattr(Path, "open", fail)
-    assert "got one that cannot be read: Permission denied" in refusal(path)
+    assert "that is a YAML file of text, got: Permission denied" in refusal(path)
 
 
 def test_a_ring_of_files_is_refused(write) -> None:

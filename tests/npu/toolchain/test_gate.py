@@ -69,16 +69,16 @@ def test_a_budget_is_read_from_yaml_and_json(tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "nothing": ("", "must be a mapping of sections, got an empty file"),
+    "nothing": ("", "must be a budget, that is a mapping such as .*, got an empty file"),
     "empty": ("{}", "must map some of max_cpu_ops, max_cycles, max_sram to numbers, got nothing"),
-    "list": ("- 1", "must be a mapping of sections, got a list"),
+    "list": ("- 1", "must be a budget, that is a mapping such as .*, got a list"),
     "unknown": ("max_gpu: 1", "entries must be some of .* got 'max_gpu'"),
     "text": ("max_cycles: many", "max_cycles: must be a whole number of at least 0, got 'many'"),
     "negative": ("max_cycles: -1", "must be a whole number of at least 0, got -1"),
     "truth": ("max_cycles: true", "must be a whole number"),
     "malformed": ("{", "must be valid YAML"),
     "aliases": ("- &a [x]\n- &b [*a, *a]\n- [*b, *b]\n", "must not use anchors and aliases"),
-    "endless": ("# " + "x" * (1 << 16), "must be at most 65536 bytes long"),
+    "endless": ("# " + "x" * (1 << 16), "must be a budget, that is a YAML file of text of at most 65536 bytes, got more"),
 }
 
 
@@ -91,7 +91,7 @@ def test_a_faulty_budget_is_named(case: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_budget_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must be a readable file"):
+    with pytest.raises(ConfigError, match=r"must be a budget, .* got: No such file"):
         read_budget(tmp_path / "none.yaml")
 
 

@@ -1,0 +1,101 @@
+"""Files that are not what a command reads: one line that names the file and says what it must be, and nothing written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from npu.cli.main import main
+from npu.toolchain.compile import compile
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
+NO_MODEL = {
+    "missing": "must be a TFLite file, got nothing there",
+    "folder": "must be a TFLite file, got a folder",
+    "empty": "must be a TFLite file, got an empty file",
+    "text": "must be a TFLite model",
+    "cut short": "must point into the file",
+    "noise": "must be a TFLite model",
+    "/dev/zero": "must be a TFLite file, got a pipe or device",
+    "pipe": "must be a TFLite file, got a pipe or device",
+}
+COMMANDS = {
+    "check": ["check", "FILE"],
+    "fix": ["fix", "FILE", "-o", "out"],
+    "compile": ["compile", "FILE", "-o", "out"],
+    "run": ["run", "FILE"],
+    "explain": ["explain", "FILE"],
+    "disasm": ["disasm", "FILE"],
+    "asm": ["asm", "listing", "--base", "FILE", "-o", "out"],
+    "diff": ["diff", "FILE", "compiled"],
+    "diff, second": ["diff", str(DIGITS), "FILE"],
+    "verify": ["verify", "FILE"],
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    data = DIGITS.read_bytes()
+    contents = {"empty": b"", "text": b"hello\n" * 100, "cut short": data[:3000], "noise": bytes(range(256)) * 20}
+    for name, content in contents.items():
+        Path(name).write_bytes(content)
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    Path("compiled").write_bytes(compile(DIGITS).content)
+    assert main(["disasm", "compiled", "-o", "listing"]) == 0
+    return tmp_path
+
+
+def error_of(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    before = sorted(Path().iterdir())
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert sorted(Path().iterdir()) == before
+    return captured.err.removeprefix("npu: error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_model_is_named_with_what_it_must_be(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, expected in NO_MODEL.items():
+        message = error_of(capsys, [name if each == "FILE" else each for each in COMMANDS[command]])
+        assert message.startswith(f"{name}: ")
+        assert expected in message
+
+
+OTHERS = {
+    "labels": (["run", str(DIGITS), "--labels", "FILE"], "must be a text file with one class a line, got: "),
+    "input": (["run", str(DIGITS), "--input", "FILE"], "must be a readable .npy file of numbers, got: "),
+    "listing": (["asm", "FILE", "--base", "compiled", "-o", "out"], "must be a listing of npu disasm, got: "),
+    "budget": (
+        ["check", str(DIGITS), "--budget", "FILE"],
+        "must be a budget, that is a YAML file of text, got: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize(("name", "reason"), [("missing", "No such file or directory"), ("folder", "Is a directory")])
+def test_a_file_beside_the_model_that_cannot_be_read_is_named_once(
+    kind: str, name: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, expected = OTHERS[kind]
+    assert error_of(capsys, [name if each == "FILE" else each for each in arguments]) == f"{name}: {expected}{reason}"
+
+
+def test_a_file_of_labels_without_any_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    message = error_of(capsys, ["run", str(DIGITS), "--labels", "empty"])
+    assert message == "empty: must be a text file with one class a line, got an empty file"
+
+
+def test_a_budget_is_told_what_it_must_be(capsys: pytest.CaptureFixture[str]) -> None:
+    message = error_of(capsys, ["check", str(DIGITS), "--budget", "empty"])
+    assert message == "empty: must be a budget, that is a mapping such as 'max_cycles: 100000', got an empty file"
+    Path("budget.yaml").write_text("max_cylces: 3\n")
+    assert "got 'max_cylces' (did you mean 'max_cycles'?)" in error_of(
+        capsys, ["check", str(DIGITS), "--budget", "budget.yaml"]
+    )
