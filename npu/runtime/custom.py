@@ -1,4 +1,4 @@
-"""Custom operators written in Python; the only place that knows which names have a kernel."""
+"""Custom operators written in Python; the only place that knows which names are registered."""
 
 from __future__ import annotations
 

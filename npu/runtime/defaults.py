@@ -19,6 +19,7 @@ VARIABLE = "NPU_XNNPACK"
 """Environment variable, the counterpart of a build with XNNPACK on by default. The only one that this package reads: a
 switch for programs that cannot be edited has no other place. Read whenever an interpreter is made."""
 SWITCHES = ("qs8", "qu8", "force_fp16", "variable_operators", "transient_indirection_buffer")
+"""The options of the delegate that are on or off."""
 
 _factories: dict[str, Factory] = {}
 

@@ -32,8 +32,7 @@ from npu.runtime.operators import (
 
 _MODULES = (
     activation, arithmetic, comparison, control, convolution, elementwise, fully_connected, gather, layout, normalization,
-    pooling,
-    quantize, reduction, resize, shape, slicing, embedding, lstm, rnn, svdf, text,
+    pooling, quantize, reduction, resize, shape, slicing, embedding, lstm, rnn, svdf, text,
 )  # fmt: skip
 
 OPERATORS: dict[str, Implementation] = {row.kind: row for module in _MODULES for row in module.OPERATORS}

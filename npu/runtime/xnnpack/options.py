@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from npu.runtime.defaults import SWITCHES
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.xnnpack.weights_cache import WeightsCache
 
@@ -46,7 +47,7 @@ class XnnpackOptions:
         threads = self.num_threads
         if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MAX_THREADS:
             raise InterpreterValueError(f"xnnpack options: num_threads must be in [1, {MAX_THREADS}], got {threads!r}")
-        for name in ("qs8", "qu8", "force_fp16", "variable_operators", "transient_indirection_buffer"):
+        for name in SWITCHES:
             self._require(name, bool)
         self._require("weights_cache", WeightsCache | None)
         self._require("half_precision", HalfPrecision)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from npu.runtime.defaults import SWITCHES
 from npu.runtime.delegate import Delegate
 from npu.runtime.plugins import load_delegate
 from npu.tools.parameters import Flag, ToolParameters, create_flag
 from npu.tools.registrar import DelegateProvider, register_delegate_provider
-
-_SWITCHES = ("qs8", "qu8", "force_fp16", "variable_operators", "transient_indirection_buffer")
 
 
 @register_delegate_provider
@@ -20,7 +19,7 @@ class XnnpackDelegateProvider(DelegateProvider):
     def default_parameters(self) -> ToolParameters:
         parameters = ToolParameters()
         parameters.add("use_xnnpack", False)
-        for name in _SWITCHES:
+        for name in SWITCHES:
             parameters.add(f"xnnpack_{name}", False)
         parameters.add("xnnpack_num_threads", 0)
         return parameters
@@ -37,13 +36,13 @@ class XnnpackDelegateProvider(DelegateProvider):
         ]
 
     def log_parameters(self, parameters: ToolParameters) -> list[str]:
-        on = "".join(f", {name}" for name in _SWITCHES if parameters.get(f"xnnpack_{name}", bool))
+        on = "".join(f", {name}" for name in SWITCHES if parameters.get(f"xnnpack_{name}", bool))
         return [f"use XNNPACK-like delegate: {parameters.get('use_xnnpack', bool)}, threads: {_threads(parameters)}{on}"]
 
     def create_delegate(self, parameters: ToolParameters) -> Delegate | None:
         if not parameters.get("use_xnnpack", bool):
             return None
-        options: dict[str, object] = {name: parameters.get(f"xnnpack_{name}", bool) for name in _SWITCHES}
+        options: dict[str, object] = {name: parameters.get(f"xnnpack_{name}", bool) for name in SWITCHES}
         return load_delegate("xnnpack", {**options, "num_threads": _threads(parameters)})
 
 
