@@ -383,3 +383,29 @@ def test_a_hybrid_convolution_of_no_images_gives_none(kind: str) -> None:
     (detail,) = interpreter.get_output_details()
     shapes = {"CONV_2D": (0, 3, 3, 3), "DEPTHWISE_CONV_2D": (0, 3, 3, 2), "TRANSPOSE_CONV": (0, 5, 5, 3)}
     assert interpreter.get_tensor(detail["index"]).shape == shapes[kind]
+
+
+_NUMBERS = np.array([-100, -7, -1, 0, 1, 7, 100], np.int8)
+
+
+def _steep_difference() -> tuple[bytes, list[Array]]:
+    out = In((1,), I8, 2.0**-18, 0)
+    return _one("SUB", [(_NUMBERS, In((), I8, 4.0)), (np.zeros(7, np.int8), In((), I8, 0.5))], out, at.SubOptions())
+
+
+def _steep_sum() -> tuple[bytes, list[Array]]:
+    weights, bias = In((1, 16), I8, 4.0, data=np.full((1, 16), 127)), In((1,), I32, 64.0, data=np.zeros(1))
+    x = np.repeat(_NUMBERS[:, None], 16, 1), In((), I8, 16.0)
+    return _one("FULLY_CONNECTED", [x, weights, bias], In((1,), I8, 2.0**-18, 0), at.FullyConnectedOptions())
+
+
+OPEN = {"SUB": _steep_difference, "FULLY_CONNECTED": _steep_sum}
+
+
+@pytest.mark.parametrize("kind", OPEN)
+def test_results_that_the_reference_kernel_leaves_open_are_clamped(kind: str) -> None:
+    content, inputs = OPEN[kind]()
+    (reference,) = run_reference(content, inputs)
+    (got,) = run(Interpreter(model_content=content), inputs)
+    assert got.reshape(-1).tolist() == [-128, -128, -128, 0, 127, 127, 127]
+    assert not np.array_equal(got, reference)
