@@ -107,7 +107,7 @@ def _constants_place(job: Job, addresses: Addresses, event: int) -> Place | None
     if job.constants is None:
         return None
     for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
-        if transfer.constants is job.constants and transfer.use <= event <= transfer.last:
+        if transfer.constants.offset == job.constants.offset and transfer.use <= event <= transfer.last:
             return place
     return Place(Region.CONSTANTS, job.constants.offset)
 

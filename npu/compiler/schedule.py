@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from npu.compiler.block_config import BlockChoice, BlockChooser, BlockProblem
+from npu.compiler.block_config import BlockChoice, BlockChooser
+from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
+from npu.compiler.layout import BRICK
 from npu.compiler.weights import Constants, WeightSlice
-from npu.hardware.variant import Variant
+from npu.hardware.ports import PortRate, port_rate
 from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
@@ -17,13 +19,19 @@ from npu.isa.operations import (
     Layout,
     Upscale,
 )
-from npu.isa.shram import POOLS, Work
+from npu.isa.shram import POOLS, Work, ceil_div, round_up
 
 _LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
 
 _SMALLEST_SLICE_BYTES = 5 * 1024
 """Below this a further cut costs more kernel starts than it saves memory."""
+
+_CLEARLY_FASTER = 0.97
+"""Slices of whole blocks are the more uneven ones: they need more memory at a time."""
+
+_JOB_CYCLES = 100
+"""What a further kernel operation costs."""
 
 _IN_PLACE_BYTES = 2 * 1024
 """Constants up to this size that are read once are read where they are: copying them first does not pay."""
@@ -48,15 +56,39 @@ class Job:
     cycles: float
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How far kernels and copies of constants are by the estimate: when both are free, and when the last kernel started."""
+
+    port: PortRate
+    kernel_free: float = 0.0
+    kernel_started: float = 0.0
+    engine_free: float = 0.0
+
+    @property
+    def is_engine_idle(self) -> bool:
+        """Whether the last kernel did not wait for its copy: copying is not what everything waits for."""
+        return self.engine_free < self.kernel_started or not self.kernel_free
+
+    def after(self, cycles: float, copied_bytes: float) -> Pace:
+        """After one more kernel of `cycles`, whose constants, if they are copied, are so as soon as the engine is free."""
+        engine, ready = self.engine_free, 0.0
+        if copied_bytes:
+            engine = ready = engine + copied_bytes / self.port.read + self.port.read_latency
+        started = max(self.kernel_free, ready)
+        return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine)
+
+
 def describe(step: Step, layouts: Mapping[Storage, Layout], *, has_fast_memory: bool) -> BlockProblem:
     """What the block of a step depends on; with a fast memory of its own, boundary maps lie elsewhere."""
-    work, kernel, upscale = Work.ELEMENTWISE, Kernel(), Upscale.NONE
+    work, kernel, upscale, padding = Work.ELEMENTWISE, Kernel(), Upscale.NONE, (0, 0)
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
     elif isinstance(step, PoolingStep):
         work = POOLS[step.mode]
     if isinstance(step, WindowStep):
         kernel, upscale = step.kernel, step.upscale
+        padding = (step.padding.top + step.padding.bottom, step.padding.left + step.padding.right)
     is_pooling = work in (Work.MAX_POOL, Work.AVERAGE_POOL)
     is_wide = step.ifm.element.bits == 16 and not is_pooling
     limits = (step.ofm.element.minimum, step.ofm.element.maximum)
@@ -68,6 +100,8 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], *, has_fast_memory: 
         ofm_bits=step.ofm.element.bits,
         kernel=kernel,
         upscale=upscale,
+        ofm_map_depth=step.ofm.full[2],
+        padding=padding,
         has_lut=step.lut is not None,
         has_clamp=(step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
         reads_ifm2=isinstance(step, ElementwiseStep) and step.ifm2 is not None,
@@ -97,15 +131,19 @@ def make_jobs(
 ) -> list[Job]:
     """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants."""
     jobs: list[Job] = []
+    pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
     for given, room in zip(steps, rooms, strict=True):
         step = _with_least_strides(given)
         problem = describe(step, layouts, has_fast_memory=chooser.variant.memory_mode.has_separate_cache)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
-            jobs += _convolution_jobs(step, problem, room, chooser, constants, table)
+            new = _convolution_jobs(step, problem, room, chooser, constants, table, pace)
         else:
             choice = chooser.choose(problem)
-            jobs.append(Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles))
+            new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
+        for job in new:
+            pace = pace.after(job.cycles, job.constants.bytes if job.is_staged and job.constants else 0)
+        jobs += new
     return jobs
 
 
@@ -127,45 +165,87 @@ def _convolution_jobs(
     chooser: BlockChooser,
     constants: Constants,
     table: int | None,
+    pace: Pace,
 ) -> list[Job]:
-    variant, total = chooser.variant, step.ofm.shape[2]
-    per_channel = 10 + constants.stream_bytes_per_channel(step.weights, is_depthwise=step.is_depthwise)
-    stages = variant.memory_mode.stages_weights
-    smallest = _SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
-    target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
-    limit = max(int(target / per_channel) // 16 * 16, 16) if stages else 0
-    choice = chooser.choose(problem, depth_limit=limit)
-    is_staged = stages and not (_plane_blocks(problem, choice) == 1 and _reads_in_place(per_channel * total, room, variant))
-    depth = total if not is_staged else _slice_depth(total, choice.block.depth, per_channel, target)
-    if not is_staged:
-        choice = chooser.choose(problem)
-    jobs = []
-    for channel in range(0, total, depth):
-        count = min(depth, total - channel)
+    total = step.ofm.shape[2]
+    problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
+    in_place = _in_place(problem, room, chooser)
+    slices = [(total, in_place)] if in_place else _cut(problem, room, chooser, pace)
+    is_staged = in_place is None
+    jobs, channel = [], 0
+    for count, choice in slices:
         encoded = constants.add_weights(
             step.weights, slice(channel, channel + count), choice, step, is_depthwise=step.is_depthwise
         )
-        cycles = choice.cycles * count / total
-        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, is_staged, table, cycles))
+        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, is_staged, table, choice.cycles))
+        channel += count
     return jobs
 
 
-def _reads_in_place(constants: float, room: int, variant: Variant) -> bool:
-    """Whether constants that are read once stay where they are: small ones, and those whose copy would enlarge the arena.
+def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser) -> BlockChoice | None:
+    """The block of an operation that reads its constants where they are, None if they are copied.
 
-    From a slow memory behind the other port (Dedicated_Sram) everything is copied: its latency would be paid in every block.
+    They are not copied if each is read once and they are small or their copy would enlarge the arena. From a slow memory
+    behind the other port (Dedicated_Sram) the rest is copied: its latency would be paid in every block.
     """
-    has_room = variant.memory_mode.has_separate_cache or room >= 2 * _SMALLEST_SLICE_BYTES
-    return constants <= _IN_PLACE_BYTES or not has_room
+    mode = chooser.variant.memory_mode
+    has_room = mode.has_separate_cache or room >= 2 * _SMALLEST_SLICE_BYTES
+    if mode.stages_weights and has_room and problem.channel_bytes * problem.ofm[2] > _IN_PLACE_BYTES:
+        return None
+    choice = chooser.choose(replace(problem, weights_in_place=True))
+    return choice if _plane_blocks(problem, choice) == 1 or not mode.stages_weights else None
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:
     return -(-problem.ofm[0] // choice.block.height) * -(-problem.ofm[1] // choice.block.width)
 
 
-def _slice_depth(total: int, block_depth: int, per_channel: float, target: int) -> int:
-    """Channels of one slice: whole blocks, as many as `target` bytes hold, spread evenly."""
-    blocks = -(-total // block_depth)
-    per_slice = max(int(target / (per_channel * block_depth)), 1)
-    slices = -(-blocks // per_slice)
-    return -(-blocks // slices) * block_depth
+def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) -> list[tuple[int, BlockChoice]]:
+    """Channels and block of each slice: as few equal ones as fit, or whole blocks of the best depth where that is clearly
+    faster; more of them as long as the first copy is what the kernels wait for.
+
+    Two slices should fit into `room` bytes; a slice is not larger than what can be copied behind one or two kernels.
+    """
+    smallest = _SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
+    target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
+    total = problem.ofm[2]
+    most = max(int(target / problem.channel_bytes) // BRICK * BRICK, BRICK)
+    depth = _even(total, most)
+    best = _slices(problem, depth, chooser)
+    if most < total:
+        block = chooser.choose(problem, depth_limit=most).block.depth
+        in_blocks = _slices(problem, most // block * block, chooser)
+        if _span(in_blocks, problem, pace) < _span(best, problem, pace) * _CLEARLY_FASTER:
+            best = in_blocks
+    while depth > BRICK and pace.is_engine_idle and _waits(best, problem, pace):
+        depth = _even(total, depth // 2)
+        finer = _slices(problem, depth, chooser)
+        if _span(finer, problem, pace) >= _span(best, problem, pace):
+            break
+        best = finer
+    return best
+
+
+def _even(total: int, most: int) -> int:
+    """Channels of a slice when `total` is cut into equal slices of at most `most`, in whole bricks."""
+    return min(int(round_up(ceil_div(total, ceil_div(total, max(most, BRICK))), BRICK)), total)
+
+
+def _span(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> float:
+    """Cycles until the last slice is done."""
+    before = pace.kernel_free
+    for count, choice in cut:
+        pace = pace.after(choice.cycles, count * problem.channel_bytes)
+    return pace.kernel_free - before
+
+
+def _waits(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> bool:
+    """Whether any slice waits for its copy."""
+    return _span(cut, problem, pace) > sum(choice.cycles + _JOB_CYCLES for _, choice in cut) + 1
+
+
+def _slices(problem: BlockProblem, depth: int, chooser: BlockChooser) -> list[tuple[int, BlockChoice]]:
+    """Slices of `depth` channels and what is left of them."""
+    height, width, total = problem.ofm
+    counts = [min(depth, total - channel) for channel in range(0, total, depth)]
+    return [(count, chooser.choose(replace(problem, ofm=(height, width, count)))) for count in counts]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.allocate import ALIGNMENT, round_up
+from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import Weights, WindowStep
 from npu.hardware.variant import Variant
@@ -16,8 +16,14 @@ from npu.isa.scale_records import encode_scales
 from npu.isa.weight_stream.encode import encode_weights
 from npu.isa.weight_stream.order import WeightOrder
 
-_ASSUMED_COMPRESSION = 0.85
-"""Bytes of a compressed stream per weight, assumed before it is encoded."""
+_CODE_OVERHEAD = 1.03
+"""Bytes of a compressed stream relative to the entropy of its weights."""
+
+_DENSITY_STEP = 1 / 8
+"""Densities are rounded to this, so that layers of the same shape need one choice of a block."""
+
+_LARGEST_WEIGHT = 256
+"""Weights are 8-bit values less a zero point: from -255 to 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class Constants:
         self._offsets: dict[bytes, int] = {}
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
         self._digests: dict[int, tuple[Weights, bytes]] = {}
+        self._densities: dict[int, tuple[Weights, float]] = {}
 
     @property
     def size(self) -> int:
@@ -65,11 +72,15 @@ class Constants:
         self._offsets[data] = offset
         return offset
 
-    def stream_bytes_per_channel(self, weights: Weights, *, is_depthwise: bool) -> float:
-        """Expected bytes of the compressed stream per output channel, the padding of the traversal included."""
-        _, height, width, depth = weights.values.shape
-        elements = round_up(height * width, 4) if is_depthwise else height * width * round_up(depth, 8)
-        return elements * _ASSUMED_COMPRESSION
+    def bytes_per_weight(self, weights: Weights) -> float:
+        """Expected bytes of the compressed stream per weight, from their entropy; rounded, so that like ones are equal."""
+        key = id(weights)
+        if key not in self._densities:
+            counts = np.bincount(weights.values.ravel() + _LARGEST_WEIGHT)
+            shares = counts[counts > 0] / weights.values.size
+            density = float(-(shares * np.log2(shares)).sum()) / 8 * _CODE_OVERHEAD
+            self._densities[key] = (weights, max(round(density / _DENSITY_STEP), 1) * _DENSITY_STEP)
+        return self._densities[key][1]
 
     def add_weights(
         self, weights: Weights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool

@@ -12,12 +12,21 @@ from npu.hardware.variant import Memory, Port, TimingAdapter, Variant
 
 @dataclass(frozen=True, slots=True)
 class PortRate:
-    """Bytes per cycle and latency in cycles of reads and of writes."""
+    """Bytes per cycle and latency in cycles of reads and of writes.
+
+    What they come from: `beat_cycles` per beat of a direction, `read_burst_cycles` and `write_burst_cycles` per burst of
+    at most `burst_bytes` (however short it is), `shared_beat_cycles` per beat of both directions together.
+    """
 
     read: float
     write: float
     read_latency: int
     write_latency: int
+    burst_bytes: int
+    beat_cycles: float
+    read_burst_cycles: float
+    write_burst_cycles: float
+    shared_beat_cycles: float
 
 
 def port_rate(variant: Variant, port: Port) -> PortRate:
@@ -26,18 +35,27 @@ def port_rate(variant: Variant, port: Port) -> PortRate:
     beat = variant.accelerator.axi_data_bytes
     burst = min(memory.burst_bytes, variant.timing.max_burst_bytes)
     slots: Memory | TimingAdapter = memory if adapter is None else adapter
-    rate = beat * memory.clock_scale if adapter is None else float(beat)
+    beat_cycles = 1 / memory.clock_scale if adapter is None else 1.0
+    held = burst / beat * variant.timing.burst_hold_fraction * beat_cycles
+    shared = 0.0
     if adapter is not None and adapter.beats_per_window:
-        window = adapter.pulse_on_cycles + adapter.pulse_off_cycles
-        rate = min(rate, beat * adapter.beats_per_window / window)
+        shared = (adapter.pulse_on_cycles + adapter.pulse_off_cycles) / adapter.beats_per_window
+    rate = beat / max(beat_cycles, shared)
+    read_burst = _burst_cycles(slots.max_outstanding_reads, slots.read_latency_cycles, held)
+    write_burst = _burst_cycles(slots.max_outstanding_writes, slots.write_latency_cycles, held)
     return PortRate(
-        min(rate, _hidden(slots.max_outstanding_reads, burst, slots.read_latency_cycles, rate)),
-        min(rate, _hidden(slots.max_outstanding_writes, burst, slots.write_latency_cycles, rate)),
-        slots.read_latency_cycles,
-        slots.write_latency_cycles,
+        read=min(rate, burst / read_burst if read_burst else rate),
+        write=min(rate, burst / write_burst if write_burst else rate),
+        read_latency=slots.read_latency_cycles,
+        write_latency=slots.write_latency_cycles,
+        burst_bytes=burst,
+        beat_cycles=beat_cycles * variant.timing.port_beat_cycles,
+        read_burst_cycles=read_burst,
+        write_burst_cycles=write_burst,
+        shared_beat_cycles=shared,
     )
 
 
-def _hidden(slots: int, burst: int, latency: int, rate: float) -> float:
-    """Bytes per cycle that `slots` bursts in flight reach; 0 slots = as many as wanted."""
-    return slots * burst / latency if slots and latency else rate
+def _burst_cycles(slots: int, latency: int, held: float) -> float:
+    """Cycles that one burst takes of `slots` bursts, each in flight for the latency and `held`; 0 slots = as many as wanted."""
+    return (latency + held) / slots if slots else 0.0

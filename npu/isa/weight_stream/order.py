@@ -18,6 +18,9 @@ Number = TypeVar("Number", np.int16, np.int64)
 Shape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
+KERNEL_GROUP = 4
+"""8-bit kernel elements of a depthwise or part-kernel-first stream that the MAC array takes in one step."""
+
 _SUB_KERNEL = 8
 _SMALL_SUB_KERNEL = 4
 _PART_KERNEL_DEPTH = 16
@@ -62,8 +65,8 @@ class WeightOrder:
     def element_rounding(self) -> int:
         """Multiple that the elements of a sub-kernel are padded to."""
         if self.mode == kernels.PART_KERNEL_FIRST:
-            return 2 if self.ifm_bits == 16 else 4
-        return 4 if self.is_depthwise else 1
+            return KERNEL_GROUP // 2 if self.ifm_bits == 16 else KERNEL_GROUP
+        return KERNEL_GROUP if self.is_depthwise else 1
 
     @property
     def sub_kernel(self) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npu.compiler.block_config import BlockChooser, BlockProblem
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.block_estimate import BlockProblem
 from npu.errors import CompileError
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode

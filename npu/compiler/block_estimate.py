@@ -1,0 +1,362 @@
+"""What an operation costs with a given block: the only place where the compiler knows how the blocks of an operation overlap.
+
+The units work on different blocks at the same time, so a block takes as long as its busiest unit: MAC array, output unit,
+weight decoder, a direction of a port, a port as a whole, or the round of a double-buffered input fetch. Full blocks and those
+that the edges clip are counted separately. Rules of traffic and rates are those of `docs/timing-accuracy.md`; this is the
+planner's rounded view of them, for all candidates at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.hardware.ports import PortRate, port_rate
+from npu.hardware.variant import Port, Variant
+from npu.isa.operations import AccumulatorFormat, Kernel, Traversal, Upscale
+from npu.isa.shram import SUB_KERNEL, BufferProblem, Work, ceil_div, round_up
+from npu.isa.weight_stream.order import KERNEL_GROUP
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_FRICTION = 0.04
+"""Part of the time of the second busiest unit that does not hide behind the busiest: the timing model on 47,000 blocks."""
+
+_LOAD_CYCLES = 4
+"""What every fill of the input buffer costs besides, from the same comparison."""
+
+_MOST_PIECES = 16
+"""Sub-kernels up to which the wait for each is followed; of more they count as equal."""
+
+_PADDING_BYTES = 0.1
+"""Bytes of a compressed zero among the zeros that fill up the input channels."""
+
+_SCALE_BYTES = 10
+_BRICK = 16
+_BUFFER_HALVES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockProblem(BufferProblem):
+    """Everything about an operation that its block depends on. Shapes are height, width, depth.
+
+    `ofm_map_depth` are the channels of the map that the OFM is part of (0: its own); `padding` the rows and columns of padding
+    on both sides together. `output_rank` is the row of the output unit's rate table: "mul", "add", "unary_32", "binary_32",
+    "mul_32" or "other". `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast
+    memory. `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream
+    per weight.
+    """
+
+    ofm_bits: int
+    ofm_map_depth: int = 0
+    padding: tuple[int, int] = (0, 0)
+    has_clamp: bool = False
+    output_rank: str = "other"
+    ifm_is_bricked: bool = False
+    ofm_is_bricked: bool = False
+    ifm_in_arena: bool = False
+    ofm_in_arena: bool = False
+    weights_in_place: bool = False
+    weight_bytes: float = 1.0
+
+    @property
+    def has_weights(self) -> bool:
+        return self.work in (Work.CONVOLUTION, Work.DEPTHWISE)
+
+    @property
+    def channel_bytes(self) -> float:
+        """Expected bytes of compressed weights and scale record per output channel, what fills up the stream included."""
+        taps = self.kernel.height * self.kernel.width
+        if self.work is Work.DEPTHWISE:
+            return float(round_up(taps, KERNEL_GROUP)) * self.weight_bytes + _SCALE_BYTES
+        filled = round_up(self.ifm_depth, 8) - self.ifm_depth
+        return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + _SCALE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Blocks of equal size, for each candidate: `count` of `rows` x `columns` x `depth`, each of shape (kinds, candidates).
+
+    `depth_blocks` (candidates,) is how many there are along the depth.
+    """
+
+    rows: Ints
+    columns: Ints
+    depth: Ints
+    count: Ints
+    depth_blocks: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The loads of a block: `loads` fills of the input buffer; `groups` x sum of `steps` sets of weights."""
+
+    pieces: tuple[tuple[int, int], ...]
+    slices: int
+    steps: tuple[int, ...]
+    groups: int
+
+    @property
+    def loads(self) -> int:
+        return len(self.pieces) * self.slices
+
+
+def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Ints, variant: Variant) -> Floats:
+    """Estimated cycles of the whole operation for every candidate block; `height`, `width`, `depth` are (candidates,)."""
+    blocks = _cut(problem.ofm, height, width, depth)
+    steps = _steps(problem)
+    mac = _mac_cycles(problem, blocks, steps, variant)
+    output = _output_cycles(problem, blocks, variant)
+    traffic = _Traffic(problem, blocks, steps, variant)
+    moved = traffic.cycles()
+    busiest = np.maximum(np.maximum(mac, output), np.maximum(_round_trip(mac, traffic, blocks, steps), moved))
+    second = np.maximum(np.minimum(mac, output), np.minimum(np.maximum(mac, output), moved))
+    whole = ((busiest + _FRICTION * second + _LOAD_CYCLES * steps.loads) * blocks.count).sum(axis=0)
+    # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.
+    first = traffic.load_cycles[0] + traffic.latency
+    last = np.minimum(np.maximum(mac[0], traffic.load_cycles[0]), output[0])
+    result: Floats = whole + first + last
+    return result
+
+
+def _round_trip(mac: Floats, traffic: _Traffic, blocks: _Blocks, steps: _Steps) -> Floats:
+    """Cycles of a block by its input: half of the buffer is filled while the MAC array works on the other half.
+
+    Where the input is kept for all depths, only the first block of them waits for it.
+    """
+    fetch = traffic.load_cycles + traffic.latency
+    if traffic.is_kept:
+        fetches = np.where(blocks.depth_blocks > 1, 1 / blocks.depth_blocks, steps.loads / 2)
+        return np.asarray(mac + np.maximum(fetch - mac / steps.loads, 0) * fetches)
+    if len(steps.steps) == 1 or len(steps.steps) > _MOST_PIECES:
+        return np.asarray(np.maximum(mac, (mac + fetch * steps.loads) / 2))
+    waits, total = np.zeros(mac.shape), np.zeros(mac.shape)
+    shares = [each / (sum(steps.steps) * steps.slices) for each in steps.steps]
+    for share in (*shares, *shares):
+        waits = np.maximum(fetch - share * mac - waits, 0)
+        total = total + waits
+    return np.asarray(mac + total * (steps.slices / 2))
+
+
+def _cut(ofm: tuple[int, int, int], height: Ints, width: Ints, depth: Ints) -> _Blocks:
+    """Full blocks and the clipped ones of the last row, column and depth of blocks."""
+    sizes, counts = [], []
+    for extent, block in zip(ofm, (height, width, depth), strict=True):
+        full, rest = extent // block, extent % block
+        whole = np.minimum(block, extent)
+        sizes.append((whole, np.where(rest > 0, rest, whole)))
+        counts.append((full, (rest > 0).astype(np.int64)))
+    kinds = [
+        kind for kind in product((0, 1), repeat=3) if not any(k and not counts[axis][1].any() for axis, k in enumerate(kind))
+    ]
+    rows, columns, deep = (np.stack([sizes[axis][kind[axis]] for kind in kinds]) for axis in range(3))
+    count = np.stack([counts[0][y] * counts[1][x] * counts[2][z] for y, x, z in kinds])
+    return _Blocks(rows, columns, deep, count, ceil_div(ofm[2], depth))
+
+
+def _pieces(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of every sub-kernel."""
+    rows, columns = (
+        [min(SUB_KERNEL // dilation, extent - at) for at in range(0, extent, SUB_KERNEL // dilation)]
+        for extent, dilation in ((kernel.height, kernel.dilation_y), (kernel.width, kernel.dilation_x))
+    )
+    return tuple(product(rows, columns))
+
+
+def _steps(problem: BlockProblem) -> _Steps:
+    pieces = _pieces(problem.kernel) if problem.work is not Work.ELEMENTWISE else ((1, 1),)
+    taps = [rows * columns for rows, columns in pieces]
+    is_wide = problem.ifm_bits == 16
+    if problem.work is Work.DEPTHWISE:
+        return _Steps(pieces, 1, tuple(ceil_div(each, KERNEL_GROUP) for each in taps), 1)
+    if problem.work.shares_depth:
+        return _Steps(pieces, 1, tuple(taps), 1)
+    if problem.traversal is Traversal.PART_KERNEL_FIRST:
+        group = KERNEL_GROUP // 2 if is_wide else KERNEL_GROUP
+        slices, groups = ceil_div(problem.ifm_depth, 16), ceil_div(problem.ifm_depth, 8)
+        return _Steps(pieces, slices, tuple(ceil_div(each, group) for each in taps), groups)
+    slices = ceil_div(problem.ifm_depth, 16 if is_wide else 32)
+    return _Steps(pieces, slices, tuple(taps), slices)
+
+
+def multiplying_steps(problem: BlockProblem) -> int:
+    """Steps of the MAC array per micro-block."""
+    steps = _steps(problem)
+    return sum(steps.steps) * steps.groups
+
+
+def _mac_cycles(problem: BlockProblem, blocks: _Blocks, steps: _Steps, variant: Variant) -> Floats:
+    """MAC-array cycles of a block, the deepest share of the cores."""
+    if problem.work is Work.ELEMENTWISE:
+        return np.zeros(blocks.rows.shape)
+    accelerator, timing = variant.accelerator, variant.timing
+    ublock = accelerator.ofm_ublock
+    high, wide = ublock.height, ublock.width
+    if high == 2 and problem.ofm[0] == 1 and problem.kernel.height == 1 and problem.ofm[1] % 2 == 0:
+        high, wide = 1, wide * 2
+    plane = ceil_div(blocks.rows, high) * ceil_div(blocks.columns, wide)
+    planes = ceil_div(ceil_div(blocks.depth, ublock.depth), accelerator.cores)
+    busy = timing.ublock_mac_cycles
+    is_wide = problem.ifm_bits == 16
+    if problem.work in (Work.MAX_POOL, Work.AVERAGE_POOL):
+        factor = timing.pooling_16_bit_factor if is_wide else 1
+        return np.asarray(plane * planes * (factor * sum(max(busy, each) for each in steps.steps)), np.float64)
+    rate = problem.ifm_bits // 8 if problem.work is Work.DEPTHWISE else 1
+    fetch = 32 * ublock.depth // timing.weights_per_cycle
+    sets = sum(steps.steps) * steps.groups
+    bubble = timing.bubble_cycles_40_bit if problem.accumulator is AccumulatorFormat.INT40 else timing.bubble_cycles
+    lost = np.where(plane > 1, timing.weight_switch_cycles, bubble)
+    return np.asarray((np.maximum(fetch, busy * rate * plane) + lost) * planes * sets, np.float64)
+
+
+def _output_cycles(problem: BlockProblem, blocks: _Blocks, variant: Variant) -> Floats:
+    """Output-unit cycles of a block, activation included; elementwise bricks are always whole."""
+    cores = variant.accelerator.cores
+    unit = _BRICK if problem.work is Work.ELEMENTWISE else variant.accelerator.ofm_ublock.depth
+    share = ceil_div(ceil_div(blocks.depth, unit), cores) * unit
+    if not (problem.work is Work.ELEMENTWISE and problem.ofm_is_bricked):
+        share = np.minimum(share, blocks.depth)
+    return np.asarray(blocks.rows * blocks.columns * share * (_output_rate(problem, variant) * cores), np.float64)
+
+
+def _output_rate(problem: BlockProblem, variant: Variant) -> float:
+    """Output-unit cycles per element of all cores, the activation included."""
+    cycles = variant.timing.output_cycles
+    rates = {
+        "mul": cycles.mul_or_40_bit_accumulator,
+        "add": cycles.add_sub,
+        "unary_32": cycles.elementwise_32_bit_unary,
+        "binary_32": cycles.elementwise_32_bit_binary,
+        "mul_32": cycles.mul_32_bit_ofm,
+    }
+    rate = rates.get(problem.output_rank, cycles.other)
+    if problem.work is Work.MAX_POOL:
+        rate = cycles.max_pool
+    elif problem.work is not Work.ELEMENTWISE and problem.accumulator is AccumulatorFormat.INT40:
+        rate = cycles.mul_or_40_bit_accumulator
+    activation = cycles.activation_lut if problem.has_lut else cycles.activation_clamp if problem.has_clamp else 0.0
+    return max(rate, activation)
+
+
+class _Traffic:
+    """What a block asks of the ports: cycles of its input, cycles that the input is under way, and the busiest port."""
+
+    def __init__(self, problem: BlockProblem, blocks: _Blocks, steps: _Steps, variant: Variant) -> None:
+        mode, accelerator = variant.memory_mode, variant.accelerator
+        self._beat = accelerator.axi_data_bytes
+        taken = variant.timing.core_input_bytes_per_cycle * accelerator.cores
+        self._take = self._beat / taken if taken else 0.0
+        self._rates = {port: port_rate(variant, port) for port in {mode.arena, mode.cache, mode.constants}}
+        source = mode.arena if problem.ifm_in_arena else mode.cache
+        target = mode.arena if problem.ofm_in_arena else mode.cache
+        stream = mode.constants if problem.weights_in_place else mode.cache
+        self._read: dict[Port, Floats] = {}
+        self._written: dict[Port, Floats] = {}
+        self._shared: dict[Port, Floats] = {}
+        self.latency = self._rates[source].read_latency
+        self.is_kept = not problem.work.shares_depth and len(steps.pieces) == 1 and steps.slices <= _BUFFER_HALVES
+        beats, bursts = self._ifm(problem, blocks, steps, self._rates[source])
+        self.load_cycles = self._read_cycles(source, beats, bursts) / steps.loads
+        fetched = 1 / blocks.depth_blocks if self.is_kept else 1.0
+        self._add_read(source, beats * fetched, bursts * fetched)
+        if problem.has_weights:
+            self._add_weights(problem, blocks, stream, variant)
+        beats, bursts = self._ofm(problem, blocks, self._rates[target])
+        rate = self._rates[target]
+        self._add(self._written, target, np.maximum(beats * rate.beat_cycles, bursts * rate.write_burst_cycles))
+        self._add(self._shared, target, beats * rate.shared_beat_cycles)
+
+    def cycles(self) -> Floats:
+        """Cycles of the busiest direction of a port, or of a port whose directions share its beats."""
+        busiest: Floats = np.zeros_like(self.load_cycles)
+        for cycles in (*self._read.values(), *self._written.values(), *self._shared.values()):
+            busiest = np.maximum(busiest, cycles)
+        return busiest
+
+    @staticmethod
+    def _add(target: dict[Port, Floats], port: Port, cycles: Floats) -> None:
+        target[port] = target[port] + cycles if port in target else cycles
+
+    def _add_read(self, port: Port, beats: Floats, bursts: Floats) -> None:
+        self._add(self._read, port, self._read_cycles(port, beats, bursts))
+        self._add(self._shared, port, beats * self._rates[port].shared_beat_cycles)
+
+    def _read_cycles(self, port: Port, beats: Floats, bursts: Floats) -> Floats:
+        rate = self._rates[port]
+        return np.maximum(beats * max(rate.beat_cycles, self._take), bursts * rate.read_burst_cycles)
+
+    def _ifm(self, problem: BlockProblem, blocks: _Blocks, steps: _Steps, rate: PortRate) -> tuple[Floats, Floats]:
+        """Beats and bursts of all loads of a block."""
+        kernel, factor = problem.kernel, 1 if problem.upscale is Upscale.NONE else 2
+        rows: Floats = np.zeros(blocks.rows.shape)
+        beats, bursts = rows, rows
+        depth = blocks.depth if problem.work.shares_depth else np.full_like(blocks.depth, problem.ifm_depth)
+        for taps_y, taps_x in steps.pieces:
+            rows = _window(problem.ofm[0], blocks.rows, kernel.stride_y, (taps_y - 1) * kernel.dilation_y, problem.padding[0])
+            columns = _window(
+                problem.ofm[1], blocks.columns, kernel.stride_x, (taps_x - 1) * kernel.dilation_x, problem.padding[1]
+            )
+            more, pieces = self._map(
+                rows / factor, columns / factor, depth, problem.ifm_depth, problem.ifm_bits // 8, rate,
+                is_bricked=problem.ifm_is_bricked, slices=steps.slices, whole=problem.ifm_depth,
+            )  # fmt: skip
+            beats, bursts = beats + more, bursts + pieces
+        if problem.work is Work.ELEMENTWISE and problem.reads_ifm2:
+            return beats * 2, bursts * 2
+        return beats, bursts
+
+    def _ofm(self, problem: BlockProblem, blocks: _Blocks, rate: PortRate) -> tuple[Floats, Floats]:
+        depth = max(problem.ofm_map_depth, problem.ofm[2])
+        return self._map(
+            blocks.rows, blocks.columns, blocks.depth, depth, problem.ofm_bits // 8, rate,
+            is_bricked=problem.ofm_is_bricked, slices=0, whole=min(depth, _BRICK),
+        )  # fmt: skip
+
+    def _map(
+        self, rows: Floats | Ints, columns: Floats | Ints, depth: Ints, full_depth: int, size: int, rate: PortRate,
+        *, is_bricked: bool, slices: int, whole: int,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Beats and bursts of a box of a map: rows of bricks, rows of whole pixels, or pieces of a pixel.
+
+        Pixels go in one run if the map is no deeper than `whole`, else in `slices` pieces each (0: of a brick each).
+        """
+        burst = rate.burst_bytes
+        if is_bricked:
+            row = columns * (_BRICK * size)
+            bricks = rows * ceil_div(depth, _BRICK)
+            return np.asarray(bricks * np.ceil(row / self._beat)), np.asarray(bricks * np.ceil(row / burst))
+        if full_depth <= whole:
+            row = self._touched(columns * depth * size, full_depth * size)
+            runs = np.where(depth == full_depth, rows, rows * columns)
+            row = np.where(depth == full_depth, row, self._touched(depth * size, full_depth * size))
+            return np.asarray(runs * row), np.asarray(runs * np.ceil(row * (self._beat / burst)))
+        pieces = rows * columns * (slices or ceil_div(depth, _BRICK))
+        piece = self._touched(depth * size / (slices or ceil_div(depth, _BRICK)), full_depth * size)
+        return np.asarray(pieces * piece), np.asarray(pieces * np.ceil(piece * (self._beat / burst)))
+
+    def _touched(self, length: Floats | Ints, stride: int) -> Floats:
+        """Beats that a run of bytes touches: it starts anywhere unless pixels fill beats."""
+        if stride % self._beat == 0:
+            return np.asarray(np.ceil(length / self._beat), np.float64)
+        return np.asarray((length + (self._beat - 1)) / self._beat, np.float64)
+
+    def _add_weights(self, problem: BlockProblem, blocks: _Blocks, port: Port, variant: Variant) -> None:
+        size = blocks.depth * problem.channel_bytes
+        rate, timing = self._rates[port], variant.timing
+        beats = size / self._beat
+        self._add_read(port, beats, size / rate.burst_bytes)
+        cores = variant.accelerator.cores
+        per_byte = max(8 / timing.weight_decode_bits_per_cycle, rate.read_latency / timing.weight_window_bytes) / cores
+        busiest = np.asarray(size * per_byte)
+        self._read[port] = np.maximum(self._read[port], busiest)
+
+
+def _window(extent: int, size: Ints, stride: int, taps: int, padding: int) -> Floats:
+    """Input rows (or columns) that the blocks of `size` along an axis read; what lies in the padding is spread over all."""
+    rows = (size - 1) * stride + (taps + 1)
+    total = ceil_div(extent, size) * rows
+    return np.asarray(rows * (1 - np.minimum(padding / total, 0.9)), np.float64)
