@@ -38,14 +38,12 @@ from npu.isa.operations import (
     ShramLayout,
     Stop,
 )
-from sim.functional.plan import Tier, best_tier
+from sim.functional.plan import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 
 from tests.naive.operations import run_operation
-from tests.support.machine import Workbench
-
-TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
+from tests.support.machine import TIERS, Workbench
 
 
 def make_map(address: int, height: int, width: int, depth: int, **changes: object) -> FeatureMap:

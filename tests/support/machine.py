@@ -37,12 +37,15 @@ from npu.isa.operations import (
     Traversal,
     Upscale,
 )
+from sim.functional.plan import Tier, best_tier
 from sim.memory import Memory
 
 from tests.naive.operations_weights import encode_plain, encode_records, order
 
 ARENA_BYTES = 1 << 17
 SHRAM = ShramLayout(2, 16, 8)
+TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
+"""What this CPU can run."""
 Constants = tuple[np.ndarray, list[int], list[Scale]]
 """Weights (O, KH, KW, I), and the bias and scale of each output channel."""
 

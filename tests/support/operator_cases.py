@@ -51,6 +51,7 @@ def model(
     attributes: Attributes | None = None,
     *,
     version: int | None = None,
+    intermediates: Sequence[In] = (),
 ) -> bytes:
     """A model of one operator. Constant inputs carry data, the others become graph inputs."""
     b = ModelBuilder()
@@ -67,7 +68,8 @@ def model(
         else:
             given.append(b.input(entry.shape, entry.dtype, **options))
     made = [b.tensor(o.shape, o.dtype, scale=o.scale, zero_point=o.zero_point) for o in outputs]
-    b.multi_op(kind, given, made, attributes=attributes, version=version)
+    between = [b.tensor(o.shape, o.dtype, scale=o.scale, zero_point=o.zero_point) for o in intermediates]
+    b.multi_op(kind, given, made, attributes=attributes, version=version, intermediates=between)
     b.output(*made)
     return b.build()
 

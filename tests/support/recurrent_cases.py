@@ -6,6 +6,7 @@ Sizes and options are those that LiteRT's reference kernels run without reading 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,39 +15,13 @@ from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 
-from tests.support.builder import ModelBuilder
-from tests.support.operator_cases import F32, I8, I16, I32, U8, In, Rng, random_data, scale_of, zero_of
+from tests.support.operator_cases import F32, I8, I16, I32, U8, In, Rng, model, random_data, scale_of, zero_of
 
 STATEFUL: dict[str, Callable[[Rng], bytes]] = {}
 """Models whose inputs may be any values of their types."""
 
 
-def single(
-    kind: str,
-    inputs: Sequence[In | None],
-    outputs: Sequence[In],
-    attributes: Any,
-    intermediates: Sequence[In] = (),
-    version: int = 1,
-) -> bytes:
-    """A model of one operator with intermediate tensors."""
-    b = ModelBuilder()
-    given: list[int | None] = []
-    for entry in inputs:
-        options = {} if entry is None else {"scale": entry.scale, "zero_point": entry.zero_point, "axis": entry.axis}
-        if entry is None:
-            given.append(None)
-        elif entry.data is not None:
-            given.append(b.constant(np.asarray(entry.data, entry.dtype.numpy), entry.dtype, **options))
-        elif entry.is_variable:
-            given.append(b.variable(entry.shape, entry.dtype, **options))
-        else:
-            given.append(b.input(entry.shape, entry.dtype, **options))
-    made = [b.tensor(o.shape, o.dtype, scale=o.scale, zero_point=o.zero_point) for o in outputs]
-    between = [b.tensor(o.shape, o.dtype, scale=o.scale, zero_point=o.zero_point) for o in intermediates]
-    b.multi_op(kind, given, made, attributes=attributes, version=version, intermediates=between)
-    b.output(*made)
-    return b.build()
+single = partial(model, version=1)
 
 
 def _chance(rng: Rng, share: float = 0.5) -> bool:
@@ -173,7 +148,7 @@ def integer_lstm(rng: Rng, kind: str) -> bytes:
     ifm = In(shape, I8, ifm_scale, zero_of(rng, I8))
     gates = _integer_gates(rng, units, features, coupled=coupled) + _integer_gates(rng, units, outputs, coupled=coupled)
     inputs = [ifm, *gates, *holes, *biases, *projection, state, _variable((batches, units), I16, cell_scale), *norms]
-    return single(kind, inputs, [In((1,), I8, state.scale, state.zero_point)], options, between, version=3)
+    return single(kind, inputs, [In((1,), I8, state.scale, state.zero_point)], options, intermediates=between, version=3)
 
 
 def basic_lstm(rng: Rng, dtype: DType) -> bytes:

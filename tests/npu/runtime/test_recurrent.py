@@ -133,7 +133,11 @@ def _integer_inputs(cell_scale: float) -> list[In | None]:
 def test_integer_cells_say_what_they_lack(scale: float, between: int, message: str) -> None:
     intermediates = [In((1,), I8, 0.1)] * between
     content = single(
-        "LSTM", _integer_inputs(scale), [In((1,), I8, 0.1)], at.LSTMOptions(at.FusedActivation.TANH), intermediates
+        "LSTM",
+        _integer_inputs(scale),
+        [In((1,), I8, 0.1)],
+        at.LSTMOptions(at.FusedActivation.TANH),
+        intermediates=intermediates,
     )
     with pytest.raises(InterpreterError, match=message):
         Interpreter(model_content=content).allocate_tensors()

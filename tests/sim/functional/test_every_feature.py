@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from npu.isa.operations import Operation
-from sim.functional.plan import Tier, best_tier
 from sim.machine import Machine
 
 from tests.naive.operations import run_operation
 from tests.support.executed_features import ABSENT, FEATURES, features_of, table
+from tests.support.machine import TIERS
 from tests.support.vela_features import DOCUMENT, features_of_vela
 from tests.support.wide_machine import WideWorkbench
 
-TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
 TARGETS = ("ethos-u55-128", "ethos-u55-32", "ethos-u65-512")
 
 

@@ -12,14 +12,12 @@ import pytest
 from npu.isa.operations import Convolution, KernelOperation, Layout, Operation
 from sim.functional.fast import make_row
 from sim.functional.kernels import rows
-from sim.functional.plan import Tier, best_tier
 from sim.machine import Machine
 from sim.memory import Memory
 
 from tests.naive.operations import run_operation
-from tests.support.machine import Workbench
+from tests.support.machine import TIERS, Workbench
 
-TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
 TARGETS = ("ethos-u55-128", "ethos-u55-32", "ethos-u65-512")
 
 

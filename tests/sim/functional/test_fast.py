@@ -31,17 +31,15 @@ from npu.isa.operations import (
 from npu.isa.payload import parse_payload
 from sim.functional.fast import make_row
 from sim.functional.kernels import rows
-from sim.functional.plan import Tier, best_tier
+from sim.functional.plan import Tier
 from sim.machine import Machine
 from sim.memory import Memory, feature_map_ranges
 
 from tests.naive.operations import run_operation
 from tests.support.guard import guarded
-from tests.support.machine import SHRAM, Workbench
+from tests.support.machine import SHRAM, TIERS, Workbench
 from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela, only_job
-
-TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
 
 
 def assert_exact(bench: Workbench, operation: KernelOperation | Dma, kind: int, memory: Memory | None = None) -> None:

@@ -7,12 +7,13 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import INT32, Activation, Block, Elementwise, ElementwiseMode, FeatureMap, Layout, Scale, ShramLayout
-from sim.functional.plan import Tier, best_tier
+from sim.functional.plan import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 
+from tests.support.machine import TIERS
+
 VARIANT = load_variant("ethos-u55-128")
-TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
 LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 CASES = {
     "a half doubled, as SOFTMAX of Vela 3 and 4 does for a sum of one": (ElementwiseMode.MUL, 1 << 30, 2, 0, HIGHEST),
