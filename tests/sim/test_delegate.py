@@ -9,7 +9,7 @@ import pytest
 
 import npu
 from npu.errors import InterpreterError, UserError
-from npu.graph.ethos_u import ARENA_METADATA
+from npu.graph.ethos_u import ARENA_METADATA, Input
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Operation
@@ -21,6 +21,7 @@ from sim.functional.plan import Tier
 
 from tests.support.litert import random_inputs, run_reference
 from tests.support.random_graphs import chains
+from tests.support.single_ops import changed
 from tests.support.vela import compile_with_vela
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512")
@@ -77,6 +78,17 @@ def with_far_offsets(model: Model) -> Model:
     return replace(model, metadata={ARENA_METADATA: values.tobytes()})
 
 
+def with_an_input_nowhere(model: Model) -> Model:
+    values = np.frombuffer(model.metadata[ARENA_METADATA], "<i4").copy()
+    values[3 + model.graphs[0].inputs[0]] = -1
+    return replace(model, metadata={ARENA_METADATA: values.tobytes()})
+
+
+def with_computed_constants(model: Model) -> Model:
+    graph = model.graphs[0]
+    return changed(model, graph.ops[0].inputs[Input.CONSTANTS], data=None)
+
+
 def with_other_options(model: Model) -> Model:
     graph = model.graphs[0]
     ops = tuple(replace(op, custom_options=b"\x02\x04\x01") for op in graph.ops)
@@ -85,16 +97,16 @@ def with_other_options(model: Model) -> Model:
 
 def with_other_payload(model: Model) -> Model:
     graph = model.graphs[0]
-    index = graph.ops[0].inputs[0]
-    data = np.zeros_like(graph.tensors[index].data)
-    tensors = tuple(replace(tensor, data=data) if k == index else tensor for k, tensor in enumerate(graph.tensors))
-    return replace(model, graphs=(replace(graph, tensors=tensors),))
+    index = graph.ops[0].inputs[Input.COMMANDS]
+    return changed(model, index, data=np.zeros_like(graph.tensors[index].data))
 
 
 DAMAGES = {
     "no metadata": (without_metadata, "must have the metadata OfflineMemoryAllocation"),
     "short metadata": (with_short_metadata, "metadata OfflineMemoryAllocation: must hold offsets of"),
     "offsets outside": (with_far_offsets, "of scratch, got offset"),
+    "no offset": (with_an_input_nowhere, "'t0': must have a place in the arena, got none"),
+    "computed constants": (with_computed_constants, "read-only tensor '.*' must be a constant, got a computed one"),
     "other custom options": (with_other_options, "custom options must be 01 04 01, got 02 04 01"),
     "no payload": (with_other_payload, "payload"),
 }
