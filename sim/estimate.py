@@ -19,6 +19,7 @@ from npu.graph.graph import ABSENT, Graph, Op
 from npu.graph.idle import VIEWS
 from npu.graph.work import input_shape, output_elements
 from npu.hardware.variant import OutputCycles, Port, Variant
+from npu.isa.weight_stream.order import KERNEL_GROUP
 
 _TABLES = frozenset({"ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
 _SOFTMAX_PASSES = 8
@@ -47,9 +48,9 @@ def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
     blocks = _micro_blocks(ofm, variant) * timing.ublock_mac_cycles
     if op.kind in ("CONV_2D", "TRANSPOSE_CONV") and len(weights) == 4:
         kernel, depth = weights[1] * weights[2], weights[3]
-        return blocks * min(kernel * _parts(depth, 32), _parts(kernel, 4) * _parts(depth, 8))
+        return blocks * min(kernel * _parts(depth, 32), _parts(kernel, KERNEL_GROUP) * _parts(depth, 8))
     if op.kind == "DEPTHWISE_CONV_2D" and len(weights) == 4:
-        return blocks * _parts(weights[1] * weights[2], 4)
+        return blocks * _parts(weights[1] * weights[2], KERNEL_GROUP)
     if op.kind == "FULLY_CONNECTED" and len(weights) == 2:
         rows = _parts(output_elements(graph, op), max(weights[0], 1))
         return max(blocks * _parts(weights[1], 32), rows * weights[0] * weights[1] / timing.weights_per_cycle)

@@ -33,6 +33,7 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
+from npu.isa.weight_stream.order import KERNEL_GROUP
 from sim.timing.kernels import expand as k
 from sim.trace import Totals
 
@@ -164,6 +165,7 @@ def _machine_scalars(variant: Variant) -> NDArray[np.int64]:
     scalars[k.M_BURST1] = burst_bytes(variant, Port.AXI1)
     scalars[k.M_BRICK] = BRICK_DEPTH
     scalars[k.M_SWITCH] = timing.weight_switch_cycles
+    scalars[k.M_KERNEL_GROUP] = KERNEL_GROUP
     return scalars
 
 

@@ -97,11 +97,9 @@ LOAD_COLUMNS = 10
     M_BURST1,
     M_BRICK,
     M_SWITCH,
-) = range(13)
-MACHINE_SCALARS = 13
-
-KERNEL_GROUP = 4
-"""8-bit kernel elements that a MAC lane takes in one step of a depthwise or part-kernel-first operation."""
+    M_KERNEL_GROUP,
+) = range(14)
+MACHINE_SCALARS = 14
 
 _I = nb.int64
 _PAIR = nb.types.UniTuple(nb.int64, 2)
@@ -205,15 +203,16 @@ def load_mac_cycles(op, machine, rows, columns, depth, taps, slice_depth):  # ty
     plane = nx * ny
     bits16 = max(op[IFM_BYTES], 1)
     step = machine[M_UBLOCK_CYCLES]
+    group = machine[M_KERNEL_GROUP]
     groups = np.int64(1)
     if kind == POOL:
         factor = machine[M_POOL_16] if bits16 > 1 else 1
         return max(step, taps) * plane * nz * factor
     if kind == DEPTHWISE:
-        steps = ceil_div(taps, KERNEL_GROUP)
+        steps = ceil_div(taps, group)
         cycles = max(machine[M_WEIGHT_BLOCK], step * plane * bits16) * steps * nz
     elif kind == CONV_PART_KERNEL:
-        steps = ceil_div(taps, KERNEL_GROUP // 2 if bits16 > 1 else KERNEL_GROUP)
+        steps = ceil_div(taps, group // 2 if bits16 > 1 else group)
         groups = ceil_div(slice_depth, 8)
         cycles = max(machine[M_WEIGHT_BLOCK], step * plane) * steps * nz * groups
     else:
