@@ -91,9 +91,13 @@ def window_height(view: OpView) -> Iterator[Observed]:
 
 
 def window_product(view: OpView) -> Iterator[Observed]:
-    height, width = window(view)
-    known = height is not None and width is not None and height > 0 and width > 0
-    yield Observed("window width x height", height * width if known and height and width else None)
+    yield Observed("window width x height", _product(window(view)))
+
+
+def _product(sides: tuple[int | None, int | None]) -> int | None:
+    """None if a side is unknown or not positive."""
+    height, width = sides
+    return height * width if height is not None and width is not None and min(height, width) > 0 else None
 
 
 def only_with(padding: Padding, observe: Observe) -> Observe:
@@ -122,9 +126,7 @@ def dilated_height(view: OpView) -> Iterator[Observed]:
 
 
 def dilated_product(view: OpView) -> Iterator[Observed]:
-    height, width = dilated_kernel(view)
-    known = height is not None and width is not None and height > 0 and width > 0
-    yield Observed("dilated kernel width x height", height * width if known and height and width else None)
+    yield Observed("dilated kernel width x height", _product(dilated_kernel(view)))
 
 
 def weight_type(view: OpView) -> Iterator[Observed]:
