@@ -17,7 +17,8 @@ from npu.cli.arguments import add_command, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
 from npu.numerics.first_compile import at_first_compile
 from npu.plain import printable
-from npu.rendering.terminal import prepare_streams
+from npu.rendering.terminal import prepare_streams, say
+from npu.version import __version__
 
 if TYPE_CHECKING:
     from npu.cli.arguments import Commands
@@ -36,16 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
     options = parser.parse_args(given)
-    if options.version:
-        import npu
-
-        sys.stdout.write(f"npulab {npu.__version__}\n")
-        return 0
-    if options.command is None:
+    if options.command is None and not options.version:
         parser.error("a command is needed; npu --help lists them")
     from npu.errors import UserError
 
     try:
+        if options.version:
+            say(f"npulab {__version__}\n")
+            return 0
         return _run(options)
     except UserError as error:
         sys.stderr.write(f"npu: error: {_shown(printable(str(error)))}\n")

@@ -27,6 +27,9 @@ from npu.rendering.tables import fitted, framed, make_table, short, titled, wrap
 from npu.rendering.terminal import say, width_for
 from npu.reports.report import Report
 
+_WIDE_FINDINGS = 100
+"""Columns from which findings are a table."""
+
 if TYPE_CHECKING:
     from npu.toolchain.diff import DiffResult
     from npu.toolchain.fix import Fixed
@@ -106,14 +109,38 @@ def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) ->
     """What is wrong with a compiled file, one row a finding."""
     if not findings:
         return printable(f"{name}: no findings") + "\n"
+    total = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+    rows = [
+        (str(index), str(each.command_index), each.operation, each.rule, _place(each), printable(each.message + _named(each)))
+        for index, each in findings
+    ]
+    if width < _WIDE_FINDINGS:
+        return (
+            "\n".join([printable(name), "", *(line for row in rows for line in _finding_lines(row, width)), "", total]) + "\n"
+        )
     table = titled({"operator": "right", "command": "right", "kind": "left", "rule": "left", "where": "left"})
     table.add_column("what", ratio=1)
-    for index, each in findings:
-        where = "" if each.address is None else f"{_region(each.region)} {each.address:#x}"
-        named = f" ({each.source})" if each.source else f" ({', '.join(map(short, each.tensors))})" if each.tensors else ""
-        what = Text(printable(each.message + named))
-        table.add_row(str(index), str(each.command_index), each.operation, each.rule, where, what)
-    return framed(width, name, table, f"{len(findings)} findings")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return framed(width, name, table, total)
+
+
+def _finding_lines(row: Sequence[str], width: int) -> list[str]:
+    """A finding below each other, for terminals that have no room for a column of sentences."""
+    operator, command, kind, rule, where, what = row
+    head = f"operator {operator}, command {command} ({kind}): {rule}{' at ' if where else ''}{where}"
+    return [*wrapped(head, width, "", "    "), *wrapped(what, width, "  ", "    ")]
+
+
+def _place(finding: Finding) -> str:
+    return "" if finding.address is None else f"{_region(finding.region)} {finding.address:#x}"
+
+
+def _named(finding: Finding) -> str:
+    """The source operator of a finding, else the tensors that it is about."""
+    if finding.source:
+        return f" ({finding.source})"
+    return f" ({', '.join(map(short, finding.tensors))})" if finding.tensors else ""
 
 
 def _region(region: int | None) -> str:

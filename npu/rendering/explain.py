@@ -8,18 +8,26 @@ from npu.toolchain.explain import ExplainedModel, ExplainedOperator
 
 _TYPE_WIDTH = 30
 """Longest name of an operator type in a table of `explain`."""
+_EXPENDABLE = ("ideal", "use", "bound by")
+"""Columns that narrow terminals do without, in this order."""
 
 
 def explain_text(explained: ExplainedModel, width: int) -> str:
     """One line an operator with its bound; below it where its other cycles go, largest first, and what shapes would be free."""
     rows = [row for row in explained.operators if row.cycles]
-    table = [("#", "operator", "cycles", "ideal", "use", "bound by")]
+    table: list[tuple[str, ...]] = [("#", "operator", "cycles", "ideal", "use", "bound by")]
     for row in rows:
         use = f"{row.ideal_cycles / row.busy_cycles:.0%}" if row.ideal_cycles else ""
         name = printable(row.type)
         name = name if len(name) <= _TYPE_WIDTH else f"{name[: _TYPE_WIDTH - 1]}…"
         table.append((str(row.index), name, f"{row.cycles:,}", f"{row.ideal_cycles:,}", use, row.bound_by or ""))
-    sizes = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
+    sizes = _sizes(table)
+    for title in _EXPENDABLE:
+        if sum(sizes) + 2 * len(sizes) - 2 <= width:
+            break
+        position = table[0].index(title)
+        table = [(*cells[:position], *cells[position + 1 :]) for cells in table]
+        sizes = _sizes(table)
     sides = [str.ljust if title in ("operator", "bound by") else str.rjust for title in table[0]]
     heads = [
         "  ".join(side(*cell) for side, cell in zip(sides, zip(cells, sizes, strict=True), strict=True)) for cells in table
@@ -36,6 +44,10 @@ def explain_text(explained: ExplainedModel, width: int) -> str:
             lines += wrapped(text, width, " " * (sizes[0] + 2), " " * (sizes[0] + 4))
     lines += ["", *wrapped(_summary(explained), width, "", " " * 8)]
     return "\n".join(lines) + "\n"
+
+
+def _sizes(table: list[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*table, strict=True)]
 
 
 def _lost(row: ExplainedOperator) -> str:

@@ -8,7 +8,7 @@ from npu.plain import printable
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
 from npu.reports.report import OperatorReport, Report
 
-_LESS_TELLING = ("written", "read", "MACs", "output", "MAC use", "share")
+_LESS_TELLING = ("written", "read", "MACs", "output", "MAC use", "share", "bound by", "on")
 """Columns of a run's table that narrow terminals do without, in this order."""
 
 

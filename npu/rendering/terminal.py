@@ -23,11 +23,24 @@ NARROWEST = 40
 _STEERING = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """A colour (kept on a terminal that shows colours), or a character that is no text."""
 
+_ASCII = {ord("─"): "-", ord("…"): "~", ord("±"): "+-"}
+"""What stands for the signs of this project's own texts where the terminal has none of them."""
+
+
+def _encodes(encoding: str | None, text: str) -> bool:
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 def say(text: str) -> None:
     """Write to standard output at once. UserError if it does not take the text; BrokenPipeError if nobody reads it."""
     keeps_colour = is_coloured()
     shown = _STEERING.sub(lambda found: found[0] if keeps_colour and found[1] else printable(found[0]), text)
+    if not _encodes(sys.stdout.encoding, "".join(map(chr, _ASCII))):
+        shown = shown.translate(_ASCII)
     try:
         sys.stdout.write(shown)
         sys.stdout.flush()

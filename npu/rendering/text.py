@@ -18,31 +18,33 @@ from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
 _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
 _MOST_REMEDIES = 8
 _MOST_NUMBERS = 12
-_NARROWEST = 60
 _WIDE = 110
 """Columns from which a table shows the names of tensors and whole operator types."""
 _LONGEST_TYPE = 18
+_LEAST_ELASTIC = 8
+_EXPENDABLE = ("output", "MACs", "NPU cycles", "CPU cycles")
+"""Columns that narrow terminals do without, in this order."""
 
 
 def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str:
     """The report laid out for `width` columns; plain text unless `colour`."""
-    lines = list(_lines(report, max(width, _NARROWEST)))
+    lines = list(_lines(report, width))
     if not colour:
         return "\n".join(line.plain.rstrip() for line in lines) + "\n"
     buffer = io.StringIO()
-    console = Console(file=buffer, width=max(width, _NARROWEST), force_terminal=True, highlight=False, soft_wrap=True)
+    console = Console(file=buffer, width=width, force_terminal=True, highlight=False, soft_wrap=True)
     for line in lines:
         console.print(line)
     return buffer.getvalue()
 
 
 def _lines(report: CheckReport, width: int) -> Iterable[Text]:
-    yield Text(f"{printable(report.model)} on {report.target}, profile {report.profile}", style="bold")
-    yield Text(facts.headline(report))
+    yield from _fitted(f"{report.model} on {report.target}, profile {report.profile}", width, style="bold")
+    yield from _fitted(facts.headline(report), width)
     yield Text("")
     yield from _operators(report, width)
     yield from _partitions(report, width)
-    yield from _remedies(report)
+    yield from _remedies(report, width)
     yield from _summary(report, width)
 
 
@@ -73,12 +75,22 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
     ]
     if width < _WIDE:
         columns = [column for column in columns if column.title != "name"]
+    for title in _EXPENDABLE:
+        if _least(columns) <= width:
+            break
+        columns = [column for column in columns if column.title != title]
     widths = _widths(columns, width)
     yield _row([column.title for column in columns], columns, widths, style="bold")
     yield Text("  ".join("─" * each for each in widths))
     for position, row in enumerate(rows):
         yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
         yield from _reasons(row, width, widths[0] + 2)
+
+
+def _least(columns: Sequence[_Column]) -> int:
+    """Columns of the terminal that a table needs at least."""
+    sizes = (min(column.width, _LEAST_ELASTIC) if column.elastic else column.width for column in columns)
+    return sum(sizes) + 2 * (len(columns) - 1)
 
 
 def _beginning(kind: str) -> str:
@@ -89,7 +101,7 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int]:
     """Full width for every column, but elastic ones share what is left."""
     fixed = sum(column.width for column in columns if not column.elastic) + 2 * (len(columns) - 1)
     elastic = [column.width for column in columns if column.elastic]
-    left = max(width - fixed, 8 * len(elastic))
+    left = max(width - fixed, _LEAST_ELASTIC * len(elastic))
     if sum(elastic) > left:
         smallest = min(elastic)
         each = left // len(elastic)
@@ -126,6 +138,15 @@ def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable
     first, later = " " * indent, " " * (indent + 2)
     for line in textwrap.wrap(printable(text), width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False):
         yield Text(line, style=style)
+
+
+def _fitted(text: str, width: int, *, style: str = "") -> Iterable[Text]:
+    """A line as it is laid out if it fits, else folded with single spaces."""
+    plain = printable(text)
+    if len(plain) <= width:
+        return [Text(plain, style=style)]
+    indent = len(plain) - len(plain.lstrip())
+    return _wrapped(" ".join(plain.split()), width, indent, style=style)
 
 
 def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
@@ -170,16 +191,16 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def _remedies(report: CheckReport) -> Iterable[Text]:
+def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
     remedies = facts.worthwhile(report, _MOST_REMEDIES)
     if not remedies:
         return
     yield Text("")
-    yield Text("What to change first: total if the NPU took", style="bold")
+    yield from _fitted("What to change first: total if the NPU took", width, style="bold")
     names = max(len(printable(what)) for what, _, _ in remedies)
     totals = max(len(f"{total:,}") for _, total, _ in remedies)
     for what, total, share in remedies:
-        yield Text(f"  {printable(what).ljust(names)}  {total:>{totals},} cycles  {-share:>6.1%}")
+        yield from _fitted(f"  {printable(what).ljust(names)}  {total:>{totals},} cycles  {-share:>6.1%}", width)
 
 
 def _summary(report: CheckReport, width: int) -> Iterable[Text]:
@@ -190,7 +211,7 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
     for name, each in used:
         word = "operator " if each.operators == 1 else "operators"
         macs = f"{each.macs / report.totals.macs:>6.1%} of MACs" if report.totals.macs else "no MACs"
-        yield Text(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles")
-    yield Text(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles")
-    yield Text(f"  total {facts.total_line(report)}")
+        yield from _fitted(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles", width)
+    yield from _fitted(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles", width)
+    yield from _fitted(f"  total {facts.total_line(report)}", width)
     yield from _wrapped(facts.cycles_note(report), width, 2)

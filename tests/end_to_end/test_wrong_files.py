@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,32 @@ def test_a_budget_is_told_what_it_must_be(capsys: pytest.CaptureFixture[str]) ->
     assert "got 'max_cylces' (did you mean 'max_cycles'?)" in error_of(
         capsys, ["check", str(DIGITS), "--budget", "budget.yaml"]
     )
+
+
+def run_in(arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "npu", *arguments],
+        env={**os.environ, "PYTHONPATH": str(DIGITS.parents[1]), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_terminal_without_line_drawing_gets_ascii() -> None:
+    process = run_in(["check", str(DIGITS)], LC_ALL="C", PYTHONIOENCODING="ascii")
+    text = process.communicate()[0].decode("ascii")
+    assert process.returncode == 0
+    assert "?" not in text
+    assert "\n-  ---" in text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
+@pytest.mark.parametrize("arguments", [["--version"], ["check", str(DIGITS)]])
+def test_output_that_nobody_can_take_is_one_line_of_error(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "npu", *arguments]
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": str(DIGITS.parents[1])}, stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode() == "npu: error: standard output: must take the result, got No space left on device\n"
