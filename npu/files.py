@@ -104,20 +104,20 @@ def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path], inputs
     To be called before the work that is to be written.
     """
     seen: dict[str, str] = {}
-    read = {os.path.realpath(path) for path in inputs if path.is_file()}
+    read = {os.path.realpath(path) for path in inputs if os.path.isfile(path)}  # never raises, unlike Path.is_file
     for option, path in files.items():
-        if path.is_dir():
+        if os.path.isdir(path):
             raise UserError(f"{option} {path}: must be a file, got a folder")
-        if not path.parent.is_dir():
+        if not os.path.isdir(path.parent):
             raise UserError(f"{option} {path}: must lie in a folder that exists, got {path.parent}")
         place = os.path.realpath(path)
         if place in read:
             raise UserError(f"{option} {path}: must not be a file that the command reads; name another one")
-        if place in seen and (path.is_file() or not path.exists()):
+        if place in seen and (os.path.isfile(path) or not os.path.exists(path)):
             raise UserError(f"{option} {path}: must not be the file of {seen[place]} too")
         seen[place] = option
     for option, path in folders.items():
-        if path.exists() and not path.is_dir():
+        if os.path.exists(path) and not os.path.isdir(path):
             raise UserError(f"{option} {path}: must be a folder, got a file")
 
 

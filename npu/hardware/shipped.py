@@ -6,6 +6,7 @@ In a wheel they are package data at `npu/_configs`; in a checkout they are the t
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -84,11 +85,11 @@ def _prefix(asked_by: Path | None) -> str:
 
 def _existing(path: Path, asked_by: Path | None, what: str, names: tuple[str, ...]) -> Path:
     full = asked_by.parent / path if asked_by is not None else path
-    if full.is_file():
+    if os.path.isfile(full):  # never raises, unlike Path.is_file
         return full
-    if full.is_dir():
+    if os.path.isdir(full):
         found = "a folder"
-    elif full.exists():
+    elif os.path.exists(full):
         found = "a device or pipe; save it to a file first"
     else:
         found = f"nothing there; shipped {what} are {', '.join(names)}"

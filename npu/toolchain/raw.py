@@ -7,6 +7,7 @@ signedness, which is taken from the feature maps of the command stream.
 from __future__ import annotations
 
 import math
+import os
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ def is_raw(model: str | Path | bytes) -> bool:
     if isinstance(model, bytes):
         return model[:4] == b"PK\x03\x04"
     path = Path(model)
-    if not path.is_file():
+    if not os.path.isfile(path):  # never raises, unlike Path.is_file
         return False
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"

@@ -103,6 +103,30 @@ def test_a_budget_is_told_what_it_must_be(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "LONG"],
+        ["run", "LONG"],
+        ["verify", "LONG"],
+        ["run", str(DIGITS), "--config", "LONG.yaml"],
+        ["run", str(DIGITS), "--labels", "LONG"],
+        ["run", str(DIGITS), "--input", "LONG"],
+        ["check", str(DIGITS), "--budget", "LONG"],
+        ["asm", "listing", "--base", "LONG", "-o", "out"],
+        ["compile", str(DIGITS), "-o", "LONG"],
+        ["check", str(DIGITS), "-o", "LONG"],
+        ["run", str(DIGITS), "--timing-only", "--trace", "LONG"],
+        ["run", str(DIGITS), "--output-dir", "LONG"],
+        ["run", str(DIGITS), "--dump-tensors", "LONG"],
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_file_can_have_is_an_error_of_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A component of a path has at most 255 bytes."""
+    error_of(capsys, [each.replace("LONG", "x" * 300) for each in arguments])
+
+
 def run_in(arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "npu", *arguments],
