@@ -66,10 +66,19 @@ def test_a_full_standard_output_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check $DIGITS", "configs"])
-def test_a_terminal_without_unicode_gets_question_marks(command: str, tmp_path: Path) -> None:
+def test_a_terminal_without_unicode_gets_ascii(command: str, tmp_path: Path) -> None:
     done = run_shell(f"$NPU {command}", tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "?" in done.stdout
+    assert done.stdout.isascii()
+    assert "?" not in done.stdout
+    assert "----" in done.stdout
+
+
+def test_a_name_that_the_terminal_has_no_letters_for_gets_question_marks(tmp_path: Path) -> None:
+    (tmp_path / "größe.tflite").write_bytes(Path(DIGITS).read_bytes())
+    done = run_shell("$NPU check größe.tflite", tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.startswith("gr??e.tflite on ")
 
 
 def test_standard_output_may_be_named_as_the_file_to_write(tmp_path: Path) -> None:

@@ -127,23 +127,6 @@ def test_a_name_that_no_file_can_have_is_an_error_of_one_line(arguments: list[st
     error_of(capsys, [each.replace("LONG", "x" * 300) for each in arguments])
 
 
-def run_in(arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "npu", *arguments],
-        env={**os.environ, "PYTHONPATH": str(DIGITS.parents[1]), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def test_a_terminal_without_line_drawing_gets_ascii() -> None:
-    process = run_in(["check", str(DIGITS)], LC_ALL="C", PYTHONIOENCODING="ascii")
-    text = process.communicate()[0].decode("ascii")
-    assert process.returncode == 0
-    assert "?" not in text
-    assert "\n-  ---" in text
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
 @pytest.mark.parametrize("arguments", [["--version"], ["check", str(DIGITS)]])
 def test_output_that_nobody_can_take_is_one_line_of_error(arguments: list[str]) -> None:
