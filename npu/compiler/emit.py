@@ -65,19 +65,19 @@ def emit_operations(
     slots = assign_tables(uses, variant)
     order: list[Operation] = []
     sources: list[int] = []
-    hoisted = 0  # where a table may be loaded early: before the previous kernel, if that one uses none
+    tables = _table_events(slots, uses, addresses, variant)
     pending = list(zip(addresses.transfers, addresses.buffers, strict=True))
-    for index, (job, use, slot) in enumerate(zip(jobs, uses, slots, strict=True)):
-        if use is not None and slot is not None and slot.must_load:
-            order.insert(hoisted, _table_copy(use, slot, variant))
-            sources.insert(hoisted, job.step.source)
-        while pending and pending[0][0].issue <= addresses.start + index:
-            transfer, place = pending.pop(0)
-            order.append(_slice_copy(transfer.constants, place))
-            sources.append(jobs[transfer.use - addresses.start].step.source)
-        hoisted = len(order) if use is None and variant.shram.reserved_lut_banks else len(order) + 1
-        constants_place = _constants_place(job, addresses, addresses.start + index)
-        order.append(_kernel(job, slot, constants_place, addresses, constants))
+    for index, job in enumerate(jobs):
+        event = addresses.start + index
+        issued = [pair for pair in pending if pair[0].issue <= event]
+        pending = pending[len(issued) :]
+        due = sum(transfer.use <= event for transfer, _ in issued)
+        copies = [(_slice_copy(t.constants, place), jobs[t.use - addresses.start].step.source) for t, place in issued]
+        loads = [(_table_copy(uses[at], slots[at], variant), jobs[at].step.source) for at in tables.get(index, ())]
+        for copy, source in (*copies[:due], *loads, *copies[due:]):
+            order.append(copy)
+            sources.append(source)
+        order.append(_kernel(job, slots[index], _constants_place(job, addresses, event), addresses, constants))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -89,7 +89,33 @@ def _table_use(job: Job) -> TableUse | None:
     return TableUse(job.table, job.step.lut.size)
 
 
-def _table_copy(use: TableUse, slot: TableSlot, variant: Variant) -> Dma:
+def _table_events(
+    slots: Sequence[TableSlot | None], uses: Sequence[TableUse | None], addresses: Addresses, variant: Variant
+) -> dict[int, list[int]]:
+    """The jobs before which tables are loaded, each with the jobs that the tables are for.
+
+    A table is loaded one job ahead, and ahead of copies for later jobs: the engine takes one after the other. But not before
+    the kernel that used its slots last could have finished, nor, where a job without a table destroys them, ahead at all.
+    """
+    events: dict[int, list[int]] = {}
+    last_used: dict[int, int] = {}
+    for index, (slot, use) in enumerate(zip(slots, uses, strict=True)):
+        if slot is None or use is None:
+            continue
+        own = range(slot.slot, slot.slot - (-use.length_bytes // LUT_SLOT_BYTES))
+        if slot.must_load:
+            later = [each.issue - addresses.start for each in addresses.transfers if each.use - addresses.start > index]
+            free = max(last_used.get(each, -2) for each in own) + 2
+            ahead = variant.shram.reserved_lut_banks > 0
+            event = min(index, max(free, min([index - 1, *later]), 0)) if ahead else index
+            events.setdefault(event, []).append(index)
+        last_used.update(dict.fromkeys(own, index))
+    return events
+
+
+def _table_copy(use: TableUse | None, slot: TableSlot | None, variant: Variant) -> Dma:
+    assert use is not None
+    assert slot is not None
     address = variant.shram.lut_address + slot.slot * LUT_SLOT_BYTES
     return Dma(source=DmaSide(Region.CONSTANTS, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
 

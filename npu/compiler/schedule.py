@@ -11,6 +11,7 @@ from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step,
 from npu.compiler.layout import BRICK
 from npu.compiler.weights import Constants, WeightSlice
 from npu.hardware.ports import PortRate, port_rate
+from npu.hardware.variant import MemoryMode
 from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
@@ -79,8 +80,12 @@ class Pace:
         return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine)
 
 
-def describe(step: Step, layouts: Mapping[Storage, Layout], *, has_fast_memory: bool) -> BlockProblem:
-    """What the block of a step depends on; with a fast memory of its own, boundary maps lie elsewhere."""
+def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) -> BlockProblem:
+    """What the block of a step depends on; boundary maps and those that do not fit a separate fast memory lie in the arena."""
+
+    def is_far(storage: Storage) -> bool:
+        return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes)
+
     work, kernel, upscale, padding = Work.ELEMENTWISE, Kernel(), Upscale.NONE, (0, 0)
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
@@ -109,8 +114,8 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], *, has_fast_memory: 
         output_rank=_output_rank(step) if isinstance(step, ElementwiseStep) else "other",
         ifm_is_bricked=layouts[step.ifm.storage] is Layout.NHCWB16,
         ofm_is_bricked=layouts[step.ofm.storage] is Layout.NHCWB16,
-        ifm_in_arena=has_fast_memory and step.ifm.storage.is_boundary,
-        ofm_in_arena=has_fast_memory and step.ofm.storage.is_boundary,
+        ifm_in_arena=is_far(step.ifm.storage),
+        ofm_in_arena=is_far(step.ofm.storage),
     )
 
 
@@ -134,7 +139,7 @@ def make_jobs(
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
     for given, room in zip(steps, rooms, strict=True):
         step = _with_least_strides(given)
-        problem = describe(step, layouts, has_fast_memory=chooser.variant.memory_mode.has_separate_cache)
+        problem = describe(step, layouts, chooser.variant.memory_mode)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             new = _convolution_jobs(step, problem, room, chooser, constants, table, pace)

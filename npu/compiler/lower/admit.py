@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from npu.compiler.lower.geometry import strided_box
 from npu.errors import CompileError
 from npu.graph.attributes import (
     Attributes,
@@ -351,12 +352,14 @@ def _slice(operands: Operands) -> Finding:
 
 
 def _strided_slice(operands: Operands) -> Finding:
-    rank = len(operands.shape(0))
-    given = [operands.numbers(position) for position in (1, 2, 3)]
-    lengths = {len(each) for each in given if each is not None}
-    if None in given or len(lengths) != 1 or max(lengths) > rank:
-        return f"begin, end and strides must be at most {rank} constants each, got {given}"
-    return None
+    options = operands.op.attributes
+    assert isinstance(options, StridedSliceOptions)
+    whole = operands.shape(0)
+    begin, end, strides = (operands.numbers(position) for position in (1, 2, 3))
+    if begin is None or end is None or strides is None or not len(begin) == len(end) == len(strides) <= len(whole):
+        return f"begin, end and strides must be at most {len(whole)} constants each, got {[begin, end, strides]}"
+    _, _, shape = strided_box(whole, begin, end, options)
+    return _must(shape, operands)
 
 
 def _split(operands: Operands) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts
+from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts, strided_box
 from npu.compiler.lower.plan import same_quantisation
 from npu.compiler.lower.quantise import register_scale
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
@@ -181,11 +181,5 @@ def lower_strided_slice(builder: Builder, op: Op) -> None:
     begin, end, strides = (constant_values(builder, op.inputs[i]) for i in (1, 2, 3))
     if any(stride != 1 for stride in strides):
         raise builder.error(op, f"strides must be 1, got {strides}")
-    whole = builder.tensor(op.inputs[0]).shape
-    offset, shape = [0] * len(whole), list(whole)
-    for i, (first, last) in enumerate(zip(begin, end, strict=True)):
-        first, last = (min(max(v + whole[i] if v < 0 else v, 0), whole[i]) for v in (first, last))
-        offset[i] = 0 if options.begin_mask >> i & 1 else first
-        last = whole[i] if options.end_mask >> i & 1 else last
-        shape[i] = 1 if options.shrink_axis_mask >> i & 1 else last - offset[i]
-    _take(builder, op.inputs[0], op.outputs[0], offset, shape)
+    offset, extents, _ = strided_box(builder.tensor(op.inputs[0]).shape, begin, end, options)
+    _take(builder, op.inputs[0], op.outputs[0], offset, extents)

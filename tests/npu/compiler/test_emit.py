@@ -1,0 +1,42 @@
+"""The order in which kernels and copies are issued."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npu
+from npu.graph.attributes import FullyConnectedOptions, FusedActivation
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Model, Op
+from npu.isa.operations import Dma
+from npu.tflite.writer import write_model
+
+from tests.support.single_ops import tensor
+
+
+def gates_before_large_weights() -> Model:
+    """A row of 64 channels through tables of its own, then a layer whose weights take long to copy."""
+    random = np.random.default_rng(0)
+    weights = random.integers(-127, 128, (256, 64)).astype(np.int8)
+    tensors = (
+        tensor((1, 64), scale=0.05),
+        tensor((1, 64), scale=1 / 128),
+        tensor((1, 64), scale=1 / 256, zero_point=-128),
+        tensor((256, 64), data=weights, scale=0.01),
+        tensor((256,), DType.INT32, data=0, scale=0.01 / 256),
+        tensor((1, 256), scale=0.1),
+    )
+    layer = FullyConnectedOptions(FusedActivation.NONE)
+    steps = (Op("TANH", (0,), (1,), None), Op("LOGISTIC", (1,), (2,), None), Op("FULLY_CONNECTED", (2, 3, 4), (5,), layer))
+    return Model((Graph("main", tensors, steps, (0,), (5,)),))
+
+
+@pytest.mark.parametrize("target", ["ethos-u65-256", "ethos-u65-512"])
+def test_tables_are_loaded_before_weights_that_are_needed_later(target: str) -> None:
+    (partition,) = npu.compile(write_model(gates_before_large_weights()), target=target).result.partitions
+    copies = [each for each in partition.operations if isinstance(each, Dma)]
+    tables = [number for number, copy in enumerate(copies) if copy.destination.region is None]
+    weights = [number for number, copy in enumerate(copies) if copy.destination.region is not None]
+    assert len(tables) == 2
+    assert max(tables) < min(weights)
