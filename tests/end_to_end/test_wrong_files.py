@@ -137,3 +137,20 @@ def test_output_that_nobody_can_take_is_one_line_of_error(arguments: list[str]) 
         )
     assert done.returncode == 1
     assert done.stderr.decode() == "npu: error: standard output: must take the result, got No space left on device\n"
+
+
+def test_an_interrupt_ends_with_130_and_writes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the middle of a compilation, and in the middle of writing its result."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    before = sorted(folder.iterdir())
+    for place in ("npu.toolchain.compile.compile_model", "npu.files.os.replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupt)
+            assert main(["compile", str(DIGITS), "-o", "out.tflite"]) == 130
+        assert capsys.readouterr() == ("", "npu: stopped\n")
+        assert sorted(folder.iterdir()) == before
