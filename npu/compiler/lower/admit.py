@@ -358,7 +358,9 @@ def _strided_slice(operands: Operands) -> Finding:
     begin, end, strides = (operands.numbers(position) for position in (1, 2, 3))
     if begin is None or end is None or strides is None or not len(begin) == len(end) == len(strides) <= len(whole):
         return f"begin, end and strides must be at most {len(whole)} constants each, got {[begin, end, strides]}"
-    _, _, shape = strided_box(whole, begin, end, options)
+    offset, extents, shape = strided_box(whole, begin, end, options)
+    if any(first + count > extent for first, count, extent in zip(offset, extents, whole, strict=True)):
+        return f"begin must lie inside {list(whole)} where the axis is removed, got {begin}"
     return _must(shape, operands)
 
 

@@ -27,5 +27,9 @@ def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # ty
             q = multipliers[c]
             reduced = (q + (1 << 15)) >> 16 if q < 0x7FFF0000 else np.int64(0x7FFF)
             shift = 15 - exponents[c]
-            value = ((acc[i, c] * reduced + (np.int64(1) << (shift - 1))) >> shift) + zero_point
-            ofm[i, c] = min(max(value, low), high)
+            value = acc[i, c] * reduced
+            if shift > 0:
+                value = (value + (np.int64(1) << (shift - 1))) >> shift
+            else:  # left open by the reference kernel, whose shift would be negative
+                value = min(max(value, -(1 << 31)), 1 << 31) << min(-shift, 31)
+            ofm[i, c] = min(max(value + zero_point, low), high)

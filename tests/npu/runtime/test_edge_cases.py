@@ -399,7 +399,23 @@ def _steep_sum() -> tuple[bytes, list[Array]]:
     return _one("FULLY_CONNECTED", [x, weights, bias], In((1,), I8, 2.0**-18, 0), at.FullyConnectedOptions())
 
 
-OPEN = {"SUB": _steep_difference, "FULLY_CONNECTED": _steep_sum}
+def _steep_words() -> tuple[bytes, list[Array]]:
+    weights, bias = In((1, 1, 1, 1), I8, 64.0, data=np.ones((1, 1, 1, 1))), In((1,), I64, 2.0**10, data=np.zeros(1))
+    x = _NUMBERS.astype(np.int16).reshape(1, 1, 7, 1), In((), I16, 16.0)
+    return _one("CONV_2D", [x, weights, bias], In((1,), I16, 2.0**-18), at.Conv2DOptions(Padding.SAME, 1, 1))
+
+
+def _steep_product() -> tuple[bytes, list[Array]]:
+    rows = np.stack([_NUMBERS, np.ones(7, np.int8)], 1), In((), I8, 128.0)
+    return _one("REDUCE_PROD", [rows, ints([1])], In((1,), I8, 2.0**-18, 0), at.ReducerOptions(False))
+
+
+OPEN = {
+    "CONV_2D": _steep_words,
+    "FULLY_CONNECTED": _steep_sum,
+    "REDUCE_PROD": _steep_product,
+    "SUB": _steep_difference,
+}
 
 
 @pytest.mark.parametrize("kind", OPEN)
@@ -407,5 +423,6 @@ def test_results_that_the_reference_kernel_leaves_open_are_clamped(kind: str) ->
     content, inputs = OPEN[kind]()
     (reference,) = run_reference(content, inputs)
     (got,) = run(Interpreter(model_content=content), inputs)
-    assert got.reshape(-1).tolist() == [-128, -128, -128, 0, 127, 127, 127]
+    limits = np.iinfo(got.dtype)
+    assert got.reshape(-1).tolist() == [limits.min, limits.min, limits.min, 0, limits.max, limits.max, limits.max]
     assert not np.array_equal(got, reference)

@@ -121,6 +121,14 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "computed axes": (lambda: single("MEAN", SAME, (None,), at.ReducerOptions(True)), "axes must be constants"),
     "strided slice": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1, 2, 1, 1]), PLAIN), "strides must be 1, got .1, 2"),
+    "strided slice of another shape": (
+        lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (1,)), ([0] * 4, [1, 2, 3, 3], [1] * 4), PLAIN),
+        "output must have shape .1, 2, 3, 3., got .1.",
+    ),
+    "removed axis beyond the map": (
+        lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (4, 4, 3)), ([3], [4], [1]), at.StridedSliceOptions(shrink_axis_mask=1)),
+        "begin must lie inside .1, 4, 4, 3. where the axis is removed, got .3.",
+    ),
     "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
     "transposed stride": (lambda: transposed(3), "strides must be 1x1 or 2x2, got 3x3"),
     "element type": (strange_dtype, "tensor t0 must be int8, got int64"),
