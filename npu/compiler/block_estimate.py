@@ -32,6 +32,9 @@ _LOAD_CYCLES = 4
 _MOST_PIECES = 16
 """Sub-kernels up to which the wait for each is followed; of more they count as equal."""
 
+_EXPOSED = 0.5
+"""Part of an operation's first fetch and last block that the blocks of its neighbours do not hide."""
+
 _PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
 
@@ -119,7 +122,7 @@ def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Int
     # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.
     first = traffic.load_cycles[0] + traffic.latency
     last = np.minimum(np.maximum(mac[0], traffic.load_cycles[0]), output[0])
-    result: Floats = whole + first + last
+    result: Floats = whole + _EXPOSED * (first + last)
     return result
 
 
