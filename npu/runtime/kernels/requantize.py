@@ -20,8 +20,8 @@ def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: i
 
 @kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
 def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
-    """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up (TFLite's int64
-    overload)."""
+    """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up, the
+    low 32 bits (TFLite's int64 overload)."""
     for i in range(acc.shape[0]):
         for c in range(acc.shape[1]):
             q = multipliers[c]
@@ -29,7 +29,7 @@ def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # ty
             shift = 15 - exponents[c]
             value = acc[i, c] * reduced
             if shift > 0:
-                value = (value + (np.int64(1) << (shift - 1))) >> shift
+                value = np.int64(np.int32((value + (np.int64(1) << (shift - 1))) >> shift))
             else:  # left open by the reference kernel, whose shift would be negative
                 value = min(max(value, -(1 << 31)), 1 << 31) << min(-shift, 31)
             ofm[i, c] = min(max(value + zero_point, low), high)

@@ -115,9 +115,13 @@ def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, outp
 
 
 def _round_double(values: Array, zero_point: int, limits: tuple[int, int]) -> Array:
-    """Nearest, ties away from zero, then offset and clamp; int64."""
-    rounded = np.copysign(np.floor(np.abs(values) + 0.5), values).astype(np.int64)
-    return np.clip(rounded + zero_point, *limits)
+    """Nearest, ties away from zero, then offset and clamp; int64.
+
+    What 32 bits do not hold becomes the smallest integer, as x86 converts it, and the offset wraps.
+    """
+    rounded = np.copysign(np.floor(np.abs(values) + 0.5), values)
+    whole = np.where(np.abs(rounded) < 2.0**31, rounded, -(2.0**31)).astype(np.int32) + np.int32(zero_point)
+    return np.clip(whole.astype(np.int64), *limits)
 
 
 def _hybrid(node: OperatorNode) -> Run:

@@ -157,6 +157,17 @@ def _steep_convolution(out_scale: float) -> Build:
     return build
 
 
+def _fully_connected_beyond(zero_point: int) -> Build:
+    """Sums that are larger than an int32 once they are scaled."""
+
+    def build() -> tuple[bytes, list[Array]]:
+        weights, bias = In((1, 16), I8, 4.0, data=np.full((1, 16), 127)), In((1,), I32, 64.0, data=np.zeros(1))
+        x = np.repeat(np.array([-100, -7, -1, 0, 1, 7, 100], np.int8)[:, None], 16, 1), In((), I8, 16.0)
+        return _one("FULLY_CONNECTED", [x, weights, bias], In((1,), I8, 2.0**-18, zero_point), at.FullyConnectedOptions())
+
+    return build
+
+
 def _joined_words() -> tuple[bytes, list[Array]]:
     """16-bit maps of two scales are joined as they are."""
     fine, coarse = ((np.array([[1, -2, 300]], np.int16) * n, In((), I16, scale)) for n, scale in ((1, 0.1), (7, 0.3)))
@@ -173,6 +184,8 @@ CASES: dict[str, Build] = {
     "int32 to int8 beyond 32 bits": _overflowing(0.0035, In((1,), I8, 0.0022, -45)),
     "int32 to int8 far beyond 32 bits": _overflowing(300.0, In((1,), I8, 0.01, 3)),
     "int32 to int16 beyond 32 bits": _overflowing(0.0088, In((1,), I16, 0.0013)),
+    "sum beyond 32 bits, offset up": _fully_connected_beyond(5),
+    "sum beyond 32 bits, offset down": _fully_connected_beyond(-5),
     "convolution beyond 32 bits": _steep_convolution(2.0**-8),
     "convolution far beyond 32 bits": _steep_convolution(2.0**-20),
     "largest of nothing": _reduction("REDUCE_MAX", (2, 0), [1]),
@@ -393,12 +406,6 @@ def _steep_difference() -> tuple[bytes, list[Array]]:
     return _one("SUB", [(_NUMBERS, In((), I8, 4.0)), (np.zeros(7, np.int8), In((), I8, 0.5))], out, at.SubOptions())
 
 
-def _steep_sum() -> tuple[bytes, list[Array]]:
-    weights, bias = In((1, 16), I8, 4.0, data=np.full((1, 16), 127)), In((1,), I32, 64.0, data=np.zeros(1))
-    x = np.repeat(_NUMBERS[:, None], 16, 1), In((), I8, 16.0)
-    return _one("FULLY_CONNECTED", [x, weights, bias], In((1,), I8, 2.0**-18, 0), at.FullyConnectedOptions())
-
-
 def _steep_words() -> tuple[bytes, list[Array]]:
     weights, bias = In((1, 1, 1, 1), I8, 64.0, data=np.ones((1, 1, 1, 1))), In((1,), I64, 2.0**10, data=np.zeros(1))
     x = _NUMBERS.astype(np.int16).reshape(1, 1, 7, 1), In((), I16, 16.0)
@@ -412,7 +419,6 @@ def _steep_product() -> tuple[bytes, list[Array]]:
 
 OPEN = {
     "CONV_2D": _steep_words,
-    "FULLY_CONNECTED": _steep_sum,
     "REDUCE_PROD": _steep_product,
     "SUB": _steep_difference,
 }
@@ -425,4 +431,13 @@ def test_results_that_the_reference_kernel_leaves_open_are_clamped(kind: str) ->
     (got,) = run(Interpreter(model_content=content), inputs)
     limits = np.iinfo(got.dtype)
     assert got.reshape(-1).tolist() == [limits.min, limits.min, limits.min, 0, limits.max, limits.max, limits.max]
+    assert not np.array_equal(got, reference)
+
+
+def test_operands_of_scales_from_1_on_are_compared_as_what_they_stand_for() -> None:
+    same = (_NUMBERS, In((), I8, 4.0)), (np.zeros(7, np.int8), In((), I8, 0.5))
+    content, inputs = _one("GREATER", same, In((1,), BOOL))
+    (reference,) = run_reference(content, inputs)
+    (got,) = run(Interpreter(model_content=content), inputs)
+    assert got.tolist() == [False, False, False, False, True, True, True]
     assert not np.array_equal(got, reference)
