@@ -149,7 +149,7 @@ def window_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
     # Addresses modulo a beat repeat after `beat` rows and after `beat` pixels, so one period of each is enough.
     beats = np.int64(0)
     bursts = np.int64(0)
-    whole = depth == op[IFM_D]
+    whole = depth == op[IFM_D] and op[IFM_PIXEL] == depth * es
     pixels = 1 if whole else min(columns, beat)
     length = (columns - 1) * op[IFM_PIXEL] + depth * es if whole else depth * es
     for i in range(min(rows, beat)):
@@ -172,7 +172,7 @@ def output_beats(op, y, rows, x, columns, depth0, depth, beat, burst, brick):  #
         return rows * bricks * ceil_div(row, beat), rows * bricks * ceil_div(row, burst)
     beats = np.int64(0)
     bursts = np.int64(0)
-    whole = op[OFM_D] <= brick
+    whole = op[OFM_D] <= brick and op[OFM_PIXEL] == op[OFM_D] * es
     pixels = 1 if whole else min(columns, beat)
     pieces = 1 if whole else ceil_div(depth, brick)
     for i in range(min(rows, beat)):

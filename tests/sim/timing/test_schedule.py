@@ -259,6 +259,9 @@ def test_absurd_sizes_are_refused() -> None:
         run(convolution(65536, 65536, 65536, 65536, Block(32, 64, 128)))
 
 
+PLAIN_SLICE = replace(feature_map(2, 3, 8, layout=Layout.NHWC), stride_y=96, stride_x=32)
+"""8 of 32 channels."""
+
 TRAFFIC_CASES = {
     # (operation, IFM bytes, OFM bytes, weight bytes)
     "one_slice_is_fetched_once_for_all_depth_blocks": (
@@ -290,6 +293,9 @@ TRAFFIC_CASES = {
         copy_operation(
             2, 3, 3, Block(2, 4, 8), ifm=feature_map(2, 3, 3, layout=Layout.NHWC), ofm=feature_map(2, 3, 3, layout=Layout.NHWC)
         ), (2 + 2) * 8, (2 + 2) * 8, 0,
+    ),
+    "slices_of_plain_maps_cost_their_own_pixels": (
+        copy_operation(2, 3, 8, Block(2, 4, 8), ifm=PLAIN_SLICE, ofm=PLAIN_SLICE), 2 * 3 * 8, 2 * 3 * 8, 0,
     ),
     "broadcast_operand_is_read_once": (
         addition(4, 8, 16, SMALL, ifm2=feature_map(1, 1, 16)), 4 * 8 * 16 + 16, 4 * 8 * 16, 0,
