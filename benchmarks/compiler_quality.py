@@ -32,6 +32,7 @@ MODELS = (
     "mlperf_ad_int8",
     "mlperf_kws_int8",
     "mlperf_resnet8_int8",
+    "mlperf_strww_int8",
     "mlperf_vww_int8",
     "kws_micronet_m_int8",
     "yolo-fastest_192_face_v4",

@@ -74,7 +74,8 @@ class TableReader:
     def root(self, table: type[AnyTable], identifier: bytes) -> AnyTable:
         """The table that the file starts with."""
         if len(self.data) < 8 or self.data[4:8] != identifier:
-            raise ModelError(f"{self.source}: must be a TFLite model (identifier {identifier.decode()} at byte 4)")
+            got = repr(self.data[4:8].decode("latin-1")) if len(self.data) >= 8 else f"a file of {len(self.data)} bytes"
+            raise ModelError(f"{self.source}: must be a TFLite model (identifier {identifier.decode()} at byte 4), got {got}")
         return self.table(table, self.follow(0, "root"), "")
 
     def table(self, table: type[AnyTable], position: int, path: str) -> AnyTable:
@@ -143,7 +144,8 @@ class TableReader:
         """Target of the unsigned offset at `position`."""
         offset: int = self.scalar("uint32", position, path)
         if offset == 0 or position + offset + 4 > len(self.data):
-            raise self.error(path, f"offset at byte {position} must point into the file, got {offset}")
+            hint = f"; the file ends at byte {len(self.data)} and may be cut short" if offset else ""
+            raise self.error(path, f"offset at byte {position} must point into the file, got {offset}{hint}")
         return position + offset
 
     def _union(self, field: WireField, slots: tuple[int, ...], position: int, path: str) -> Table | UnknownMember | None:

@@ -18,7 +18,7 @@ NO_MODEL = {
     "folder": "must be a TFLite file, got a folder",
     "empty": "must be a TFLite file, got an empty file",
     "text": "must be a TFLite model",
-    "cut short": "must point into the file",
+    "cut short": "and may be cut short",
     "noise": "must be a TFLite model",
     "/dev/zero": "must be a TFLite file, got a pipe or device",
     "pipe": "must be a TFLite file, got a pipe or device",
