@@ -213,10 +213,10 @@ def cycles_of_job(job: Job) -> dict[int, int]:
 
 def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -> None:
     owners = owners_of(job)
-    for port, both in PORT_BYTES.items():
-        memory = variant.system.memories[port].name
+    for port, behind in variant.system.memories.items():
+        memory = behind.name
         sums = np.zeros((max(owners.max(initial=0) + 1, 1), 2), np.int64)
-        np.add.at(sums, owners, job.trace.table[:, list(both)])
+        np.add.at(sums, owners, job.trace.table[:, list(PORT_BYTES[port])])
         for operator in np.flatnonzero(sums.any(axis=1)).tolist():
             time = operators.setdefault(operator, OperatorTime())
             read, written = sums[operator].tolist()

@@ -38,6 +38,7 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     base = options.config.resolve() if options.config else options.target
     base = default_target(options.model) if base is None else base
     content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
+    own = _own_fields(options)
     for section in SECTION_FOLDERS:
         chosen = getattr(options, section, None)
         if chosen is not None:  # the changes are laid over it
@@ -59,18 +60,37 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
         options.config, options.target = Path(folder) / "command-line.yaml", None
         options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
         try:
-            _tell_hidden_memories(content, load_variant(options.config))
+            for each in (own, content):
+                _tell_hidden_memories(each, load_variant(options.config))
             yield
         except ConfigError as error:  # nobody knows the file that was made here
             raise ConfigError(str(error).replace(str(options.config), "--set")) from error
 
 
+def tell_hidden_memories(options: argparse.Namespace) -> None:
+    """Say on standard error what a description of the user changes in vain."""
+    from npu.hardware.catalogue import load_variant
+
+    variant = load_variant(options.config, memory_mode=getattr(options, "memory_mode", None))
+    _tell_hidden_memories(_own_fields(options), variant)
+
+
+def _own_fields(options: argparse.Namespace) -> dict[str, Any]:
+    """What the user's own description says itself, as far as `--system` leaves it in place."""
+    from npu.hardware.document import read_document
+
+    is_used = options.config and getattr(options, "system", None) is None
+    return read_document(options.config) if is_used else {}
+
+
 def _tell_hidden_memories(changes: dict[str, Any], variant: Variant) -> None:
-    """Say on standard error which memories were changed whose time an adapter decides."""
+    """Say on standard error which memories were changed whose time an adapter decides that was not given with them."""
     system = changes.get("system")
-    memories = system.get("memories") if isinstance(system, dict) else None
+    memories, adapters = (system.get(key) if isinstance(system, dict) else None for key in ("memories", "adapters"))
     for name in (port.value for port in variant.system.adapters):
         changed = memories.get(name) if isinstance(memories, dict) else None
+        if isinstance(adapters, dict) and name in adapters:
+            continue
         if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes"}:
             sys.stderr.write(f"npu: note: the adapter of {name}, not system.memories.{name}, decides how long accesses take; ")
             sys.stderr.write(f"--set system.adapters.{name}=null takes it away\n")

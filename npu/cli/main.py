@@ -71,9 +71,12 @@ def _run(options: argparse.Namespace) -> int:
     handler = getattr(handlers, options.command.replace("-", "_"))
     files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
+    commands = import_module("npu.cli.commands")
     if not getattr(options, "set", None):
+        if getattr(options, "config", None):
+            commands.tell_hidden_memories(options)
         return int(handler(options))
-    with import_module("npu.cli.commands").changed_hardware(options):
+    with commands.changed_hardware(options):
         return int(handler(options))
 
 

@@ -124,6 +124,18 @@ def test_what_if_variants_are_exact_and_differ_from_their_base(name: str) -> Non
     assert result.report.timing_error is None
 
 
+ONE_PORT = "system: {memories: {axi1: null}, adapters: {axi1: null}}\nmemory_mode: Sram_Only\n"
+
+
+@pytest.mark.parametrize("base", ["ethos-u55-128", "ethos-u65-512"])
+def test_hardware_with_one_port_is_timed_as_if_the_other_one_were_idle(base: str, tmp_path: Path) -> None:
+    both = run_on(described(tmp_path, "both", base, "memory_mode: Sram_Only\n"))
+    one = run_on(described(tmp_path, "one", base, ONE_PORT))
+    np.testing.assert_array_equal(one.outputs[0], expected())
+    assert one.report.totals == both.report.totals
+    assert one.report.totals.axi1_read_beats == 0
+
+
 def test_there_are_three_what_if_variants() -> None:
     assert list_examples() == ("fast-flash", "small-sram", "wide-array")
 

@@ -41,6 +41,31 @@ def test_a_changed_memory_behind_an_adapter_is_told(setting: str, is_said: bool,
     assert capsys.readouterr().err == ""
 
 
+OWN = "{memories: {axi1: {clock_scale: 0.5}}}"
+
+
+@pytest.mark.parametrize(
+    ("system", "further", "is_said"),
+    [
+        (OWN, [], True),
+        (OWN, ["--set", "shram.banks=32"], True),
+        (OWN, ["--set", "system.adapters={}"], False),
+        (OWN, ["--system", "High_End_Embedded"], False),
+        (OWN, ["--system", "High_End_Embedded", "--set", "shram.banks=32"], False),
+        ("{memories: {axi1: {clock_scale: 0.5}}, adapters: {}}", [], False),
+        ("{memories: {axi1: {clock_scale: 0.5}}, adapters: {axi1: {read_latency_cycles: 9}}}", [], False),
+        ("{memories: {axi1: {size_bytes: 1000000}}}", [], False),
+    ],
+)
+def test_a_description_that_changes_a_memory_behind_an_adapter_is_told_so(
+    system: str, further: list[str], is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = tmp_path / "board.yaml"
+    board.write_text(f"extends: ethos-u55-128\nsystem: {system}\n")
+    assert main(["run", str(DIGITS), "--timing-only", "--config", str(board), *further]) == 0
+    assert ("note: the adapter of axi1" in capsys.readouterr().err) is is_said
+
+
 def test_timing_alone_reports_what_a_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     executed = report_of(capsys, tmp_path / "run.json")
     timed = report_of(capsys, tmp_path / "timed.json", "--timing-only")
