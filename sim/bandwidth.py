@@ -1,7 +1,8 @@
 """How many bytes cross the memory ports when: the only place that spreads the traffic of a trace over time.
 
 With the events of a trace, the bytes of an operation are spread over its input fetches, weight reads and output writes; without
-them, evenly over its time. Transfers are spread evenly, commands over the cycles before they are handed over.
+them, evenly over its time. Transfers are spread evenly, commands over a cycle per byte before they are handed over: they are
+fetched ahead, also while the parser waits.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def port_rates(trace: Trace, edges: Floats) -> Mapping[Port, tuple[Floats, Float
     stream = command_port(trace)
     return {
         port: (
-            _rate(edges, *_reads(trace, read, has_commands=port is stream)),
-            _rate(edges, *_flows(trace, trace.column(write), {Cause.OFM: np.ones(len(trace.table), np.bool_)})),
+            _rate(trace, edges, *_reads(trace, read, has_commands=port is stream)),
+            _rate(trace, edges, *_flows(trace, trace.column(write), {Cause.OFM: np.ones(len(trace.table), np.bool_)})),
         )
         for port, (read, write) in PORT_BYTES.items()
     }
@@ -48,8 +49,7 @@ def _reads(trace: Trace, column: Column, *, has_commands: bool) -> Iterator[Flow
     is_weights = (moved == weights) & ~is_input
     yield from _flows(trace, moved, {Cause.IFM: ~is_weights, Cause.WEIGHTS: ~is_input})
     issued = trace.column(Column.ISSUED)
-    before = np.concatenate([np.zeros(1, np.int64), issued])[: len(issued)]
-    yield commands.astype(np.float64), np.maximum(before, issued - commands), issued
+    yield commands.astype(np.float64), np.maximum(issued - commands, 0), issued
 
 
 def _flows(trace: Trace, moved: Ints, causes: Mapping[Cause, NDArray[np.bool_]]) -> Iterator[Flow]:
@@ -68,30 +68,29 @@ def _flows(trace: Trace, moved: Ints, causes: Mapping[Cause, NDArray[np.bool_]])
             sums = np.bincount(operation[kept], events.bytes[kept], minlength=len(left))
             share = np.divide(left, sums, out=np.zeros_like(left), where=sums > 0)
             bytes_moved: Floats = events.bytes[kept].astype(np.float64) * share[operation[kept]]
-            flow = (bytes_moved, events.start[kept], events.end[kept])
-            yield _in_turn(*flow) if kept is requests else flow
+            yield bytes_moved, events.start[kept], events.end[kept]
             left = left * (sums == 0)
     yield left, trace.column(Column.START), trace.column(Column.END)
 
 
-def _in_turn(moved: Floats, start: Ints, end: Ints) -> Flow:
-    """Requests take their turn on a port: one has passed when the next begins, though its data arrive a latency later."""
-    order = np.argsort(start, kind="stable")
-    moved, start, end = moved[order], start[order], end[order]
-    following = np.append(start[1:], end[-1:])
-    return moved, start, np.where(following > start, np.minimum(end, following), end)
+def _rate(trace: Trace, edges: Floats, *parts: Flow) -> Floats:
+    """Mean bytes per cycle in each interval of `edges`, of pieces that flow evenly from their start to their end.
 
-
-def _rate(edges: Floats, *parts: Flow) -> Floats:
-    """Mean bytes per cycle in each interval of `edges`, of pieces that each flow evenly from their start to their end."""
+    What is more than a beat per cycle waits: pieces overlap on the port, and their times are whole cycles.
+    """
     moved, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if not moved.any():
+        return np.zeros(len(edges) - 1)
     start, end = start[moved > 0], end[moved > 0]
     end = np.maximum(end, start + 1)
     slopes = moved[moved > 0] / (end - start)
     times, changes = np.concatenate([start, end]), np.concatenate([slopes, -slopes])
     order = np.argsort(times, kind="stable")
     times, flow = times[order].astype(np.float64), np.cumsum(changes[order])
-    passed = np.concatenate([np.zeros(1), np.cumsum(flow[:-1] * np.diff(times))])
-    total = np.interp(edges, times, passed) if len(times) else np.zeros_like(edges)
-    rate: Floats = np.maximum(np.diff(total) / np.diff(edges), 0.0)
+    asked = np.concatenate([np.zeros(1), np.cumsum(flow[:-1] * np.diff(times))])
+    # No more has passed by a time than was asked for by any earlier time, and a beat per cycle since.
+    room = np.minimum.accumulate(asked - trace.beat_bytes * times)
+    last = np.maximum(np.searchsorted(times, edges, side="right") - 1, 0)
+    passed = np.minimum(np.interp(edges, times, asked), np.maximum(room[last] + trace.beat_bytes * edges, 0.0))
+    rate: Floats = np.maximum(np.diff(passed) / np.diff(edges), 0.0)
     return rate

@@ -150,6 +150,7 @@ class Trace:
 
     variant: str
     clock_hz: int
+    beat_bytes: int
     kinds: tuple[str, ...]
     table: NDArray[np.int64]
     totals: Totals

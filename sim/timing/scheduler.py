@@ -71,6 +71,7 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
     return Trace(
         variant=variant.name,
         clock_hz=variant.system.clock_hz,
+        beat_bytes=variant.accelerator.axi_data_bytes,
         kinds=plan.kinds,
         table=table,
         totals=_totals(known, cycles),

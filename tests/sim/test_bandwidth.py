@@ -16,7 +16,7 @@ from sim.trace import PORT_BYTES
 from tests.support.shared import shared_models
 
 ROOT = Path(__file__).parents[2]
-MODELS = {"digits": ROOT / "examples" / "digits.tflite"}
+MODELS = {name: ROOT / "examples" / f"{name}.tflite" for name in ("digits", "digits_partial")}
 MODELS |= {name: path for name, path in shared_models().items() if name in ("mlperf_resnet8_int8", "person_detect_int8")}
 CASES = [
     (name, target, mode)
@@ -31,14 +31,13 @@ def timed(name: str, target: str, mode: str | None, *, with_events: bool = True)
 
 
 @pytest.mark.parametrize("windows", [7, 100, 500])
-@pytest.mark.parametrize(("name", "target"), [(name, target) for name, target, mode in CASES if mode is None])
-def test_no_port_carries_more_than_about_a_beat_a_cycle_each_way(name: str, target: str, windows: int) -> None:
-    model = timed(name, target, None)
+@pytest.mark.parametrize(("name", "target", "mode"), CASES)
+def test_no_port_carries_more_than_a_beat_a_cycle_each_way(name: str, target: str, mode: str | None, windows: int) -> None:
+    model = timed(name, target, mode)
     for job in model.jobs:
         edges = np.linspace(0, job.trace.totals.total_cycles, windows + 1)
         for read, written in port_rates(job.trace, edges).values():
-            # Times in a trace are whole cycles, so that a piece of a few cycles may seem a little faster than it was.
-            assert max(read.max(), written.max()) <= model.variant.accelerator.axi_data_bytes * 1.08
+            assert max(read.max(), written.max()) <= model.variant.accelerator.axi_data_bytes * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("with_events", [True, False])
