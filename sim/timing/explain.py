@@ -50,6 +50,7 @@ PARTS = (
 Kernel = Convolution | DepthwiseConvolution | Pooling | Elementwise
 
 _MIXING = (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.REDUCE_SUM)
+_TRAVERSALS = {k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL}
 _MAX_STEPS = 64
 """How far from the present extent a free shape is looked for."""
 
@@ -219,26 +220,34 @@ def _free_shape(base: _Base, row: NDArray[np.int64], axis: str, column: int) -> 
     extent, now = int(row[column]), base.cycles(row)
     if extent == 1 and column in (k.OFM_H, k.OFM_W):
         return None
+    kinds = [int(row[k.KIND])]
+    if column == k.IFM_D and kinds[0] in _TRAVERSALS:
+        (other,) = _TRAVERSALS - {kinds[0]}
+        # The other traversal may be the faster one for other extents; where it is for this one, something speaks against it.
+        kinds += [other] if base.cycles(_with(row, column, extent, other)) >= now else []
+
+    def cost(wanted: int) -> float:
+        return min(base.cycles(_with(row, column, wanted, kind)) for kind in kinds)
+
     free = extent
-    while free - extent < _MAX_STEPS and base.cycles(_with(row, column, free + 1)) <= now:
+    while free - extent < _MAX_STEPS and cost(free + 1) <= now:
         free += 1
-    cheaper = extent - 1
-    while cheaper > max(0, extent - _MAX_STEPS) and base.cycles(_with(row, column, cheaper)) >= now:
-        cheaper -= 1
     if free == extent:
         return None
-    is_cheaper = cheaper > 0 and base.cycles(_with(row, column, cheaper)) < now
-    cost = round(base.cycles(_with(row, column, cheaper))) if is_cheaper else round(now)
-    return FreeShape(axis, extent, free, cheaper if is_cheaper else 0, round(now), cost)
+    cheaper = extent - 1
+    while cheaper > max(0, extent - _MAX_STEPS) and cost(cheaper) >= now:
+        cheaper -= 1
+    is_cheaper = cheaper > 0 and cost(cheaper) < now
+    return FreeShape(axis, extent, free, cheaper if is_cheaper else 0, round(now), round(cost(cheaper) if is_cheaper else now))
 
 
-def _with(row: NDArray[np.int64], column: int, extent: int) -> NDArray[np.int64]:
-    """The row with another extent; a block that covered the whole axis still does, as far as micro-blocks allow."""
+def _with(row: NDArray[np.int64], column: int, extent: int, kind: int) -> NDArray[np.int64]:
+    """The row with another extent and kind; a block that covered the whole axis still does, as far as micro-blocks allow."""
     changed = row.copy()
-    changed[column] = extent
+    changed[column], changed[k.KIND] = extent, kind
     if column == k.IFM_D:
         step = 4 if row[k.IFM_BYTES] > 1 else 8
-        most = 16 if row[k.IFM_BYTES] > 1 or row[k.KIND] == k.CONV_PART_KERNEL else 32
+        most = 16 if row[k.IFM_BYTES] > 1 or kind == k.CONV_PART_KERNEL else 32
         changed[k.IFM_SLICE] = _round_up(min(extent, most), step)
         return changed
     block = {k.OFM_D: k.BLOCK_D, k.OFM_H: k.BLOCK_H, k.OFM_W: k.BLOCK_W}[column]

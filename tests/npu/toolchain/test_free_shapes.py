@@ -6,6 +6,8 @@ import pytest
 
 from npu.tflite.writer import write_model
 from npu.toolchain.explain import ExplainedOperator, Hint, explain_model
+from npu.toolchain.timing import time_model
+from sim.trace import Column
 
 from tests.support import single_ops
 
@@ -41,6 +43,23 @@ def test_the_saving_is_that_of_the_whole_operator_where_its_channels_are_cut() -
     assert (hint.free_up_to, hint.cheaper) == (144, 136)
     assert hint.text == "140 output channels cost as much as 144 in the MAC array; 136 would take 6% less of it"
     assert 1 - cycles(136).cycles / usual.cycles == pytest.approx(1 / 18, abs=0.005)  # one micro-block of 18
+
+
+@pytest.mark.parametrize(("channels", "free", "cheaper"), [(33, 40, 32), (17, 32, 16), (24, 32, 16), (100, 128, 96)])
+def test_input_channels_are_weighed_in_the_traversal_that_suits_them(channels: int, free: int, cheaper: int) -> None:
+    def model(ifm_channels: int) -> bytes:
+        return write_model(single_ops.conv(ifm=(1, 9, 21, ifm_channels), kernel=(3, 3), out_channels=100))
+
+    def array_cycles(ifm_channels: int) -> int:
+        trace = time_model(model(ifm_channels), "ethos-u55-128").jobs[0].trace
+        return int(trace.column(Column.MAC_ACTIVE).sum())
+
+    (hint,) = (
+        each for each in explain_model(model(channels), "ethos-u55-128").operators[0].hints if each.axis == "input channels"
+    )
+    assert (hint.free_up_to, hint.cheaper) == (free, cheaper)
+    assert array_cycles(free) == pytest.approx(array_cycles(channels), rel=0.02)
+    assert array_cycles(cheaper) / array_cycles(channels) == pytest.approx(hint.cheaper_cycles / hint.cycles, abs=0.02)
 
 
 def test_hints_are_sentences() -> None:
