@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.timing.kernels import expand as k
-from sim.timing.kernels import rows as p
+from sim.timing.kernels import rows as r
+from sim.timing.kernels.work import cost_loads
+from sim.timing.plan import Plan
 from sim.trace import Bound, Column
 
 _BUSY = (Bound.MAC, Bound.OUTPUT, Bound.WEIGHT_DECODE, Bound.IFM_READ, Bound.WEIGHT_READ, Bound.OFM_WRITE)
@@ -22,15 +24,16 @@ _STALLS = {
 
 
 def find_bounds(
-    operations: NDArray[np.int64], table: NDArray[np.int64], ports: NDArray[np.float64], beat_bytes: int
+    plan: Plan, table: NDArray[np.int64], ports: NDArray[np.float64], scalars: NDArray[np.float64]
 ) -> tuple[Bound, ...]:
-    """One bound per operation of the plan's table (n, OPERATION_COLUMNS), from the trace's table (n, len(Column)).
+    """One bound per operation of the plan, from the trace's table (n, len(Column)).
 
-    It is the unit or port with the most work, on ports (2, PORT_SCALARS): input and weights that share a port count together.
-    Where nothing is busy for half of the time that an operation takes, it is what its units wait for longest, or the latency.
+    It is the unit or port with the most work, on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,): input and weights
+    that share a port count together. Where nothing is busy for half of the time that an operation takes, it is what its units
+    wait for longest, or the latency.
     """
-    kind = operations[:, k.KIND]
-    work = _work(operations, table, ports, beat_bytes)
+    kind = plan.operations[:, k.KIND]
+    work = _work(plan, table, ports, scalars)
     most = work.max(axis=1, initial=0)
     found = work.argmax(axis=1)
     is_short = most * 2 < table[:, Column.END] - table[:, Column.START]
@@ -43,23 +46,33 @@ def find_bounds(
 
 
 def _work(
-    operations: NDArray[np.int64], table: NDArray[np.int64], ports: NDArray[np.float64], beat_bytes: int
+    plan: Plan, table: NDArray[np.int64], ports: NDArray[np.float64], scalars: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Cycles (n, len(_BUSY)) that each of `_BUSY` needs at least."""
-    inputs, weights, outputs = (table[:, column] for column in (Column.IFM_BYTES, Column.WEIGHT_BYTES, Column.OFM_BYTES))
-    input_port, weight_port, output_port = (operations[:, at] for at in (k.IFM_PORT, k.WEIGHT_PORT, k.OFM_PORT))
-    reads, writes = (_cycles_per_byte(ports, at, beat_bytes) for at in (p.P_READ_BURST_CYCLES, p.P_WRITE_BURST_CYCLES))
-    reading_inputs, reading_weights = inputs * reads[input_port], weights * reads[weight_port]
+    input_port, weight_port, output_port = (plan.operations[:, at] for at in (k.IFM_PORT, k.WEIGHT_PORT, k.OFM_PORT))
+    reading_inputs, reading_weights, writing = _turns(plan, ports, scalars)
     together = reading_inputs + reading_weights
     reading = np.where(input_port == weight_port, together, np.maximum(reading_inputs, reading_weights))
     # The windows of an adapter admit reads and writes together.
     crossing = np.zeros((len(table), len(ports)))
-    for port, moved in ((input_port, inputs), (weight_port, weights), (output_port, outputs)):
-        crossing[np.arange(len(table)), port] += moved
-    reading = np.maximum(reading, (crossing * _window_cycles_per_byte(ports, beat_bytes)).max(axis=1))
+    for port, column in ((input_port, Column.IFM_BYTES), (weight_port, Column.WEIGHT_BYTES), (output_port, Column.OFM_BYTES)):
+        crossing[np.arange(len(table)), port] += table[:, column]
+    reading = np.maximum(reading, (crossing * _window_cycles_per_byte(ports, plan.beat_bytes)).max(axis=1))
     is_input = reading_inputs >= reading_weights
     units = (table[:, column] for column in (Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE))
-    return np.stack([*units, reading * is_input, reading * ~is_input, outputs * writes[output_port]], axis=1)
+    return np.stack([*units, reading * is_input, reading * ~is_input, writing], axis=1)
+
+
+def _turns(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cycles (3, n) that input, weights and output of each operation take of their ports, as long as their bursts are."""
+    costs = np.zeros((len(plan.loads), r.LOAD_WORDS))
+    cost_loads(plan.operations, plan.loads, ports, scalars, costs)
+    cycles = np.abs(costs)  # below 0: the slots take them, not the data
+    inputs = cycles[:, r.C_IFM_CYCLES] + cycles[:, r.C_IFM2_CYCLES]
+    weights = np.maximum(cycles[:, r.C_STREAM_CYCLES], cycles[:, r.C_STREAM_DELAY])
+    count, operation = len(plan.operations), plan.loads[:, k.L_OPERATION]
+    parts = (inputs, weights, cycles[:, r.C_OFM_CYCLES])
+    return np.stack([np.bincount(operation, part, minlength=count) for part in parts])
 
 
 def _longest_wait(table: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -78,15 +91,7 @@ def _parsed_alone(table: NDArray[np.int64]) -> NDArray[np.int64]:
     return alone
 
 
-def _cycles_per_byte(ports: NDArray[np.float64], burst_cycles: int, beat_bytes: int) -> NDArray[np.float64]:
-    """Cycles per byte (2,) of bursts in turn on each port."""
-    rate: NDArray[np.float64] = np.maximum(
-        ports[:, p.P_BEAT_CYCLES] / beat_bytes, ports[:, burst_cycles] / ports[:, p.P_BURST_BYTES]
-    )
-    return rate
-
-
 def _window_cycles_per_byte(ports: NDArray[np.float64], beat_bytes: int) -> NDArray[np.float64]:
     """Cycles per byte (2,) that the windows of each port admit, both ways together; 0 where there are none."""
-    cap = ports[:, p.P_CAP] * beat_bytes
-    return np.divide(ports[:, p.P_WINDOW], cap, out=np.zeros(2), where=cap > 0)
+    cap = ports[:, r.P_CAP] * beat_bytes
+    return np.divide(ports[:, r.P_WINDOW], cap, out=np.zeros(2), where=cap > 0)

@@ -18,7 +18,7 @@ from sim.timing.kernels import rows as r
 from sim.timing.kernels.engine import run
 from sim.timing.plan import Plan, make_plan
 from sim.timing.ports import port_scalars
-from sim.timing.preparation import prepare, prepare_for
+from sim.timing.preparation import engine_scalars, prepare, prepare_for
 from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
 
 _NO_TIMES = np.zeros((0, r.TIME_COLUMNS), np.float64)
@@ -77,7 +77,7 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
         totals=_totals(known, cycles),
         events=_events(plan, table, times) if with_events else None,
         tails=(round(finish - mac_end), round(finish - output_end), round(finish - decoder_end)),
-        find_bounds=lambda: find_bounds(plan.operations, table, port_scalars(variant), plan.beat_bytes),
+        find_bounds=lambda: find_bounds(plan, table, port_scalars(variant), engine_scalars(variant)),
         count_events=partial(count_events, table, plan.kinds, variant, cycles),
     )
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from npu.hardware.catalogue import load_variant
-from npu.hardware.variant import Variant
-from npu.isa.operations import Block
+from npu.hardware.variant import Port, Variant
+from npu.isa.operations import AddressRange, Block, Layout
 from sim.timing import schedule
-from sim.trace import Bound
+from sim.trace import Bound, Column
 
-from tests.support.timing import convolution
+from tests.support.timing import convolution, feature_map
 
 BASE = load_variant("ethos-u55-128")
 
@@ -35,3 +35,23 @@ def test_an_operation_whose_port_is_busier_than_its_array_is_bound_by_the_port(c
     one = [convolution(32, 32, channels, 32, Block(8, 8, channels), stream_bytes=64)]
     assert schedule(one, slow, stream_words=0).bounds[0] in (Bound.IFM_READ, Bound.OFM_WRITE)
     assert schedule(one, with_timing(ublock_mac_cycles=64), stream_words=0).bounds[0] is Bound.MAC
+
+
+def test_short_bursts_count_as_the_time_that_they_take() -> None:
+    # 64 channels of a pixel are written 16 bytes at a time, each as long as a whole burst behind the latency of the DRAM.
+    variant = load_variant("ethos-u65-256")
+    ofm = feature_map(32, 10, 64, layout=Layout.NHWC)
+    stream = [
+        convolution(
+            32, 10, 64, 256, Block(4, 10, 64), ifm=feature_map(32, 10, 256, region=2), ofm=ofm,
+            weights=(AddressRange(2, 0, 8192),), scales=(AddressRange(2, 0, 0),),
+        )
+    ]  # fmt: skip
+    trace = schedule(stream, variant, stream_words=0)
+    (mac_active,) = trace.column(Column.MAC_ACTIVE)
+    assert (
+        trace.totals.total_cycles / 2 < mac_active < 32 * 10 * 4 * variant.system.adapters[Port.AXI1].write_latency_cycles / 12
+    )
+    assert trace.bounds[0] is Bound.OFM_WRITE
+    faster = replace(variant, timing=replace(variant.timing, ublock_mac_cycles=2))
+    assert schedule(stream, faster, stream_words=0).totals.total_cycles > 0.95 * trace.totals.total_cycles
