@@ -105,6 +105,12 @@ ONE_TO_ONE = (
     "SPLIT",
     "SLICE",
     "STRIDED_SLICE",
+    "ASSIGN_VARIABLE",
+    "EXPAND_DIMS",
+    "READ_VARIABLE",
+    "SPLIT_V",
+    "SQUEEZE",
+    "UNPACK",
     "TRANSPOSE",
     "TRANSPOSE_CONV",
 )

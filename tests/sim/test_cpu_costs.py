@@ -10,11 +10,14 @@ import pytest
 import yaml
 
 from npu.errors import ConfigError
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Op
 from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import choose_variant
 from sim.cpu import cpu_cycles
 
+from tests.support import single_ops
 from tests.support.shared import shared_models
 
 FOLDER = Path(__file__).parents[2] / "configs" / "cpus"
@@ -61,6 +64,17 @@ def test_a_network_takes_what_was_measured_within_the_stated_error(core: str, ne
     measured = THOUSANDS[core][network]
     assert thousands == pytest.approx(measured, rel=0.21)
     assert cpu.relative_error >= 0.21
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_variables_are_read_and_assigned_at_the_cost_of_a_copy(core: str) -> None:
+    cpu = load_variant("ethos-u55-128", cpu=core).cpu
+    tensors = (single_ops.tensor((1,), DType.RESOURCE), single_ops.tensor((1, 10, 40)))
+    costs = [
+        cpu_cycles(Graph("", tensors, (op,), (), ()), op, cpu)
+        for op in (Op("ASSIGN_VARIABLE", (0, 1), ()), Op("READ_VARIABLE", (0,), (1,)), Op("RESHAPE", (1,), (1,)))
+    ]
+    assert costs == [round(400 * cpu.cycles_per_element["RESHAPE"])] * 3
 
 
 MISSPELT = {
