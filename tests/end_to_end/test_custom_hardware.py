@@ -13,7 +13,7 @@ import pytest
 from npu.cli.main import main
 from npu.errors import ConfigError
 from npu.hardware.catalogue import list_examples, load_variant
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Port, Variant
 from npu.toolchain.run import RunResult, run
 from npu.toolchain.timing import time_model
 
@@ -134,6 +134,15 @@ def test_hardware_with_one_port_is_timed_as_if_the_other_one_were_idle(base: str
     np.testing.assert_array_equal(one.outputs[0], expected())
     assert one.report.totals == both.report.totals
     assert one.report.totals.axi1_read_beats == 0
+
+
+@pytest.mark.parametrize(("name", "base", "other"), [
+    ("fast-flash", "ethos-u55-256", Port.AXI0), ("small-sram", "ethos-u55-128", Port.AXI1),
+])  # fmt: skip
+def test_a_what_if_about_one_memory_leaves_the_other_port_as_it_is(name: str, base: str, other: Port) -> None:
+    changed, usual = load_variant(f"examples/{name}").system, load_variant(base).system
+    assert dict(changed.adapters) == {other: usual.adapters[other]}
+    assert changed.memories[other] == usual.memories[other]
 
 
 def test_there_are_three_what_if_variants() -> None:
