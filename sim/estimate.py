@@ -5,8 +5,8 @@ cycles = overhead of one operation + the largest of
   or 4 kernel elements of 8 channels, whichever needs fewer; depthwise: 4 kernel elements; pooling: a kernel element a cycle;
 - weight decoder: weights / weights per cycle (FULLY_CONNECTED, one row at a time);
 - output unit: OFM elements x cycles per element;
-- arena port: bytes of all feature maps, read or written once / bytes per cycle;
-- constant port: bytes of all constants / bytes per cycle.
+- arena port: bytes of all feature maps, read or written once / bytes per cycle that the port sustains;
+- constant port: bytes of all constants / bytes per cycle that the port sustains.
 Everything is spread over the cores. Blocks, halos, pipeline bubbles and overlap with other operators are left out.
 """
 
@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from npu.graph.graph import ABSENT, Graph, Op
 from npu.graph.idle import VIEWS
 from npu.graph.work import input_shape, output_elements
-from npu.hardware.variant import OutputCycles, Port, Variant
+from npu.hardware.ports import port_rate
+from npu.hardware.variant import OutputCycles, Variant
 from npu.isa.weight_stream.order import KERNEL_GROUP
 
 _TABLES = frozenset({"ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
@@ -34,8 +35,8 @@ def npu_cycles(graph: Graph, op: Op, variant: Variant) -> int:
     bounds = (
         _mac_cycles(graph, op, variant) / variant.accelerator.cores,
         elements * _output_cycles(op.kind, variant.timing.output_cycles),
-        _bytes(graph, {*op.inputs, *op.outputs}, of_constants=False) / _bytes_per_cycle(variant, variant.memory_mode.cache),
-        _bytes(graph, {*op.inputs}, of_constants=True) / _bytes_per_cycle(variant, variant.memory_mode.constants),
+        _bytes(graph, {*op.inputs, *op.outputs}, of_constants=False) / port_rate(variant, variant.memory_mode.cache).read,
+        _bytes(graph, {*op.inputs}, of_constants=True) / port_rate(variant, variant.memory_mode.constants).read,
     )
     passes = _SOFTMAX_PASSES if op.kind == "SOFTMAX" else 1
     return passes * (variant.timing.operation_overhead_cycles + round(max(bounds)))
@@ -81,10 +82,6 @@ def _output_cycles(kind: str, cycles: OutputCycles) -> float:
     if kind == "MAX_POOL_2D":
         return cycles.max_pool
     return max(cycles.other, cycles.activation_lut) if kind in _TABLES else cycles.other
-
-
-def _bytes_per_cycle(variant: Variant, port: Port) -> float:
-    return variant.accelerator.axi_data_bytes * variant.system.memories[port].clock_scale
 
 
 def _bytes(graph: Graph, indices: Iterable[int], *, of_constants: bool) -> int:

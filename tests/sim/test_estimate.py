@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Port
 from npu.toolchain.check import check_report
 from sim.estimate import npu_cycles
 
@@ -45,6 +47,14 @@ CASES = {
 def test_an_estimate_is_its_slowest_part(case: str) -> None:
     model, expected = CASES[case]
     assert estimate(model) == expected
+
+
+def test_traffic_takes_what_the_port_sustains_behind_its_adapter() -> None:
+    # 16 bytes of input and 8 of output; 128 weights and 8 biases of 4 bytes at 5 beats of 8 bytes in 400 cycles
+    slow = replace(U55_128.system.adapters[Port.AXI1], beats_per_window=5)
+    system = replace(U55_128.system, adapters={**U55_128.system.adapters, Port.AXI1: slow})
+    graph = ops.fully_connected().graphs[0]
+    assert npu_cycles(graph, graph.ops[0], replace(U55_128, system=system)) == OVERHEAD + 160 * 400 // (5 * 8)
 
 
 def test_a_view_of_the_same_bytes_is_free() -> None:
