@@ -84,7 +84,8 @@ def _candidates(problem: BlockProblem, variant: Variant, depth_limit: int) -> tu
     widths = _extents(width, ublock.width, limit.width)
     whole = round_up(depth, ublock.depth)
     largest = min(whole, limit.depth, depth_limit or limit.depth)
-    depths = [value for value in range(16, largest + 1, 16) if value < whole]
+    step = round_up(16, ublock.depth)
+    depths = [value for value in range(step, largest + 1, step) if value < whole]
     if whole <= largest or not depths:
         depths.append(whole)
     grid = np.meshgrid(heights, widths, np.asarray(depths), indexing="ij")

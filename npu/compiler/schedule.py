@@ -213,17 +213,17 @@ def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) ->
     """
     smallest = _SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
     target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
-    total = problem.ofm[2]
-    most = max(int(target / problem.channel_bytes) // BRICK * BRICK, BRICK)
-    depth = _even(total, most)
+    total, unit = problem.ofm[2], int(round_up(BRICK, chooser.variant.accelerator.ofm_ublock.depth))
+    most = max(int(target / problem.channel_bytes) // unit * unit, unit)
+    depth = _even(total, most, unit)
     best = _slices(problem, depth, chooser)
     if most < total:
         block = chooser.choose(problem, depth_limit=most).block.depth
         in_blocks = _slices(problem, most // block * block, chooser)
         if _span(in_blocks, problem, pace) < _span(best, problem, pace) * _CLEARLY_FASTER:
             best = in_blocks
-    while depth > BRICK and pace.is_engine_idle and _waits(best, problem, pace):
-        depth = _even(total, depth // 2)
+    while depth > unit and pace.is_engine_idle and _waits(best, problem, pace):
+        depth = _even(total, depth // 2, unit)
         finer = _slices(problem, depth, chooser)
         if _span(finer, problem, pace) >= _span(best, problem, pace):
             break
@@ -231,9 +231,9 @@ def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) ->
     return best
 
 
-def _even(total: int, most: int) -> int:
-    """Channels of a slice when `total` is cut into equal slices of at most `most`, in whole bricks."""
-    return min(int(round_up(ceil_div(total, ceil_div(total, max(most, BRICK))), BRICK)), total)
+def _even(total: int, most: int, unit: int) -> int:
+    """Channels of a slice when `total` is cut into equal slices of at most `most`, in whole `unit`s."""
+    return min(int(round_up(ceil_div(total, ceil_div(total, max(most, unit))), unit)), total)
 
 
 def _span(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> float:

@@ -12,10 +12,14 @@ import pytest
 
 from npu.cli.main import main
 from npu.errors import ConfigError
+from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_examples, load_variant
 from npu.hardware.variant import Port, Variant
+from npu.tflite.writer import write_model
 from npu.toolchain.run import RunResult, run
 from npu.toolchain.timing import time_model
+
+from tests.support import single_ops
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.tflite"
@@ -35,6 +39,12 @@ CHANGES = {
         "ethos-u55-128",
         IDEAL,
         IDEAL + "accelerator: {macs_per_cycle: 256, ofm_ublock: {depth: 16}}\ntiming: {weights_per_cycle: 16}\n",
+        -1,
+    ),
+    "ublock_deeper_than_a_brick": (
+        "ethos-u55-128",
+        IDEAL,
+        IDEAL + "accelerator: {macs_per_cycle: 512, ofm_ublock: {depth: 32}}\ntiming: {weights_per_cycle: 32}\n",
         -1,
     ),
     "narrower_ublock": ("ethos-u55-64", IDEAL, IDEAL + "accelerator: {macs_per_cycle: 32, ofm_ublock: {depth: 4}}\n", 1),
@@ -97,6 +107,16 @@ def test_a_changed_field_changes_the_time_and_never_the_result(name: str, tmp_pa
     assert cycles is not None
     if sign:
         assert (cycles - usual) * sign > 0, (usual, cycles)
+
+
+@pytest.mark.parametrize("depth", [32, 64])
+def test_slices_of_weights_are_as_deep_as_the_micro_blocks(depth: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(-127, 128, (96, 3, 3, 128))
+    weights = single_ops.tensor(values.shape, DType.INT8, data=values)
+    model = write_model(single_ops.conv(ifm=(1, 8, 8, 128), out_channels=96, weights=weights))
+    array = f"{{macs_per_cycle: {depth * 16}, ofm_ublock: {{depth: {depth}}}}}"
+    deep = run(model, config=described(tmp_path, "deep", "ethos-u55-128", f"accelerator: {array}\nshram: {{banks: 48}}\n"))
+    np.testing.assert_array_equal(deep.outputs[0], run(model, target="ethos-u55-128").outputs[0])
 
 
 def test_a_slower_clock_takes_longer_in_time_but_not_in_cycles(tmp_path: Path) -> None:
