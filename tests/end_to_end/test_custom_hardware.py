@@ -111,9 +111,9 @@ def test_a_changed_field_changes_the_time_and_never_the_result(name: str, tmp_pa
 
 @pytest.mark.parametrize("depth", [32, 64])
 def test_slices_of_weights_are_as_deep_as_the_micro_blocks(depth: int, tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(-127, 128, (96, 3, 3, 128))
+    values = np.random.default_rng(1).integers(-127, 128, (96, 3, 3, 64))
     weights = single_ops.tensor(values.shape, DType.INT8, data=values)
-    model = write_model(single_ops.conv(ifm=(1, 8, 8, 128), out_channels=96, weights=weights))
+    model = write_model(single_ops.conv(ifm=(1, 24, 24, 64), out_channels=96, weights=weights))
     array = f"{{macs_per_cycle: {depth * 16}, ofm_ublock: {{depth: {depth}}}}}"
     deep = run(model, config=described(tmp_path, "deep", "ethos-u55-128", f"accelerator: {array}\nshram: {{banks: 48}}\n"))
     np.testing.assert_array_equal(deep.outputs[0], run(model, target="ethos-u55-128").outputs[0])
