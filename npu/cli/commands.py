@@ -91,7 +91,7 @@ def _tell_hidden_memories(changes: dict[str, Any], variant: Variant) -> None:
         changed = memories.get(name) if isinstance(memories, dict) else None
         if isinstance(adapters, dict) and name in adapters:
             continue
-        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes"}:
+        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes", "burst_bytes"}:
             sys.stderr.write(f"npu: note: the adapter of {name}, not system.memories.{name}, decides how long accesses take; ")
             sys.stderr.write(f"--set system.adapters.{name}=null takes it away\n")
 

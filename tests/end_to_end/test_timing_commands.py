@@ -54,7 +54,7 @@ OWN = "{memories: {axi1: {clock_scale: 0.5}}}"
         (OWN, ["--system", "High_End_Embedded", "--set", "shram.banks=32"], False),
         ("{memories: {axi1: {clock_scale: 0.5}}, adapters: {}}", [], False),
         ("{memories: {axi1: {clock_scale: 0.5}}, adapters: {axi1: {read_latency_cycles: 9}}}", [], False),
-        ("{memories: {axi1: {size_bytes: 1000000}}}", [], False),
+        ("{memories: {axi1: {size_bytes: 1000000, burst_bytes: 32}}}", [], False),
     ],
 )
 def test_a_description_that_changes_a_memory_behind_an_adapter_is_told_so(
