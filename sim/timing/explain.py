@@ -53,14 +53,16 @@ _MIXING = (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.REDUCE_SUM)
 _TRAVERSALS = {k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL}
 _MAX_STEPS = 64
 """How far from the present extent a free shape is looked for."""
+_CHEAPER = 0.99
+"""Part of the present cycles that a smaller extent may take at most to be called cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeShape:
-    """An extent of an operation that may change: up to `free_up_to` costs the same, `cheaper` is the next that costs less.
+    """An extent of an operation that may change: up to `free_up_to` costs the same, `cheaper` is the next that saves a percent.
 
     `cheaper_cycles` are the cycles of the MAC array (of the output unit where it does all the work) at that extent, against
-    `cycles` at the present one; `cheaper` is 0 if no smaller extent costs less.
+    `cycles` at the present one; `cheaper` is 0 if no smaller extent does.
     """
 
     axis: str
@@ -235,9 +237,9 @@ def _free_shape(base: _Base, row: NDArray[np.int64], axis: str, column: int) -> 
     if free == extent:
         return None
     cheaper = extent - 1
-    while cheaper > max(0, extent - _MAX_STEPS) and cost(cheaper) >= now:
+    while cheaper > max(0, extent - _MAX_STEPS) and cost(cheaper) > now * _CHEAPER:
         cheaper -= 1
-    is_cheaper = cheaper > 0 and cost(cheaper) < now
+    is_cheaper = cheaper > 0 and cost(cheaper) <= now * _CHEAPER
     return FreeShape(axis, extent, free, cheaper if is_cheaper else 0, round(now), round(cost(cheaper) if is_cheaper else now))
 
 

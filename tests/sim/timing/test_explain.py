@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
 from npu.isa.operations import Block, Kernel
 from sim.timing.explain import PARTS, explain_operation
@@ -66,6 +67,16 @@ def test_channels_that_cost_the_same_are_named() -> None:
     assert (channels.extent, channels.free_up_to, channels.cheaper) == (17, 24, 16)
     assert (channels.cycles, channels.cheaper_cycles) == (3 * 32, 2 * 32)
     assert "input channels" not in shapes
+
+
+def test_a_shape_is_called_cheaper_from_one_percent_on() -> None:
+    # 98 rows in blocks of 6: one row less saves cycles between sets of weights, two rows less save one block of 17.
+    operation = convolution(98, 1, 120, 40, Block(6, 2, 40))
+    (rows,) = (
+        shape for shape in explain_operation(operation, load_variant("ethos-u55-128")).shapes if shape.axis == "output height"
+    )
+    assert (rows.free_up_to, rows.cheaper) == (102, 96)
+    assert rows.cheaper_cycles / rows.cycles == pytest.approx(16 / 17, abs=0.005)
 
 
 def test_input_channels_are_free_up_to_a_full_dot_product() -> None:
