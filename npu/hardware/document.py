@@ -135,9 +135,13 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.012345
 
 
 def _without_comments(value: Document) -> Document:
-    return {
-        key: _without_comments(item) if isinstance(item, dict) else item for key, item in value.items() if key != COMMENT_KEY
-    }
+    """The mapping without its sources. What holds nothing else is left out, for an empty mapping replaces what is inherited."""
+    kept: Document = {}
+    for key, item in value.items():
+        said = _without_comments(item) if isinstance(item, dict) else item
+        if key != COMMENT_KEY and not (said == {} and item):
+            kept[key] = said
+    return kept
 
 
 def _describe(value: object) -> str:

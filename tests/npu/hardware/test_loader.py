@@ -220,6 +220,15 @@ def test_sources_may_stand_beside_any_number(write) -> None:
     assert load_variant(write(text)).shram.banks == 32
 
 
+@pytest.mark.parametrize(
+    "where", ["system: {adapters: {source: x}}", "system: {adapters: {axi1: {source: x}}}", "timing: {source: x}"]
+)
+def test_a_source_alone_changes_nothing(where: str, write) -> None:
+    assert load_variant(write(f"extends: ethos-u55-128\n{where}\n", "board.yaml")) == dataclasses.replace(
+        load_variant("ethos-u55-128"), name="board", accuracy=None
+    )
+
+
 def _dump(value: object, depth: int = 0) -> str:
     """YAML of nested dictionaries, independent of the loader."""
     lines = []
