@@ -28,6 +28,9 @@ Range = tuple[float, float]
 IFM_BLOCK_DEPTH = 16
 """IFM channels of the smallest block in which the MAC array takes weights; micro-blocks must fill it."""
 
+BRICK_DEPTH = 16
+"""Channels of a brick of a feature map; blocks that do not take all channels take whole bricks."""
+
 LARGEST_BLOCK = (32, 64, 128)
 """Height, width and depth of the largest OFM block that the registers of a command stream can hold."""
 
@@ -159,6 +162,11 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
             raise ConfigError(
                 f"{where}: accelerator.max_block.{axis}: must be a multiple of ofm_ublock.{axis} ({ublock}), got {block}"
             )
+    if accelerator.max_block.depth < BRICK_DEPTH:
+        raise ConfigError(
+            f"{where}: accelerator.max_block.depth: must be at least the {BRICK_DEPTH} channels of a brick, "
+            f"got {accelerator.max_block.depth}"
+        )
     for axis in ("height", "width"):
         inner, outer = getattr(accelerator.ifm_ublock, axis), getattr(accelerator.ofm_ublock, axis)
         if inner != outer:

@@ -277,6 +277,10 @@ REFUSED = {
         "accelerator: {max_block: {depth: 256}}",
         ["max_block.depth", "at most 128", "got 256"],
     ),
+    "block_below_a_brick": (
+        "accelerator: {max_block: {depth: 8}}",
+        ["accelerator.max_block.depth: must be at least the 16 channels of a brick, got 8"],
+    ),
     "rate_that_overflows": ("timing: {output_cycles: {other: 1.0e+14}}", ["output_cycles.other", "[0, 10,000]"]),
     "latency_beyond_reason": (
         "system: {adapters: {axi0: {read_latency_cycles: 2000000}}}",
