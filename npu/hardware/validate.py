@@ -31,6 +31,9 @@ IFM_BLOCK_DEPTH = 16
 BRICK_DEPTH = 16
 """Channels of a brick of a feature map; blocks that do not take all channels take whole bricks."""
 
+LAST_BANK = 63
+"""Of the end of the buffers: registers that hold a bank have 6 bits."""
+
 LARGEST_BLOCK = (32, 64, 128)
 """Height, width and depth of the largest OFM block that the registers of a command stream can hold."""
 
@@ -56,7 +59,7 @@ RANGES: dict[tuple[type, str], Range] = {
     (Accelerator, "axi_data_bytes"): (1, 64),
     (Accelerator, "max_kernel_stride"): (1, 4),
     (Accelerator, "max_dilation"): (1, 2),
-    (Shram, "banks"): (8, 64),  # registers that hold a bank have 6 bits
+    (Shram, "banks"): (8, 64),
     (Shram, "bank_bytes"): (1024, 1024),
     (Shram, "reserved_output_banks"): (0, 254),
     (Shram, "reserved_lut_banks"): (0, 254),
@@ -193,6 +196,12 @@ def _check_shram(variant: Variant, where: str) -> None:
     if shram.lut_bytes % shram.bank_bytes:
         raise ConfigError(
             f"{where}: shram.lut_bytes: must be a multiple of bank_bytes ({shram.bank_bytes}), got {shram.lut_bytes}"
+        )
+    most = LAST_BANK + shram.reserved_lut_banks
+    if shram.banks > most:
+        raise ConfigError(
+            f"{where}: shram.banks: must be at most {most}, because the end of the buffers before reserved_lut_banks "
+            f"has a register of 6 bits, got {shram.banks}"
         )
     granules = shram.granules
     fixed = shram.reserved_output_banks + max(shram.reserved_lut_banks, shram.lut_bytes // shram.bank_bytes)

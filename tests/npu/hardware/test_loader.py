@@ -335,6 +335,12 @@ REFUSED = {
 }  # fmt: skip
 
 
+def test_the_end_of_the_buffers_has_a_register_of_six_bits(write) -> None:
+    assert "shram.banks: must be at most 63" in refusal(write("extends: ethos-u55-32\nshram: {banks: 64}\n"))
+    assert load_variant(write("extends: ethos-u55-32\nshram: {banks: 63}\n")).shram.banks == 63
+    assert load_variant(write("extends: ethos-u55-128\nshram: {banks: 64}\n")).shram.banks == 64
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_wrong_description_is_refused_with_its_key_and_value(case: str, write) -> None:
     lines, parts = REFUSED[case]
