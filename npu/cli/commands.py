@@ -48,6 +48,8 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
         key, separator, value = change.partition("=")
         if not separator or not all(key.split(".")):
             raise UserError(f"--set: must be KEY=VALUE with a dotted key, got {change!r}")
+        if key == "extends":  # the report would name the other one
+            raise UserError(f"--set: another target must be given as --target or --config, got {change!r}")
         *path, last = key.split(".")
         place = content
         for name in path:

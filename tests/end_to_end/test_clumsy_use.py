@@ -139,6 +139,7 @@ SETTINGS = {
         "system.clock_hz=1e9",
         "--set: system.clock_hz: must be an integer in [1,000,000, 10,000,000,000], got 1000000000.0",
     ),
+    "another_target": ("extends=ethos-u55-32", "--set: another target must be given as --target or --config"),
     "unknown_key": ("shrams.banks=3", "--set: shrams: is no known key (did you mean 'shram'?)"),
     "missing_file": ("system=nowhere.yaml", "nowhere.yaml: must be a YAML file with a hardware description, got nothing there"),
     "twice": ('shram={"banks": 24, "banks": 32}', "--set: banks: must stand once in a mapping, got it twice"),
