@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 the model, the configuration or the data is at fault, 2 wr
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -59,7 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("set NUMBA_CACHE_DIR to one that can\n")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("npu: stopped\n")

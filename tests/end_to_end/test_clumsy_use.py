@@ -29,8 +29,9 @@ STEERING = "\x1b]0;owned\x07\x9b31m\n"
 
 
 def run_shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`line` in a shell, where $NPU is the command."""
+    """`line` in a shell, where $NPU is the command, with the buffers that Python has by default."""
     known = {**os.environ, "PYTHONPATH": str(ROOT), "NPU": f"{sys.executable} -m npu", "DIGITS": str(DIGITS), **environment}
+    known.pop("PYTHONUNBUFFERED", None)
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=known, cwd=folder, check=False)
 
 
@@ -63,6 +64,11 @@ def test_a_full_standard_output_is_one_clear_line(tmp_path: Path) -> None:
     done = run_shell("$NPU check $DIGITS >/dev/full", tmp_path)
     assert done.returncode == 1
     assert done.stderr == "npu: error: standard output: must take the result, got No space left on device\n"
+
+
+def test_a_reader_that_has_gone_is_no_fault_to_speak_of(tmp_path: Path) -> None:
+    done = run_shell("$NPU isa | true; echo ${PIPESTATUS[0]} >&2", tmp_path)
+    assert done.stderr in ("0\n", "1\n")
 
 
 @pytest.mark.parametrize("command", ["check $DIGITS", "configs"])
