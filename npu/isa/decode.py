@@ -1,6 +1,6 @@
 """Command words to operations: the only place that reads a command stream.
 
-Everything that a real stream cannot contain is refused with a StreamError that names command index, word index and rule.
+Everything that a real stream cannot contain is refused with a StreamError that names the command, its place and the rule.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ class Decoded:
     word_index: int
     """Number of words before the kick-off."""
 
+    @property
+    def place(self) -> str:
+        """The command and its address, for messages."""
+        return command_place(self.command_index, self.word_index)
+
 
 @dataclass(frozen=True, slots=True)
 class RawCommand:
@@ -44,6 +49,11 @@ class RawCommand:
     values: dict[str, int]
     command_index: int
     word_index: int
+
+    @property
+    def place(self) -> str:
+        """The command and its address, for messages."""
+        return command_place(self.command_index, self.word_index)
 
 
 def read_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
@@ -91,12 +101,12 @@ def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry
         word = stream[position]
         entry = entries.get(word & _CODE_MASK)
         if entry is None:
-            raise StreamError(f"{_where(index, position)}: must be a known command, got {word:#010x}")
+            raise StreamError(f"{command_place(index, position)}: must be a known command, got {word:#010x}")
         operand, length = word >> PARAMETER_SHIFT, entry.length
         if length == 2:
             if position + 1 >= count:
-                left = count - position
-                raise StreamError(f"{_where(index, position)}: {entry.command.name} must have {length} words, got {left}")
+                place, left = command_place(index, position), count - position
+                raise StreamError(f"{place}: {entry.command.name} must have {length} words, got {left}")
             operand = operand << WORD_BITS | stream[position + 1]
         yield entry, operand, index, position
         position += length
@@ -108,7 +118,7 @@ def _values(entry: _Entry, operand: int, product: Product, index: int, position:
     try:
         return _fields(entry.code, operand, product)
     except StreamError as error:
-        raise StreamError(f"{_where(index, position)}: {error}") from error
+        raise StreamError(f"{command_place(index, position)}: {error}") from error
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -117,8 +127,14 @@ def _fields(code: int, operand: int, product: Product) -> Mapping[str, int]:
     return MappingProxyType(_entries(product)[code].command.values(operand, product))
 
 
-def _where(index: int, position: int) -> str:
-    return f"command {index} (word {position})"
+def command_place(command_index: int, word_index: int) -> str:
+    """What messages call a command: its number, and its address as listings show it, in words."""
+    return f"command {command_index} at {address_text(word_index)}"
+
+
+def address_text(word_index: int) -> str:
+    """The address of a command in its stream as listings and messages write it."""
+    return f"{word_index:06x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +145,11 @@ class Refused:
     reason: str
     command_index: int
     word_index: int
+
+    @property
+    def place(self) -> str:
+        """The command and its address, for messages."""
+        return command_place(self.command_index, self.word_index)
 
 
 _DECODED: dict[tuple[bytes, str, tuple[int, ...]], tuple[Variant, tuple[Decoded, ...]]] = {}
@@ -142,7 +163,7 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     decoded: list[Decoded] = []
     for each in read_operations(words, variant):
         if isinstance(each, Refused):
-            raise StreamError(f"{_where(each.command_index, each.word_index)}: {each.name}: {each.reason}")
+            raise StreamError(f"{each.place}: {each.name}: {each.reason}")
         decoded.append(each)
     return tuple(decoded)
 
@@ -160,7 +181,8 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
         command = entry.command
         if is_stopped:
             _values(entry, operand, product, index, position)
-            raise StreamError(f"{_where(index, position)}: NPU_OP_STOP must be the last command, got {command.name} after it")
+            place = command_place(index, position)
+            raise StreamError(f"{place}: NPU_OP_STOP must be the last command, got {command.name} after it")
         if command.kind is not Kind.OPERATION:
             if operand <= entry.limit:
                 numbers[entry.register] = operand

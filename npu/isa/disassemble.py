@@ -1,6 +1,6 @@
 """Command streams as text and back: the only place that knows the listing format.
 
-A listing has one command per line, fields by name, and behind a semicolon the word offset and what a kick-off does. Its first
+A listing has one command per line, fields by name, and behind a semicolon its address and what a kick-off does. Its first
 line, `.product`, says for which product fields are checked. A command whose words are not the ones that its fields would be
 encoded to is listed as `.word`, so `assemble(str(disassemble(words, variant)))` gives the same words.
 """
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import StreamError
+from npu.hardware.shipped import closest
 from npu.hardware.variant import Product, Variant
 from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
-from npu.isa.decode import Decoded, RawCommand, Refused, read_commands, read_operations
+from npu.isa.decode import Decoded, RawCommand, Refused, address_text, read_commands, read_operations
 from npu.isa.summary import summarise
 
 _PRODUCT = ".product"
@@ -35,7 +36,7 @@ class Line:
     comment: str = ""
 
     def __str__(self) -> str:
-        note = f"; {self.word_index:06x} {self.comment}".rstrip()
+        note = f"; {address_text(self.word_index)} {self.comment}".rstrip()
         return f"{self.text:<{_COLUMN}} {note}"
 
 
@@ -118,7 +119,7 @@ def _line_words(tokens: list[str], product: Product) -> tuple[int, ...]:
         return tuple(_raw_word(token) for token in rest)
     command = COMMANDS_BY_NAME.get(name)
     if command is None:
-        raise StreamError(f"must be a known command, got {name}")
+        raise StreamError(f"must be a known command, got {name}{closest(name.upper(), COMMANDS_BY_NAME)}")
     return command.words(command.operand(_values(command, rest), product))
 
 
@@ -141,16 +142,18 @@ def _values(command: Command, tokens: list[str]) -> dict[str, int]:
 
 
 def _field_value(field: Field, text: str, where: str) -> int:
-    if field.enum is not None and text in field.enum.__members__:
+    if field.enum is None:
+        return _number(text, where)
+    if text in field.enum.__members__:
         return int(field.enum[text])
-    return _number(text, where)
+    return _number(text, where, f"one of {', '.join(field.enum.__members__)}, or a number")
 
 
-def _number(text: str, where: str) -> int:
+def _number(text: str, where: str, what: str = "a number") -> int:
     try:
         value = int(text, 0)
     except ValueError as error:
-        raise StreamError(f"{where}: must be a number, got {text!r}") from error
+        raise StreamError(f"{where}: must be {what}, got {text!r}") from error
     if value.bit_length() > _WIDEST_BITS:
         raise StreamError(f"{where}: must be a number of at most {_WIDEST_BITS} bits, got one of {value.bit_length()}")
     return value

@@ -123,7 +123,7 @@ def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
         for each in stream.decoded:
             assumed = assumption(each.operation)
             if assumed is not None:
-                yield f"job {job}, command {each.command_index}: {assumed}"
+                yield f"job {job}, {each.place}: {assumed}"
 
 
 def time_streams(graph: Graph, variant: Variant, *, with_events: bool = False) -> dict[int, TimedStream]:

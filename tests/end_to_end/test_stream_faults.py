@@ -58,9 +58,9 @@ def test_an_access_out_of_bounds_names_file_operator_and_command(
     )
     message = error_of([*COMMANDS[command], "bad model.tflite"], capsys)
     found = re.fullmatch(
-        rf"bad model\.tflite: operator {job} \(ethos-u\): command (\d+) \(Convolution\): write of region 1: bytes must lie "
-        rf"within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} of the "
-        r"source model, at (\w{6}); npu verify judges all of them",
+        rf"bad model\.tflite: operator {job} \(ethos-u\): command (\d+) at (\w{{6}}) \(Convolution\): write of region 1: bytes "
+        rf"must lie within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} "
+        r"of the source model",
         message,
     )
     assert found is not None, message
@@ -77,7 +77,7 @@ def test_what_is_no_command_names_file_and_operator(command: str, compiled: byte
     Path("bad.tflite").write_bytes(compiled[:place] + b"\xff\x01" + compiled[place + 2 :])
     message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
     assert re.fullmatch(
-        r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(word \d+\): must be a known command, got 0x\w{4}01ff", message
+        r"bad\.tflite: operator 4 \(ethos-u\): command \d+ at \w{6}: must be a known command, got 0x\w{4}01ff", message
     )
 
 
@@ -95,5 +95,5 @@ def test_weights_that_do_not_decode_name_file_operator_and_command(compiled: byt
     """Found only at the moment of their use."""
     Path("bad.tflite").write_bytes(changed(compiled, 4, r"NPU_SET_WEIGHT_BASE value=\S+", "NPU_SET_WEIGHT_BASE value=0x10"))
     message = error_of(["run", "bad.tflite"], capsys)
-    assert re.match(r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(Convolution\): weight stream: ", message)
+    assert re.match(r"bad\.tflite: operator 4 \(ethos-u\): command \d+ at \w{6} \(Convolution\): weight stream: ", message)
     assert "a part of operator 4 CONV_2D of the source model" in message
