@@ -59,21 +59,32 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
         options.config, options.target = Path(folder) / "command-line.yaml", None
         options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
         try:
-            _tell_hidden_memories(content, load_variant(options.config))
+            _tell_hidden_memories(content, load_variant(options.config), "--set system.adapters.{}=null")
             yield
         except ConfigError as error:  # nobody knows the file that was made here
-            raise ConfigError(str(error).replace(str(options.config), "--set")) from error
+            shown = re.sub(rf"{re.escape(str(options.config))}(:\d+)?", "--set", str(error))
+            raise ConfigError(shown) from error
 
 
-def _tell_hidden_memories(changes: dict[str, Any], variant: Variant) -> None:
-    """Say on standard error which memories were changed whose time an adapter decides."""
+def tell_of_config(path: Path) -> None:
+    """Say on standard error what a person who wrote a description may not expect of it. ConfigError if it is none."""
+    from npu.hardware.catalogue import load_variant
+    from npu.hardware.document import read_document
+
+    variant = load_variant(path)
+    _tell_hidden_memories(read_document(path), variant, "adapters: {{{}: null}} in system")
+
+
+def _tell_hidden_memories(changes: dict[str, Any], variant: Variant, remedy: str) -> None:
+    """Say which memories were changed whose time an adapter from elsewhere decides."""
     system = changes.get("system")
-    memories = system.get("memories") if isinstance(system, dict) else None
+    parts = [system.get(part) if isinstance(system, dict) else None for part in ("memories", "adapters")]
+    memories, adapters = (part if isinstance(part, dict) else {} for part in parts)
     for name in (port.value for port in variant.system.adapters):
-        changed = memories.get(name) if isinstance(memories, dict) else None
-        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes"}:
+        changed = memories.get(name)
+        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes", "burst_bytes"} and name not in adapters:
             sys.stderr.write(f"npu: note: the adapter of {name}, not system.memories.{name}, decides how long accesses take; ")
-            sys.stderr.write(f"--set system.adapters.{name}=null takes it away\n")
+            sys.stderr.write(f"{remedy.format(name)} takes it away\n")
 
 
 def _value(text: str, *, is_section: bool) -> Any:

@@ -41,6 +41,26 @@ def test_a_changed_memory_behind_an_adapter_is_told(setting: str, is_said: bool,
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("system", "is_said"),
+    [
+        ("memories: {axi1: {read_latency_cycles: 200}}", True),
+        ("{memories: {axi1: {read_latency_cycles: 200}}, adapters: {axi1: null}}", False),
+        ("{memories: {axi1: {read_latency_cycles: 200}}, adapters: {axi1: {read_latency_cycles: 200}}}", False),
+        ("memories: {axi0: {size_bytes: 4194304}}", False),
+        ("Deep_Embedded", False),
+    ],
+)
+def test_a_description_that_changes_a_memory_behind_an_adapter_is_told(
+    system: str, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = tmp_path / "board.yaml"
+    board.write_text(f"extends: ethos-u55-128\nsystem:\n  {system}\n")
+    assert main(["run", str(DIGITS), "--timing-only", "--config", str(board)]) == 0
+    told = "npu: note: the adapter of axi1, not system.memories.axi1, decides how long accesses take; "
+    assert capsys.readouterr().err == (f"{told}adapters: {{axi1: null}} in system takes it away\n" if is_said else "")
+
+
 def test_timing_alone_reports_what_a_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     executed = report_of(capsys, tmp_path / "run.json")
     timed = report_of(capsys, tmp_path / "timed.json", "--timing-only")
