@@ -24,9 +24,9 @@ def headline(report: CheckReport) -> str:
     return f"{on_npu.operators} of {len(report.operators)} operators on the NPU{share}"
 
 
-def cycles_note(report: CheckReport) -> str:
-    """Where the cycles come from."""
-    return MEASURED if report.cycles_from == "compilation" else ESTIMATED
+def notes(report: CheckReport) -> list[str]:
+    """Where the cycles come from, and what else is to be said of the model."""
+    return [MEASURED if report.cycles_from == "compilation" else ESTIMATED, *report.notes]
 
 
 def overhead_name(report: CheckReport) -> str:

@@ -214,4 +214,5 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _fitted(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles", width)
     yield from _fitted(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles", width)
     yield from _fitted(f"  total {facts.total_line(report)}", width)
-    yield from _wrapped(facts.cycles_note(report), width, 2)
+    for note in facts.notes(report):
+        yield from _wrapped(note, width, 2)

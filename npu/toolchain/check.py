@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from constraints.checker import check as check_model
+from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
+
+_MOST_PLACES = 12
 
 
 def check(
@@ -40,7 +44,25 @@ def check_report(
         report = measured_report(source, model_name(model), variant, profile)
     else:
         report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
-    return dataclasses.replace(report, model_sha256=digest(model))
+    return dataclasses.replace(report, model_sha256=digest(model), notes=tuple(_without_kernel(source)))
+
+
+def _without_kernel(model: Model) -> Iterator[str]:
+    """What to say of custom operators that the interpreter does not know."""
+    found: dict[str, list[str]] = {}
+    for number, graph in enumerate(model.graphs):
+        for index, op in enumerate(graph.ops):
+            if op.kind == "CUSTOM" and not is_npu_job(op):
+                found.setdefault(op.name, []).append(f"{number}:{index}" if number else str(index))
+    if not found:
+        return
+    from npu.runtime.registry import find_custom
+
+    for name, places in found.items():
+        if find_custom(name) is None:
+            more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+            operators = f"operator{'' if len(places) == 1 else 's'} {', '.join(places[:_MOST_PLACES])}{more}"
+            yield f"npu run refuses the model, unless --timing-only: there is no kernel for {operators}, custom '{name}'."
 
 
 def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:
