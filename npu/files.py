@@ -106,6 +106,8 @@ def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path], inputs
     seen: dict[str, str] = {}
     read = {os.path.realpath(path) for path in inputs if os.path.isfile(path)}  # never raises, unlike Path.is_file
     for option, path in files.items():
+        if str(path) == "-":
+            raise UserError(f"{option} -: must be the name of a file, got the sign for standard output; /dev/stdout is one")
         if os.path.isdir(path):
             raise UserError(f"{option} {path}: must be a file, got a folder")
         if not os.path.isdir(path.parent):

@@ -35,6 +35,12 @@ def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
     add_output(parser)
 
 
+def _file_or_terminal(text: str) -> Path | None:
+    return None if text == "-" else Path(text)
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o` of what can also go to the terminal."""
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    """`-o` of what can also go to the terminal, with `-` too."""
+    parser.add_argument(
+        "-o", "--output", type=_file_or_terminal, metavar="FILE", help="write to FILE instead of the terminal (-)"
+    )

@@ -83,7 +83,8 @@ def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None
         scores = (scores - quantization.zero_point) * quantization.scale
     best = int(np.argmax(scores))
     label = labels[best] if best < len(labels) else f"class {best}"
-    _say_line(f"prediction: {label} (score {scores[best]:.3f})")
+    mismatch = "" if len(labels) == scores.size else f"; {len(labels)} labels for {scores.size} classes"
+    _say_line(f"prediction: {label} (score {scores[best]:.3f}{mismatch})")
 
 
 def print_pmu(pmu: Mapping[str, Any]) -> None:

@@ -75,7 +75,10 @@ def diff(
     """
     source, made = load(reference), load_compiled(compiled)
     if is_compiled(source):
-        raise ModelError(f"{model_name(reference)}: must be the plain source model, but it holds compiled operators")
+        raise ModelError(
+            f"{model_name(reference)}: must be the plain source model, but it holds compiled operators; compare each compiled "
+            "file with the model that it was made from"
+        )
     has_types = isinstance(compiled, bytes) or not is_raw(compiled)
     _check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
     expected = _reference_values(source, inputs, seed)

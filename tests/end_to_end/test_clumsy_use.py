@@ -92,6 +92,12 @@ def test_standard_output_may_be_named_as_the_file_to_write(tmp_path: Path) -> No
     assert len(json.loads(done.stdout)["operators"]) == 10
 
 
+@pytest.mark.parametrize("command", ["check $DIGITS --format json", "isa", "configs --format json"])
+def test_a_dash_is_standard_output(command: str, tmp_path: Path) -> None:
+    assert run_shell(f"$NPU {command} -o -", tmp_path).stdout == run_shell(f"$NPU {command}", tmp_path).stdout != ""
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_pipe_is_said_to_be_no_model_file(tmp_path: Path) -> None:
     done = run_shell("$NPU check <(cat $DIGITS)", tmp_path)
     assert done.returncode == 1
@@ -110,6 +116,7 @@ def test_kernels_that_cannot_be_kept_say_what_to_set(
 
 OUTPUTS = {
     "a_folder": (["compile", "DIGITS", "-o", "."], "--output .: must be a file, got a folder"),
+    "a_dash": (["compile", "DIGITS", "-o", "-"], "--output -: must be the name of a file, got the sign for standard output"),
     "a_missing_folder": (["run", "DIGITS", "--trace", "no/t.json"], "--trace no/t.json: must lie in a folder that exists"),
     "the_same_file_twice": (
         ["compile", "DIGITS", "-o", "x", "--report", "./x"],

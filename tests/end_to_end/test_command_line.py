@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -133,12 +134,19 @@ def test_the_example_is_recognised_and_reported(tmp_path: Path, capsys: pytest.C
     captured = capsys.readouterr()
     assert code == 0
     assert captured.err == ""
-    assert "prediction: 7" in captured.out
+    assert re.search(r"^prediction: 7 \(score 0\.\d+\)$", captured.out, re.MULTILINE)
     assert np.load(outputs / "output_0.npy").argmax() == 7
     content = json.loads(report.read_text())
     jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
     assert content["totals"]["total_cycles"] == content["totals"]["npu_cycles"] + content["totals"]["cpu_cycles"]
     assert all(operator["placement"] == "npu" for operator in content["operators"])
+
+
+def test_labels_of_another_number_of_classes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("background\n" + "".join(f"{digit}\n" for digit in range(10)))
+    assert main(["run", str(DIGITS), "--input", str(SEVEN), "--labels", str(labels)]) == 0
+    assert "prediction: 6 (score 0.996; 11 labels for 10 classes)\n" in capsys.readouterr().out
 
 
 def test_compiling_and_running_the_compiled_file_gives_the_same_report(
