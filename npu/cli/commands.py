@@ -118,7 +118,7 @@ def check(options: argparse.Namespace) -> int:
     conditions = gate.check_conditions(options.fail_on, options.profile)
     budget = gate.read_budget(options.budget) if options.budget else None
     is_compiled = options.exact or (budget is not None and budget.needs_compilation)
-    report = check_report(options.model, options.target, options.config, profile=options.profile, is_compiled=is_compiled)
+    report = check_report(options.model, **_choices(options), is_compiled=is_compiled)
     if options.format == "text":
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)

@@ -156,6 +156,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
 def _add_check(commands: Commands) -> None:
     check = add_command(commands, "check", "show which operators run on the NPU, and why the others do not")
     _add_model(check)
+    _add_memory(check)
     add_format(check, "text", "json", "md", "html", "sarif", "junit")
     check.add_argument(
         "--exact", action="store_true", help="compile the NPU part and time it with the full model instead of estimating"

@@ -33,11 +33,13 @@ def check_report(
     target: str | None = None,
     config: Config | None = None,
     *,
+    memory_mode: str | None = None,
+    system: str | None = None,
     profile: str = DEFAULT_PROFILE,
     is_compiled: bool = False,
 ) -> CheckReport:
     """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
-    variant = choose_variant(target, config)
+    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
     model = given(model)
     source = load_plain(model) if is_compiled else read_model(model)
     if is_compiled:

@@ -79,6 +79,17 @@ def test_a_custom_operator_without_a_kernel_is_noted(
     assert main(["run", str(path), "--timing-only"]) == 0
 
 
+def test_memories_are_chosen_as_for_a_run(model: Path, tmp_path: Path) -> None:
+    checked, timed = tmp_path / "check.json", tmp_path / "run.json"
+    chosen = ["--system", "Deep_Embedded", "--memory-mode", "Sram_Only"]
+    assert main(["check", str(model), *chosen, "--exact", "--format", "json", "-o", str(checked)]) == 0
+    assert main(["run", str(model), *chosen, "--timing-only", "--report", str(timed)]) == 0
+    found, expected = (json.loads(path.read_text()) for path in (checked, timed))
+    for name in ("system", "memory_mode", "hardware_sha256", "memories"):
+        assert found[name] == expected[name]
+    assert found["totals"]["total_cycles"] == expected["totals"]["total_cycles"]
+
+
 def test_exact_cycles_come_from_a_compilation(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     assert main(["check", str(model), "--exact", "--format", "json", "-o", str(path)]) == 0
