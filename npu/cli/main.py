@@ -186,7 +186,14 @@ def _add_compile(commands: Commands) -> None:
     compile_ = add_command(commands, "compile", "compile the NPU operators of a model to command streams")
     _add_model(compile_)
     _add_memory(compile_)
-    compile_.add_argument("-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file")
+    compile_.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        required=True,
+        help="the compiled .tflite file, as a board loads it",
+    )
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
 
 

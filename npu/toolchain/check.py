@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from constraints.checker import check as check_model
-from npu.graph.ethos_u import is_npu_job
+from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
@@ -46,7 +46,13 @@ def check_report(
         report = measured_report(source, model_name(model), variant, profile)
     else:
         report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
-    return dataclasses.replace(report, model_sha256=digest(model), notes=tuple(_without_kernel(source)))
+    return dataclasses.replace(report, model_sha256=digest(model), notes=(*_compiled(source), *_without_kernel(source)))
+
+
+def _compiled(model: Model) -> Iterator[str]:
+    """What to say of a compiled file."""
+    if is_compiled(model):
+        yield "This file is compiled already: MACs and cycles of its ethos-u operators are not known here; npu run times them."
 
 
 def _without_kernel(model: Model) -> Iterator[str]:

@@ -79,6 +79,14 @@ def test_a_custom_operator_without_a_kernel_is_noted(
     assert main(["run", str(path), "--timing-only"]) == 0
 
 
+def test_a_compiled_file_is_told_from_a_model(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = tmp_path / "compiled.tflite"
+    assert main(["compile", str(model), "-o", str(compiled)]) == 0
+    for path, is_noted in ((model, False), (compiled, True)):
+        assert main(["check", str(path)]) == 0
+        assert ("This file is compiled already" in capsys.readouterr().out) is is_noted
+
+
 def test_memories_are_chosen_as_for_a_run(model: Path, tmp_path: Path) -> None:
     checked, timed = tmp_path / "check.json", tmp_path / "run.json"
     chosen = ["--system", "Deep_Embedded", "--memory-mode", "Sram_Only"]
