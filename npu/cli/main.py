@@ -187,12 +187,7 @@ def _add_compile(commands: Commands) -> None:
     _add_model(compile_)
     _add_memory(compile_)
     compile_.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        required=True,
-        help="the compiled .tflite file, as a board loads it",
+        "-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file, as a board loads it"
     )
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
 

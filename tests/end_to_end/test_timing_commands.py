@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
+import npu
 from npu.cli.main import main
+from npu.graph.attributes import Conv2DOptions
+from npu.graph.dtype import DType
 from npu.rendering.explain import explain_text
 from npu.reports.report import SCHEMA_PATH
 from npu.toolchain.explain import explain_model
+from npu.toolchain.listing import disassemble
 
+from tests.support.builder import ModelBuilder
 from tests.support.shared import shared_models
 
 ROOT = Path(__file__).parents[2]
@@ -161,6 +167,24 @@ def test_explain_names_bounds_losses_and_free_shapes(capsys: pytest.CaptureFixtu
     assert "10 output channels" not in text  # the last layer is bound by its weights: more channels are not free
     assert "channel padding" in text
     assert "weight read" in text
+
+
+@pytest.mark.parametrize(("scale", "is_said"), [(0.01, True), (1.0, False)])
+def test_explain_says_what_an_operator_waits_for(scale: float, is_said: bool) -> None:
+    rng = np.random.default_rng(3)
+    b = ModelBuilder()
+    x = b.input((1, 16, 16, 16), DType.INT8, scale=0.1)
+    weights = b.constant(rng.integers(-127, 128, (64, 3, 3, 16), np.int8), scale=[0.01] * 64)
+    options = Conv2DOptions(stride_h=1, stride_w=1)
+    b.output(b.op("CONV_2D", [x, weights, None], (1, 16, 16, 64), DType.INT8, 0.2, attributes=options))
+    slow = {"memories": {"axi1": {"clock_scale": scale}}, "adapters": {}}
+    board = {"extends": "ethos-u55-128", "system": slow}
+    explained = explain_model(b.build(), config=board)
+    compiled = npu.compile(b.build(), config=board).content
+    copies = [int(length, 16) for length in re.findall(r"^NPU_SET_DMA0_LEN value=(\w+)", disassemble(compiled), re.MULTILINE)]
+    assert explained.operators[0].copied_bytes == sum(copies) > 64 * 9 * 16
+    said = f"- waits for {sum(copies) / 1024:.1f} KiB of weights and tables, which are copied from flash\n"
+    assert (said in explain_text(explained, 120)) is is_said
 
 
 def test_a_field_may_be_changed_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
