@@ -181,7 +181,7 @@ def test_explain_says_what_an_operator_waits_for(scale: float, is_said: bool) ->
     board = {"extends": "ethos-u55-128", "system": slow}
     explained = explain_model(b.build(), config=board)
     compiled = npu.compile(b.build(), config=board).content
-    copies = [int(length, 16) for length in re.findall(r"^NPU_SET_DMA0_LEN value=(\w+)", disassemble(compiled), re.MULTILINE)]
+    copies = [int(size) for size in re.findall(r"; \w{6} Dma region 0 .*, (\d+) bytes", disassemble(compiled))]
     assert explained.operators[0].copied_bytes == sum(copies) > 64 * 9 * 16
     said = f"- waits for {sum(copies) / 1024:.1f} KiB of weights and tables, which are copied from flash\n"
     assert (said in explain_text(explained, 120)) is is_said
