@@ -61,9 +61,10 @@ def run(
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
-    `inputs` are in model order or by name; without them, seeded random data of each type's full range. A compiled file
-    picks its variant by the configuration word in it unless `target` or `config` is given. `dump` also returns every tensor,
-    `with_events` keeps what a trace of the times shows.
+    `inputs`, of the types and shapes of the model's, are in model order or by name, or the array of its only one; without them,
+    seeded random data of each type's full range. A compiled file picks its variant by the configuration word in it unless
+    `target` or `config` is given. `dump` also returns every tensor, `with_events` keeps what a trace of the times shows.
+    InterpreterError for inputs that do not fit.
     """
     ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
     graph = ready.model.graphs[0]
@@ -98,6 +99,8 @@ def execute(
     if seed < 0:
         raise InterpreterError(f"seed: must be a whole number from 0 up, got {seed}")
     random = np.random.default_rng(seed)
+    if isinstance(inputs, np.ndarray) and len(details) == 1 and inputs.ndim == len(details[0]["shape"]):
+        inputs = [inputs]
     arrays = _ordered(inputs, [detail["name"] for detail in details])
     for position, detail in enumerate(details):
         array = arrays[position] if arrays is not None else random_input(graph.tensors[graph.inputs[position]], random)

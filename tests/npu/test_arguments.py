@@ -11,11 +11,20 @@ import pytest
 
 import npu
 from npu.arguments import whole_numbers
-from npu.errors import UserError
+from npu.errors import InterpreterError, UserError
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits.tflite"
 INPUT = "serving_default_keras_tensor:0"
+
+
+def test_the_array_of_the_only_input_may_stand_alone() -> None:
+    image = np.load(MODEL.parent / "digit_7.npy")
+    expected = npu.run(MODEL, [image]).outputs[0]
+    for inputs in (image, np.stack([image])):  # the latter is a sequence of one array
+        assert np.array_equal(npu.run(MODEL, inputs).outputs[0], expected)
+    with pytest.raises(InterpreterError, match=r"must be int8 of shape \[1, 8, 8, 1\], got int8 of shape \[1, 4, 8, 1\]"):
+        npu.run(MODEL, image[:, :4])
 
 
 def ready() -> npu.Interpreter:
