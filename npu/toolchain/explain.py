@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from npu.graph.ethos_u import Region
 from npu.isa.operations import Dma
@@ -98,7 +98,7 @@ class ExplainedModel:
     memory_mode: str
     memories: Mapping[str, str]
     clock_hz: int
-    operators: tuple[ExplainedOperator, ...]
+    operators: tuple[ExplainedOperator, ...] = field(repr=False)
     model_sha256: str | None = None
     hardware_sha256: str | None = None
 

@@ -273,8 +273,8 @@ def test_every_public_name_leads_somewhere() -> None:
 
 def test_results_fit_the_screen_of_a_notebook() -> None:
     compiled = npu.compile(DIGITS)
-    results = [compiled, npu.run(compiled.content), npu.time_model(compiled.content), npu.load(DIGITS), npu.fix(DIGITS)]
-    for result in [*results, *npu.load(compiled.content).graphs]:
+    results = [compiled, npu.run(compiled.content), npu.time_model(compiled.content), npu.load(DIGITS), npu.explain(DIGITS)]
+    for result in [*results, npu.fix(DIGITS), *npu.load(compiled.content).graphs]:
         assert len(repr(result)) < 1500
 
 
