@@ -234,10 +234,13 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def disasm(options: argparse.Namespace) -> int:
-    """Print the listing of every command stream in the file."""
-    from npu.toolchain.listing import disassemble
+    """Print the listing of every command stream in the file, of a broken one too."""
+    from npu.toolchain.listing import list_streams
 
-    emit(disassemble(options.model, options.target, options.config), options.output)
+    text, fault = list_streams(options.model, options.target, options.config)
+    emit(text, options.output)
+    if fault is not None:
+        raise fault
     return 0
 
 

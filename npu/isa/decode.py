@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -60,6 +61,22 @@ def read_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCo
     """Split a stream into commands; StreamError for an unknown, truncated or out-of-range one."""
     for entry, operand, index, position in _split(words, product):
         yield RawCommand(entry.command, dict(_values(entry, operand, product, index, position)), index, position)
+
+
+def readable_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
+    """`read_commands` of a stream that may be broken: words that are no command are left out."""
+    stream, entries = _as_words(words), _entries(product)
+    position = index = 0
+    while position < len(stream):
+        entry = entries.get(stream[position] & _CODE_MASK)
+        length = 1 if entry is None else entry.length
+        if entry is not None and position + length <= len(stream):
+            operand = stream[position] >> PARAMETER_SHIFT
+            if length == 2:
+                operand = operand << WORD_BITS | stream[position + 1]
+            with suppress(StreamError):
+                yield RawCommand(entry.command, dict(_fields(entry.code, operand, product)), index, position)
+        position, index = position + length, index + 1
 
 
 @dataclass(frozen=True, slots=True)

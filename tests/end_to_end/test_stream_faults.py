@@ -43,7 +43,7 @@ def changed(compiled: bytes, operator: int, pattern: str, replacement: str) -> b
 def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 1
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert captured.out == "" or arguments[0] == "disasm"
     assert captured.err.count("\n") == 1
     return captured.err.removeprefix("npu: error: ").rstrip("\n")
 
@@ -79,6 +79,20 @@ def test_what_is_no_command_names_file_and_operator(command: str, compiled: byte
     assert re.fullmatch(
         r"bad\.tflite: operator 4 \(ethos-u\): command \d+ at \w{6}: must be a known command, got 0x\w{4}01ff", message
     )
+
+
+def test_a_broken_stream_is_listed_with_what_is_no_command(compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ".word 0x000001ff\n.word 0x00004000"  # no command; a wide one without its second word
+    broken = changed(compiled, 4, r"NPU_OP_STOP mask=65535", words)
+    Path("bad.tflite").write_bytes(broken)
+    assert main(["disasm", "bad.tflite"]) == 1
+    captured = capsys.readouterr()
+    place = re.search(r"operator 4 \(ethos-u\): command \d+ at (\w{6}): must be a known command, got 0x000001ff", captured.err)
+    assert place is not None
+    assert re.search(rf"^\.word 0x000001ff +; {place[1]} REFUSED no command$", captured.out, re.MULTILINE)
+    assert re.search(r"^\.word 0x00004000 +; \w{6} REFUSED no command$", captured.out, re.MULTILINE)
+    assert "NPU_OP_CONV" in captured.out
+    assert assemble(captured.out, broken) == broken
 
 
 @pytest.mark.parametrize("command", COMMANDS)
