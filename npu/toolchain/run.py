@@ -109,11 +109,17 @@ def execute(
             raise InterpreterError(
                 f"input {position} {detail['name']!r}: must be {dtype} of shape {list(shape)}, "
                 f"got {array.dtype} of shape {list(array.shape)}{_how_to_quantise(detail, array)}"
+                f"{_order(details) if array.shape != shape else ''}"
             )
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
     found = interpreter.get_output_details()
     return [interpreter.get_tensor(each["index"]) for each in found], tuple(each["name"] for each in found)
+
+
+def _order(details: Sequence[Mapping[str, Any]]) -> str:
+    """A hint for inputs that may stand in another order than the model's."""
+    return f"; the model's inputs are, in this order, {', '.join(each['name'] for each in details)}" if len(details) > 1 else ""
 
 
 def _how_to_quantise(detail: Mapping[str, Any], array: Array) -> str:
