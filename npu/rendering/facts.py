@@ -31,6 +31,8 @@ def notes(report: CheckReport) -> list[str]:
 
 def overhead_name(report: CheckReport) -> str:
     """What the CPU does beside operators."""
+    if not report.job_starts:
+        return "CPU, copies of inputs and outputs"
     return f"CPU, around {report.job_starts} NPU job{'' if report.job_starts == 1 else 's'} (copies, caches, starts)"
 
 
