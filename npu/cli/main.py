@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
     files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not getattr(options, "set", None):
-        if getattr(options, "config", None):
+        if getattr(options, "config", None) and hasattr(options, "profile"):  # a command that tells cycles
             import_module("npu.cli.commands").tell_of_config(options.config)
         return int(handler(options))
     with import_module("npu.cli.commands").changed_hardware(options):
