@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add a command whose summary is its line in the list of commands and the description in its own help."""
-    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    """Add a command whose summary is its line in the list of commands and the description in its own help.
+
+    Options must be written out: an abbreviation may be the name of another command's option.
+    """
+    description = f"{summary[0].upper()}{summary[1:]}."
+    parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
+    parser.set_defaults(refuse=parser.error)
+    return parser
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         at_first_compile(_compile_kernels_beside)
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
-    options = parser.parse_args(given)
+    options, unknown = parser.parse_known_args(given)
+    if unknown:
+        getattr(options, "refuse", parser.error)(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None and not options.version:
         parser.error("a command is needed; npu --help lists them")
     from npu.errors import UserError

@@ -119,6 +119,21 @@ def test_wrong_usage_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert "MODEL" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--output", "--sytem", "extra"])
+def test_what_a_command_does_not_know_is_refused_with_its_own_usage(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--output` is an option of other commands, and not short for --output-dir."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", str(DIGITS), option, "name"])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("usage: npu run ")
+    assert error.endswith(f"npu run: error: unrecognized arguments: {option} name\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([])
