@@ -23,7 +23,7 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import address_text, command_place
 from npu.plain import printable
 from npu.progress import Progress
-from npu.rendering.run import memory_text, run_text
+from npu.rendering.run import memory_text, run_text, who_says_why
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import say, width_for
 from npu.reports.report import Report
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
 def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
     on_npu = sum(row.placement == "npu" for row in report.operators)
-    others = " (npu check says why not all)" if on_npu < len(report.operators) else ""
+    others = f" ({who_says_why(report)} says why not all)" if on_npu < len(report.operators) else ""
     _say_line(
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
         f"{on_npu} of {len(report.operators)} operators on the NPU{others}; "
         f"{memory_text(report)}"
     )
+    for note in report.notes or ():
+        _say_line(f"note: {note}")
 
 
 def print_fixed(fixed: Fixed, path: Path) -> None:
