@@ -42,7 +42,9 @@ def explain_text(explained: ExplainedModel, width: int) -> str:
         lines.append(head.rstrip())
         for text in (_lost(row), *(f"- {hint.text}" for hint in row.hints), *_copied(row, explained.memories["constants"])):
             lines += wrapped(text, width, " " * (sizes[0] + 2), " " * (sizes[0] + 4))
-    lines += ["", *wrapped(_summary(explained), width, "", " " * 8)]
+    lines.append("")
+    for fact in (_summary(explained), *(f"note    {printable(note)}" for note in explained.notes)):
+        lines += wrapped(fact, width, "", " " * 8)
     return "\n".join(lines) + "\n"
 
 

@@ -90,7 +90,7 @@ class ExplainedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedModel:
-    """All operators of a model; cycles are ticks of the NPU clock."""
+    """All operators of a model; cycles are ticks of the NPU clock, `notes` those of a run's report."""
 
     model: str
     target: str
@@ -101,6 +101,7 @@ class ExplainedModel:
     operators: tuple[ExplainedOperator, ...] = field(repr=False)
     model_sha256: str | None = None
     hardware_sha256: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def npu_cycles(self) -> int:
@@ -142,7 +143,7 @@ def explain_model(
         _explained(each, timed, operations.get(each.index, ()), copied.get(each.index, 0)) for each in timed.operators.operators
     )
     hardware = report.target, report.system, report.memory_mode, report.memories, report.clock_hz
-    return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256)
+    return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256, report.notes or ())
 
 
 def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:

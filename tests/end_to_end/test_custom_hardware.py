@@ -169,12 +169,15 @@ def test_a_file_for_hardware_of_ones_own_needs_its_description_again(
         assert main([*command, str(compiled), "--config", str(config)]) == 0
 
 
-def test_a_compiled_file_that_is_timed_with_other_memories_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", [["run", "--timing-only"], ["explain"]])
+def test_a_compiled_file_that_is_timed_with_other_memories_says_so(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     compiled = tmp_path / "digits.tflite"
     memories = ["--memory-mode", "Sram_Only", "--system", "Deep_Embedded"]
     assert main(["compile", str(DIGITS), "-o", str(compiled), *memories]) == 0
-    assert main(["run", str(compiled), "--timing-only"]) == 0
+    assert main([*command, str(compiled)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "compiled for ethos-u55-128 (Ethos_U55_Deep_Embedded, Sram_Only), timed for ethos-u55-128 (" in said
-    assert main(["run", str(compiled), "--timing-only", *memories]) == 0
+    assert main([*command, str(compiled), *memories]) == 0
     assert "compiled for" not in capsys.readouterr().out
