@@ -41,11 +41,12 @@ def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
     on_npu = sum(row.placement == "npu" for row in report.operators)
     others = f" ({who_says_why(report)} says why not all)" if on_npu < len(report.operators) else ""
-    _say_line(
-        f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
-        f"{on_npu} of {len(report.operators)} operators on the NPU{others}; "
-        f"{memory_text(report)}"
-    )
+    facts = [
+        f"{path}: {size:,} bytes for {report.target} ({report.memory_mode})",
+        f"{on_npu} of {len(report.operators)} operators on the NPU{others}",
+        memory_text(report),
+    ]
+    _say_line("; ".join(filter(None, facts)))
     for note in report.notes or ():
         _say_line(f"note: {note}")
 

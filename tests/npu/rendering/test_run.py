@@ -12,7 +12,7 @@ import pytest
 
 from constraints.checker import check
 from npu.cli.main import main
-from npu.graph.attributes import Conv2DOptions
+from npu.graph.attributes import AddOptions, Conv2DOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.hardware.catalogue import load_variant
@@ -116,6 +116,16 @@ def test_a_run_with_operators_left_out_by_the_rules_says_who_knows_why(
     assert ("npu check says why" in capsys.readouterr().out) is is_said
     assert main(["compile", str(EXAMPLES / f"{model}.tflite"), "-o", str(tmp_path / "out.tflite")]) == 0
     assert ("npu check says why" in capsys.readouterr().out) is is_said
+
+
+def test_a_compilation_that_needs_no_memory_says_nothing_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    b.output(b.op("ADD", [x, x], (1, 4), DType.FLOAT32, attributes=AddOptions()))
+    model = tmp_path / "add.tflite"
+    model.write_bytes(b.build())
+    assert main(["compile", str(model), "-o", str(tmp_path / "out.tflite")]) == 0
+    assert capsys.readouterr().out.endswith("0 of 1 operators on the NPU (npu check says why not all)\n")
 
 
 def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
