@@ -21,7 +21,7 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
-from npu.graph.permutation import cut_axes, is_permutation, moved_axes
+from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
 from npu.isa.rules import MAX_EXTENT
 
 MORE_OPERATORS = (
@@ -305,7 +305,7 @@ def _both_quantizations(view: OpView) -> Iterator[Observed]:
 def _copies(view: OpView) -> Iterator[Observed]:
     found = _order(view)
     if found is not None and is_permutation(found[1], len(found[0])):
-        yield Observed("copies", cut_axes(moved_axes(*found)).count(MAX_EXTENT))
+        yield Observed("copies", cut_for_copies(moved_axes(*found)).count(MAX_EXTENT, MAX_EXTENT))
 
 
 def _unit_activation(view: OpView) -> Iterator[Observed]:

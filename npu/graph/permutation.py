@@ -1,15 +1,16 @@
-"""What a permutation of axes moves: the only place that says how many copies of strided maps a TRANSPOSE takes, and which."""
+"""What a permutation of axes moves: the only place that says how many maps of which axes a TRANSPOSE is moved in."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis that is copied: its extent, and the elements from one position to the next in source and target."""
+    """An axis that is moved: its extent, and the elements from one position to the next in source and target."""
 
     extent: int
     source: int
@@ -21,7 +22,7 @@ ABSENT = Axis(1, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A copy in maps: one of `rows` x `columns` x `depth` for every position along the axes `outer`.
+    """A permutation in maps: one of `rows` x `columns` x `depth` for every position along the axes `outer`.
 
     `depth` is contiguous in source and target, and ABSENT where no axis is; `rows` and `columns` have any pitch.
     """
@@ -31,10 +32,23 @@ class Cut:
     depth: Axis
     outer: tuple[Axis, ...]
 
-    def count(self, largest: int) -> int:
-        """Maps of at most `largest` rows, columns and channels."""
-        pieces = (-(-axis.extent // largest) for axis in (self.rows, self.columns, self.depth))
-        return math.prod((*pieces, *(axis.extent for axis in self.outer)))
+    def pieces(self, rows: int, others: int) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
+        """(elements to the first one in source, in target, shape) of every map of at most `rows` rows, `others` columns
+        and channels."""
+        inner = ((self.rows, rows), (self.columns, others), (self.depth, others))
+        starts = [range(0, axis.extent, most) for axis, most in inner]
+        for position in product(*(range(axis.extent) for axis in self.outer), *starts):
+            moves = list(zip((*self.outer, self.rows, self.columns, self.depth), position, strict=True))
+            height, width, depth = (
+                min(axis.extent - at, most) for (axis, at), (_, most) in zip(moves[-3:], inner, strict=True)
+            )
+            source, target = sum(axis.source * at for axis, at in moves), sum(axis.target * at for axis, at in moves)
+            yield source, target, (height, width, depth)
+
+    def count(self, rows: int, others: int) -> int:
+        """How many `pieces` there are."""
+        sizes = ((self.rows, rows), (self.columns, others), (self.depth, others))
+        return math.prod((*(-(-axis.extent // most) for axis, most in sizes), *(axis.extent for axis in self.outer)))
 
 
 def is_permutation(order: Sequence[int], rank: int) -> bool:
@@ -68,7 +82,7 @@ def moved_axes(
     return tuple(found)
 
 
-def cut_axes(axes: Iterable[Axis]) -> Cut:
+def cut_for_copies(axes: Sequence[Axis]) -> Cut:
     """The cut in the fewest maps: what is contiguous is their depth, the two longest of the other axes rows and columns.
 
     Columns that are contiguous on one side are moved in runs there.
@@ -77,3 +91,16 @@ def cut_axes(axes: Iterable[Axis]) -> Cut:
     others = sorted((axis for axis in axes if axis is not depth), key=lambda axis: -axis.extent)
     columns, rows = sorted((*others, ABSENT, ABSENT)[:2], key=lambda axis: min(axis.source, axis.target) or math.inf)
     return Cut(rows, columns, depth, tuple(others[2:]))
+
+
+def cut_for_runs(axes: Sequence[Axis]) -> Cut | None:
+    """The cut whose columns are the densest axis of the source and whose rows are contiguous in the target.
+
+    So both sides are moved in runs, if the rows of the source become channels of the target. None if there are no such axes,
+    or if one is contiguous on both sides.
+    """
+    columns = min(axes, key=lambda axis: axis.source)
+    rows = next((axis for axis in axes if axis.target == 1), columns)
+    if rows is columns:
+        return None
+    return Cut(rows, columns, ABSENT, tuple(axis for axis in axes if axis not in (rows, columns)))
