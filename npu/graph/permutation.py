@@ -75,7 +75,7 @@ def moved_axes(
     for axis, pitch in zip(order, target or dense_pitches(made), strict=True):
         inner = Axis(shape[axis], pitches[axis], pitch)
         outer = found[-1] if found else ABSENT
-        if (outer.source, outer.target) == (inner.source * inner.extent, inner.target * inner.extent):
+        if found and (outer.source, outer.target) == (inner.source * inner.extent, inner.target * inner.extent):
             found[-1] = Axis(outer.extent * inner.extent, inner.source, inner.target)
         elif inner.extent > 1:
             found.append(inner)
