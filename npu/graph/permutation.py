@@ -32,6 +32,11 @@ class Cut:
     depth: Axis
     outer: tuple[Axis, ...]
 
+    @property
+    def elements(self) -> int:
+        """Elements that are moved."""
+        return math.prod(axis.extent for axis in (self.rows, self.columns, self.depth, *self.outer))
+
     def pieces(self, rows: int, others: int) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
         """(elements to the first one in source, in target, shape) of every map of at most `rows` rows, `others` columns
         and channels."""
@@ -104,3 +109,22 @@ def cut_for_runs(axes: Sequence[Axis]) -> Cut | None:
     if rows is columns:
         return None
     return Cut(rows, columns, ABSENT, tuple(axis for axis in axes if axis not in (rows, columns)))
+
+
+def mixed_channels(axes: Sequence[Axis], largest: int) -> tuple[tuple[Axis, ...], tuple[int, ...]] | None:
+    """The axes with the fewest of the densest as one, which is contiguous on both sides though its elements change places: for
+    every element along it in the target the one of the source. None if it would be longer than `largest`, or the only axis.
+    """
+    by_source, by_target = (sorted(axes, key=key) for key in (lambda axis: axis.source, lambda axis: axis.target))
+    count = next((n for n in range(2, len(axes)) if set(by_source[:n]) == set(by_target[:n])), 0)
+    inner = by_target[:count][::-1]
+    extents = [axis.extent for axis in inner]
+    size = math.prod(extents)
+    if not 1 < size <= largest or [axis.target for axis in inner] != dense_pitches(extents):
+        return None
+    places = [
+        sum(axis.source * at for axis, at in zip(inner, position, strict=True)) for position in product(*map(range, extents))
+    ]
+    if sorted(places) != list(range(size)):
+        return None
+    return (*(axis for axis in axes if axis not in inner), Axis(size, 1, 1)), tuple(places)

@@ -1,25 +1,26 @@
 """TRANSPOSE: the hardware has no command for it, but maps of any pitch from row to row and from column to column.
 
 Where the last axis stays it is a copy between such maps. Else a copy moves single bytes on one side, each a transaction of the
-memory; a convolution whose kernel is a column of taps, with a single weight of 1 for every channel, gathers rows into channels
-instead, so that both sides move runs of bytes. What costs less is taken.
+memory. Convolutions with one weight of 1 for every output channel move runs of bytes on both sides: a kernel that is a column
+of taps gathers rows into channels, one of a single tap lets channels change places. What costs least is taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.memory import constant_values, lower_reshape
 from npu.compiler.lower.plan import same_quantisation
 from npu.graph.graph import Op
-from npu.graph.permutation import ABSENT, Cut, cut_for_copies, cut_for_runs, moved_axes
+from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
 from npu.hardware.ports import port_rate
 from npu.hardware.variant import Variant
 from npu.isa.operations import Kernel
@@ -34,8 +35,31 @@ _TAPS = (8, 16, 32, 64)
 _MOST_GATHERS = 1024
 """Operations beyond which gathering makes the command stream too long for what it saves."""
 
+_MOST_CHANNELS = 512
+"""Channels that change places at a time: the weights are a square of them."""
+
 _UNIT = (1 << 30, 30)
 """Scale and shift of a factor of 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a permutation is done: the maps of `cut`, copied as they are; or up to `taps` rows at a time as channels; or, if
+    `channels` are given, with these channels of the source in this order.
+    """
+
+    cut: Cut
+    taps: int = 0
+    channels: tuple[int, ...] = ()
+
+    @property
+    def maps(self) -> int:
+        return self.cut.count(self.taps or MAX_EXTENT, MAX_EXTENT)
+
+    @property
+    def run(self) -> int:
+        """Bytes that lie side by side wherever they are read or written."""
+        return min(self.taps, self.cut.rows.extent) or self.cut.depth.extent
 
 
 def lower_transpose(builder: Builder, op: Op) -> None:
@@ -63,14 +87,8 @@ def _permute(builder: Builder, source: View, target: View, shape: Sequence[int],
         _permute(builder, source, dense, shape, order)
         builder.copy(dense, target)
     else:
-        axes = moved_axes(shape, order, pitches, steps)
-        copies, runs = cut_for_copies(axes), cut_for_runs(axes)
         is_far = source.storage.is_boundary or target.storage.is_boundary
-        taps = worthwhile_taps(copies, runs, builder.variant, is_far=is_far) if runs else 0
-        if runs and taps:
-            _gather(builder, source, target, runs, taps)
-        else:
-            _copy(builder, source, target, copies)
+        _move(builder, source, target, best_way(moved_axes(shape, order, pitches, steps), builder.variant, is_far=is_far))
 
 
 def axis_pitches(shape: Sequence[int], view: View) -> list[int]:
@@ -80,51 +98,64 @@ def axis_pitches(shape: Sequence[int], view: View) -> list[int]:
     return [*outer, *(columns, 1)[-len(shape) :]]
 
 
-def worthwhile_taps(copies: Cut, runs: Cut, variant: Variant, *, is_far: bool) -> int:
-    """How many rows to gather at a time, from a beat of bytes on; 0 if copies of single bytes cost less.
+def best_way(axes: Sequence[Axis], variant: Variant, *, is_far: bool) -> Way:
+    """The way to move `axes` that costs least by a rough estimate. `is_far`: one of the maps lies in the arena."""
+    return min(_ways(axes), key=lambda way: _cycles(way, variant, is_far=is_far))
 
-    A gather multiplies every element with all taps, in all lanes for input channels and rows that the MAC array has; or it
-    waits for its weights, which fill these lanes, too. `is_far`: one of the maps lies in the arena.
+
+def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
+    yield Way(cut_for_copies(axes))
+    mixed = mixed_channels(axes, _MOST_CHANNELS)
+    if mixed is not None:
+        yield Way(cut_for_copies(mixed[0]), channels=mixed[1])
+    runs = cut_for_runs(axes)
+    if runs is not None:
+        yield from (way for way in (Way(runs, taps) for taps in _TAPS) if way.maps <= _MOST_GATHERS)
+
+
+def _cycles(way: Way, variant: Variant, *, is_far: bool) -> float:
+    """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
+
+    The MAC array has lanes for input channels, which taps leave empty but for one, and rows, of which a gather makes one.
     """
     machine, mode = variant.accelerator, variant.memory_mode
     rate = port_rate(variant, mode.arena if is_far else mode.cache)
-    byte_cycles = max(rate.read_burst_cycles, rate.write_burst_cycles, rate.beat_cycles)
-    tap_cycles = machine.ifm_ublock.depth * machine.ofm_ublock.height / machine.macs_per_cycle
-    weight_cycles = machine.ifm_ublock.depth / variant.timing.weights_per_cycle
-    elements = math.prod(axis.extent for axis in (runs.rows, runs.columns, *runs.outer))
-    map_cycles = _MAP_CYCLES + rate.read_latency
-    costs = {0: copies.count(MAX_EXTENT, MAX_EXTENT) * map_cycles + elements * byte_cycles}
-    for taps in (size for size in _TAPS if size >= machine.axi_data_bytes):
-        gathers, used = runs.count(taps, MAX_EXTENT), min(taps, runs.rows.extent)
-        if gathers <= _MOST_GATHERS:
-            costs[taps] = gathers * (map_cycles + used * used * weight_cycles) + elements * used * tap_cycles
-    return min(costs, key=lambda taps: costs[taps])
+    run_cycles = max(rate.read_burst_cycles, rate.write_burst_cycles, rate.beat_cycles)
+    lanes = machine.ifm_ublock.depth
+    inputs, idle = (way.run * lanes, machine.ofm_ublock.height) if way.taps else (len(way.channels), 1)
+    start = _MAP_CYCLES + rate.read_latency + inputs * way.run / variant.timing.weights_per_cycle
+    element = max(inputs * idle / machine.macs_per_cycle, run_cycles / min(way.run, rate.burst_bytes))
+    return way.maps * start + way.cut.elements * element
 
 
-def _copy(builder: Builder, source: View, target: View, cut: Cut) -> None:
-    """Copy the maps of a cut."""
-    rows, columns = cut.rows, cut.columns
-    for first, start, shape in cut.pieces(MAX_EXTENT, MAX_EXTENT):
-        ifm = _part(source, first, (rows.source, columns.source), shape)
-        builder.copy(ifm, _part(target, start, (rows.target, columns.target), shape))
+def _move(builder: Builder, source: View, target: View, way: Way) -> None:
+    """Move all maps of a way."""
+    rows, columns = way.cut.rows, way.cut.columns
+    for first, start, (height, width, depth) in way.cut.pieces(way.taps or MAX_EXTENT, MAX_EXTENT):
+        ifm = _part(source, first, (rows.source, columns.source), (height, width, depth))
+        made = (1, width, height) if way.taps else (height, width, depth)
+        ofm = _part(target, start, (rows.target, columns.target), made)
+        if way.taps:
+            _select(builder, ifm, ofm, _one_tap_each(height))
+        elif way.channels:
+            _select(builder, ifm, ofm, _one_channel_each(way.channels))
+        else:
+            builder.copy(ifm, ofm)
 
 
-def _gather(builder: Builder, source: View, target: View, cut: Cut, taps: int) -> None:
-    """Turn up to `taps` rows of the source at a time into channels."""
-    assert cut.depth is ABSENT
-    columns = cut.columns
-    for first, start, (height, width, _) in cut.pieces(taps, MAX_EXTENT):
-        builder.emit(
-            ConvolutionStep(
-                source=builder.index,
-                ifm=_part(source, first, (cut.rows.source, columns.source), (height, width, 1)),
-                ofm=_part(target, start, (columns.target * width, columns.target), (1, width, height)),
-                minimum=target.element.minimum,
-                maximum=target.element.maximum,
-                kernel=Kernel(height, 1),
-                weights=_one_tap_each(height),
-            )
+def _select(builder: Builder, ifm: View, ofm: View, weights: Weights) -> None:
+    """A convolution without padding, whose weights say which input each output channel is."""
+    builder.emit(
+        ConvolutionStep(
+            source=builder.index,
+            ifm=ifm,
+            ofm=ofm,
+            minimum=ofm.element.minimum,
+            maximum=ofm.element.maximum,
+            kernel=Kernel(weights.values.shape[1], 1),
+            weights=weights,
         )
+    )
 
 
 def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
@@ -135,13 +166,20 @@ def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
     return replace(view, offset=(0, 0, first), shape=shape, zero_point=0, pitch=pitch)
 
 
-@cache
+@lru_cache(16)
 def _one_tap_each(taps: int) -> Weights:
     """Weights (taps, taps, 1, 1) that give channel i the row i."""
-    scale, shift = _UNIT
-    return Weights(
-        values=np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1),
-        biases=np.zeros(taps, np.int64),
-        scales=np.full(taps, scale, np.uint32),
-        shifts=np.full(taps, shift, np.uint8),
-    )
+    return _weights(np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1))
+
+
+@lru_cache(16)
+def _one_channel_each(channels: tuple[int, ...]) -> Weights:
+    """Weights (channels, 1, 1, channels) that give channel i the channel `channels[i]`."""
+    return _weights(np.eye(len(channels), dtype=np.int16)[list(channels)].reshape(len(channels), 1, 1, -1))
+
+
+def _weights(values: npt.NDArray[np.int16]) -> Weights:
+    """`values` (O, KH, KW, I) without bias, and a factor of 1."""
+    count, (scale, shift) = len(values), _UNIT
+    scales, shifts = np.full(count, scale, np.uint32), np.full(count, shift, np.uint8)
+    return Weights(values=values, biases=np.zeros(count, np.int64), scales=scales, shifts=shifts)

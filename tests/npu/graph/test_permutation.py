@@ -18,6 +18,7 @@ from npu.graph.permutation import (
     cut_for_runs,
     dense_pitches,
     is_permutation,
+    mixed_channels,
     moved_axes,
 )
 
@@ -54,6 +55,43 @@ def test_the_pieces_of_both_cuts_move_every_element_to_its_place(
     for cut in (each for each in cuts if each is not None):
         assert moved(cut, math.prod(shape), rows, others) == transposed(shape, order)
         assert cut.count(rows, others) == len(list(cut.pieces(rows, others)))
+
+
+@given(PERMUTATIONS, st.integers(1, 200))
+def test_joined_channels_in_their_new_order_are_moved_to_their_places(
+    case: tuple[tuple[int, ...], tuple[int, ...]], largest: int
+) -> None:
+    shape, order = case
+    found = mixed_channels(moved_axes(shape, order), largest)
+    if found is None:
+        return
+    axes, channels = found
+    assert 1 < len(channels) <= largest
+    whole = moved(cut_for_copies(axes), math.prod(shape), 100, 10_000)  # as if the channels stayed where they are
+    pixels = np.array(whole).reshape(-1, len(channels))
+    assert pixels[:, list(channels)].reshape(-1).tolist() == transposed(shape, order)
+
+
+MIXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[Axis, ...], tuple[int, ...]] | None]] = {
+    "shuffle": ((7, 2, 3), (0, 2, 1), ((Axis(7, 6, 6), Axis(6, 1, 1)), (0, 3, 1, 4, 2, 5))),
+    "rows that move, too": (
+        (5, 7, 2, 2), (1, 0, 3, 2), ((Axis(7, 4, 20), Axis(5, 28, 4), Axis(4, 1, 1)), (0, 2, 1, 3)),
+    ),
+    "all there is": ((2, 3), (1, 0), None),
+    "channels that go to the front": ((7, 2, 3), (2, 0, 1), None),
+    "more channels than wanted": ((7, 4, 3), (0, 2, 1), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MIXES)
+def test_channels_that_change_places_are_one_axis(case: str) -> None:
+    shape, order, expected = MIXES[case]
+    assert mixed_channels(moved_axes(shape, order), 10) == expected
+
+
+def test_channels_with_gaps_between_them_are_not_joined() -> None:
+    assert mixed_channels(moved_axes((7, 2, 3), (0, 2, 1), [12, 6, 1]), 10) is None
+    assert mixed_channels(moved_axes((7, 2, 3), (0, 2, 1), None, [12, 4, 1]), 10) is None
 
 
 @given(PERMUTATIONS)

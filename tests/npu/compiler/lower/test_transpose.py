@@ -11,10 +11,10 @@ import pytest
 from npu.compiler.ir import ConvolutionStep, PoolingStep, Program
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.partition import lower_partition
-from npu.compiler.lower.transpose import axis_pitches, worthwhile_taps
+from npu.compiler.lower.transpose import axis_pitches, best_way
 from npu.graph import attributes as at
 from npu.graph.graph import Graph
-from npu.graph.permutation import cut_for_copies, cut_for_runs, moved_axes
+from npu.graph.permutation import moved_axes
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Layout
 
@@ -49,6 +49,8 @@ STEPS: dict[str, tuple[Shape, Shape, dict[str, int]]] = {
     "channels to the back": ((1, 24, 28, 28), (0, 2, 3, 1), {"Convolution": 3}),
     "three channels to the back": ((1, 3, 40, 40), (0, 2, 3, 1), {"Convolution": 1}),
     "three channels to the front": ((1, 112, 112, 3), (0, 3, 1, 2), {"Pooling": 1}),
+    "shuffled channels": ((1, 28, 28, 2, 24), (0, 1, 2, 4, 3), {"Convolution": 1}),
+    "shuffled channels of many rows": ((300, 300, 3, 2), (0, 1, 3, 2), {"Convolution": 2}),
     "all axes the other way round": ((2, 3, 4, 5, 6, 7), (5, 4, 3, 2, 1, 0), {"Pooling": 120}),
     "nothing to an output": ((1, 5, 1, 7), (2, 1, 0, 3), {"Pooling": 1}),
 }
@@ -163,22 +165,28 @@ def test_axes_of_a_view_have_the_pitches_of_its_rows_and_columns() -> None:
     assert axis_pitches((4,), step.ifm) == [1]
 
 
-TAPS: dict[str, tuple[Shape, Shape, dict[str, int]]] = {
-    "many columns": ((784, 48), (1, 0), {"ethos-u55-32": 8, "ethos-u55-128": 8, "ethos-u65-512": 16}),
-    "few columns": ((12544, 3), (1, 0), {"ethos-u55-32": 0, "ethos-u55-128": 0, "ethos-u65-512": 0}),
-    "more rows than may be gathered": ((65536, 16), (1, 0), {"ethos-u55-32": 0, "ethos-u55-128": 0, "ethos-u65-512": 0}),
-    "pairs": ((100, 2, 2), (0, 2, 1), {"ethos-u55-32": 0, "ethos-u55-128": 0, "ethos-u65-512": 0}),
+COPIES, MIXED = (0, 0), (0, 48)
+WAYS: dict[str, tuple[Shape, Shape, dict[str, tuple[int, int]]]] = {
+    "many columns": ((784, 48), (1, 0), {"ethos-u55-32": (8, 0), "ethos-u55-128": (8, 0), "ethos-u65-512": (8, 0)}),
+    "few columns": ((12544, 3), (1, 0), dict.fromkeys(("ethos-u55-32", "ethos-u55-128", "ethos-u65-512"), COPIES)),
+    "more rows than may be gathered": ((65536, 16), (1, 0), dict.fromkeys(("ethos-u55-32", "ethos-u65-512"), COPIES)),
+    "rows that stay together": ((24, 2, 784), (1, 0, 2), dict.fromkeys(("ethos-u55-32", "ethos-u65-512"), COPIES)),
+    "channels": ((784, 2, 24), (0, 2, 1), {"ethos-u55-32": MIXED, "ethos-u55-128": MIXED, "ethos-u65-512": MIXED}),
+    "more channels than change places": ((49, 2, 300), (0, 2, 1), {"ethos-u55-128": (8, 0), "ethos-u65-512": (8, 0)}),
 }
+"""Rows that are gathered and channels that change places on each target."""
 
 
-@pytest.mark.parametrize("case", TAPS)
-def test_rows_are_gathered_where_that_costs_less_than_single_bytes(case: str) -> None:
-    shape, order, expected = TAPS[case]
-    axes = moved_axes(shape, order)
-    runs = cut_for_runs(axes)
-    assert runs is not None
-    found = {target: worthwhile_taps(cut_for_copies(axes), runs, load_variant(target), is_far=False) for target in expected}
-    assert found == expected
+@pytest.mark.parametrize("case", WAYS)
+def test_the_way_that_costs_least_is_taken(case: str) -> None:
+    shape, order, expected = WAYS[case]
+    ways = {target: best_way(moved_axes(shape, order), load_variant(target), is_far=False) for target in expected}
+    assert {target: (way.taps, len(way.channels)) for target, way in ways.items()} == expected
+
+
+def test_far_memory_makes_longer_runs_worth_their_weights() -> None:
+    axes, variant = moved_axes((784, 48), (1, 0)), load_variant("ethos-u65-256")
+    assert [best_way(axes, variant, is_far=is_far).taps for is_far in (False, True)] == [8, 16]
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-256", "ethos-u65-512"])
