@@ -33,8 +33,9 @@ OPERATORS = tuple(sorted((*v0_1.OPERATORS, *MORE_OPERATORS)))
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
 PADS = ("PAD", "PADV2")
-REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3")
+REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
 """Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
+RESIZE_FACTORS = (2, 4, 8)
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
 SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
@@ -318,6 +319,21 @@ def _nearest_shapes(view: OpView) -> Iterator[Observed]:
     yield Observed("IFM, OFM", (ifm.shape[1:3], ofm.shape[1:3], False) if known and ifm and ofm else None)
 
 
+def _resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
+    """Whether a resize is a copy, a repetition of one element, or one by a factor; an axis of one element may stay as it is."""
+    ifm, ofm, aligned = tuple(value[0]), tuple(value[1]), 1 if value[2] else 0
+    sides = tuple(zip(ifm, ofm, strict=True))
+    return ifm in ((1, 1), ofm) or any(
+        all(out == factor * (size - aligned) + aligned or (size, out) == (1, 1) for size, out in sides)
+        for factor in RESIZE_FACTORS
+    )
+
+
+def _resize_modes(view: OpView) -> Iterator[Observed]:
+    modes = (view.attribute("align_corners"), view.attribute("half_pixel_centers"))
+    yield Observed("align_corners, half_pixel_centers", modes)
+
+
 def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
     return f"{says} must be {{limit}}", observe.both(*(observe.input_constant(position, name) for position, name in names))
 
@@ -343,6 +359,18 @@ def _widened(rule: Rule) -> Rule:
 CONSTANT = v0_1.CONSTANT
 PRESENT = Exactly("present", others=("absent",))
 EQUAL_PAIR = Predicate("equal", _equal, examples=(((8, 8), True), ((8, 9), False)))
+RESIZED = (
+    (((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True), (((6, 8), (12, 16), False), True),
+    (((6, 8), (24, 32), False), True), (((6, 8), (48, 64), False), True), (((1, 8), (1, 32), False), True),
+    (((6, 1), (12, 1), False), True), (((6, 8), (18, 24), False), False), (((6, 8), (96, 128), False), False),
+    (((6, 8), (12, 32), False), False), (((6, 8), (12, 8), False), False), (((6, 8), (11, 15), False), False),
+)  # fmt: skip
+ALIGNED = (
+    (((6, 8), (11, 15), True), True), (((6, 8), (21, 29), True), True), (((6, 8), (41, 57), True), True),
+    (((1, 8), (1, 29), True), True), (((6, 8), (16, 22), True), False), (((6, 8), (81, 113), True), False),
+    (((6, 8), (12, 16), True), False), (((6, 8), (11, 29), True), False),
+)  # fmt: skip
+"""((IFM height, width), (OFM height, width), align_corners) and whether the hardware resizes so."""
 SCALED = Exactly("per tensor", others=("none", "per channel"))
 
 HARDWARE = (
@@ -440,11 +468,20 @@ HARDWARE = (
                    examples=((1.0, True), (0.0, False), (-1.0, False))),
          "beta must be {limit}", observe.attributes(beta="beta")),
     Rule("N-RSZ-1", ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), CONSTANT, *_constants("output size", (1, "output size"))),
+    Rule("N-RSZ-2", ("RESIZE_BILINEAR",),
+         Predicate("one of the cases below", _resize_fits, examples=(*RESIZED, *ALIGNED)),
+         "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
+         details=("IFM width and height are both 1", "OFM has the width and height of the IFM",
+                  "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
+                  "no align_corners: OFM width and height are 2, 4 or 8 times those of the IFM (one that is 1 may stay 1)")),
+    Rule("N-RSZ-3", ("RESIZE_BILINEAR",),
+         Predicate("at most one may be true", lambda pair: not all(pair),
+                   examples=(((False, False), True), ((True, False), True), ((False, True), True), ((True, True), False))),
+         "of align_corners and half_pixel_centers {limit}", _resize_modes, fix="export the model without one of the two"),
     Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
-         Predicate("from 1x1, equal, or twice the IFM", observe.resize_fits,
-                   examples=((((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True),
-                             (((6, 8), (12, 16), False), True), (((6, 8), (18, 24), False), False))),
-         "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize in steps of two"),
+         Predicate("from 1x1, equal, or 2, 4 or 8 times the IFM (a width or height of 1 may stay 1)", _resize_fits,
+                   examples=RESIZED),
+         "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize by 2, 4 or 8"),
     Rule("N-NN-2", ("RESIZE_NEAREST_NEIGHBOR",), Exactly(False, others=(True,)),
          "the attribute align_corners must be {limit}", observe.attributes(align_corners="align_corners")),
 )  # fmt: skip

@@ -166,7 +166,8 @@ def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _wrapped(f"hands over {_sum(part.writes)}{writes or 'nothing'}", width, 5)
     if report.splitting:
         names = _numbers([f"{row.number} {row.base.type}" for row in report.splitting])
-        yield from _wrapped(f"split by operators {names}", width, 2)
+        word = "operator" if len(report.splitting) == 1 else "operators"
+        yield from _wrapped(f"split by {word} {names}", width, 2)
 
 
 def _sum(crossings: Sequence[Crossing]) -> str:

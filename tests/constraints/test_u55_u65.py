@@ -36,7 +36,7 @@ def test_every_operator_is_one_that_the_compiler_lowers() -> None:
 
 def test_no_limit_of_v0_1_is_dropped_but_for_those_with_one_of_their_own() -> None:
     replaced = {rule.id for rule in v0_1.RULES} - {rule.id for rule in PROFILE.rules}
-    assert replaced == {"V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3"}
+    assert replaced == {"V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2"}
 
 
 # The smallest model of every operator that v0.1 does not have
@@ -278,6 +278,8 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SPLIT-1": lambda v: split(fixed=v),
     "N-SPLIT-2": lambda v: split("SPLIT_V", fixed=v),
     "N-RSZ-1": lambda v: ops.resize(size_constant=v == "constant"),
+    "N-RSZ-2": lambda v: ops.resize(v[0], v[1], align_corners=v[2]),
+    "N-RSZ-3": lambda v: ops.resize((6, 8), (6, 8), align_corners=v[0], half_pixel_centers=v[1]),
     "N-SM-1": softmax,
     "N-SM-2": lambda v: softmax(beta=v),
     "N-NN-1": nearest,
@@ -339,6 +341,10 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "row_pool_with_wide_stride": (ops.pool(window=(8, 1), stride=(8, 4)), {"V-AVG-2"}),
     "global_convolution_with_its_own_stride": (ops.conv(kernel=(8, 8), stride=(8, 8)), set()),
     "wide_window_with_padding": (ops.pool(kind="MAX_POOL_2D", ifm=(1, 8, 65535, 1), window=(1, 2)), {"N-WIN-1"}),
+    "resize_with_half_pixels_by_8": (ops.resize((3, 4), (24, 32), half_pixel_centers=True), set()),
+    "resize_of_a_row_by_3": (ops.resize((1, 4), (1, 12)), {"N-RSZ-2"}),
+    "resize_without_options": (ops.op_model("RESIZE_BILINEAR", [ops.tensor(MAP), ops.constant((8, 8))], [ops.tensor(MAP)]),
+                               {"N-RSZ-2"}),
     "nearest_with_half_pixels": (ops.resize(kind="RESIZE_NEAREST_NEIGHBOR", half_pixel_centers=True), set()),
     "pad_of_channels": (ops.pad(((0, 0), (0, 0), (0, 0), (0, 3))), set()),
     "pad_with_int64": (ops.pad(table_type=DType.INT64), set()),

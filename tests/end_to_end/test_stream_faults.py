@@ -13,7 +13,7 @@ from npu.toolchain.listing import assemble, disassemble
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PARTIAL = EXAMPLES / "digits_partial.tflite"
-"""Compiled, it has two NPU jobs, operators 1 (CONV_2D) and 4 (CONV_2D to SOFTMAX)."""
+"""Compiled, it has two NPU jobs, operators 1 (CONV_2D and RESIZE_BILINEAR) and 3 (CONV_2D to SOFTMAX)."""
 COMMANDS = {
     "run": ["run"],
     "timing": ["run", "--timing-only"],
@@ -49,7 +49,7 @@ def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("command", ["run", "dump", "diff"])
-@pytest.mark.parametrize(("job", "source"), [(1, "1 CONV_2D"), (4, "4 CONV_2D")])
+@pytest.mark.parametrize(("job", "source"), [(1, "1 CONV_2D"), (3, "4 CONV_2D")])
 def test_an_access_out_of_bounds_names_file_operator_and_command(
     job: int, source: str, command: str, compiled: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,7 +77,7 @@ def test_what_is_no_command_names_file_and_operator(command: str, compiled: byte
     Path("bad.tflite").write_bytes(compiled[:place] + b"\xff\x01" + compiled[place + 2 :])
     message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
     assert re.fullmatch(
-        r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(word \d+\): must be a known command, got 0x\w{4}01ff", message
+        r"bad\.tflite: operator 3 \(ethos-u\): command \d+ \(word \d+\): must be a known command, got 0x\w{4}01ff", message
     )
 
 
@@ -88,12 +88,12 @@ def test_a_payload_that_is_none_names_file_and_operator(
     place = compiled.rindex(b"COP1")
     Path("bad.tflite").write_bytes(compiled[:place] + b"COPY" + compiled[place + 4 :])
     message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
-    assert re.fullmatch(r"bad\.tflite: operator [14] \(ethos-u\): payload: must begin with COP1 or COP2, got b'COPY'", message)
+    assert re.fullmatch(r"bad\.tflite: operator [13] \(ethos-u\): payload: must begin with COP1 or COP2, got b'COPY'", message)
 
 
 def test_weights_that_do_not_decode_name_file_operator_and_command(compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """Found only at the moment of their use."""
-    Path("bad.tflite").write_bytes(changed(compiled, 4, r"NPU_SET_WEIGHT_BASE value=\S+", "NPU_SET_WEIGHT_BASE value=0x10"))
+    Path("bad.tflite").write_bytes(changed(compiled, 3, r"NPU_SET_WEIGHT_BASE value=\S+", "NPU_SET_WEIGHT_BASE value=0x10"))
     message = error_of(["run", "bad.tflite"], capsys)
-    assert re.match(r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(Convolution\): weight stream: ", message)
+    assert re.match(r"bad\.tflite: operator 3 \(ethos-u\): command \d+ \(Convolution\): weight stream: ", message)
     assert "a part of operator 4 CONV_2D of the source model" in message

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from npu.isa.operations import PoolingMode
 from npu.numerics.kernel import kernel
 from sim.functional.kernels.output import rescale
 
@@ -19,7 +18,7 @@ STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X = range(4)
 # for a sum whether it is divided by the number of positions, with a reciprocal that rounds exact ties away from zero.
 HEIGHT, WIDTH, TOP, LEFT, ROWS, COLUMNS, POOL_MODE, IS_DIVIDED, ROUNDING = range(2, 11)
 POOL_LENGTH = 11
-MAX, AVERAGE, REDUCE_SUM = map(int, PoolingMode)
+MAX, AVERAGE, REDUCE_SUM = range(3)
 
 
 @kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))

@@ -8,15 +8,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from npu.isa.operations import ActivationFunction, ElementwiseMode, Rounding
 from npu.numerics.kernel import kernel
 from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8
 
 CUBE = nb.int64[:, :, ::1]
 VECTOR = nb.int64[::1]
-DOUBLE, TRUNCATE, NATURAL = map(int, Rounding)
-TANH = int(ActivationFunction.TANH)
-MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL = map(int, ElementwiseMode)
+DOUBLE, TRUNCATE, NATURAL = range(3)
+TANH = 3
+MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL = range(10)
 # The numbers that `finish` takes: TABLE_KIND is 0 without a table, TABLE an offset from the machine address of the tables;
 # IS_RAW leaves 32-bit values as they are. Other operations than poolings have scaled already, they lack HAS_SCALE.
 (
