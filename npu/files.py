@@ -34,7 +34,10 @@ def read_whole(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, without a byte order mark. OSError if there is nothing to read, ValueError for other encodings and sizes."""
+    """The text of a UTF-8 file, without a byte order mark.
+
+    OSError if there is nothing to read, ValueError for other encodings and sizes.
+    """
     try:
         return read_whole(path).decode("utf-8-sig")  # some editors begin a file with the mark
     except UnicodeDecodeError as error:

@@ -125,7 +125,7 @@ def share_in_place(
         if node.program is None:
             continue
         for event, step in enumerate(steps, lifetimes.starts[number]):
-            if not isinstance(step, ElementwiseStep) or not _is_whole(step.ofm):
+            if not isinstance(step, ElementwiseStep) or not step.ofm.is_whole:
                 continue
             target = item_of(step.ofm.storage)
             if lifetimes.spans[target].first != event or owner[target] != target:
@@ -151,10 +151,6 @@ def _root(owner: Mapping[Item, Item], item: Item) -> Item:
     return item
 
 
-def _is_whole(view: View) -> bool:
-    return view.full == view.storage.shape == view.shape
-
-
 def _is_same_place(view: View, ofm: View, layouts: Mapping[Storage, Layout]) -> bool:
     same = view.shape == ofm.shape and view.element.bits == ofm.element.bits
-    return same and _is_whole(view) and layouts[view.storage] is layouts[ofm.storage]
+    return same and view.is_whole and layouts[view.storage] is layouts[ofm.storage]

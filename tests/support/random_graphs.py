@@ -7,7 +7,7 @@ points. `chains(count, seed)` gives graphs of several operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -477,7 +477,17 @@ _LINKS: tuple[Callable[[Sketch, int], int], ...] = (
 )
 
 
-def chains(count: int, seed: int = 0) -> list[Case]:
+def permuted(s: Sketch, ifm: int) -> int:
+    """TRANSPOSE of a map whose first dimension stays."""
+    order = (0, *(int(axis) + 1 for axis in s.rng.permutation(len(s.shape(ifm)) - 1)))
+    ofm = s.tensor(tuple(s.shape(ifm)[axis] for axis in order), s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op("TRANSPOSE", [ifm, s.numbers(order)], [ofm], at.TransposeOptions())
+
+
+LINKS_AND_PERMUTATIONS = (*_LINKS, *(permuted,) * len(_LINKS))
+
+
+def chains(count: int, seed: int = 0, links: Sequence[Callable[[Sketch, int], int]] = _LINKS) -> list[Case]:
     """`count` graphs of several operators with branches; a second output comes from the middle now and then."""
     found = []
     for i in range(count):
@@ -485,7 +495,7 @@ def chains(count: int, seed: int = 0) -> list[Case]:
         value = s.input((1, s.pick((1, 4, 7, 9, 12)), s.pick((1, 3, 8, 11)), s.pick((1, 2, 3, 8, 16, 17))))
         outputs = []
         for _ in range(int(s.rng.integers(2, 7))):
-            value = s.pick(_LINKS)(s, value)
+            value = s.pick(links)(s, value)
             if s.chance(0.15):
                 outputs.append(value)
         if s.chance(0.4) and s.tensors[value].elements <= 4000:

@@ -71,6 +71,12 @@ def no_scale() -> Graph:
     return s.graph([s.op("RELU", [x], [s.tensor((4, 4), 0.1, 0)])])
 
 
+def requantised() -> Graph:
+    s = sketch()
+    x = s.input((2, 3), 0.1, 0)
+    return s.graph([s.op("TRANSPOSE", [x, s.numbers([1, 0])], [s.tensor((3, 2), 0.2, 0)])])
+
+
 def transposed(stride: int) -> Graph:
     s = sketch()
     x = s.input((1, 4, 4, 3), 0.1, 0)
@@ -142,6 +148,19 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
     "transposed stride": (lambda: transposed(3), "strides must be 1x1 or 2x2, got 3x3"),
+    "computed permutation": (
+        lambda: single("TRANSPOSE", SAME, (None,)),
+        "permutation must be constants that name each of 4 axes",
+    ),
+    "axis twice": (lambda: single("TRANSPOSE", SAME, ([0, 1, 1, 3],)), "each of 4 axes once, got .0, 1, 1, 3."),
+    "axis from the end": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, -1],)), "each of 4 axes once, got .0, 1, 2, -1."),
+    "axis beyond": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, 4],)), "each of 4 axes once, got .0, 1, 2, 4."),
+    "short permutation": (lambda: single("TRANSPOSE", SAME, ([0, 2, 1],)), "each of 4 axes once, got .0, 2, 1."),
+    "permutation to another shape": (
+        lambda: single("TRANSPOSE", ((1, 4, 5, 3), (1, 4, 5, 3)), ([0, 2, 1, 3],)),
+        "output must have shape .1, 5, 4, 3., got .1, 4, 5, 3.",
+    ),
+    "permutation that requantises": (requantised, "input and output must have the same scale and zero point"),
     "element type": (strange_dtype, "tensor t0 must be int8, got int64"),
     "no scale": (no_scale, "must have a quantisation scale, got none"),
 }

@@ -163,6 +163,14 @@ def pad_v2(s: Sketch) -> list[int]:
     return emit(s, "PADV2", [x, s.numbers(amounts), value], [s.tensor(out, 0.1, 3)], at.PadV2Options(), 2)
 
 
+def transpose(s: Sketch) -> list[int]:
+    shape = s.any_shape(3000) if s.chance(0.5) else tuple(int(n) for n in s.rng.integers(1, 6, s.pick((5, 6))))
+    order = [int(axis) for axis in s.rng.permutation(len(shape))]
+    x = s.input(shape, 0.1, 3)
+    y = s.tensor(tuple(shape[axis] for axis in order), 0.1, 3)
+    return emit(s, "TRANSPOSE", [x, s.numbers(order)], [y], at.TransposeOptions(), 4)
+
+
 MAKERS: dict[str, Maker] = {
     "ABS": point("ABS", 2, lambda s: at.AbsOptions()),
     "EXPAND_DIMS": expand,
@@ -180,6 +188,7 @@ MAKERS: dict[str, Maker] = {
     "SPLIT_V": split_v,
     "SQUEEZE": squeeze,
     "STRIDED_SLICE": strided_slice,
+    "TRANSPOSE": transpose,
     "TRANSPOSE_CONV": transpose_conv,
     "UNPACK": unpack,
 }
