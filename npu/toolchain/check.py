@@ -11,6 +11,7 @@ from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
+from npu.runtime.absent import has_no_kernel
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
 
@@ -56,21 +57,23 @@ def _compiled(model: Model) -> Iterator[str]:
 
 
 def _without_kernel(model: Model) -> Iterator[str]:
-    """What to say of custom operators that the interpreter does not know."""
+    """What to say of operators that the interpreter cannot execute."""
     found: dict[str, list[str]] = {}
     for number, graph in enumerate(model.graphs):
         for index, op in enumerate(graph.ops):
-            if op.kind == "CUSTOM" and not is_npu_job(op):
-                found.setdefault(op.name, []).append(f"{number}:{index}" if number else str(index))
-    if not found:
-        return
-    from npu.runtime.registry import find_custom
-
+            if (op.kind == "CUSTOM" and not is_npu_job(op) and not _is_known(op.name)) or has_no_kernel(op.kind):
+                name = f"custom '{op.name}'" if op.kind == "CUSTOM" else op.name
+                found.setdefault(name, []).append(f"{number}:{index}" if number else str(index))
     for name, places in found.items():
-        if find_custom(name) is None:
-            more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-            operators = f"operator{'' if len(places) == 1 else 's'} {', '.join(places[:_MOST_PLACES])}{more}"
-            yield f"npu run refuses the model, unless --timing-only: there is no kernel for {operators}, custom '{name}'."
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        operators = f"operator{'' if len(places) == 1 else 's'} {', '.join(places[:_MOST_PLACES])}{more}"
+        yield f"npu run refuses the model, unless --timing-only: there is no kernel for {operators}, {name}."
+
+
+def _is_known(custom: str) -> bool:
+    from npu.runtime.registry import find_custom  # imports all kernels
+
+    return find_custom(custom) is not None
 
 
 def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:
