@@ -5,8 +5,8 @@
 Kernels are loaded, nothing else is prepared: every repetition uses a new `Machine`. Rounds take the contestants in turn, so
 that a busy machine hurts all of them. Printed are medians and minima in milliseconds of the calling thread's CPU time: the
 whole first run, and its parts each measured alone (so they need not add up to the whole): commands to operations, checks and
-plan, weight streams to weights, packing (the rest), and a run with everything prepared. XNNPACK's line is a new
-interpreter's `allocate_tensors` and first `invoke`. The decoder's rates count the time of `weights`.
+plan, weight streams to weights, and a run with everything prepared; packing is what their medians leave of the whole's.
+XNNPACK's line is a new interpreter's `allocate_tensors` and first `invoke`. The decoder's rates count the time of `weights`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class Contestant:
 
         machine.run(words, memory, hook=decode_again)
         found["warm"] = min(milliseconds(lambda: machine.run(words, memory)) for _ in range(3))
-        found["packing"] = found["whole"] - sum(found[name] for name in ("commands", "plan", "weights", "warm"))
         return found
 
     def size(self) -> tuple[int, int, int, int]:
@@ -133,9 +132,12 @@ def _report(rounds: dict[str, list[Parts]], sizes: dict[str, tuple[int, int, int
             sys.stdout.write(
                 f"  decoder: {stream / least / 1e6:.0f} MB/s of stream, {weights / least / 1e6:.0f} million weights/s\n"
             )
-        for part in values[0]:
-            times = [each[part] for each in values]
-            sys.stdout.write(f"  {part:9} median {np.median(times):7.2f} ms, minimum {min(times):7.2f} ms\n")
+        medians = {part: float(np.median([each[part] for each in values])) for part in values[0]}
+        for part, median in medians.items():
+            sys.stdout.write(f"  {part:9} median {median:7.2f} ms, minimum {min(each[part] for each in values):7.2f} ms\n")
+        if name in sizes:
+            rest = max(0.0, 2 * medians["whole"] - sum(medians.values()))
+            sys.stdout.write(f"  {'packing':9} median {rest:7.2f} ms, the rest of the whole\n")
 
 
 if __name__ == "__main__":

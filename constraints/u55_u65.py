@@ -21,18 +21,21 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
+from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
+from npu.isa.rules import MAX_EXTENT
 
 MORE_OPERATORS = (
     "ABS", "EXPAND_DIMS", "HARD_SWISH", "LEAKY_RELU", "MAXIMUM", "MEAN", "MINIMUM", "PADV2", "QUANTIZE",
-    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE_CONV", "UNPACK",
+    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
 )  # fmt: skip
 """What the compiler lowers beyond `v0.1`."""
 OPERATORS = tuple(sorted((*v0_1.OPERATORS, *MORE_OPERATORS)))
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
 PADS = ("PAD", "PADV2")
-REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3")
+REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
 """Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
+RESIZE_FACTORS = (2, 4, 8)
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
 SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
@@ -61,7 +64,7 @@ def _zero_point(tensor: Tensor) -> int | None:
 
 def _ranks(view: OpView) -> Iterator[Observed]:
     """Ranks of feature maps, of operators to which they matter."""
-    if view.op.kind not in SAME_ELEMENTS:
+    if view.op.kind not in (*SAME_ELEMENTS, "TRANSPOSE"):
         yield from (Observed(name, len(tensor.shape)) for name, tensor in view.feature_maps)
 
 
@@ -261,6 +264,51 @@ def _padding_before_plane(view: OpView) -> Iterator[Observed]:
         yield from (Observed("padding of the batch", abs(count)) for count in row)
 
 
+def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape of the input and permutation of a TRANSPOSE; None where it is no constant of integers."""
+    ifm, order = view.ifm, view.input(1)
+    if ifm is None or order is None or order.data is None or not np.issubdtype(order.data.dtype, np.integer):
+        return None
+    return ifm.shape, tuple(int(axis) for axis in order.data.reshape(-1)[:8])
+
+
+def _order_type(view: OpView) -> Iterator[Observed]:
+    order = view.input(1)
+    yield Observed("permutation", None if order is None else order.dtype)
+
+
+def _transposed_rank(view: OpView) -> Iterator[Observed]:
+    yield from (Observed(name, len(tensor.shape)) for name, tensor in view.inputs)
+
+
+def _ordered_axes(view: OpView) -> Iterator[Observed]:
+    found = _order(view)
+    if found is not None:
+        yield Observed("rank, permutation", (len(found[0]), found[1]))
+
+
+def _transposed_shape(view: OpView) -> Iterator[Observed]:
+    """(shape of the OFM, what the permutation gives); not observed where it is none."""
+    found, ofm = _order(view), view.output()
+    if found is not None and ofm is not None and is_permutation(found[1], len(found[0])):
+        yield Observed("OFM, expected", (tuple(ofm.shape), tuple(found[0][axis] for axis in found[1])))
+
+
+def _both_quantizations(view: OpView) -> Iterator[Observed]:
+    pair = tuple(
+        None if tensor is None or tensor.quantization is None or not tensor.quantization.scales.size
+        else (tensor.quantization.scale, _zero_point(tensor))
+        for tensor in (view.ifm, view.output())
+    )  # fmt: skip
+    yield Observed("IFM, OFM", pair)
+
+
+def _copies(view: OpView) -> Iterator[Observed]:
+    found = _order(view)
+    if found is not None and is_permutation(found[1], len(found[0])):
+        yield Observed("copies", cut_for_copies(moved_axes(*found)).count(MAX_EXTENT, MAX_EXTENT))
+
+
 def _unit_activation(view: OpView) -> Iterator[Observed]:
     yield Observed("fused activation", view.activation)
 
@@ -269,6 +317,21 @@ def _nearest_shapes(view: OpView) -> Iterator[Observed]:
     ifm, ofm = view.ifm, view.output()
     known = ifm is not None and ofm is not None and len(ifm.shape) == len(ofm.shape) == 4
     yield Observed("IFM, OFM", (ifm.shape[1:3], ofm.shape[1:3], False) if known and ifm and ofm else None)
+
+
+def _resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
+    """Whether a resize is a copy, a repetition of one element, or one by a factor; an axis of one element may stay as it is."""
+    ifm, ofm, aligned = tuple(value[0]), tuple(value[1]), 1 if value[2] else 0
+    sides = tuple(zip(ifm, ofm, strict=True))
+    return ifm in ((1, 1), ofm) or any(
+        all(out == factor * (size - aligned) + aligned or (size, out) == (1, 1) for size, out in sides)
+        for factor in RESIZE_FACTORS
+    )
+
+
+def _resize_modes(view: OpView) -> Iterator[Observed]:
+    modes = (view.attribute("align_corners"), view.attribute("half_pixel_centers"))
+    yield Observed("align_corners, half_pixel_centers", modes)
 
 
 def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
@@ -296,6 +359,18 @@ def _widened(rule: Rule) -> Rule:
 CONSTANT = v0_1.CONSTANT
 PRESENT = Exactly("present", others=("absent",))
 EQUAL_PAIR = Predicate("equal", _equal, examples=(((8, 8), True), ((8, 9), False)))
+RESIZED = (
+    (((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True), (((6, 8), (12, 16), False), True),
+    (((6, 8), (24, 32), False), True), (((6, 8), (48, 64), False), True), (((1, 8), (1, 32), False), True),
+    (((6, 1), (12, 1), False), True), (((6, 8), (18, 24), False), False), (((6, 8), (96, 128), False), False),
+    (((6, 8), (12, 32), False), False), (((6, 8), (12, 8), False), False), (((6, 8), (11, 15), False), False),
+)  # fmt: skip
+ALIGNED = (
+    (((6, 8), (11, 15), True), True), (((6, 8), (21, 29), True), True), (((6, 8), (41, 57), True), True),
+    (((1, 8), (1, 29), True), True), (((6, 8), (16, 22), True), False), (((6, 8), (81, 113), True), False),
+    (((6, 8), (12, 16), True), False), (((6, 8), (11, 29), True), False),
+)  # fmt: skip
+"""((IFM height, width), (OFM height, width), align_corners) and whether the hardware resizes so."""
 SCALED = Exactly("per tensor", others=("none", "per channel"))
 
 HARDWARE = (
@@ -306,7 +381,8 @@ HARDWARE = (
     Rule("N-GEN-3", (), Range(-128, 127), "zero points of feature maps must be {limit}",
          observe.each(_zero_point, lambda view: view.feature_maps)),
     Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}", _ranks,
-         fix="merge neighbouring dimensions with a RESHAPE", details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any.",)),
+         fix="merge neighbouring dimensions with a RESHAPE",
+         details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any, TRANSPOSE up to 6.",)),
     Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", _rescale_factor,
          details=("Operators that copy, compare or look values up may have any.",)),
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
@@ -360,6 +436,20 @@ HARDWARE = (
     Rule("N-TC-8", ("TRANSPOSE_CONV",), v0_1.INT32, "bias, if there is one, must be of type {limit}", observe.bias_type),
     Rule("N-TC-9", ("TRANSPOSE_CONV",), Exactly(1, others=(0, 2)), "IFM batch size must be {limit}", observe.batch,
          fix=v0_1.BATCH_TO_HEIGHT),
+    Rule("N-TR-1", ("TRANSPOSE",), CONSTANT, *_constants("permutation", (1, "permutation"))),
+    Rule("N-TR-2", ("TRANSPOSE",), v0_1.INT32, "permutation must be of type {limit}", _order_type),
+    Rule("N-TR-3", ("TRANSPOSE",), Range(1, 6), "rank of the IFM must be {limit}", _transposed_rank),
+    Rule("N-TR-4", ("TRANSPOSE",),
+         Predicate("every axis of the IFM once", lambda found: is_permutation(found[1], found[0]),
+                   examples=(((3, (2, 0, 1)), True), ((3, (0, 0, 1)), False), ((3, (0, 1)), False), ((3, (-1, 0, 1)), False))),
+         "permutation must name {limit}", _ordered_axes),
+    Rule("N-TR-5", ("TRANSPOSE",), EQUAL_PAIR, "shape of the OFM and the one that the permutation gives must be {limit}",
+         _transposed_shape),
+    Rule("N-TR-6", ("TRANSPOSE",), EQUAL_PAIR, "scale and zero point of IFM and OFM must be {limit}", _both_quantizations,
+         fix="requantise with a QUANTIZE before it"),
+    Rule("N-TR-7", ("TRANSPOSE",), AtMost(1024), "copies of two axes that it takes must be {limit}", _copies,
+         fix="permute in several steps that move fewer axes each",
+         details=("Neighbours that stay so count as one axis; a copy takes two axes, and a third that stays the last.",)),
     Rule("N-MEM-1", SAME_ELEMENTS, EQUAL_PAIR, "number of elements of IFM and OFM must be {limit}", _element_counts),
     Rule("N-SLICE-1", ("SLICE",), CONSTANT, *_constants("begin and size", (1, "begin"), (2, "size"))),
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
@@ -378,11 +468,20 @@ HARDWARE = (
                    examples=((1.0, True), (0.0, False), (-1.0, False))),
          "beta must be {limit}", observe.attributes(beta="beta")),
     Rule("N-RSZ-1", ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), CONSTANT, *_constants("output size", (1, "output size"))),
+    Rule("N-RSZ-2", ("RESIZE_BILINEAR",),
+         Predicate("one of the cases below", _resize_fits, examples=(*RESIZED, *ALIGNED)),
+         "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
+         details=("IFM width and height are both 1", "OFM has the width and height of the IFM",
+                  "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
+                  "no align_corners: OFM width and height are 2, 4 or 8 times those of the IFM (one that is 1 may stay 1)")),
+    Rule("N-RSZ-3", ("RESIZE_BILINEAR",),
+         Predicate("at most one may be true", lambda pair: not all(pair),
+                   examples=(((False, False), True), ((True, False), True), ((False, True), True), ((True, True), False))),
+         "of align_corners and half_pixel_centers {limit}", _resize_modes, fix="export the model without one of the two"),
     Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
-         Predicate("from 1x1, equal, or twice the IFM", observe.resize_fits,
-                   examples=((((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True),
-                             (((6, 8), (12, 16), False), True), (((6, 8), (18, 24), False), False))),
-         "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize in steps of two"),
+         Predicate("from 1x1, equal, or 2, 4 or 8 times the IFM (a width or height of 1 may stay 1)", _resize_fits,
+                   examples=RESIZED),
+         "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize by 2, 4 or 8"),
     Rule("N-NN-2", ("RESIZE_NEAREST_NEIGHBOR",), Exactly(False, others=(True,)),
          "the attribute align_corners must be {limit}", observe.attributes(align_corners="align_corners")),
 )  # fmt: skip

@@ -1,5 +1,18 @@
 """The NPU toolchain: what the commands do, as functions, and `Interpreter`, `OpResolverType` and `load_delegate`.
 
+Arguments that the functions share:
+
+- `model`: the path of a file (`str` or `Path`), or its bytes;
+- `target`: a shipped description (`npu configs` lists them; ethos-u55-128, or what a compiled file was made for);
+- `config`: a description of your own in its place, the path of a YAML file or a mapping of its fields;
+- `memory_mode`, `system`: shipped ones, or YAML files, in place of those of the description;
+- `profile`: the rules of placement, "u55-u65", "v0.1" or "xnnpack";
+- `progress`: called with what is done, how many parts of it, and of how many.
+
+Cycles are ticks of the NPU's clock. What is wrong with a model, a description, a stream or an argument is a
+`npu.errors.UserError`: ModelError, ConfigError, CompileError, StreamError, SimulationError, InterpreterError (some are a
+ValueError or RuntimeError too, as LiteRT raises them) or ArgumentTypeError (a TypeError too).
+
 The names are served lazily, so that `import npu` costs nothing and imports no compiler.
 """
 

@@ -34,9 +34,12 @@ def read_whole(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file. OSError if there is nothing to read, ValueError for other encodings and sizes."""
+    """The text of a UTF-8 file, without a byte order mark.
+
+    OSError if there is nothing to read, ValueError for other encodings and sizes.
+    """
     try:
-        return read_whole(path).decode("utf-8")
+        return read_whole(path).decode("utf-8-sig")  # some editors begin a file with the mark
     except UnicodeDecodeError as error:
         raise ValueError(f"bytes that are no UTF-8 text, the first at {error.start}") from error
 
@@ -106,6 +109,8 @@ def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path], inputs
     seen: dict[str, str] = {}
     read = {os.path.realpath(path) for path in inputs if os.path.isfile(path)}  # never raises, unlike Path.is_file
     for option, path in files.items():
+        if str(path) == "-":
+            raise UserError(f"{option} -: must be the name of a file, got the sign for standard output; /dev/stdout is one")
         if os.path.isdir(path):
             raise UserError(f"{option} {path}: must be a file, got a folder")
         if not os.path.isdir(path.parent):

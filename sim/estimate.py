@@ -3,6 +3,7 @@
 cycles = overhead of one operation + the largest of
 - MAC array: micro-blocks of the OFM x steps x cycles of a micro-block step; a step is 32 IFM channels of one kernel element,
   or 4 kernel elements of 8 channels, whichever needs fewer; depthwise: 4 kernel elements; pooling: a kernel element a cycle;
+  RESIZE_BILINEAR by a factor f is a pooling of f x f or, with half pixel centres, depthwise of (f + 1) x (f + 1);
 - weight decoder: weights / weights per cycle (FULLY_CONNECTED, one row at a time);
 - output unit: OFM elements x cycles per element;
 - arena port: bytes of all feature maps, read or written once / bytes per cycle that the port sustains;
@@ -61,7 +62,19 @@ def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
     if op.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         height, width = (getattr(op.attributes, f"filter_{name}", 1) or 1 for name in ("height", "width"))
         return blocks * max(1, height * width / timing.ublock_mac_cycles)
+    if op.kind == "RESIZE_BILINEAR":
+        factor = _resize_factor(input_shape(graph, op, 0), ofm)
+        if getattr(op.attributes, "half_pixel_centers", False) and factor > 1:
+            return blocks * _parts((factor + 1) ** 2, KERNEL_GROUP)
+        return blocks * max(1, factor**2 / timing.ublock_mac_cycles)
     return 0.0
+
+
+def _resize_factor(ifm: tuple[int, ...], ofm: tuple[int, ...]) -> int:
+    """How often an element of the IFM is repeated along an axis; 1 for copies and where a single one fills the OFM."""
+    if len(ifm) != 4 or len(ofm) != 4 or ifm[1:3] == (1, 1):
+        return 1
+    return max(1, *(_parts(out, max(size, 1)) for size, out in zip(ifm[1:3], ofm[1:3], strict=True)))
 
 
 def _micro_blocks(ofm: tuple[int, ...], variant: Variant) -> int:

@@ -17,7 +17,7 @@ from npu.isa.decode import Decoded, decode_once
 from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
 from sim.functional.execute import read
-from sim.functional.plan import Plan, Step, Tier, best_tier, check_step, make_plan, run_plan
+from sim.functional.plan import Plan, Step, Tier, best_tier, check_step, describe, make_plan, run_plan
 from sim.memory import Memory
 
 Stream = npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
@@ -125,8 +125,3 @@ class Machine:
             return check_step(decoded, memory, self.tier)
         except (SimulationError, StreamError) as error:
             raise error.at(describe(decoded), command=decoded.command_index) from error
-
-
-def describe(decoded: Decoded) -> str:
-    """Where an operation stands and what it is, for messages."""
-    return f"command {decoded.command_index} ({type(decoded.operation).__name__})"

@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add a command whose summary is its line in the list of commands and the description in its own help."""
-    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    """Add a command whose summary is its line in the list of commands and the description in its own help.
+
+    Options must be written out: an abbreviation may be the name of another command's option.
+    """
+    description = f"{summary[0].upper()}{summary[1:]}."
+    parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
+    parser.set_defaults(refuse=parser.error)
+    return parser
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +41,12 @@ def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
     add_output(parser)
 
 
+def _file_or_terminal(text: str) -> Path | None:
+    return None if text == "-" else Path(text)
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o` of what can also go to the terminal."""
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of the terminal")
+    """`-o` of what can also go to the terminal, with `-` too."""
+    parser.add_argument(
+        "-o", "--output", type=_file_or_terminal, metavar="FILE", help="write to FILE instead of the terminal (-)"
+    )

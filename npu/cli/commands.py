@@ -38,7 +38,6 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
     base = options.config.resolve() if options.config else options.target
     base = default_target(options.model) if base is None else base
     content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
-    own = _own_fields(options)
     for section in SECTION_FOLDERS:
         chosen = getattr(options, section, None)
         if chosen is not None:  # the changes are laid over it
@@ -62,40 +61,32 @@ def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
         options.config, options.target = Path(folder) / "command-line.yaml", None
         options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
         try:
-            for each in (own, content):
-                _tell_hidden_memories(each, load_variant(options.config))
+            _tell_hidden_memories(content, load_variant(options.config), "--set system.adapters.{}=null")
             yield
         except ConfigError as error:  # nobody knows the file that was made here
-            raise ConfigError(str(error).replace(str(options.config), "--set")) from error
+            shown = re.sub(rf"{re.escape(str(options.config))}(:\d+)?", "--set", str(error))
+            raise ConfigError(shown) from error
 
 
-def tell_hidden_memories(options: argparse.Namespace) -> None:
-    """Say on standard error what a description of the user changes in vain."""
+def tell_of_config(path: Path) -> None:
+    """Say on standard error what a person who wrote a description may not expect of it. ConfigError if it is none."""
     from npu.hardware.catalogue import load_variant
-
-    variant = load_variant(options.config, memory_mode=getattr(options, "memory_mode", None))
-    _tell_hidden_memories(_own_fields(options), variant)
-
-
-def _own_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """What the user's own description says itself, as far as `--system` leaves it in place."""
     from npu.hardware.document import read_document
 
-    is_used = options.config and getattr(options, "system", None) is None
-    return read_document(options.config) if is_used else {}
+    variant = load_variant(path)
+    _tell_hidden_memories(read_document(path), variant, "adapters: {{{}: null}} in system")
 
 
-def _tell_hidden_memories(changes: dict[str, Any], variant: Variant) -> None:
-    """Say on standard error which memories were changed whose time an adapter decides that was not given with them."""
+def _tell_hidden_memories(changes: dict[str, Any], variant: Variant, remedy: str) -> None:
+    """Say which memories were changed whose time an adapter from elsewhere decides."""
     system = changes.get("system")
-    memories, adapters = (system.get(key) if isinstance(system, dict) else None for key in ("memories", "adapters"))
+    parts = [system.get(part) if isinstance(system, dict) else None for part in ("memories", "adapters")]
+    memories, adapters = (part if isinstance(part, dict) else {} for part in parts)
     for name in (port.value for port in variant.system.adapters):
-        changed = memories.get(name) if isinstance(memories, dict) else None
-        if isinstance(adapters, dict) and name in adapters:
-            continue
-        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes", "burst_bytes"}:
+        changed = memories.get(name)
+        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes", "burst_bytes"} and name not in adapters:
             sys.stderr.write(f"npu: note: the adapter of {name}, not system.memories.{name}, decides how long accesses take; ")
-            sys.stderr.write(f"--set system.adapters.{name}=null takes it away\n")
+            sys.stderr.write(f"{remedy.format(name)} takes it away\n")
 
 
 def _value(text: str, *, is_section: bool) -> Any:
@@ -129,7 +120,7 @@ def check(options: argparse.Namespace) -> int:
     conditions = gate.check_conditions(options.fail_on, options.profile)
     budget = gate.read_budget(options.budget) if options.budget else None
     is_compiled = options.exact or (budget is not None and budget.needs_compilation)
-    report = check_report(options.model, options.target, options.config, profile=options.profile, is_compiled=is_compiled)
+    report = check_report(options.model, **_choices(options), is_compiled=is_compiled)
     if options.format == "text":
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)
@@ -245,10 +236,13 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def disasm(options: argparse.Namespace) -> int:
-    """Print the listing of every command stream in the file."""
-    from npu.toolchain.listing import disassemble
+    """Print the listing of every command stream in the file, of a broken one too."""
+    from npu.toolchain.listing import list_streams
 
-    emit(disassemble(options.model, options.target, options.config), options.output)
+    text, fault = list_streams(options.model, options.target, options.config)
+    emit(text, options.output)
+    if fault is not None:
+        raise fault
     return 0
 
 

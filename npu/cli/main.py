@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 the model, the configuration or the data is at fault, 2 wr
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -36,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         at_first_compile(_compile_kernels_beside)
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
-    options = parser.parse_args(given)
+    options, unknown = parser.parse_known_args(given)
+    if unknown:
+        getattr(options, "refuse", parser.error)(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None and not options.version:
         parser.error("a command is needed; npu --help lists them")
     from npu.errors import UserError
@@ -59,7 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("set NUMBA_CACHE_DIR to one that can\n")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("npu: stopped\n")
@@ -71,12 +71,11 @@ def _run(options: argparse.Namespace) -> int:
     handler = getattr(handlers, options.command.replace("-", "_"))
     files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
-    commands = import_module("npu.cli.commands")
     if not getattr(options, "set", None):
-        if getattr(options, "config", None):
-            commands.tell_hidden_memories(options)
+        if getattr(options, "config", None) and hasattr(options, "profile"):  # a command that tells cycles
+            import_module("npu.cli.commands").tell_of_config(options.config)
         return int(handler(options))
-    with commands.changed_hardware(options):
+    with import_module("npu.cli.commands").changed_hardware(options):
         return int(handler(options))
 
 
@@ -159,6 +158,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
 def _add_check(commands: Commands) -> None:
     check = add_command(commands, "check", "show which operators run on the NPU, and why the others do not")
     _add_model(check)
+    _add_memory(check)
     add_format(check, "text", "json", "md", "html", "sarif", "junit")
     check.add_argument(
         "--exact", action="store_true", help="compile the NPU part and time it with the full model instead of estimating"
@@ -188,7 +188,9 @@ def _add_compile(commands: Commands) -> None:
     compile_ = add_command(commands, "compile", "compile the NPU operators of a model to command streams")
     _add_model(compile_)
     _add_memory(compile_)
-    compile_.add_argument("-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file")
+    compile_.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file, as a board loads it"
+    )
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
 
 

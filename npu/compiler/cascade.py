@@ -159,8 +159,7 @@ def _is_linked(producer: Step, consumer: Step, uses: Mapping[Storage, int]) -> b
     if storage.is_boundary or uses[storage] != 2 or not (_is_divisible(producer) and _is_divisible(consumer)):
         return False
     inputs = [view for view in reads(consumer) if view.storage is storage]
-    whole = all(view.full == storage.shape and view.offset == (0, 0, 0) and view.shape == view.full for view in inputs)
-    return bool(inputs) and whole and producer.ofm.full == storage.shape == producer.ofm.shape
+    return bool(inputs) and all(view.is_whole for view in (*inputs, producer.ofm))
 
 
 def _is_divisible(step: Step) -> bool:

@@ -24,7 +24,7 @@ from npu.graph.ethos_u import CUSTOM_CODE, Region, is_compiled, is_npu_job
 from npu.graph.graph import Graph, Model
 from npu.graph.idle import without_idle_jobs
 from npu.graph.partition import ORDERED_KINDS, partition_nodes
-from npu.graph.placement import OpPlacement, Placement, Violation
+from npu.graph.placement import MEMORY_ARENA, OpPlacement, Placement, Violation
 from npu.hardware.variant import Variant
 from npu.isa.encode import encode
 from npu.isa.operations import Layout
@@ -107,7 +107,7 @@ def _misfit(op: OpPlacement, live: int, budget: int, variant: Variant) -> Violat
         f"{op.kind} needs {live} bytes of feature maps at a time, and cutting them in stripes does not bring that to the "
         f"{budget} bytes which {variant.memory_mode.name} gives the arena"
     )
-    return Violation("MEMORY-ARENA", message, f"<= {budget} bytes", f"{live} bytes", "use a larger arena or smaller maps")
+    return Violation(MEMORY_ARENA, message, f"<= {budget} bytes", f"{live} bytes", "use a larger arena or smaller maps")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,7 +62,8 @@ class View:
 
     The box starts at `offset` (y, x, c) of that map and has shape `shape`. When `full` differs from the storage's own shape
     for any view of it, or when a channel offset is no multiple of 16, the storage must be NHWC. `element` may
-    differ from the storage's in signedness only.
+    differ from the storage's in signedness only. `pitch` are the elements from one row and from one column to the next, for
+    box and offset, where they are not those of `full`: the storage must be NHWC then, too.
     """
 
     storage: Storage
@@ -71,6 +72,17 @@ class View:
     shape: Shape
     element: ElementType
     zero_point: int = 0
+    pitch: tuple[int, int] | None = None
+
+    @property
+    def pitches(self) -> tuple[int, int]:
+        """Elements from one row and from one column to the next when the storage is NHWC."""
+        return self.pitch or (self.full[1] * self.full[2], self.full[2])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its storage, in the storage's own shape."""
+        return self.full == self.storage.shape == self.shape and self.pitch is None
 
     @classmethod
     def whole(cls, storage: Storage, zero_point: int = 0) -> View:

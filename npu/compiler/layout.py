@@ -51,7 +51,7 @@ def _preferred(storage: Storage) -> Layout:
 
 
 def _allows_bricks(view: View) -> bool:
-    return view.full == view.storage.shape and view.offset[2] % BRICK == 0
+    return view.full == view.storage.shape and view.offset[2] % BRICK == 0 and view.pitch is None
 
 
 def storage_bytes(storage: Storage, layout: Layout) -> int:
@@ -77,8 +77,8 @@ def feature_map(
         stride_y = size * full_width * round_up(full_depth, BRICK)
         start = address + y * stride_y + x * stride_x + c // BRICK * stride_c
     else:
-        stride_x, stride_c = full_depth * size, size
-        stride_y = full_width * stride_x
+        stride_y, stride_x = (pitch * size for pitch in view.pitches)
+        stride_c = size
         start = address + y * stride_y + x * stride_x + c * size
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,

@@ -97,9 +97,9 @@ class _Recorder:
 
     def touch_tensors(self, indices: Iterable[int], event: int) -> None:
         for index in indices:
-            size = 0 if index == ABSENT else tensor_bytes(self._graph, index)
-            if size:
-                self._touch(index, size, event)
+            tensor = None if index == ABSENT else self._graph.tensors[index]
+            if tensor is not None and not tensor.is_constant and tensor.bytes:
+                self._touch(index, tensor.bytes, event)
 
     def touch_storage(self, storage: Storage, event: int) -> None:
         if storage.data is None:
@@ -109,12 +109,6 @@ class _Recorder:
     def _touch(self, item: Item, size: int, event: int) -> None:
         span = Span(size, event, event)
         self.spans[item] = self.spans[item].joined(span) if item in self.spans else span
-
-
-def tensor_bytes(graph: Graph, index: int) -> int:
-    """Bytes of a computed tensor in the arena; 0 for constants and for types without a fixed size."""
-    tensor = graph.tensors[index]
-    return 0 if tensor.is_constant else -(-tensor.elements * tensor.dtype.bits // 8)
 
 
 def share_in_place(
@@ -131,7 +125,7 @@ def share_in_place(
         if node.program is None:
             continue
         for event, step in enumerate(steps, lifetimes.starts[number]):
-            if not isinstance(step, ElementwiseStep) or not _is_whole(step.ofm):
+            if not isinstance(step, ElementwiseStep) or not step.ofm.is_whole:
                 continue
             target = item_of(step.ofm.storage)
             if lifetimes.spans[target].first != event or owner[target] != target:
@@ -157,10 +151,6 @@ def _root(owner: Mapping[Item, Item], item: Item) -> Item:
     return item
 
 
-def _is_whole(view: View) -> bool:
-    return view.full == view.storage.shape == view.shape
-
-
 def _is_same_place(view: View, ofm: View, layouts: Mapping[Storage, Layout]) -> bool:
     same = view.shape == ofm.shape and view.element.bits == ofm.element.bits
-    return same and _is_whole(view) and layouts[view.storage] is layouts[ofm.storage]
+    return same and view.is_whole and layouts[view.storage] is layouts[ofm.storage]

@@ -1,7 +1,7 @@
 """Puts operators that cannot be lowered on the CPU; the only place that decides this.
 
 A placement follows a profile, which may list more than the compiler lowers (`v0.1` takes a bias that is computed), or is what
-its author wrote. Such an operator runs on the CPU for the reason RULE.
+its author wrote. Such an operator runs on the CPU for the reason LOWERING.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from dataclasses import replace
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
 from npu.graph.graph import Model
-from npu.graph.placement import Device, OpPlacement, Placement, Violation
+from npu.graph.placement import LOWERING, Device, OpPlacement, Placement, Violation
 from npu.hardware.variant import Variant
-
-RULE = "LOWERING"
 
 
 def without_refused(model: Model, placement: Placement, variant: Variant, graph: int, error: LoweringError) -> Placement:
@@ -41,5 +39,5 @@ def _defect(model: Model, op: OpPlacement, variant: Variant) -> str | None:
 
 
 def _refused(op: OpPlacement, must: str) -> OpPlacement:
-    violation = Violation(RULE, f"{op.name} cannot be lowered: {must}", "what the compiler lowers", must)
+    violation = Violation(LOWERING, f"{op.name} cannot be lowered: {must}", "what the compiler lowers", must)
     return replace(op, violations=(*op.violations, violation))

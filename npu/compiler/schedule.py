@@ -105,7 +105,7 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
         ofm_bits=step.ofm.element.bits,
         kernel=kernel,
         upscale=upscale,
-        ofm_map_depth=step.ofm.full[2],
+        ofm_map_depth=step.ofm.pitches[1],
         padding=padding,
         has_lut=step.lut is not None,
         has_clamp=(step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,

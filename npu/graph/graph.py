@@ -112,6 +112,11 @@ class Graph:
     outputs: tuple[int, ...]
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """In a line; `tensors` and `ops` have the rest."""
+        counts = f"{len(self.ops)} ops, {len(self.tensors)} tensors"
+        return f"<Graph {self.name!r}: {counts}, inputs {list(self.inputs)}, outputs {list(self.outputs)}>"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
@@ -129,7 +134,7 @@ class Model:
 
     graphs: tuple[Graph, ...]
     signatures: tuple[Signature, ...] = ()
-    metadata: Mapping[str, bytes] = field(default_factory=dict)
+    metadata: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     description: str = ""
     version: int = 3
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+MEMORY_ARENA, LOWERING = "MEMORY-ARENA", "LOWERING"
+"""Rules that show only when a model is compiled: its feature maps fit the arena, and the compiler has a form for it."""
+
 
 class Device(Enum):
     """What executes an operator."""

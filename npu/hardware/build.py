@@ -69,9 +69,9 @@ def _convert(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, ow
 
 def _convert_number(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
     low, high = field_range(*owner)
-    accepted = (int,) if annotation is int else (int, float)
     expected = f"must be {_expected(annotation)} in [{_limit(low)}, {_limit(high)}]"
-    if not isinstance(raw, accepted) or isinstance(raw, bool) or not low <= raw <= high or not math.isfinite(raw):
+    is_number = isinstance(raw, int | float) and not isinstance(raw, bool) and math.isfinite(raw)
+    if not is_number or not low <= raw <= high or annotation(raw) != raw:
         raise _error(key, locate, expected, raw)
     return annotation(raw)
 
@@ -121,4 +121,5 @@ def _where(key: tuple[str, ...], locate: Locate) -> str:
 def _error(key: tuple[str, ...], locate: Locate, expected: str, raw: Any) -> ConfigError:
     text = repr(raw)
     shown = text if len(text) <= 80 else f"{text[:77]}..."
-    return ConfigError(f"{_where(key, locate)}: {expected}, got {shown}")
+    remedy = "; write the number without unit and quotes" if isinstance(raw, str) and raw[:1].isdigit() else ""
+    return ConfigError(f"{_where(key, locate)}: {expected}, got {shown}{remedy}")

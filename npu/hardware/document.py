@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,22 @@ def read_document(path: Path, what: str = HARDWARE, *, example: str = "extends: 
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: must be {what}, that is a mapping such as '{example}', got {_describe(loaded)}")
     return _without_comments(loaded)  # makes new mappings, so what the cache holds is never changed
+
+
+def place_in(path: Path, key: Sequence[str]) -> str:
+    """For messages: a YAML file with the line of a key in it, or of the innermost mapping around it that the file has."""
+    line = None
+    try:
+        node = yaml.compose(_read_text(path, HARDWARE), Loader=_Loader)
+    except (yaml.YAMLError, ConfigError):  # changed since it was read
+        return str(path)
+    for name in key:
+        entries = node.value if isinstance(node, yaml.MappingNode) else ()
+        found = [entry for entry in entries if entry[0].value == name]
+        if not found:
+            break
+        line, node = found[0][0].start_mark.line + 1, found[0][1]
+    return str(path) if line is None else f"{path}:{line}"
 
 
 @functools.lru_cache(maxsize=64)

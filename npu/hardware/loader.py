@@ -14,7 +14,7 @@ from typing import Any
 
 from npu.errors import ConfigError
 from npu.hardware.build import build_record
-from npu.hardware.document import Document, read_document
+from npu.hardware.document import Document, place_in, read_document
 from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant
 from npu.hardware.validate import check_variant
 from npu.hardware.variant import Variant
@@ -51,12 +51,12 @@ class _Merged:
         self.origins = {key: file for key, file in self.origins.items() if key[:1] != (section,)}
         self.origins.update({(section, *key): file for key, file in part.origins.items()})
 
-    def locate(self, key: Key, fallback: Path) -> Path:
-        """The file that set `key`, or the nearest key above it."""
+    def locate(self, key: Key, fallback: Path) -> str:
+        """The file that set `key`, or the nearest key above it, and the line."""
         for length in range(len(key), 0, -1):
             if key[:length] in self.origins:
-                return self.origins[key[:length]]
-        return fallback
+                return _line_in(self.origins[key[:length]], key)
+        return str(fallback)
 
     def _at(self, key: Key) -> Document:
         values = self.values
@@ -77,11 +77,17 @@ def read_variant(
     merged = _resolve(path, _find_variant, ())
     for section, choice in (("memory_mode", memory_mode), ("system", system), ("cpu", cpu)):
         if choice is not None:
-            merged.insert(section, _resolve_section(section, choice, None))
+            merged.insert(section, _resolve_section(section, choice, None, section))
     merged.values["name"] = merged.values.get("name", path.stem)
-    variant = build_record(Variant, merged.values, (), lambda key: str(merged.locate(key, path)))
-    check_variant(variant, str(path))
+    variant = build_record(Variant, merged.values, (), lambda key: merged.locate(key, path))
+    check_variant(variant, lambda key: f"{_line_in(path, tuple(key.split('.')))}: {key}")
     return variant
+
+
+def _line_in(path: Path, key: Key) -> str:
+    """A file and the line of a key of a variant in it; the file of a section has keys without the section."""
+    place = place_in(path, key)
+    return place if place != str(path) else place_in(path, key[1:])
 
 
 def _resolve(path: Path, find: Find, chain: tuple[Path, ...]) -> _Merged:
@@ -101,14 +107,15 @@ def _start(base: Any, path: Path, find: Find, chain: tuple[Path, ...]) -> _Merge
     chain = (*chain, path.resolve())
     if base is None:
         return _Merged()
+    where = f"{place_in(path, ('extends',))}: extends"
     if not isinstance(base, str):
-        raise ConfigError(f"{path}: extends: must be the name or path of a description, got {base!r}")
+        raise ConfigError(f"{where}: must be the name or path of a description, got {base!r}")
     if len(chain) > MAX_EXTENDS:
-        raise ConfigError(f"{path}: extends: must not be a chain longer than {MAX_EXTENDS} files")
+        raise ConfigError(f"{where}: must not be a chain longer than {MAX_EXTENDS} files")
     found = find(base, path)
     if found.resolve() in chain:
         loop = " -> ".join(file.name for file in (*chain, found))
-        raise ConfigError(f"{path}: extends: must not lead back to itself, got {loop}")
+        raise ConfigError(f"{where}: must not lead back to itself, got {loop}")
     return _resolve(found, find, chain)
 
 
@@ -117,22 +124,25 @@ def _resolve_sections(document: Document, merged: _Merged, path: Path) -> None:
     for section in SECTION_FOLDERS:
         value = document.get(section)
         if isinstance(value, str):
-            merged.insert(section, _resolve_section(section, value, path))
+            merged.insert(section, _resolve_section(section, value, path, section))
             del document[section]
         elif isinstance(value, dict) and "extends" in value:
             base = value.pop("extends")
             if not isinstance(base, str):
-                raise ConfigError(f"{path}: {section}.extends: must be a name or path, got {base!r}")
-            merged.insert(section, _resolve_section(section, base, path))
+                where = place_in(path, (section, "extends"))
+                raise ConfigError(f"{where}: {section}.extends: must be a name or path, got {base!r}")
+            merged.insert(section, _resolve_section(section, base, path, f"{section}.extends"))
             if not value:
                 del document[section]
 
 
-def _resolve_section(section: str, name: str, asked_by: Path | None) -> _Merged:
+def _resolve_section(section: str, name: str, asked_by: Path | None, key: str) -> _Merged:
+    """The section that `key` of a file, or a caller, asks for by name."""
+
     def find(other: str | Path, file: Path | None) -> Path:
         return find_section(section, other, asked_by=file)
 
-    return _resolve(find(name, asked_by), find, ())
+    return _resolve(find_section(section, name, asked_by=asked_by, key=key), find, ())
 
 
 def _find_variant(name: str | Path, asked_by: Path | None) -> Path:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from npu.errors import ConfigError
+from npu.hardware.document import place_in
 
 SECTION_FOLDERS = {"system": "systems", "memory_mode": "memory-modes", "cpu": "cpus"}
 """Section of a variant that may be given by name, and the folder of its descriptions."""
@@ -47,24 +48,27 @@ def list_section(section: str) -> tuple[str, ...]:
 def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
     """The file of a variant given by shipped name, by `examples/NAME`, or by path.
 
-    Relative paths start at the file `asked_by`.
+    Relative paths start at the file `asked_by`, whose `extends` gives the name.
     """
     folder, _, example = str(name).partition("/")
     if folder == EXAMPLES_FOLDER and example in list_examples() and not isinstance(name, Path):
         return configs_folder() / EXAMPLES_FOLDER / f"{example}.yaml"
     if is_path(name):
-        return _existing(Path(name), asked_by, "targets", list_variants())
+        return _existing(Path(name), asked_by, "extends", "targets", list_variants())
     names = list_variants()
-    stem = _match(str(name), names, f"{_prefix(asked_by)}target")
+    stem = _match(str(name), names, _prefix(asked_by, "extends") or "target: ")
     return configs_folder() / f"{stem}.yaml"
 
 
-def find_section(section: str, name: str | Path, *, asked_by: Path | None = None) -> Path:
-    """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path."""
+def find_section(section: str, name: str | Path, *, asked_by: Path | None = None, key: str = "extends") -> Path:
+    """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path.
+
+    Relative paths start at the file `asked_by`, whose `key` gives the name.
+    """
     if is_path(name):
-        return _existing(Path(name), asked_by, f"names of {section}", list_section(section))
+        return _existing(Path(name), asked_by, key, f"names of {section}", list_section(section))
     names = list_section(section)
-    stem = _match(str(name), names, f"{_prefix(asked_by)}{section}")
+    stem = _match(str(name), names, _prefix(asked_by, key) or f"{section}: ")
     return configs_folder() / SECTION_FOLDERS[section] / f"{stem}.yaml"
 
 
@@ -79,11 +83,11 @@ def is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES) or "/" in name or "\\" in name
 
 
-def _prefix(asked_by: Path | None) -> str:
-    return "" if asked_by is None else f"{asked_by}: "
+def _prefix(asked_by: Path | None, key: str) -> str:
+    return "" if asked_by is None else f"{place_in(asked_by, key.split('.'))}: {key}: "
 
 
-def _existing(path: Path, asked_by: Path | None, what: str, names: tuple[str, ...]) -> Path:
+def _existing(path: Path, asked_by: Path | None, key: str, what: str, names: tuple[str, ...]) -> Path:
     full = asked_by.parent / path if asked_by is not None else path
     if os.path.isfile(full):  # never raises, unlike Path.is_file
         return full
@@ -93,17 +97,17 @@ def _existing(path: Path, asked_by: Path | None, what: str, names: tuple[str, ..
         found = "a device or pipe; save it to a file first"
     else:
         found = f"nothing there; shipped {what} are {', '.join(names)}"
-    raise ConfigError(f"{_prefix(asked_by)}{path}: must be a YAML file with a hardware description, got {found}")
+    raise ConfigError(f"{_prefix(asked_by, key)}{path}: must be a YAML file with a hardware description, got {found}")
 
 
-def _match(name: str, names: tuple[str, ...], what: str) -> str:
+def _match(name: str, names: tuple[str, ...], prefix: str) -> str:
     keys = {_key(known): known for known in names}
     exact = {known.lower(): known for known in names}
     plain = name.strip().lower().replace("_", "-")
     found = exact.get(plain) or keys.get(_key(name))
     if found is None:
         raise ConfigError(
-            f"{what}: must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}{closest(plain, names)}"
+            f"{prefix}must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}{closest(plain, names)}"
         )
     return found
 

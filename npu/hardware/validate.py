@@ -5,6 +5,8 @@ The only place with these limits. `npu.hardware.build` applies the ranges, the l
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from npu.errors import ConfigError
 from npu.hardware.variant import (
     Accelerator,
@@ -24,6 +26,8 @@ from npu.hardware.variant import (
 )
 
 Range = tuple[float, float]
+Where = Callable[[str], str]
+"""Gives a dotted key with its place, for the message."""
 
 IFM_BLOCK_DEPTH = 16
 """IFM channels of the smallest block in which the MAC array takes weights; micro-blocks must fill it."""
@@ -116,7 +120,7 @@ def field_range(owner: type, name: str) -> Range:
     return RANGES.get((owner, name), _ANY)
 
 
-def check_variant(variant: Variant, where: str) -> None:
+def check_variant(variant: Variant, where: Where) -> None:
     """ConfigError, naming the dotted key, if two fields of the description contradict each other."""
     _check_array(variant.accelerator, where)
     _check_shram(variant, where)
@@ -126,44 +130,44 @@ def check_variant(variant: Variant, where: str) -> None:
     if variant.cpu.cache_line_bytes:
         _check_power_of_two(variant.cpu.cache_line_bytes, "cpu.cache_line_bytes", where)
     if "default" not in variant.cpu.cycles_per_mac or "default" not in variant.cpu.cycles_per_element:
-        raise ConfigError(f"{where}: cpu: cycles_per_mac and cycles_per_element must each hold an entry 'default'")
+        raise ConfigError(f"{where('cpu')}: cycles_per_mac and cycles_per_element must each hold an entry 'default'")
 
 
-def _check_power_of_two(value: int, key: str, where: str) -> None:
+def _check_power_of_two(value: int, key: str, where: Where) -> None:
     if value & (value - 1):
-        raise ConfigError(f"{where}: {key}: must be a power of two, got {value}")
+        raise ConfigError(f"{where(key)}: must be a power of two, got {value}")
 
 
-def _check_bursts(variant: Variant, where: str) -> None:
+def _check_bursts(variant: Variant, where: Where) -> None:
     """A burst is a number of whole beats, and ends at a multiple of its length."""
     beat = variant.accelerator.axi_data_bytes
     bursts = {f"system.memories.{port.value}.burst_bytes": each.burst_bytes for port, each in variant.system.memories.items()}
     for key, value in {"timing.max_burst_bytes": variant.timing.max_burst_bytes, **bursts}.items():
         _check_power_of_two(value, key, where)
         if value < beat:
-            raise ConfigError(f"{where}: {key}: must be at least accelerator.axi_data_bytes ({beat}), got {value}")
+            raise ConfigError(f"{where(key)}: must be at least accelerator.axi_data_bytes ({beat}), got {value}")
 
 
-def _check_array(accelerator: Accelerator, where: str) -> None:
+def _check_array(accelerator: Accelerator, where: Where) -> None:
     macs = accelerator.macs_per_cycle
     product = accelerator.ofm_ublock.elements * accelerator.dot_product_width * accelerator.cores
     _check_power_of_two(macs, "accelerator.macs_per_cycle", where)
     if product != macs:
         raise ConfigError(
-            f"{where}: accelerator.macs_per_cycle: must be ofm_ublock elements ({accelerator.ofm_ublock.elements}) x "
+            f"{where('accelerator.macs_per_cycle')}: must be ofm_ublock elements ({accelerator.ofm_ublock.elements}) x "
             f"dot_product_width ({accelerator.dot_product_width}) x cores ({accelerator.cores}) = {product}, got {macs}"
         )
     _check_power_of_two(accelerator.axi_data_bytes, "accelerator.axi_data_bytes", where)
     for axis, largest in zip(("height", "width", "depth"), LARGEST_BLOCK, strict=True):
         if getattr(accelerator.max_block, axis) > largest:
             raise ConfigError(
-                f"{where}: accelerator.max_block.{axis}: must be at most {largest}, which the block registers hold, "
+                f"{where(f'accelerator.max_block.{axis}')}: must be at most {largest}, which the block registers hold, "
                 f"got {getattr(accelerator.max_block, axis)}"
             )
         block, ublock = getattr(accelerator.max_block, axis), getattr(accelerator.ofm_ublock, axis)
         if block % ublock:
             raise ConfigError(
-                f"{where}: accelerator.max_block.{axis}: must be a multiple of ofm_ublock.{axis} ({ublock}), got {block}"
+                f"{where(f'accelerator.max_block.{axis}')}: must be a multiple of ofm_ublock.{axis} ({ublock}), got {block}"
             )
     if accelerator.max_block.depth < BRICK_DEPTH:
         raise ConfigError(
@@ -173,29 +177,29 @@ def _check_array(accelerator: Accelerator, where: str) -> None:
     for axis in ("height", "width"):
         inner, outer = getattr(accelerator.ifm_ublock, axis), getattr(accelerator.ofm_ublock, axis)
         if inner != outer:
-            raise ConfigError(f"{where}: accelerator.ifm_ublock.{axis}: must be that of ofm_ublock ({outer}), got {inner}")
+            raise ConfigError(f"{where(f'accelerator.ifm_ublock.{axis}')}: must be that of ofm_ublock ({outer}), got {inner}")
     if IFM_BLOCK_DEPTH % accelerator.ifm_ublock.depth:
         raise ConfigError(
-            f"{where}: accelerator.ifm_ublock.depth: must divide the {IFM_BLOCK_DEPTH} channels of an IFM block, "
+            f"{where('accelerator.ifm_ublock.depth')}: must divide the {IFM_BLOCK_DEPTH} channels of an IFM block, "
             f"got {accelerator.ifm_ublock.depth}"
         )
     if accelerator.product is Product.ETHOS_U85:
-        raise ConfigError(f"{where}: accelerator.product: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
+        raise ConfigError(f"{where('accelerator.product')}: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
 
 
-def _check_cores(accelerator: Accelerator, where: str) -> None:
+def _check_cores(accelerator: Accelerator, where: Where) -> None:
     if accelerator.cores > 1 and accelerator.product is not Product.ETHOS_U65:
         raise ConfigError(
-            f"{where}: accelerator.cores: must be 1 unless accelerator.product is ethos_u65, whose commands address a second "
+            f"{where('accelerator.cores')}: must be 1 unless accelerator.product is ethos_u65, whose commands address a second "
             f"core, got {accelerator.cores}"
         )
 
 
-def _check_shram(variant: Variant, where: str) -> None:
+def _check_shram(variant: Variant, where: Where) -> None:
     shram = variant.shram
     if shram.lut_bytes % shram.bank_bytes:
         raise ConfigError(
-            f"{where}: shram.lut_bytes: must be a multiple of bank_bytes ({shram.bank_bytes}), got {shram.lut_bytes}"
+            f"{where('shram.lut_bytes')}: must be a multiple of bank_bytes ({shram.bank_bytes}), got {shram.lut_bytes}"
         )
     most = LAST_BANK + shram.reserved_lut_banks
     if shram.banks > most:
@@ -208,44 +212,44 @@ def _check_shram(variant: Variant, where: str) -> None:
     least = fixed + max(granules.ifm_8_bit, granules.ifm_16_bit) + max(granules.accumulator_32_bit, granules.accumulator_40_bit)
     if least > shram.banks:
         raise ConfigError(
-            f"{where}: shram.banks: must hold the output banks, the look-up tables and one granule each of input and "
+            f"{where('shram.banks')}: must hold the output banks, the look-up tables and one granule each of input and "
             f"accumulators ({least} banks), got {shram.banks}"
         )
     for name in ("ifm_8_bit_elementwise", "ifm_16_bit_elementwise", "ifm_32_bit"):
         if getattr(granules, name) > shram.banks - fixed:
             raise ConfigError(
-                f"{where}: shram.granules.{name}: must fit the {shram.banks - fixed} banks beside the output banks and the "
+                f"{where(f'shram.granules.{name}')}: must fit the {shram.banks - fixed} banks beside the output banks and the "
                 f"look-up tables, got {getattr(granules, name)}"
             )
 
 
-def _check_ports(variant: Variant, where: str) -> None:
+def _check_ports(variant: Variant, where: Where) -> None:
     mode = variant.memory_mode
     memories = variant.system.memories
     for role in ("constants", "arena", "cache"):
         port: Port = getattr(mode, role)
         if port not in memories:
             raise ConfigError(
-                f"{where}: memory_mode.{role}: must be a port that system.memories describes "
+                f"{where(f'memory_mode.{role}')}: must be a port that system.memories describes "
                 f"({', '.join(sorted(known.value for known in memories))}), got {port.value}"
             )
     for role in ("arena", "cache"):
         port = getattr(mode, role)
         if memories[port].name == "flash":
             raise ConfigError(
-                f"{where}: memory_mode.{role}: must be a port whose memory can be written, got {port.value}, which is flash in "
-                f"system {variant.system.name}; Shared_Sram and Sram_Only need no other memory than the SRAM"
+                f"{where(f'memory_mode.{role}')}: must be a port whose memory can be written, got {port.value}, which is flash "
+                f"in system {variant.system.name}; Shared_Sram and Sram_Only need no other memory than the SRAM"
             )
     for port in variant.system.adapters:
         if port not in memories:
-            raise ConfigError(f"{where}: system.adapters.{port.value}: needs a memory on that port, got none")
+            raise ConfigError(f"{where(f'system.adapters.{port.value}')}: needs a memory on that port, got none")
     if mode.has_separate_cache and mode.cache is mode.arena:
         raise ConfigError(
-            f"{where}: memory_mode.has_separate_cache: must be false when cache and arena are on one port, got true"
+            f"{where('memory_mode.has_separate_cache')}: must be false when cache and arena are on one port, got true"
         )
     memory = memories[mode.cache]
     if memory.size_bytes and mode.arena_cache_bytes > memory.size_bytes:
         raise ConfigError(
-            f"{where}: memory_mode.arena_cache_bytes: must be at most the {memory.size_bytes} bytes of memory "
+            f"{where('memory_mode.arena_cache_bytes')}: must be at most the {memory.size_bytes} bytes of memory "
             f"'{memory.name}', got {mode.arena_cache_bytes}"
         )

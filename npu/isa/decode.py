@@ -1,12 +1,13 @@
 """Command words to operations: the only place that reads a command stream.
 
-Everything that a real stream cannot contain is refused with a StreamError that names command index, word index and rule.
+Everything that a real stream cannot contain is refused with a StreamError that names the command, its place and the rule.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -35,6 +36,11 @@ class Decoded:
     word_index: int
     """Number of words before the kick-off."""
 
+    @property
+    def place(self) -> str:
+        """The command and its address, for messages."""
+        return command_place(self.command_index, self.word_index)
+
 
 @dataclass(frozen=True, slots=True)
 class RawCommand:
@@ -45,11 +51,32 @@ class RawCommand:
     command_index: int
     word_index: int
 
+    @property
+    def place(self) -> str:
+        """The command and its address, for messages."""
+        return command_place(self.command_index, self.word_index)
+
 
 def read_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
     """Split a stream into commands; StreamError for an unknown, truncated or out-of-range one."""
     for entry, operand, index, position in _split(words, product):
         yield RawCommand(entry.command, dict(_values(entry, operand, product, index, position)), index, position)
+
+
+def readable_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
+    """`read_commands` of a stream that may be broken: words that are no command are left out."""
+    stream, entries = _as_words(words), _entries(product)
+    position = index = 0
+    while position < len(stream):
+        entry = entries.get(stream[position] & _CODE_MASK)
+        length = 1 if entry is None else entry.length
+        if entry is not None and position + length <= len(stream):
+            operand = stream[position] >> PARAMETER_SHIFT
+            if length == 2:
+                operand = operand << WORD_BITS | stream[position + 1]
+            with suppress(StreamError):
+                yield RawCommand(entry.command, dict(_fields(entry.code, operand, product)), index, position)
+        position, index = position + length, index + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +118,12 @@ def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry
         word = stream[position]
         entry = entries.get(word & _CODE_MASK)
         if entry is None:
-            raise StreamError(f"{_where(index, position)}: must be a known command, got {word:#010x}")
+            raise StreamError(f"{command_place(index, position)}: must be a known command, got {word:#010x}")
         operand, length = word >> PARAMETER_SHIFT, entry.length
         if length == 2:
             if position + 1 >= count:
-                left = count - position
-                raise StreamError(f"{_where(index, position)}: {entry.command.name} must have {length} words, got {left}")
+                place, left = command_place(index, position), count - position
+                raise StreamError(f"{place}: {entry.command.name} must have {length} words, got {left}")
             operand = operand << WORD_BITS | stream[position + 1]
         yield entry, operand, index, position
         position += length
@@ -108,7 +135,7 @@ def _values(entry: _Entry, operand: int, product: Product, index: int, position:
     try:
         return _fields(entry.code, operand, product)
     except StreamError as error:
-        raise StreamError(f"{_where(index, position)}: {error}") from error
+        raise StreamError(f"{command_place(index, position)}: {error}") from error
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -117,8 +144,14 @@ def _fields(code: int, operand: int, product: Product) -> Mapping[str, int]:
     return MappingProxyType(_entries(product)[code].command.values(operand, product))
 
 
-def _where(index: int, position: int) -> str:
-    return f"command {index} (word {position})"
+def command_place(command_index: int, word_index: int) -> str:
+    """What messages call a command: its number, and its address as listings show it, in words."""
+    return f"command {command_index} at {address_text(word_index)}"
+
+
+def address_text(word_index: int) -> str:
+    """The address of a command in its stream as listings and messages write it."""
+    return f"{word_index:06x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +162,11 @@ class Refused:
     reason: str
     command_index: int
     word_index: int
+
+    @property
+    def place(self) -> str:
+        """The command and its address, for messages."""
+        return command_place(self.command_index, self.word_index)
 
 
 _DECODED: dict[tuple[bytes, str, tuple[int, ...]], tuple[Variant, tuple[Decoded, ...]]] = {}
@@ -142,7 +180,7 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     decoded: list[Decoded] = []
     for each in read_operations(words, variant):
         if isinstance(each, Refused):
-            raise StreamError(f"{_where(each.command_index, each.word_index)}: {each.name}: {each.reason}")
+            raise StreamError(f"{each.place}: {each.name}: {each.reason}")
         decoded.append(each)
     return tuple(decoded)
 
@@ -160,7 +198,8 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
         command = entry.command
         if is_stopped:
             _values(entry, operand, product, index, position)
-            raise StreamError(f"{_where(index, position)}: NPU_OP_STOP must be the last command, got {command.name} after it")
+            place = command_place(index, position)
+            raise StreamError(f"{place}: NPU_OP_STOP must be the last command, got {command.name} after it")
         if command.kind is not Kind.OPERATION:
             if operand <= entry.limit:
                 numbers[entry.register] = operand

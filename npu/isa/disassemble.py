@@ -1,21 +1,23 @@
 """Command streams as text and back: the only place that knows the listing format.
 
-A listing has one command per line, fields by name, and behind a semicolon the word offset and what a kick-off does. Its first
+A listing has one command per line, fields by name, and behind a semicolon its address and what a kick-off does. Its first
 line, `.product`, says for which product fields are checked. A command whose words are not the ones that its fields would be
 encoded to is listed as `.word`, so `assemble(str(disassemble(words, variant)))` gives the same words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import StreamError
+from npu.hardware.shipped import closest
 from npu.hardware.variant import Product, Variant
 from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
-from npu.isa.decode import Decoded, RawCommand, Refused, read_commands, read_operations
+from npu.isa.decode import Decoded, RawCommand, Refused, address_text, read_operations, readable_commands
 from npu.isa.summary import summarise
 
 _PRODUCT = ".product"
@@ -35,38 +37,55 @@ class Line:
     comment: str = ""
 
     def __str__(self) -> str:
-        note = f"; {self.word_index:06x} {self.comment}".rstrip()
+        note = f"; {address_text(self.word_index)} {self.comment}".rstrip()
         return f"{self.text:<{_COLUMN}} {note}"
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A disassembled stream and its operations, without those that break a rule; `str()` is its text."""
+    """A disassembled stream and its operations, without those that break a rule; `str()` is its text.
+
+    `fault` says why a stream is none: words that are no command, listed as such, or no NPU_OP_STOP at its end. Operations
+    behind it are not known.
+    """
 
     product: Product
     lines: tuple[Line, ...]
     operations: tuple[Decoded, ...]
+    fault: StreamError | None = None
 
     def __str__(self) -> str:
         return "\n".join([f"{_PRODUCT} {self.product.name}", *(str(line) for line in self.lines)]) + "\n"
 
 
 def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
-    """Listing of a command stream (one-dimensional uint32); operations that break a rule say which.
-
-    StreamError if the words are not commands, or do not end with NPU_OP_STOP.
-    """
+    """Listing of a command stream (one-dimensional uint32); operations that break a rule say which."""
     product = variant.accelerator.product
-    found = tuple(read_operations(words, variant))
+    found: list[Decoded | Refused] = []
+    fault = None
+    try:
+        found.extend(read_operations(words, variant))
+    except StreamError as error:
+        fault = error
     operations = tuple(one for one in found if isinstance(one, Decoded))
     summaries = {
-        one.command_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in found
+        one.word_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in found
     }
-    lines = tuple(
-        Line(raw.word_index, _command_text(raw, words, product), summaries.get(raw.command_index, ""))
-        for raw in read_commands(words, product)
-    )
-    return Listing(product, lines, operations)
+    return Listing(product, tuple(_lines(words, product, summaries)), operations, fault)
+
+
+def _lines(words: NDArray[np.uint32], product: Product, summaries: Mapping[int, str]) -> Iterator[Line]:
+    position = 0
+    for raw in readable_commands(words, product):
+        yield from _unread(words, position, raw.word_index)
+        yield Line(raw.word_index, _command_text(raw, words, product), summaries.get(raw.word_index, ""))
+        position = raw.word_index + raw.command.word_count
+    yield from _unread(words, position, len(words))
+
+
+def _unread(words: NDArray[np.uint32], start: int, end: int) -> Iterator[Line]:
+    """Words that are no command."""
+    return (Line(index, f"{_WORD} {words[index]:#010x}", "REFUSED no command") for index in range(start, end))
 
 
 def assemble(text: str, made_for: Product | None = None) -> NDArray[np.uint32]:
@@ -118,7 +137,7 @@ def _line_words(tokens: list[str], product: Product) -> tuple[int, ...]:
         return tuple(_raw_word(token) for token in rest)
     command = COMMANDS_BY_NAME.get(name)
     if command is None:
-        raise StreamError(f"must be a known command, got {name}")
+        raise StreamError(f"must be a known command, got {name}{closest(name.upper(), COMMANDS_BY_NAME)}")
     return command.words(command.operand(_values(command, rest), product))
 
 
@@ -141,16 +160,18 @@ def _values(command: Command, tokens: list[str]) -> dict[str, int]:
 
 
 def _field_value(field: Field, text: str, where: str) -> int:
-    if field.enum is not None and text in field.enum.__members__:
+    if field.enum is None:
+        return _number(text, where)
+    if text in field.enum.__members__:
         return int(field.enum[text])
-    return _number(text, where)
+    return _number(text, where, f"one of {', '.join(field.enum.__members__)}, or a number")
 
 
-def _number(text: str, where: str) -> int:
+def _number(text: str, where: str, what: str = "a number") -> int:
     try:
         value = int(text, 0)
     except ValueError as error:
-        raise StreamError(f"{where}: must be a number, got {text!r}") from error
+        raise StreamError(f"{where}: must be {what}, got {text!r}") from error
     if value.bit_length() > _WIDEST_BITS:
         raise StreamError(f"{where}: must be a number of at most {_WIDEST_BITS} bits, got one of {value.bit_length()}")
     return value

@@ -20,14 +20,15 @@ from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
+from npu.isa.decode import address_text, command_place
 from npu.plain import printable
 from npu.progress import Progress
-from npu.rendering.run import memory_text, run_text
+from npu.rendering.run import memory_text, run_text, who_says_why
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import say, width_for
 from npu.reports.report import Report
 
-_WIDE_FINDINGS = 100
+_WIDE_FINDINGS = 120
 """Columns from which findings are a table."""
 
 if TYPE_CHECKING:
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
 def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
     on_npu = sum(row.placement == "npu" for row in report.operators)
-    others = " (npu check says why not all)" if on_npu < len(report.operators) else ""
-    _say_line(
-        f"{path}: {size:,} bytes for {report.target} ({report.memory_mode}); "
-        f"{on_npu} of {len(report.operators)} operators on the NPU{others}; "
-        f"{memory_text(report)}"
-    )
+    others = f" ({who_says_why(report)} says why not all)" if on_npu < len(report.operators) else ""
+    facts = [
+        f"{path}: {size:,} bytes for {report.target} ({report.memory_mode})",
+        f"{on_npu} of {len(report.operators)} operators on the NPU{others}",
+        memory_text(report),
+    ]
+    _say_line("; ".join(filter(None, facts)))
+    for note in report.notes or ():
+        _say_line(f"note: {note}")
 
 
 def print_fixed(fixed: Fixed, path: Path) -> None:
@@ -82,7 +86,8 @@ def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None
         scores = (scores - quantization.zero_point) * quantization.scale
     best = int(np.argmax(scores))
     label = labels[best] if best < len(labels) else f"class {best}"
-    _say_line(f"prediction: {label} (score {scores[best]:.3f})")
+    mismatch = "" if len(labels) == scores.size else f"; {len(labels)} labels for {scores.size} classes"
+    _say_line(f"prediction: {label} (score {scores[best]:.3f}{mismatch})")
 
 
 def print_pmu(pmu: Mapping[str, Any]) -> None:
@@ -111,14 +116,22 @@ def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) ->
         return printable(f"{name}: no findings") + "\n"
     total = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
     rows = [
-        (str(index), str(each.command_index), each.operation, each.rule, _place(each), printable(each.message + _named(each)))
+        (
+            str(index),
+            str(each.command_index),
+            address_text(each.word_index),
+            each.operation,
+            each.rule,
+            _place(each),
+            printable(each.message + _named(each)),
+        )
         for index, each in findings
     ]
     if width < _WIDE_FINDINGS:
         return (
             "\n".join([printable(name), "", *(line for row in rows for line in _finding_lines(row, width)), "", total]) + "\n"
         )
-    table = titled({"operator": "right", "command": "right", "kind": "left", "rule": "left", "where": "left"})
+    table = titled({"operator": "right", "command": "right", "at": "right", "kind": "left", "rule": "left", "where": "left"})
     table.add_column("what", ratio=1)
     for row in rows:
         table.add_row(*map(Text, row))
@@ -127,8 +140,8 @@ def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) ->
 
 def _finding_lines(row: Sequence[str], width: int) -> list[str]:
     """A finding below each other, for terminals that have no room for a column of sentences."""
-    operator, command, kind, rule, where, what = row
-    head = f"operator {operator}, command {command} ({kind}): {rule}{' at ' if where else ''}{where}"
+    operator, command, address, kind, rule, where, what = row
+    head = f"operator {operator}, command {command} at {address} ({kind}): {rule}{', ' if where else ''}{where}"
     return [*wrapped(head, width, "", "    "), *wrapped(what, width, "  ", "    ")]
 
 
@@ -162,7 +175,9 @@ def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
         lines.append(f"{compiled} first differs from {reference} in operator {found.operator} {found.type} '{found.tensor}'")
         place = ", ".join(str(axis) for axis in found.position)
         lines.append(f"  at [{place}]: expected {found.expected:g}, got {found.actual:g}")
-        where = "" if found.command_index is None else f"; its last NPU operation is at command {found.command_index}"
+        where = ""
+        if found.command_index is not None and found.word_index is not None:
+            where = f"; its last NPU operation is {command_place(found.command_index, found.word_index)}"
         lines.append(f"  {found.differing:,} of {found.values:,} values differ{where}")
         lines.append(f"  {len(result.compared)} tensors compared")
     if result.skipped:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npu.plain import printable
-from npu.rendering.tables import wrapped
-from npu.toolchain.explain import ExplainedModel, ExplainedOperator
+from npu.rendering.tables import kib, wrapped
+from npu.toolchain.explain import WAITING, ExplainedModel, ExplainedOperator
 
 _TYPE_WIDTH = 30
 """Longest name of an operator type in a table of `explain`."""
@@ -40,9 +40,11 @@ def explain_text(explained: ExplainedModel, width: int) -> str:
     ]
     for row, head in zip(rows, heads[1:], strict=True):
         lines.append(head.rstrip())
-        for text in (_lost(row), *(f"- {hint.text}" for hint in row.hints)):
+        for text in (_lost(row), *(f"- {hint.text}" for hint in row.hints), *_copied(row, explained.memories["constants"])):
             lines += wrapped(text, width, " " * (sizes[0] + 2), " " * (sizes[0] + 4))
-    lines += ["", *wrapped(_summary(explained), width, "", " " * 8)]
+    lines.append("")
+    for fact in (_summary(explained), *(f"note    {printable(note)}" for note in explained.notes)):
+        lines += wrapped(fact, width, "", " " * 8)
     return "\n".join(lines) + "\n"
 
 
@@ -60,6 +62,14 @@ def _lost(row: ExplainedOperator) -> str:
         return said
     overlapped = f"{row.overlapped_cycles:,} of {row.busy_cycles:,} cycles overlap with neighbours"
     return f"{said}; {overlapped}" if said else overlapped
+
+
+def _copied(row: ExplainedOperator, memory: str) -> tuple[str, ...]:
+    """What an operator waits for that loses most of its cycles by waiting."""
+    losses = row.largest_losses()
+    if not losses or losses[0][0] != WAITING or not row.copied_bytes:
+        return ()
+    return (f"- waits for {kib(row.copied_bytes)} of weights and tables, which are copied from {memory}",)
 
 
 def _summary(explained: ExplainedModel) -> str:

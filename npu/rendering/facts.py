@@ -24,13 +24,15 @@ def headline(report: CheckReport) -> str:
     return f"{on_npu.operators} of {len(report.operators)} operators on the NPU{share}"
 
 
-def cycles_note(report: CheckReport) -> str:
-    """Where the cycles come from."""
-    return MEASURED if report.cycles_from == "compilation" else ESTIMATED
+def notes(report: CheckReport) -> list[str]:
+    """Where the cycles come from, and what else is to be said of the model."""
+    return [MEASURED if report.cycles_from == "compilation" else ESTIMATED, *report.notes]
 
 
 def overhead_name(report: CheckReport) -> str:
     """What the CPU does beside operators."""
+    if not report.job_starts:
+        return "CPU, copies of inputs and outputs"
     return f"CPU, around {report.job_starts} NPU job{'' if report.job_starts == 1 else 's'} (copies, caches, starts)"
 
 

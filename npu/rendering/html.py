@@ -30,7 +30,7 @@ def render_html(report: CheckReport) -> str:
         target=_escape(f"{report.target}, {report.system}, {report.memory_mode}, profile {report.profile}"),
         headline=_escape(facts.headline(report)),
         total=_escape(facts.total_line(report)),
-        note=_escape(f"{facts.cycles_note(report)} {facts.SUPPORT_NOTE}"),
+        note=_escape(" ".join([*facts.notes(report), facts.SUPPORT_NOTE])),
         bar=_bar(report),
         devices=_devices(report),
         remedies=_remedies(report),

@@ -17,7 +17,7 @@ def render_markdown(report: CheckReport) -> str:
     lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
     lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {name} | {each.operators:,} | {each.macs:,} | {each.cycles:,} |" for name, each in facts.used_devices(report)]
-    lines += [f"| {facts.overhead_name(report)} | | | {report.overhead_cycles:,} |", "", facts.cycles_note(report), ""]
+    lines += [f"| {facts.overhead_name(report)} | | | {report.overhead_cycles:,} |", "", *map(_cell, facts.notes(report)), ""]
     lines += _refused(report) + _remedies(report) + _partitions(report) + _operators(report)
     return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from npu.graph.placement import LOWERING, MEMORY_ARENA
 from npu.plain import printable
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
 from npu.reports.report import OperatorReport, Report
@@ -61,8 +62,14 @@ def _totals(report: Report, width: int) -> str:
         )
     facts += [f"note    {printable(note)}" for note in report.notes or ()]
     if report.profile != "compiled" and any(row.violations for row in report.operators):
-        facts.append("note    npu check says why operators are on the CPU")
+        facts.append(f"note    {who_says_why(report)} says why operators are on the CPU")
     return "\n".join(line for fact in facts for line in wrapped(fact, width, "", " " * 8))
+
+
+def who_says_why(report: Report) -> str:
+    """The command that tells why operators are on the CPU: some reasons show only in a compilation."""
+    rules = {violation.rule for row in report.operators for violation in row.violations}
+    return "npu check" if rules.isdisjoint((MEMORY_ARENA, LOWERING)) else "npu check --exact"
 
 
 def _error_band(report: Report) -> str:

@@ -45,9 +45,18 @@ def say(text: str) -> None:
         sys.stdout.write(shown)
         sys.stdout.flush()
     except BrokenPipeError:
+        _forget_output()
         raise
     except OSError as error:
+        _forget_output()
         raise UserError(f"standard output: must take the result, got {error.strerror or error}") from error
+
+
+def _forget_output() -> None:
+    """Let what could not be written vanish, which Python would try again, and complain about, at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def width_for(output: Path | None) -> int:

@@ -166,7 +166,8 @@ def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _wrapped(f"hands over {_sum(part.writes)}{writes or 'nothing'}", width, 5)
     if report.splitting:
         names = _numbers([f"{row.number} {row.base.type}" for row in report.splitting])
-        yield from _wrapped(f"split by operators {names}", width, 2)
+        word = "operator" if len(report.splitting) == 1 else "operators"
+        yield from _wrapped(f"split by {word} {names}", width, 2)
 
 
 def _sum(crossings: Sequence[Crossing]) -> str:
@@ -214,4 +215,5 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _fitted(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles", width)
     yield from _fitted(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles", width)
     yield from _fitted(f"  total {facts.total_line(report)}", width)
-    yield from _wrapped(facts.cycles_note(report), width, 2)
+    for note in facts.notes(report):
+        yield from _wrapped(note, width, 2)

@@ -125,7 +125,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """Everything that `npu check` says. `cycles_from` is "estimate" or "compilation"."""
+    """Everything that `npu check` says. `cycles_from` is "estimate" or "compilation"; `notes` are what `npu run` refuses."""
 
     model: str
     target: str
@@ -144,6 +144,7 @@ class CheckReport:
     partitions: tuple[PartitionCheck, ...]
     ranking: tuple[Remedy, ...]
     model_sha256: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def splitting(self) -> tuple[OperatorCheck, ...]:
@@ -154,8 +155,9 @@ class CheckReport:
         """The JSON form: the report of the shipped schema, of kind `check`."""
         content = dataclasses.asdict(dataclasses.replace(self, operators=()))
         content["operators"] = [each.to_dict() for each in self.operators]
-        if self.model_sha256 is None:
-            del content["model_sha256"]
+        for name in ("model_sha256", "notes"):
+            if not content[name]:
+                del content[name]
         return {**HEAD, "kind": "check", **content}
 
     def to_json(self) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from constraints.checker import check as check_model
+from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
+from npu.runtime.absent import has_no_kernel
 from npu.tflite.reader import read_model
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
+
+_MOST_PLACES = 12
 
 
 def check(
@@ -29,18 +34,46 @@ def check_report(
     target: str | None = None,
     config: Config | None = None,
     *,
+    memory_mode: str | None = None,
+    system: str | None = None,
     profile: str = DEFAULT_PROFILE,
     is_compiled: bool = False,
 ) -> CheckReport:
     """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
-    variant = choose_variant(target, config)
+    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
     model = given(model)
     source = load_plain(model) if is_compiled else read_model(model)
     if is_compiled:
         report = measured_report(source, model_name(model), variant, profile)
     else:
         report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
-    return dataclasses.replace(report, model_sha256=digest(model))
+    return dataclasses.replace(report, model_sha256=digest(model), notes=(*_compiled(source), *_without_kernel(source)))
+
+
+def _compiled(model: Model) -> Iterator[str]:
+    """What to say of a compiled file."""
+    if is_compiled(model):
+        yield "This file is compiled already: MACs and cycles of its ethos-u operators are not known here; npu run times them."
+
+
+def _without_kernel(model: Model) -> Iterator[str]:
+    """What to say of operators that the interpreter cannot execute."""
+    found: dict[str, list[str]] = {}
+    for number, graph in enumerate(model.graphs):
+        for index, op in enumerate(graph.ops):
+            if (op.kind == "CUSTOM" and not is_npu_job(op) and not _is_known(op.name)) or has_no_kernel(op.kind):
+                name = f"custom '{op.name}'" if op.kind == "CUSTOM" else op.name
+                found.setdefault(name, []).append(f"{number}:{index}" if number else str(index))
+    for name, places in found.items():
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        operators = f"operator{'' if len(places) == 1 else 's'} {', '.join(places[:_MOST_PLACES])}{more}"
+        yield f"npu run refuses the model, unless --timing-only: there is no kernel for {operators}, {name}."
+
+
+def _is_known(custom: str) -> bool:
+    from npu.runtime.registry import find_custom  # imports all kernels
+
+    return find_custom(custom) is not None
 
 
 def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:

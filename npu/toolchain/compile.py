@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from npu.arguments import PATH, require_type
 from npu.compiler.compiled import Compiled as CompiledModel
 from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
+from npu.compiler.memory import arena_budget
 from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
@@ -69,8 +71,16 @@ def compile_source(
     model = result.model
     if result.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
-    report = compile_report(operators, name, variant, result.usage)
+    notes = tuple(arena_notes(result.usage.arena_bytes, variant)) or None
+    report = dataclasses.replace(compile_report(operators, name, variant, result.usage), notes=notes)
     return Compiled(write_model(model), report, variant, result)
+
+
+def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
+    """What to say of an arena that is too large: operators on the CPU get what they need, for nobody else could run them."""
+    budget = arena_budget(variant)
+    if arena_bytes > budget:
+        yield f"the arena takes {arena_bytes:,} bytes, more than the {budget:,} that memory mode and board give it"
 
 
 def _check_read_only(usage: Usage, name: str, variant: Variant) -> None:

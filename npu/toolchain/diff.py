@@ -18,6 +18,7 @@ import numpy.typing as npt
 from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
+from npu.isa.decode import Decoded
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
@@ -35,7 +36,7 @@ Array = npt.NDArray[Any]
 class Difference:
     """The first value that differs: `operator` of the source writes `tensor`; `position` is in the tensor's shape.
 
-    `command_index` is that of the last NPU operation that wrote the tensor, None where it is not known.
+    `command_index` and `word_index` are those of the last NPU operation that wrote the tensor, None where it is not known.
     """
 
     operator: int
@@ -47,6 +48,7 @@ class Difference:
     differing: int
     values: int
     command_index: int | None = None
+    word_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,10 @@ def diff(
     """
     source, made = load(reference), load_compiled(compiled)
     if is_compiled(source):
-        raise ModelError(f"{model_name(reference)}: must be the plain source model, but it holds compiled operators")
+        raise ModelError(
+            f"{model_name(reference)}: must be the plain source model, but it holds compiled operators; compare each compiled "
+            "file with the model that it was made from"
+        )
     has_types = isinstance(compiled, bytes) or not is_raw(compiled)
     _check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
     expected = _reference_values(source, inputs, seed)
@@ -149,7 +154,7 @@ class _Comparison:
             if values is None:
                 self._skipped[tensor] = self._title(last[source])
             else:
-                self._compare(tensor, values, pieces[-1].command_index)
+                self._compare(tensor, values, pieces[-1].decoded)
 
     def by_name(self, target: Graph, interpreter: Interpreter) -> None:
         """Compare tensors of the compiled graph that have the name and size of one of the source."""
@@ -179,7 +184,7 @@ class _Comparison:
     def _title(self, operator: int) -> str:
         return f"{operator} {self._graph.ops[operator].name}" if operator >= 0 else "input"
 
-    def _compare(self, tensor: int, values: Array, command_index: int | None) -> None:
+    def _compare(self, tensor: int, values: Array, writer: Decoded | None) -> None:
         if tensor in self._done:
             return
         expected = self._expected[tensor]
@@ -194,7 +199,8 @@ class _Comparison:
             kind = self._graph.ops[operator].name if operator >= 0 else "input"
             numbers = expected[where].item(), actual[where].item()
             counts = int(unequal.sum()), expected.size
-            first = Difference(operator, kind, self._graph.tensors[tensor].name, where, *numbers, *counts, command_index)
+            place = (None, None) if writer is None else (writer.command_index, writer.word_index)
+            first = Difference(operator, kind, self._graph.tensors[tensor].name, where, *numbers, *counts, *place)
         self._done[tensor] = first
 
 

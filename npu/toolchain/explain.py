@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from npu.graph.ethos_u import Region
+from npu.isa.operations import Dma
 from npu.progress import Progress
 from npu.reports.operator_map import SourceOperator
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
@@ -57,6 +59,7 @@ class ExplainedOperator:
 
     The ideal is one full MAC array (for operators without multiplications: the full output unit) and nothing else. All parts
     are positive but `OVERLAP`. `hints` only stand where the operator is bound by the unit that they are about.
+    `copied_bytes` are what transfers bring of its weights and tables, out of the memory of the constants.
     """
 
     index: int
@@ -68,6 +71,7 @@ class ExplainedOperator:
     ideal_cycles: int
     parts: Mapping[str, int]
     hints: tuple[Hint, ...]
+    copied_bytes: int = 0
 
     @property
     def overlapped_cycles(self) -> int:
@@ -86,16 +90,18 @@ class ExplainedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedModel:
-    """All operators of a model; cycles are ticks of the NPU clock."""
+    """All operators of a model; cycles are ticks of the NPU clock, `notes` those of a run's report."""
 
     model: str
     target: str
     system: str
     memory_mode: str
+    memories: Mapping[str, str]
     clock_hz: int
-    operators: tuple[ExplainedOperator, ...]
+    operators: tuple[ExplainedOperator, ...] = field(repr=False)
     model_sha256: str | None = None
     hardware_sha256: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def npu_cycles(self) -> int:
@@ -132,9 +138,12 @@ def explain_model(
     timed = time_model(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
     report = timed.report
     operations = operations_of(timed)
-    rows = tuple(_explained(each, timed, operations.get(each.index, ())) for each in timed.operators.operators)
-    hardware = report.target, report.system, report.memory_mode, report.clock_hz
-    return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256)
+    copied = _copied_bytes(timed)
+    rows = tuple(
+        _explained(each, timed, operations.get(each.index, ()), copied.get(each.index, 0)) for each in timed.operators.operators
+    )
+    hardware = report.target, report.system, report.memory_mode, report.memories, report.clock_hz
+    return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256, report.notes or ())
 
 
 def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
@@ -147,11 +156,22 @@ def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
     return found
 
 
-def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[Kernel]) -> ExplainedOperator:
+def _copied_bytes(timed: TimedModel) -> dict[int, int]:
+    """Bytes that transfers take out of the constants for each source operator."""
+    found: dict[int, int] = {}
+    for job, stream in zip(timed.jobs, timed.streams, strict=True):
+        for operator, each in zip(job.operator_of, stream.decoded, strict=True):
+            if isinstance(copy := each.operation, Dma) and copy.source.region == Region.CONSTANTS:
+                size = copy.length_bytes * copy.rows * copy.planes
+                found[max(operator, 0)] = found.get(max(operator, 0), 0) + size
+    return found
+
+
+def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[Kernel], copied: int) -> ExplainedOperator:
     time = timed.timeline.operators.get(source.index)
     cycles = time.cycles if time is not None else 0
     bound = time.bound_by if time is not None else None
-    plain = ExplainedOperator(source.index, source.type, source.name, source.placement, bound, cycles, 0, {}, ())
+    plain = ExplainedOperator(source.index, source.type, source.name, source.placement, bound, cycles, 0, {}, (), copied)
     if source.placement != "npu":
         return plain
     found = [explain_operation(operation, timed.variant) for operation in operations]

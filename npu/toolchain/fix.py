@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from constraints.profiles import profile_named
@@ -20,10 +20,10 @@ from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_varian
 class Fixed:
     """The fixed file's bytes, what was changed, and the timed reports of before and after."""
 
-    content: bytes
+    content: bytes = field(repr=False)
     changes: tuple[Change, ...]
-    before: CheckReport
-    after: CheckReport
+    before: CheckReport = field(repr=False)
+    after: CheckReport = field(repr=False)
 
     def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced only when the new one is complete."""

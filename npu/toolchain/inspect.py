@@ -54,10 +54,11 @@ def _verify_job(
     found = tuple(read_operations(job.payload.words, variant))
     refused = [each for each in found if isinstance(each, Refused)]
     decoded = [each for each in found if isinstance(each, Decoded)]
-    findings = [Finding("REFUSED", each.command_index, each.name, each.reason) for each in refused]
+    findings = [Finding("REFUSED", each.command_index, each.word_index, each.name, each.reason) for each in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words
-    for each in verify_stream(decoded, variant, job.region_bytes, [*job.given, *kept], words):
+    given, read_only = [*job.given, *kept], (Region.CONSTANTS,)
+    for each in verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only):
         held = labels.get(each.command_index)
         if held is not None:
             each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))

@@ -18,7 +18,8 @@ class Interpreter(CpuInterpreter):
     """Runs a TFLite model; `ethos-u` operators run in the simulated NPU, unless a delegate of the caller takes them.
 
     The variant is the shipped one that the file's configuration word names. For hardware of your own give
-    `experimental_delegates=[sim.delegate.EthosUDelegate(variant)]`. Everything else is `npu.runtime.interpreter.Interpreter`.
+    `experimental_delegates=[sim.delegate.EthosUDelegate(variant)]`, with `variant` from
+    `npu.hardware.catalogue.load_variant("board.yaml")`. Everything else is `npu.runtime.interpreter.Interpreter`.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from sim.memory import feature_map_ranges
 
 @contextmanager
 def execution_errors_at(name: str, model: Model, variant: Variant) -> Iterator[None]:
-    """Faults of command streams raised while a compiled file runs tell file, operator, command, and where to look."""
+    """Faults of command streams raised while a compiled file runs tell file, operator, command, and what it works for."""
     try:
         yield
     except (StreamError, SimulationError) as error:
@@ -32,7 +32,7 @@ def execution_errors_at(name: str, model: Model, variant: Variant) -> Iterator[N
 
 
 def _hint(name: str, model: Model, variant: Variant, error: UserError) -> str:
-    """Where the command at fault stands in the listing of the file, and what it works for; empty if that is not clear."""
+    """What the command at fault works for; empty if that is not clear."""
     try:
         jobs = [each for each in jobs_of(model) if each.index == error.operator]
         decoded = decode_once(jobs[0].payload.words, variant) if len(jobs) == 1 else ()
@@ -42,8 +42,8 @@ def _hint(name: str, model: Model, variant: Variant, error: UserError) -> str:
     for each, held in zip(decoded, labels, strict=True):
         if each.command_index == error.command:
             source = held.source
-            of = "" if source is None else f", a part of operator {source.index} {source.type} of the source model,"
-            return f"npu disasm lists the command{of} at {each.word_index:06x}; npu verify judges all of them"
+            of = "" if source is None else f", a part of operator {source.index} {source.type} of the source model"
+            return f"npu disasm lists the command{of}"
     return ""
 
 

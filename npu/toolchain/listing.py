@@ -17,6 +17,7 @@ from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
+from npu.isa.disassemble import Listing
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.operations import FeatureMap, Layout
@@ -32,19 +33,31 @@ _OPERATOR = ".operator"
 
 
 def disassemble(model: Source, target: str | None = None, config: Config | None = None) -> str:
-    """The annotated listing of every command stream of a compiled file, in file order.
+    """The annotated listing of every command stream of a compiled file, in file order. StreamError for words that are none.
 
     `target` or `config` names the hardware if it is none of the shipped targets.
     """
+    text, fault = list_streams(model, target, config)
+    if fault is not None:
+        raise fault
+    return text
+
+
+def list_streams(model: Source, target: str | None = None, config: Config | None = None) -> tuple[str, StreamError | None]:
+    """What `disassemble` returns, of broken streams too, and the first fault of one."""
     source, name = load_compiled(model), model_name(model)
     with stream_errors_at(name):
         variant = variant_of_file(source, name, target, config)
-        return "\n".join(_section(job, source, name, variant) for job in jobs_of(source))
+        sections, faults = [], []
+        for job in jobs_of(source):
+            listing = disassemble_words(job.payload.words, variant)
+            sections.append(_section(listing, job, source, name, variant))
+            if listing.fault is not None:
+                faults.append(listing.fault.at(job_title(job.index)).at(name))
+    return "\n".join(sections), faults[0] if faults else None
 
 
-def _section(job: NpuJob, source: Model, name: str, variant: Variant) -> str:
-    with stream_errors_at(job_title(job.index)):
-        listing = disassemble_words(job.payload.words, variant)
+def _section(listing: Listing, job: NpuJob, source: Model, name: str, variant: Variant) -> str:
     labels = label(listing.operations, job, known_map(source, name))
     notes = {each.word_index: list(_notes(each, held)) for each, held in zip(listing.operations, labels, strict=True)}
     lines = [f"{_OPERATOR} {job.graph} {job.index} ; {printable(name)} for {variant.name}", *_places(job)]

@@ -61,9 +61,10 @@ def run(
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
-    `inputs` are in model order or by name; without them, seeded random data of each type's full range. A compiled file
-    picks its variant by the configuration word in it unless `target` or `config` is given. `dump` also returns every tensor,
-    `with_events` keeps what a trace of the times shows.
+    `inputs`, of the types and shapes of the model's, are in model order or by name, or the array of its only one; without them,
+    seeded random data of each type's full range. A compiled file picks its variant by the configuration word in it unless
+    `target` or `config` is given. `dump` also returns every tensor, `with_events` keeps what a trace of the times shows.
+    InterpreterError for inputs that do not fit.
     """
     ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
     graph = ready.model.graphs[0]
@@ -98,6 +99,8 @@ def execute(
     if seed < 0:
         raise InterpreterError(f"seed: must be a whole number from 0 up, got {seed}")
     random = np.random.default_rng(seed)
+    if isinstance(inputs, np.ndarray) and len(details) == 1 and inputs.ndim == len(details[0]["shape"]):
+        inputs = [inputs]
     arrays = _ordered(inputs, [detail["name"] for detail in details])
     for position, detail in enumerate(details):
         array = arrays[position] if arrays is not None else random_input(graph.tensors[graph.inputs[position]], random)
@@ -106,11 +109,17 @@ def execute(
             raise InterpreterError(
                 f"input {position} {detail['name']!r}: must be {dtype} of shape {list(shape)}, "
                 f"got {array.dtype} of shape {list(array.shape)}{_how_to_quantise(detail, array)}"
+                f"{_order(details) if array.shape != shape else ''}"
             )
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
     found = interpreter.get_output_details()
     return [interpreter.get_tensor(each["index"]) for each in found], tuple(each["name"] for each in found)
+
+
+def _order(details: Sequence[Mapping[str, Any]]) -> str:
+    """A hint for inputs that may stand in another order than the model's."""
+    return f"; the model's inputs are, in this order, {', '.join(each['name'] for each in details)}" if len(details) > 1 else ""
 
 
 def _how_to_quantise(detail: Mapping[str, Any], array: Array) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,7 +96,7 @@ def _described(target: str | None, fields: Mapping[str, Any], *, memory_mode: st
         try:
             return choose_variant(target, path, memory_mode=memory_mode, system=system)
         except ConfigError as error:  # nobody knows the file that was made here
-            raise ConfigError(str(error).replace(str(path), "config")) from error
+            raise ConfigError(re.sub(rf"{re.escape(str(path))}(:\d+)?", "config", str(error))) from error
 
 
 def default_target(model: Source) -> str:

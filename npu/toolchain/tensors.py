@@ -34,7 +34,7 @@ class Written:
 
     job: NpuJob
     index: int
-    command_index: int
+    decoded: Decoded
     operation: KernelOperation
     label: Label
     values: Array
@@ -61,7 +61,7 @@ class Recorder:
         job, decoded, labels = self._jobs[self._job]
         if isinstance(operation, KernelOperation):
             values = self._machine.feature_map(operation.ofm, memory).copy()
-            self.written.append(Written(job, index, decoded[index].command_index, operation, labels[index], values))
+            self.written.append(Written(job, index, decoded[index], operation, labels[index], values))
 
 
 def kind_of(operation: KernelOperation) -> str:

@@ -18,6 +18,7 @@ from npu.isa.decode import Decoded, decode_once
 from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, hardware_names
 from npu.reports.report import Report, run_report
+from npu.toolchain.compile import arena_notes
 from npu.toolchain.executable import Executable, prepare
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from sim.arena import arena_use
@@ -99,9 +100,20 @@ def time_executable(ready: Executable, *, with_events: bool = False) -> TimedMod
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
-    notes = (*_other_hardware(operators.made_for, variant), *_other_signatures(ready.model), *_notes(streams.values()))
+    notes = (
+        *_other_hardware(operators.made_for, variant),
+        *arena_notes(_arena_bytes(graph), variant),
+        *_other_signatures(ready.model),
+        *_notes(streams.values()),
+    )
     report = dataclasses.replace(report, notes=notes or None, model_sha256=ready.digest)
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
+
+
+def _arena_bytes(graph: Graph) -> int:
+    """Size of the scratch tensor that the NPU's jobs share, 0 without one."""
+    jobs = [op for op in graph.ops if is_npu_job(op) and len(op.inputs) > Input.SCRATCH]
+    return max((graph.tensors[op.inputs[Input.SCRATCH]].bytes for op in jobs if op.inputs[Input.SCRATCH] >= 0), default=0)
 
 
 def _other_hardware(made_for: str, variant: Variant) -> tuple[str, ...]:
@@ -123,7 +135,7 @@ def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
         for each in stream.decoded:
             assumed = assumption(each.operation)
             if assumed is not None:
-                yield f"job {job}, command {each.command_index}: {assumed}"
+                yield f"job {job}, {each.place}: {assumed}"
 
 
 def time_streams(graph: Graph, variant: Variant, *, with_events: bool = False) -> dict[int, TimedStream]:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from npu.errors import UserError
+from npu.errors import ModelError, UserError
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.progress import Progress
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
@@ -112,6 +113,11 @@ def compare(
 ) -> Comparison:
     """Run both on Gaussian inputs (or once on `inputs`). UserError if inputs or outputs of the two do not match."""
     model = read_model(reference)
+    if is_compiled(model):
+        raise ModelError(
+            f"{reference.name}: must be a plain model, which the CPU kernels run, but it holds compiled operators; "
+            "give the compiled file as --test-model of its source, with --use_npu"
+        )
     tested = model if test is None else read_model(test)
     name = (test or reference).name
     chosen = choose(tested, name, parameters, num_threads=num_threads)

@@ -94,18 +94,17 @@ def _prepare_pooling(operation: Pooling, n: Numbers) -> None:
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
     valid = (padding.top, padding.left, height - padding.top - padding.bottom, width - padding.left - padding.right)
-    mode = {PoolingMode.MAX: v.MAXIMUM, PoolingMode.AVERAGE: v.SUM, PoolingMode.REDUCE_SUM: v.SUM_DEPTH}[operation.mode]
     divides = is_self_dividing(operation)
     window = (kernel.stride_y, kernel.stride_x, kernel.height, kernel.width)
-    n[v.POOL : v.PLACE] = *window, *valid, mode, divides, rounding
+    n[v.POOL : v.PLACE] = *window, *valid, operation.mode, divides, rounding
     n[v.PLACE : v.SCALAR] = *_around(operation), height, width
-    is_copy = window == (1, 1, 1, 1) and mode != v.SUM_DEPTH and operation.ifm.element.bits <= 16
+    is_copy = window == (1, 1, 1, 1) and operation.mode is not PoolingMode.REDUCE_SUM and operation.ifm.element.bits <= 16
     if not is_copy or operation.padding != Padding():
         n[v.POOLER] = v.kernel_address(v.POOLER)
     if _is_placed(operation):
         n[v.PLACER] = v.kernel_address(v.PLACER)
     if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
-        n[v.STAGE + 7 : v.COMBINE] = 1, operation.scale.scale, operation.scale.shift, rounding
+        n[v.STAGE + output.HAS_SCALE : v.COMBINE] = 1, operation.scale.scale, operation.scale.shift, rounding
 
 
 def _prepare_elementwise(operation: Elementwise, n: Numbers) -> None:
@@ -115,7 +114,7 @@ def _prepare_elementwise(operation: Elementwise, n: Numbers) -> None:
     if ifm2 is not None:
         n[v.IFM2 : v.STAGE], n[v.IFM2_REGION] = describe(ifm2, input_zero_point(ifm2)), ifm2.region
     else:
-        n[v.IFM2 + 12 : v.IFM2 + 15], n[v.IFM2_REGION] = 1, -1
+        n[v.IFM2 + feature_map.HEIGHT : v.IFM2 + feature_map.ZERO_POINT], n[v.IFM2_REGION] = 1, -1
         n[v.SCALAR] = (operation.scalar or 0) - (0 if ifm.element.bits == 32 else operation.scalar_zero_point)
 
 

@@ -29,6 +29,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from sim.functional.execute import elementwise_numbers, output_limits, prepare, prepare_output
+from sim.functional.kernels import output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels import values as v
 from sim.functional.kernels.pack import make_stage
@@ -168,7 +169,7 @@ def _fill_sums(row: Row, operation: KernelOperation) -> None:
     n[r.OUT_TABLE] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
     n[r.OUT_REGION], n[r.OUT_BRICK], n[r.OUT_PIXEL], n[r.FINISH] = -1, 64, pixel, r.SUM
     numbers = prepare_output(operation)
-    numbers[v.SUMS + 1], numbers[v.SUMS + 4] = pixel, operation.rounding
+    numbers[v.SUMS_PITCH], numbers[v.SUMS_ROUNDING] = pixel, operation.rounding
     n[r.NUMBERS :] = numbers
 
 
@@ -301,7 +302,8 @@ def _fill_elementwise(row: Row, operation: Elementwise) -> None:
     numbers = elementwise_numbers(operation)
     ones, stage = np.ones(16, np.int64), np.zeros((1, r.STAGE_VECTORS, 16), np.int32)
     zero_point = operation.ofm.zero_point
-    if not make_stage(0 * ones, numbers[1] * ones, numbers[2] * ones, bound * ones, zero_point, LIMIT, False, stage):
+    scales, shifts = numbers[output.SCALE] * ones, numbers[output.SHIFT] * ones
+    if not make_stage(0 * ones, scales, shifts, bound * ones, zero_point, LIMIT, False, stage):
         return
     n[r.STAGE] = row.table("stage", stage)
     n[r.OPERANDS] = row.table("operands", operands)
@@ -319,13 +321,13 @@ def _fill_elementwise(row: Row, operation: Elementwise) -> None:
 def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> tuple[Numbers | None, int]:
     """(zero point, multiplier, rounding, shift, term, mask, second shift) of each operand and the mode; a bound of the sum."""
     numbers = elementwise_numbers(operation)
-    left_shift, opa_scale, opa_shift = int(numbers[8]), int(numbers[5]), int(numbers[6])
+    left_shift, opa_scale, opa_shift = (int(numbers[k]) for k in (output.LEFT_SHIFT, output.OPA_SCALE, output.OPA_SHIFT))
     implicit = (1 << left_shift - 1, 0)
     pairs = {
-        0: ((opa_scale, 0), (int(numbers[7]), 0)),
+        0: ((opa_scale, 0), (int(numbers[output.OPB_SCALE]), 0)),
         1: ((opa_scale, opa_shift), implicit),
         2: (implicit, (opa_scale, opa_shift)),
-    }[int(numbers[4])]
+    }[int(numbers[output.OPERAND_SCALING])]
     table = np.zeros(17, np.int64)
     table[16] = int(operation.mode)
     reaches = [max(fm.element.maximum - fm.zero_point, fm.zero_point - fm.element.minimum) for fm in (first, second)]

@@ -85,8 +85,8 @@ def pack_constants(
         return
     else:
         stage[np.arange(depth) // 16, 0, np.arange(depth) % 16] = biases.astype(np.int32)
-        n[r.NUMBERS + v.SUMS], n[r.NUMBERS + v.SUMS + 2] = n[r.SUMS], row.table("scales", scales)
-        n[r.NUMBERS + v.SUMS + 3] = row.table("shifts", shifts)
+        n[r.NUMBERS + v.SUMS], n[r.NUMBERS + v.SUMS_SCALES] = n[r.SUMS], row.table("scales", scales)
+        n[r.NUMBERS + v.SUMS_SHIFTS] = row.table("shifts", shifts)
     n[r.STAGE] = row.table("stage", stage)
     parts = row.arrays["parts"] if len(terms) == 1 else np.concatenate([row.arrays["parts"]] * len(terms))
     n[r.SEGMENTS], n[r.SEGMENT_TABLE] = len(parts), row.table("segments", parts)

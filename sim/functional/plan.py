@@ -78,8 +78,12 @@ def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     row = Row(np.zeros(r.ROW_LENGTH, np.int64))
     if tier is not Tier.GENERAL:
         row = make_row(decoded.operation, memory)
-    where = f"command {decoded.command_index} ({type(decoded.operation).__name__})"
-    return Step(decoded.operation, where, decoded.command_index, row)
+    return Step(decoded.operation, describe(decoded), decoded.command_index, row)
+
+
+def describe(decoded: Decoded) -> str:
+    """Where an operation stands and what it is, for messages."""
+    return f"{decoded.place} ({type(decoded.operation).__name__})"
 
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:

@@ -7,7 +7,7 @@ long as an operation reads it: compilers may set all registers of an operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +22,10 @@ from npu.isa.store import store
 
 @dataclass(frozen=True, slots=True)
 class UnreadWrite:
-    """A write that nothing sees; `overwritten_at` is the command that writes the register again, None at the stream's end."""
+    """A write that nothing sees, and the one that writes the register again, None at the stream's end."""
 
-    command_index: int
-    register: str
-    values: Mapping[str, int]
-    overwritten_at: int | None
+    write: RawCommand
+    overwrite: RawCommand | None
 
 
 def unread_writes(words: npt.NDArray[np.uint32], decoded: Sequence[Decoded], variant: Variant) -> Iterator[UnreadWrite]:
@@ -42,10 +40,10 @@ def unread_writes(words: npt.NDArray[np.uint32], decoded: Sequence[Decoded], var
             continue
         earlier = pending.get(name)
         if earlier is not None:
-            yield UnreadWrite(earlier.command_index, name, earlier.values, command.command_index)
+            yield UnreadWrite(earlier, command)
         pending[name] = command
-    for name, command in pending.items():
-        yield UnreadWrite(command.command_index, name, command.values, None)
+    for command in pending.values():
+        yield UnreadWrite(command, None)
 
 
 def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:

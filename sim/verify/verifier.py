@@ -6,7 +6,7 @@ command and addresses; a clean stream has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from sim.verify.shram import lut_findings, shram_findings
 
 RULES: Mapping[str, str] = {
     "REFUSED": "every operation is one that the hardware has: ranges, alignments, sizes that belong together",
-    "BOUNDS": "every access lies in its region",
+    "BOUNDS": "every access lies in its region, every write in one that may be written",
     "HAZARD-KERNEL-DMA": "a kernel waits for the transfer whose bytes it touches",
     "HAZARD-DMA-KERNEL": "a transfer waits for the kernel whose bytes it touches",
     "HAZARD-DMA-DMA": "a transfer waits for the transfer whose bytes it touches",
@@ -43,6 +43,7 @@ class Finding:
 
     rule: str
     command_index: int
+    word_index: int
     operation: str
     """Kind of the operation, or name of the command that sets a register."""
     message: str
@@ -60,19 +61,21 @@ def verify(
     region_bytes: Mapping[int, int],
     initialised: Iterable[tuple[int, int, int]],
     words: npt.NDArray[np.uint32] | None = None,
+    *,
+    read_only: Collection[int] = (),
 ) -> list[Finding]:
     """All findings of a stream, in order of its commands.
 
     `words` are those that `decoded` came from; without them the writes between the operations are not judged. `region_bytes`
     are the sizes of the regions; `initialised` are (region, start, end) of the bytes that hold data when the job starts:
-    constants, inputs, variables.
+    constants, inputs, variables. `read_only` are the regions that nothing may write.
     """
-    memory = _Memory(region_bytes, variant, initialised)
+    memory = _Memory(region_bytes, variant, initialised, read_only)
     hazards = HazardTracker(variant)
     findings: list[Finding] = []
     for each in decoded:
         touched = footprint(each.operation, variant)
-        outside = memory.outside(touched)
+        outside = [*memory.outside(touched), *memory.kept(touched)]
         findings += [_finding("BOUNDS", each, *where) for where in outside]
         if not hazards.has_effect(each.operation):
             findings.append(_finding("NO-EFFECT", each, "nothing that it waits for is unfinished", None, None))
@@ -82,7 +85,7 @@ def verify(
         findings += [_finding("SHRAM", each, text, None, None) for text in shram_findings(each.operation, variant)]
         findings += [_finding("LUT", each, text, SHRAM, address) for text, address in lut_findings(each.operation, variant)]
         for conflict in hazards.step(each, touched):
-            message = f"{conflict.what} of {_kind(conflict.earlier)} at command {conflict.earlier.command_index}"
+            message = f"{conflict.what} of {_kind(conflict.earlier)}, {conflict.earlier.place}"
             findings.append(_finding(conflict.rule, each, message, conflict.region, conflict.address))
         if not outside:
             if memory.copies(each.operation, touched):
@@ -102,15 +105,16 @@ def written_by(decoded: Iterable[Decoded], variant: Variant) -> Iterator[tuple[i
                 yield part.region, part.start, part.end
 
 
-def _unread(write: UnreadWrite) -> Finding:
+def _unread(found: UnreadWrite) -> Finding:
+    write, again = found.write, found.overwrite
     values = ", ".join(f"{name}={value}" for name, value in write.values.items())
-    until = "the end" if write.overwritten_at is None else f"command {write.overwritten_at} sets the register again"
+    until = "the end" if again is None else f"{again.place} sets the register again"
     message = f"no operation reads {values} before {until}"
-    return Finding("UNREAD-WRITE", write.command_index, write.register, message)
+    return Finding("UNREAD-WRITE", write.command_index, write.word_index, write.command.name, message)
 
 
 def _finding(rule: str, each: Decoded, message: str, region: int | None, address: int | None) -> Finding:
-    return Finding(rule, each.command_index, _kind(each), message, region, address)
+    return Finding(rule, each.command_index, each.word_index, _kind(each), message, region, address)
 
 
 def _place(region: int) -> str:
@@ -124,7 +128,14 @@ def _kind(decoded: Decoded) -> str:
 class _Memory:
     """Which bytes of each region hold data."""
 
-    def __init__(self, region_bytes: Mapping[int, int], variant: Variant, initialised: Iterable[tuple[int, int, int]]) -> None:
+    def __init__(
+        self,
+        region_bytes: Mapping[int, int],
+        variant: Variant,
+        initialised: Iterable[tuple[int, int, int]],
+        read_only: Collection[int],
+    ) -> None:
+        self._read_only = read_only
         sizes = {**region_bytes, SHRAM: variant.shram.total_bytes}
         self._written: dict[int, npt.NDArray[np.bool_]] = {region: np.zeros(size, np.bool_) for region, size in sizes.items()}
         for region, start, end in initialised:
@@ -139,6 +150,13 @@ class _Memory:
             )
             for name, part in (*touched.reads, *touched.writes)
             if part.start < 0 or part.end > self._size(part)
+        ]
+
+    def kept(self, touched: Footprint) -> list[tuple[str, int, int]]:
+        return [
+            (f"its {name} must lie in a region that may be written, got {_place(part.region)}", part.region, part.start)
+            for name, part in touched.writes
+            if part.region in self._read_only
         ]
 
     def _size(self, part: ByteSet) -> int:

@@ -36,7 +36,7 @@ def test_every_operator_is_one_that_the_compiler_lowers() -> None:
 
 def test_no_limit_of_v0_1_is_dropped_but_for_those_with_one_of_their_own() -> None:
     replaced = {rule.id for rule in v0_1.RULES} - {rule.id for rule in PROFILE.rules}
-    assert replaced == {"V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3"}
+    assert replaced == {"V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2"}
 
 
 # The smallest model of every operator that v0.1 does not have
@@ -120,11 +120,28 @@ def paddings(shape: tuple[int, int]) -> Model:
     return ops.op_model("PAD", [ops.tensor((2,) * shape[0]), table], [ops.tensor((2,) * shape[0])], options.PadOptions())
 
 
+def permuted(
+    order: tuple[int, ...] = (0, 3, 1, 2), shape: tuple[int, ...] = MAP, *, made: tuple[int, ...] | None = None,
+    order_type: DType = DType.INT32, fixed: str = "constant", zero_points: tuple[int, int] = (0, 0),
+) -> Model:  # fmt: skip
+    table = ops.constant(order, order_type)
+    inputs = [ops.tensor(shape, zero_point=zero_points[0]), table if fixed == "constant" else replace(table, data=None)]
+    whole = tuple(shape[axis] for axis in order) if made is None else made
+    return ops.op_model("TRANSPOSE", inputs, [ops.tensor(whole, zero_point=zero_points[1])], options.TransposeOptions())
+
+
+def permuted_in_copies(count: int) -> Model:
+    """All dimensions the other way round: the two largest are copied at a time."""
+    shape = {1024: (4, 4, 8, 8, 8, 8), 1025: (41, 5, 41, 5, 41)}[count]
+    return permuted(tuple(reversed(range(len(shape)))), shape)
+
+
 MINIMAL = {
     "ABS": ops.unary("ABS"),
     "HARD_SWISH": ops.unary("HARD_SWISH"),
     "MEAN": mean(),
     "PADV2": padv2(),
+    "TRANSPOSE": permuted(),
     "TRANSPOSE_CONV": transposed(),
     "EXPAND_DIMS": ops.op_model("EXPAND_DIMS", [ops.tensor((8, 4)), ops.constant(0)], [ops.tensor((1, 8, 4))]),
     "LEAKY_RELU": ops.unary("LEAKY_RELU"),
@@ -245,6 +262,13 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-TC-7": transposed_sum,
     "N-TC-8": lambda v: transposed(bias=v),
     "N-TC-9": lambda v: transposed(batch=v),
+    "N-TR-1": lambda v: permuted(fixed=v),
+    "N-TR-2": lambda v: permuted(order_type=v),
+    "N-TR-3": lambda v: permuted(tuple(reversed(range(v))), (2,) * v),
+    "N-TR-4": lambda v: permuted(v[1], (3, 4, 5)[: v[0]]),
+    "N-TR-5": lambda v: permuted((1, 0), (8, 4), made=(4, v[1])),
+    "N-TR-6": lambda v: permuted(zero_points=v),
+    "N-TR-7": permuted_in_copies,
     "N-MEM-1": reshaped,
     "N-SLICE-1": lambda v: slice_model(size=v == "constant"),
     "N-SS-1": lambda v: strided_slice(fixed=v),
@@ -254,6 +278,8 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SPLIT-1": lambda v: split(fixed=v),
     "N-SPLIT-2": lambda v: split("SPLIT_V", fixed=v),
     "N-RSZ-1": lambda v: ops.resize(size_constant=v == "constant"),
+    "N-RSZ-2": lambda v: ops.resize(v[0], v[1], align_corners=v[2]),
+    "N-RSZ-3": lambda v: ops.resize((6, 8), (6, 8), align_corners=v[0], half_pixel_centers=v[1]),
     "N-SM-1": softmax,
     "N-SM-2": lambda v: softmax(beta=v),
     "N-NN-1": nearest,
@@ -315,6 +341,10 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "row_pool_with_wide_stride": (ops.pool(window=(8, 1), stride=(8, 4)), {"V-AVG-2"}),
     "global_convolution_with_its_own_stride": (ops.conv(kernel=(8, 8), stride=(8, 8)), set()),
     "wide_window_with_padding": (ops.pool(kind="MAX_POOL_2D", ifm=(1, 8, 65535, 1), window=(1, 2)), {"N-WIN-1"}),
+    "resize_with_half_pixels_by_8": (ops.resize((3, 4), (24, 32), half_pixel_centers=True), set()),
+    "resize_of_a_row_by_3": (ops.resize((1, 4), (1, 12)), {"N-RSZ-2"}),
+    "resize_without_options": (ops.op_model("RESIZE_BILINEAR", [ops.tensor(MAP), ops.constant((8, 8))], [ops.tensor(MAP)]),
+                               {"N-RSZ-2"}),
     "nearest_with_half_pixels": (ops.resize(kind="RESIZE_NEAREST_NEIGHBOR", half_pixel_centers=True), set()),
     "pad_of_channels": (ops.pad(((0, 0), (0, 0), (0, 0), (0, 3))), set()),
     "pad_with_int64": (ops.pad(table_type=DType.INT64), set()),
@@ -322,7 +352,15 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "mean_over_rows_of_rank_2": (mean((0,), (8, 4)), set()),
     "transposed_valid": (transposed(padding=options.Padding.VALID, size=(17, 17)), set()),
     "transposed_valid_of_another_size": (transposed(padding=options.Padding.VALID, size=(16, 16)), {"N-TC-3"}),
-    "transpose_is_not_lowered": (ops.unary("TRANSPOSE"), {"N-LIST"}),
+    "permutation_without_order": (ops.unary("TRANSPOSE"), {"N-TR-1", "N-TR-2"}),
+    "permutation_of_another_scale": (changed(permuted(), 0, quantization=ops.quantization(0.25)), {"N-TR-6"}),
+    "permutation_of_rank_6": (permuted((5, 3, 1, 0, 2, 4), (2, 3, 4, 5, 6, 7)), set()),
+    "permutation_of_more_dimensions_than_there_are": (permuted((0, 1, 2, 3), (1, 1, 1, 1), made=(1, 1, 1)), {"N-TR-5"}),
+    "permutation_of_nothing": (permuted((1, 0, 2), (3, 0, 2)), {"V-GEN-2"}),
+    "permutation_that_moves_nothing": (permuted((2, 0, 3, 1), (1, 1, 5, 1)), set()),
+    "permutation_of_uint8": (changed(changed(permuted(), 0, dtype=DType.UINT8), 2, dtype=DType.UINT8), {"V-GEN-1"}),
+    "permutation_in_many_copies": (permuted_in_copies(1025), {"N-TR-7"}),
+    "operator_that_is_not_lowered": (ops.unary("SIN"), {"N-LIST"}),
 }  # fmt: skip
 
 

@@ -12,12 +12,9 @@ from tests.support.vela_agreement import PAGE, models, page, rows
 GAPS: dict[str, dict[str, int]] = {
     "dtln_int8": {"UNIDIRECTIONAL_SEQUENCE_LSTM": 2},
     "keyword_scrambled_8bit": {"QUANTIZE": 1, "SOFTMAX": 1},
-    "mcunet_vww_int8": {"TRANSPOSE": 1},
     "mnist_lstm_int8": {"UNIDIRECTIONAL_SEQUENCE_LSTM": 1},
-    "mobilenet_v2_nchw_int8": {"TRANSPOSE": 1},
-    "movenet_lightning_int8": {"RESIZE_BILINEAR": 3, "RESHAPE": 7, "MUL": 2, "SUB": 2},
+    "movenet_lightning_int8": {"RESHAPE": 7, "MUL": 2, "SUB": 2},
     "okay_nabu_stream_int8": {"QUANTIZE": 1},
-    "shufflenet_person_int8": {"TRANSPOSE": 52, "RESHAPE": 26},
 }
 # Operators that this profile takes and Vela does not.
 SURPLUS: dict[str, dict[str, int]] = {"mcunet_vww_int8": {"MEAN": 1}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from npu.tflite.writer import write_model
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
-from tests.support.random_graphs import chains
+from tests.support.random_graphs import Case, chains, resizing_chains
 
 INT8 = DType.INT8
 MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
@@ -94,9 +95,10 @@ def test_a_small_cache_of_its_own_is_kept_and_the_result_is_exact(cache: int, tm
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", [chains, resizing_chains], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("seed", range(40))
-def test_random_chains_in_small_arenas_are_exact(seed: int, tmp_path: Path) -> None:
-    model = write_model(chains(1, 100 + seed)[0].model)
+def test_random_chains_in_small_arenas_are_exact(seed: int, make: Callable[..., list[Case]], tmp_path: Path) -> None:
+    model = write_model(make(1, 100 + seed)[0].model)
     whole = npu.compile(model).report.totals.sram_bytes
     for share in (0.8, 0.5, 0.25):
         run_exactly(model, config=config(tmp_path, max(int(whole * share), 1024)))

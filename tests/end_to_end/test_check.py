@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 
@@ -9,8 +10,12 @@ import jsonschema
 import pytest
 
 from npu.cli.main import main
+from npu.graph.dtype import DType
 from npu.reports.report import SCHEMA_PATH
+from npu.runtime.custom import CustomOperator, register_custom_operator, unregister_custom_operator
+from npu.runtime.delegate import Status
 
+from tests.support.builder import ModelBuilder
 from tests.support.check_models import mixed_model
 from tests.support.shared import shared_models
 
@@ -42,6 +47,55 @@ def test_a_budget_decides_the_exit_code(limit: int, code: int, model: Path, tmp_
     budget = tmp_path / "budget.yaml"
     budget.write_text(f"max_cpu_ops: {limit}\nmax_cycles: 1000000000\nmax_sram: 1000000\n")
     assert main(["check", str(model), "--profile", "v0.1", "--budget", str(budget)]) == code
+
+
+@pytest.mark.parametrize("form", ["text", "json", "md", "html"])
+def test_an_operator_without_a_kernel_is_noted(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    for name in ("mine", "yours", "mine"):
+        x = b.op("CUSTOM", [x], (1, 4), DType.FLOAT32, custom_code=name)
+    b.output(b.op("RELU_0_TO_1", [x], (1, 4), DType.FLOAT32))
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(b.build())
+    operator = CustomOperator(lambda context, node: Status.OK)
+    register_custom_operator("yours", operator)
+    try:
+        assert main(["check", str(path), "--format", form]) == 0
+    finally:
+        unregister_custom_operator("yours")
+    text = html.unescape(capsys.readouterr().out)
+    note = "npu run refuses the model, unless --timing-only: there is no kernel for operators 0, 2, custom 'mine'."
+    assert note in text
+    assert "custom 'yours'" not in text
+    if form == "json":
+        content = json.loads(text)
+        jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
+        assert content["notes"] == [note, note.replace("operators 0, 2, custom 'mine'", "operator 3, RELU_0_TO_1")]
+    assert main(["run", str(path)]) == 1
+    assert main(["run", str(path), "--timing-only"]) == 0
+
+
+def test_a_compiled_file_is_told_from_a_model(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = tmp_path / "compiled.tflite"
+    assert main(["compile", str(model), "-o", str(compiled)]) == 0
+    for path, is_noted in ((model, False), (compiled, True)):
+        assert main(["check", str(path)]) == 0
+        assert ("This file is compiled already" in capsys.readouterr().out) is is_noted
+
+
+def test_memories_are_chosen_as_for_a_run(model: Path, tmp_path: Path) -> None:
+    checked, timed = tmp_path / "check.json", tmp_path / "run.json"
+    chosen = ["--system", "Deep_Embedded", "--memory-mode", "Sram_Only"]
+    assert main(["check", str(model), *chosen, "--exact", "--format", "json", "-o", str(checked)]) == 0
+    assert main(["run", str(model), *chosen, "--timing-only", "--report", str(timed)]) == 0
+    found, expected = (json.loads(path.read_text()) for path in (checked, timed))
+    for name in ("system", "memory_mode", "hardware_sha256", "memories"):
+        assert found[name] == expected[name]
+    assert found["totals"]["total_cycles"] == expected["totals"]["total_cycles"]
 
 
 def test_exact_cycles_come_from_a_compilation(model: Path, tmp_path: Path) -> None:

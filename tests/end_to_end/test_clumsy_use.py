@@ -29,8 +29,9 @@ STEERING = "\x1b]0;owned\x07\x9b31m\n"
 
 
 def run_shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`line` in a shell, where $NPU is the command."""
+    """`line` in a shell, where $NPU is the command, with the buffers that Python has by default."""
     known = {**os.environ, "PYTHONPATH": str(ROOT), "NPU": f"{sys.executable} -m npu", "DIGITS": str(DIGITS), **environment}
+    known.pop("PYTHONUNBUFFERED", None)
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=known, cwd=folder, check=False)
 
 
@@ -65,6 +66,11 @@ def test_a_full_standard_output_is_one_clear_line(tmp_path: Path) -> None:
     assert done.stderr == "npu: error: standard output: must take the result, got No space left on device\n"
 
 
+def test_a_reader_that_has_gone_is_no_fault_to_speak_of(tmp_path: Path) -> None:
+    done = run_shell("$NPU isa | true; echo ${PIPESTATUS[0]} >&2", tmp_path)
+    assert done.stderr in ("0\n", "1\n")
+
+
 @pytest.mark.parametrize("command", ["check $DIGITS", "configs"])
 def test_a_terminal_without_unicode_gets_ascii(command: str, tmp_path: Path) -> None:
     done = run_shell(f"$NPU {command}", tmp_path, PYTHONIOENCODING="ascii")
@@ -86,6 +92,12 @@ def test_standard_output_may_be_named_as_the_file_to_write(tmp_path: Path) -> No
     assert len(json.loads(done.stdout)["operators"]) == 10
 
 
+@pytest.mark.parametrize("command", ["check $DIGITS --format json", "isa", "configs --format json"])
+def test_a_dash_is_standard_output(command: str, tmp_path: Path) -> None:
+    assert run_shell(f"$NPU {command} -o -", tmp_path).stdout == run_shell(f"$NPU {command}", tmp_path).stdout != ""
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_pipe_is_said_to_be_no_model_file(tmp_path: Path) -> None:
     done = run_shell("$NPU check <(cat $DIGITS)", tmp_path)
     assert done.returncode == 1
@@ -104,6 +116,7 @@ def test_kernels_that_cannot_be_kept_say_what_to_set(
 
 OUTPUTS = {
     "a_folder": (["compile", "DIGITS", "-o", "."], "--output .: must be a file, got a folder"),
+    "a_dash": (["compile", "DIGITS", "-o", "-"], "--output -: must be the name of a file, got the sign for standard output"),
     "a_missing_folder": (["run", "DIGITS", "--trace", "no/t.json"], "--trace no/t.json: must lie in a folder that exists"),
     "the_same_file_twice": (
         ["compile", "DIGITS", "-o", "x", "--report", "./x"],
@@ -136,8 +149,8 @@ def test_assembling_in_place_tells_that_the_file_changed(compiled: Path, capsys:
 SETTINGS = {
     "nested_too_deep": ("shram.banks=" + "[" * 30000, "--set: a value must not nest so deeply, got [[[["),
     "no_integer": (
-        "system.clock_hz=1e9",
-        "--set: system.clock_hz: must be an integer in [1,000,000, 10,000,000,000], got 1000000000.0",
+        "system.clock_hz=1000000.5",
+        "--set: system.clock_hz: must be an integer in [1,000,000, 10,000,000,000], got 1000000.5",
     ),
     "another_target": ("extends=ethos-u55-32", "--set: another target must be given as --target or --config"),
     "unknown_key": ("shrams.banks=3", "--set: shrams: is no known key (did you mean 'shram'?)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,21 @@ def test_wrong_usage_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert "MODEL" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--output", "--sytem", "extra"])
+def test_what_a_command_does_not_know_is_refused_with_its_own_usage(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--output` is an option of other commands, and not short for --output-dir."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", str(DIGITS), option, "name"])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("usage: npu run ")
+    assert error.endswith(f"npu run: error: unrecognized arguments: {option} name\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([])
@@ -133,12 +149,19 @@ def test_the_example_is_recognised_and_reported(tmp_path: Path, capsys: pytest.C
     captured = capsys.readouterr()
     assert code == 0
     assert captured.err == ""
-    assert "prediction: 7" in captured.out
+    assert re.search(r"^prediction: 7 \(score 0\.\d+\)$", captured.out, re.MULTILINE)
     assert np.load(outputs / "output_0.npy").argmax() == 7
     content = json.loads(report.read_text())
     jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
     assert content["totals"]["total_cycles"] == content["totals"]["npu_cycles"] + content["totals"]["cpu_cycles"]
     assert all(operator["placement"] == "npu" for operator in content["operators"])
+
+
+def test_labels_of_another_number_of_classes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("background\n" + "".join(f"{digit}\n" for digit in range(10)))
+    assert main(["run", str(DIGITS), "--input", str(SEVEN), "--labels", str(labels)]) == 0
+    assert "prediction: 6 (score 0.996; 11 labels for 10 classes)\n" in capsys.readouterr().out
 
 
 def test_compiling_and_running_the_compiled_file_gives_the_same_report(
@@ -265,7 +288,8 @@ def test_every_public_name_leads_somewhere() -> None:
 
 def test_results_fit_the_screen_of_a_notebook() -> None:
     compiled = npu.compile(DIGITS)
-    for result in (compiled, npu.run(compiled.content), npu.time_model(compiled.content)):
+    results = [compiled, npu.run(compiled.content), npu.time_model(compiled.content), npu.load(DIGITS), npu.explain(DIGITS)]
+    for result in [*results, npu.fix(DIGITS), *npu.load(compiled.content).graphs]:
         assert len(repr(result)) < 1500
 
 

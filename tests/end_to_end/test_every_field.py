@@ -179,7 +179,7 @@ def measured(variant: Variant, name: str) -> tuple[str, ...]:
         return ("", str(cpu_cycles(Graph("", (single_ops.tensor(MAP),), (op,), (), ()), op, variant.cpu)), "")
     model = models()[name]
     try:
-        check_variant(variant, "changed")
+        check_variant(variant, str)
         made = compile_source(model, name, variant)
         compiled = read_model(made.content)
         timed = time_executable(Executable(compiled, name, variant, map_of_compiled(made.result)))
@@ -192,7 +192,7 @@ def measured(variant: Variant, name: str) -> tuple[str, ...]:
 def measured_operations(variant: Variant) -> tuple[str, ...]:
     """What the operations take of SHRAM, and their time; or that the hardware refuses them."""
     try:
-        check_variant(variant, "changed")
+        check_variant(variant, str)
         made = operations(1 << (33 if variant.accelerator.product is Product.ETHOS_U65 else 31))
         for operation in made:
             check_operation(operation, variant)

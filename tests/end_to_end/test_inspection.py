@@ -261,6 +261,10 @@ def test_diff_refuses_what_does_not_belong_together(capsys: pytest.CaptureFixtur
     path.write_bytes(ours())
     assert main(["diff", str(path), str(path)]) == 1
     assert "must be the plain source model" in capsys.readouterr().err
+    assert main(["inference-diff", str(path), "--use_npu"]) == 1
+    assert "must be a plain model" in capsys.readouterr().err
+    assert main(["inference-diff", str(DIGITS), "--test-model", str(path), "--use_npu", "--num-runs", "1"]) == 0
+    capsys.readouterr()
     assert main(["diff", str(DIGITS), str(DIGITS)]) == 1
     assert "compile it first" in capsys.readouterr().err
 

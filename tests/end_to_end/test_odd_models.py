@@ -16,12 +16,12 @@ from npu.graph.attributes import (
     DepthwiseConv2DOptions,
     FullyConnectedOptions,
     FusedActivation,
+    GatherOptions,
     Padding,
     Pool2DOptions,
     ReshapeOptions,
     ResizeBilinearOptions,
     SoftmaxOptions,
-    TransposeOptions,
 )
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_variants
@@ -59,17 +59,17 @@ def reshape(b: ModelBuilder, x: int, shape: tuple[int, ...]) -> int:
     return b.op("RESHAPE", [x, target], shape, INT8, 0.1, 3, attributes=ReshapeOptions(shape))
 
 
-def transpose(b: ModelBuilder, x: int, shape: tuple[int, ...]) -> int:
-    """Height and width swapped: an operator for the CPU."""
-    order = b.constant(np.array((0, 2, 1, 3), np.int32))
-    return b.op("TRANSPOSE", [x, order], (shape[0], shape[2], shape[1], shape[3]), INT8, 0.9, 3, attributes=TransposeOptions())
+def upside_down(b: ModelBuilder, x: int, shape: tuple[int, ...]) -> int:
+    """Rows in reverse: an operator for the CPU."""
+    rows = b.constant(np.arange(shape[1], dtype=np.int32)[::-1])
+    return b.op("GATHER", [x, rows], shape, INT8, 0.9, 3, attributes=GatherOptions(1))
 
 
 def partitions_with_cpu_operators_between() -> bytes:
     b, shape = ModelBuilder(), (1, 6, 6, 8)
     x = image(b)
     for seed in range(3):
-        x = transpose(b, conv(b, x, shape, seed=seed), shape)
+        x = upside_down(b, conv(b, x, shape, seed=seed), shape)
     b.output(conv(b, x, shape, seed=9))
     return b.build()
 
@@ -77,7 +77,7 @@ def partitions_with_cpu_operators_between() -> bytes:
 def cpu_operators_beside_a_partition() -> bytes:
     b, shape = ModelBuilder(), (1, 6, 6, 8)
     x = image(b)
-    left, right = conv(b, x, shape), transpose(b, x, shape)
+    left, right = conv(b, x, shape), upside_down(b, x, shape)
     joined = add(b, left, right, shape)
     b.output(joined, left, right)
     return b.build()
@@ -201,7 +201,7 @@ def a_second_subgraph() -> bytes:
     b, shape = ModelBuilder(), (1, 6, 6, 8)
     b.output(conv(b, image(b), shape))
     other = ModelBuilder("other")
-    other.output(conv(other, transpose(other, image(other), shape), shape, seed=5))
+    other.output(conv(other, upside_down(other, image(other), shape), shape, seed=5))
     b.subgraph(other)
     return b.build()
 

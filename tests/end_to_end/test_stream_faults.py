@@ -13,7 +13,7 @@ from npu.toolchain.listing import assemble, disassemble
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PARTIAL = EXAMPLES / "digits_partial.tflite"
-"""Compiled, it has two NPU jobs, operators 1 (CONV_2D) and 4 (CONV_2D to SOFTMAX)."""
+"""Compiled, it has two NPU jobs, operators 1 (CONV_2D and RESIZE_BILINEAR) and 3 (CONV_2D to SOFTMAX)."""
 COMMANDS = {
     "run": ["run"],
     "timing": ["run", "--timing-only"],
@@ -43,13 +43,13 @@ def changed(compiled: bytes, operator: int, pattern: str, replacement: str) -> b
 def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 1
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert captured.out == "" or arguments[0] == "disasm"
     assert captured.err.count("\n") == 1
     return captured.err.removeprefix("npu: error: ").rstrip("\n")
 
 
 @pytest.mark.parametrize("command", ["run", "dump", "diff"])
-@pytest.mark.parametrize(("job", "source"), [(1, "1 CONV_2D"), (4, "4 CONV_2D")])
+@pytest.mark.parametrize(("job", "source"), [(1, "1 CONV_2D"), (3, "4 CONV_2D")])
 def test_an_access_out_of_bounds_names_file_operator_and_command(
     job: int, source: str, command: str, compiled: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,9 +58,9 @@ def test_an_access_out_of_bounds_names_file_operator_and_command(
     )
     message = error_of([*COMMANDS[command], "bad model.tflite"], capsys)
     found = re.fullmatch(
-        rf"bad model\.tflite: operator {job} \(ethos-u\): command (\d+) \(Convolution\): write of region 1: bytes must lie "
-        rf"within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} of the "
-        r"source model, at (\w{6}); npu verify judges all of them",
+        rf"bad model\.tflite: operator {job} \(ethos-u\): command (\d+) at (\w{{6}}) \(Convolution\): write of region 1: bytes "
+        rf"must lie within its \d+ bytes, got \[0x7000000, 0x7\w+\); npu disasm lists the command, a part of operator {source} "
+        r"of the source model",
         message,
     )
     assert found is not None, message
@@ -77,8 +77,22 @@ def test_what_is_no_command_names_file_and_operator(command: str, compiled: byte
     Path("bad.tflite").write_bytes(compiled[:place] + b"\xff\x01" + compiled[place + 2 :])
     message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
     assert re.fullmatch(
-        r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(word \d+\): must be a known command, got 0x\w{4}01ff", message
+        r"bad\.tflite: operator 3 \(ethos-u\): command \d+ at \w{6}: must be a known command, got 0x\w{4}01ff", message
     )
+
+
+def test_a_broken_stream_is_listed_with_what_is_no_command(compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ".word 0x000001ff\n.word 0x00004000"  # no command; a wide one without its second word
+    broken = changed(compiled, 3, r"NPU_OP_STOP mask=65535", words)
+    Path("bad.tflite").write_bytes(broken)
+    assert main(["disasm", "bad.tflite"]) == 1
+    captured = capsys.readouterr()
+    place = re.search(r"operator 3 \(ethos-u\): command \d+ at (\w{6}): must be a known command, got 0x000001ff", captured.err)
+    assert place is not None
+    assert re.search(rf"^\.word 0x000001ff +; {place[1]} REFUSED no command$", captured.out, re.MULTILINE)
+    assert re.search(r"^\.word 0x00004000 +; \w{6} REFUSED no command$", captured.out, re.MULTILINE)
+    assert "NPU_OP_CONV" in captured.out
+    assert assemble(captured.out, broken) == broken
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -88,12 +102,12 @@ def test_a_payload_that_is_none_names_file_and_operator(
     place = compiled.rindex(b"COP1")
     Path("bad.tflite").write_bytes(compiled[:place] + b"COPY" + compiled[place + 4 :])
     message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
-    assert re.fullmatch(r"bad\.tflite: operator [14] \(ethos-u\): payload: must begin with COP1 or COP2, got b'COPY'", message)
+    assert re.fullmatch(r"bad\.tflite: operator [13] \(ethos-u\): payload: must begin with COP1 or COP2, got b'COPY'", message)
 
 
 def test_weights_that_do_not_decode_name_file_operator_and_command(compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """Found only at the moment of their use."""
-    Path("bad.tflite").write_bytes(changed(compiled, 4, r"NPU_SET_WEIGHT_BASE value=\S+", "NPU_SET_WEIGHT_BASE value=0x10"))
+    Path("bad.tflite").write_bytes(changed(compiled, 3, r"NPU_SET_WEIGHT_BASE value=\S+", "NPU_SET_WEIGHT_BASE value=0x10"))
     message = error_of(["run", "bad.tflite"], capsys)
-    assert re.match(r"bad\.tflite: operator 4 \(ethos-u\): command \d+ \(Convolution\): weight stream: ", message)
+    assert re.match(r"bad\.tflite: operator 3 \(ethos-u\): command \d+ at \w{6} \(Convolution\): weight stream: ", message)
     assert "a part of operator 4 CONV_2D of the source model" in message

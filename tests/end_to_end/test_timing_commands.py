@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
+import npu
 from npu.cli.main import main
+from npu.graph.attributes import Conv2DOptions
+from npu.graph.dtype import DType
 from npu.rendering.explain import explain_text
 from npu.reports.report import SCHEMA_PATH
 from npu.toolchain.explain import explain_model
+from npu.toolchain.listing import disassemble
 
+from tests.support.builder import ModelBuilder
 from tests.support.shared import shared_models
 
 ROOT = Path(__file__).parents[2]
@@ -41,29 +47,24 @@ def test_a_changed_memory_behind_an_adapter_is_told(setting: str, is_said: bool,
     assert capsys.readouterr().err == ""
 
 
-OWN = "{memories: {axi1: {clock_scale: 0.5}}}"
-
-
 @pytest.mark.parametrize(
-    ("system", "further", "is_said"),
+    ("system", "is_said"),
     [
-        (OWN, [], True),
-        (OWN, ["--set", "shram.banks=32"], True),
-        (OWN, ["--set", "system.adapters={}"], False),
-        (OWN, ["--system", "High_End_Embedded"], False),
-        (OWN, ["--system", "High_End_Embedded", "--set", "shram.banks=32"], False),
-        ("{memories: {axi1: {clock_scale: 0.5}}, adapters: {}}", [], False),
-        ("{memories: {axi1: {clock_scale: 0.5}}, adapters: {axi1: {read_latency_cycles: 9}}}", [], False),
-        ("{memories: {axi1: {size_bytes: 1000000, burst_bytes: 32}}}", [], False),
+        ("memories: {axi1: {read_latency_cycles: 200}}", True),
+        ("{memories: {axi1: {read_latency_cycles: 200}}, adapters: {axi1: null}}", False),
+        ("{memories: {axi1: {read_latency_cycles: 200}}, adapters: {axi1: {read_latency_cycles: 200}}}", False),
+        ("memories: {axi0: {size_bytes: 4194304}}", False),
+        ("Deep_Embedded", False),
     ],
 )
-def test_a_description_that_changes_a_memory_behind_an_adapter_is_told_so(
-    system: str, further: list[str], is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_description_that_changes_a_memory_behind_an_adapter_is_told(
+    system: str, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board = tmp_path / "board.yaml"
-    board.write_text(f"extends: ethos-u55-128\nsystem: {system}\n")
-    assert main(["run", str(DIGITS), "--timing-only", "--config", str(board), *further]) == 0
-    assert ("note: the adapter of axi1" in capsys.readouterr().err) is is_said
+    board.write_text(f"extends: ethos-u55-128\nsystem:\n  {system}\n")
+    assert main(["run", str(DIGITS), "--timing-only", "--config", str(board)]) == 0
+    told = "npu: note: the adapter of axi1, not system.memories.axi1, decides how long accesses take; "
+    assert capsys.readouterr().err == (f"{told}adapters: {{axi1: null}} in system takes it away\n" if is_said else "")
 
 
 def test_timing_alone_reports_what_a_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,6 +167,24 @@ def test_explain_names_bounds_losses_and_free_shapes(capsys: pytest.CaptureFixtu
     assert "10 output channels" not in text  # the last layer is bound by its weights: more channels are not free
     assert "channel padding" in text
     assert "weight read" in text
+
+
+@pytest.mark.parametrize(("scale", "is_said"), [(0.01, True), (1.0, False)])
+def test_explain_says_what_an_operator_waits_for(scale: float, is_said: bool) -> None:
+    rng = np.random.default_rng(3)
+    b = ModelBuilder()
+    x = b.input((1, 16, 16, 16), DType.INT8, scale=0.1)
+    weights = b.constant(rng.integers(-127, 128, (64, 3, 3, 16), np.int8), scale=[0.01] * 64)
+    options = Conv2DOptions(stride_h=1, stride_w=1)
+    b.output(b.op("CONV_2D", [x, weights, None], (1, 16, 16, 64), DType.INT8, 0.2, attributes=options))
+    slow = {"memories": {"axi1": {"clock_scale": scale}}, "adapters": {}}
+    board = {"extends": "ethos-u55-128", "system": slow}
+    explained = explain_model(b.build(), config=board)
+    compiled = npu.compile(b.build(), config=board).content
+    copies = [int(size) for size in re.findall(r"; \w{6} Dma region 0 .*, (\d+) bytes", disassemble(compiled))]
+    assert explained.operators[0].copied_bytes == sum(copies) > 64 * 9 * 16
+    said = f"- waits for {sum(copies) / 1024:.1f} KiB of weights and tables, which are copied from flash\n"
+    assert (said in explain_text(explained, 120)) is is_said
 
 
 def test_a_field_may_be_changed_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,11 +130,11 @@ def test_a_name_that_no_file_can_have_is_an_error_of_one_line(arguments: list[st
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
 @pytest.mark.parametrize("arguments", [["--version"], ["check", str(DIGITS)]])
 def test_output_that_nobody_can_take_is_one_line_of_error(arguments: list[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(DIGITS.parents[1])}
+    environment.pop("PYTHONUNBUFFERED", None)
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-m", "npu", *arguments]
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": str(DIGITS.parents[1])}, stdout=full, stderr=subprocess.PIPE
-        )
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert done.stderr.decode() == "npu: error: standard output: must take the result, got No space left on device\n"
 

@@ -53,7 +53,14 @@ def _cells(memory: dict[Storage, np.ndarray], storage: Storage) -> np.ndarray:
 
 def _box(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
     """The numpy window of a view; writing to it writes to memory."""
-    whole = _cells(memory, view.storage).reshape(view.full)
+    cells = _cells(memory, view.storage)
+    if view.pitch is not None:
+        first = sum(at * pitch for at, pitch in zip(view.offset, (*view.pitch, 1), strict=True))
+        last = first + sum((extent - 1) * pitch for extent, pitch in zip(view.shape, (*view.pitch, 1), strict=True))
+        assert 0 <= first <= last < cells.size, view
+        strides = [pitch * cells.itemsize for pitch in (*view.pitch, 1)]
+        return np.lib.stride_tricks.as_strided(cells[first:], view.shape, strides)
+    whole = cells.reshape(view.full)
     assert all(o >= 0 and o + s <= f for o, s, f in zip(view.offset, view.shape, view.full, strict=True)), view
     return whole[tuple(slice(o, o + s) for o, s in zip(view.offset, view.shape, strict=True))]
 

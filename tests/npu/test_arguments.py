@@ -11,11 +11,24 @@ import pytest
 
 import npu
 from npu.arguments import whole_numbers
-from npu.errors import UserError
+from npu.errors import InterpreterError, UserError
+from npu.graph.attributes import AddOptions
+from npu.graph.dtype import DType
+
+from tests.support.builder import ModelBuilder
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits.tflite"
 INPUT = "serving_default_keras_tensor:0"
+
+
+def test_the_array_of_the_only_input_may_stand_alone() -> None:
+    image = np.load(MODEL.parent / "digit_7.npy")
+    expected = npu.run(MODEL, [image]).outputs[0]
+    for inputs in (image, np.stack([image])):  # the latter is a sequence of one array
+        assert np.array_equal(npu.run(MODEL, inputs).outputs[0], expected)
+    with pytest.raises(InterpreterError, match=r"must be int8 of shape \[1, 8, 8, 1\], got int8 of shape \[1, 4, 8, 1\]"):
+        npu.run(MODEL, image[:, :4])
 
 
 def ready() -> npu.Interpreter:
@@ -96,6 +109,16 @@ def test_an_array_that_does_not_fit_an_input_is_refused_by_name(value: Any, text
     for inputs in ([value], {INPUT: value}):
         with pytest.raises(UserError, match=f"input 0 '{INPUT}': .*{text}"):
             npu.run(MODEL, inputs)
+
+
+def test_the_order_of_several_inputs_is_told_where_a_shape_does_not_fit() -> None:
+    b = ModelBuilder()
+    left = b.input((1, 4), DType.FLOAT32, name="left")
+    right = b.input((1, 1), DType.FLOAT32, name="right")
+    b.output(b.op("ADD", [left, right], (1, 4), DType.FLOAT32, attributes=AddOptions()))
+    arrays = [np.zeros((1, 1), np.float32), np.zeros((1, 4), np.float32)]
+    with pytest.raises(InterpreterError, match=r"the model's inputs are, in this order, left, right$"):
+        npu.run(b.build(), arrays)
 
 
 def test_whole_numbers_come_from_lists_and_arrays() -> None:

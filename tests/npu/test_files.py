@@ -155,3 +155,9 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: 
 def test_a_name_that_no_file_can_have_is_an_error() -> None:
     with pytest.raises(UserError, match="must be writable, got embedded null byte"):
         write_atomically("a\0b", b"data")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "labels.txt"
+    path.write_bytes(b"\xef\xbb\xbfzero\r\n")
+    assert read_text(path) == "zero\r\n"

@@ -195,7 +195,7 @@ def test_what_leaves_memory_or_contradicts_itself_is_refused_before_anything_run
     operation, text = REFUSED[name]
     bench, memory = make_memory()
     before = memory.regions[1].copy()
-    with pytest.raises(SimulationError, match=rf"command 1 \({type(operation).__name__}\): .*{text}"):
+    with pytest.raises(SimulationError, match=rf"command 1 at 000001 \({type(operation).__name__}\): .*{text}"):
         Machine(bench.variant, tier).run([copy_operation(0, 32), operation], memory)
     np.testing.assert_array_equal(memory.regions[1], before)
 
@@ -223,7 +223,7 @@ def test_a_damaged_weight_stream_is_an_error_that_names_the_command(name: str, t
     bench, operation = plain_convolution()
     content, text = STREAMS[name]
     operation = replace(operation, weights=(bench.store(content),))
-    with pytest.raises(SimulationError, match=rf"command 0 \(Convolution\): weight stream: {text}"):
+    with pytest.raises(SimulationError, match=rf"command 0 at 000000 \(Convolution\): weight stream: {text}"):
         Machine(bench.variant, tier).run([operation], bench.memory())
 
 

@@ -7,7 +7,7 @@ points. `chains(count, seed)` gives graphs of several operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -351,6 +351,23 @@ def _resize(s: Sketch) -> int:
     return s.op("RESIZE_BILINEAR", [ifm, s.numbers(size)], [ofm], at.ResizeBilinearOptions(aligned, False))
 
 
+def resize_bilinear(s: Sketch, ifm: int | None = None) -> int:
+    """By 2, 4 or 8, also with aligned corners or half pixel centres, of which version 0.1 leaves most out."""
+    corners, half = s.pick(((False, False), (True, False), (False, True), (False, True)))
+    ifm = s.input((s.pick((1, 1, 2)), *s.map_shape(1200)[1:])) if ifm is None else ifm
+    batch, height, width, depth = s.shape(ifm)
+    size = enlarged(s, height, width, s.pick((2, 2, 4, 8) if s.tensors[ifm].elements < 400 else (2, 2, 4)), aligned=corners)
+    ofm = s.tensor((batch, *size, depth), s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op("RESIZE_BILINEAR", [ifm, s.numbers(size)], [ofm], at.ResizeBilinearOptions(corners, half))
+
+
+def enlarged(s: Sketch, height: int, width: int, factor: int, *, aligned: bool = False) -> tuple[int, int]:
+    """Height and width by a factor, counted between corners if `aligned`; an axis of one element stays one now and then."""
+    less = int(aligned)
+    rows, columns = (1 if n == 1 and s.chance(0.3) else factor * (n - less) + less for n in (height, width))
+    return rows, columns
+
+
 _SINGLE: dict[str, Callable[[Sketch], int]] = {
     "ADD": lambda s: _binary(s, "ADD"),
     "AVERAGE_POOL_2D": lambda s: _pool(s, "AVERAGE_POOL_2D"),
@@ -411,6 +428,15 @@ def _branch(s: Sketch, ifm: int) -> int:
     return s.op("CONCATENATION", parts, [ofm], at.ConcatenationOptions(3))
 
 
+def _joined(s: Sketch, ifm: int) -> int:
+    """A map and what a convolution makes of it, side by side."""
+    axis, shape = s.pick((1, 2, 3)), list(s.shape(ifm))
+    other = _projected(s, ifm, shape[3], s.scale_of(ifm), s.zero_point_of(ifm))
+    shape[axis] *= 2
+    ofm = s.tensor(tuple(shape), s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op("CONCATENATION", s.pick(([ifm, other], [other, ifm])), [ofm], at.ConcatenationOptions(axis))
+
+
 def _padded_convolution(s: Sketch, ifm: int) -> int:
     """PAD and the VALID convolution that may carry it."""
     padded = _pad(s, ifm)
@@ -451,7 +477,17 @@ _LINKS: tuple[Callable[[Sketch, int], int], ...] = (
 )
 
 
-def chains(count: int, seed: int = 0) -> list[Case]:
+def permuted(s: Sketch, ifm: int) -> int:
+    """TRANSPOSE of a map whose first dimension stays."""
+    order = (0, *(int(axis) + 1 for axis in s.rng.permutation(len(s.shape(ifm)) - 1)))
+    ofm = s.tensor(tuple(s.shape(ifm)[axis] for axis in order), s.scale_of(ifm), s.zero_point_of(ifm))
+    return s.op("TRANSPOSE", [ifm, s.numbers(order)], [ofm], at.TransposeOptions())
+
+
+LINKS_AND_PERMUTATIONS = (*_LINKS, *(permuted,) * len(_LINKS))
+
+
+def chains(count: int, seed: int = 0, links: Sequence[Callable[[Sketch, int], int]] = _LINKS) -> list[Case]:
     """`count` graphs of several operators with branches; a second output comes from the middle now and then."""
     found = []
     for i in range(count):
@@ -459,7 +495,7 @@ def chains(count: int, seed: int = 0) -> list[Case]:
         value = s.input((1, s.pick((1, 4, 7, 9, 12)), s.pick((1, 3, 8, 11)), s.pick((1, 2, 3, 8, 16, 17))))
         outputs = []
         for _ in range(int(s.rng.integers(2, 7))):
-            value = s.pick(_LINKS)(s, value)
+            value = s.pick(links)(s, value)
             if s.chance(0.15):
                 outputs.append(value)
         if s.chance(0.4) and s.tensors[value].elements <= 4000:
@@ -468,3 +504,29 @@ def chains(count: int, seed: int = 0) -> list[Case]:
             value = _softmax(s, value)
         found.append(Case(f"chain-{seed}-{i}", s.graph(list(dict.fromkeys([*outputs, value])))))
     return found
+
+
+def resizing_chains(count: int, seed: int = 0) -> list[Case]:
+    """`count` graphs with a bilinear resize behind a convolution and before one to three operators that read it."""
+    found = []
+    for i in range(count):
+        s = Sketch(np.random.default_rng([seed, i, 1001]))
+        value = s.input((1, s.pick((1, 3, 4, 6)), s.pick((1, 2, 5, 7)), s.pick((1, 3, 8, 17))))
+        depth = s.pick((1, 5, 16, 32))
+        value = _projected(s, value, depth, _bounded(s.scale_of(value) * 30.0), s.zero_point())
+        value = resize_bilinear(s, value)
+        outputs = [value] if s.chance(0.2) else []
+        for _ in range(int(s.rng.integers(1, 4))):
+            outputs.append(s.pick(_READERS)(s, value))
+        found.append(Case(f"resizing-{seed}-{i}", s.graph(outputs)))
+    return found
+
+
+_READERS: tuple[Callable[[Sketch, int], int], ...] = (
+    lambda s, x: _convolve(s, x, is_depthwise=True),
+    lambda s, x: _pool(s, "AVERAGE_POOL_2D", x),
+    lambda s, x: _binary(s, "ADD", x),
+    lambda s, x: _rectifier(s, "RELU6", x),
+    lambda s, x: _projected(s, x, s.pick((1, 7, 16)), _bounded(s.scale_of(x) * 30.0), s.zero_point()),
+    _joined,
+)

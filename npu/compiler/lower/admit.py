@@ -31,6 +31,7 @@ from npu.graph.attributes import (
 )
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
+from npu.graph.permutation import is_permutation
 from npu.isa.rules import MAX_EXTENT
 
 MAX_RANK = 6
@@ -386,6 +387,13 @@ def _parts(operands: Operands, whole: Shape, axes: list[int] | None) -> Finding:
     return None if total == whole[axis] else f"outputs must have {whole[axis]} elements along axis {axis}, got {total}"
 
 
+def _transpose(operands: Operands) -> Finding:
+    shape, order = operands.shape(0), operands.numbers(1)
+    if order is None or not is_permutation(order, len(shape)):
+        return f"the permutation must be constants that name each of {len(shape)} axes once, got {order}"
+    return _must([shape[axis] for axis in order], operands)
+
+
 def _transpose_conv(operands: Operands) -> Finding:
     options = operands.op.attributes
     assert isinstance(options, TransposeConvOptions)
@@ -424,5 +432,6 @@ SOFTMAX = replace(UNARY, options=SoftmaxOptions)
 SPLIT = Form(2, 2, (1,), _split, outputs=None)
 SPLIT_V = Form(3, 3, (0,), _split_v, outputs=None)
 STRIDED_SLICE = Form(4, 4, (0,), _strided_slice, options=StridedSliceOptions)
+TRANSPOSE = Form(2, 2, (0,), _transpose)
 TRANSPOSE_CONV = Form(3, 4, (2,), _transpose_conv, weights=1, options=TransposeConvOptions)
 UNPACK = Form(1, 1, (0,), _unpack, outputs=None, options=UnpackOptions)

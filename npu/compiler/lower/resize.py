@@ -1,12 +1,21 @@
-"""RESIZE_BILINEAR by a factor of 2: nearest upscaling, then an average over 2x2; both work on raw values.
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR by 2, 4 or 8: windows over the nearest upscaled map, on raw values.
 
-With out[i] at in[i / 2] the reference kernel's weights are 0, 1/2 or 1 (exact in its 10 fractional bits), and so is the mean of
-two neighbours of the upscaled map. Its rounding is to nearest, ties away from zero, like that of an average pooling.
+By a factor f the reference kernel's weights are multiples of 1 / f (of 1 / 2f with half pixel centres), exact in its 10
+fractional bits. Means of f neighbours of the map upscaled f times have them too, for out[i] at in[i / f]. At half pixel centres
+the output lies between two of these: f + 1 neighbours, of which the first and the last count half. The last doubling is the
+hardware's, earlier ones are maps. The kernel rounds to nearest, ties away from zero, like an average pooling.
 """
 
 from __future__ import annotations
 
-from npu.compiler.ir import PoolingStep, View
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import ConvolutionStep, PoolingStep, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.pooling import mean_scale, repeat
@@ -14,43 +23,83 @@ from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOpt
 from npu.graph.graph import Op
 from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Upscale
 
+_FACTORS = (2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Part of an axis of a resize with half pixel centres.
+
+    `size` elements of the output from `start` are windows of `kernel` elements over the doubled `count` elements from `first`.
+    """
+
+    first: int
+    count: int
+    start: int
+    size: int
+    kernel: int
+
 
 def lower_resize_bilinear(builder: Builder, op: Op) -> None:
-    """RESIZE_BILINEAR: from 1x1, to the same size, to 2n, or to 2n - 1 with aligned corners."""
+    """RESIZE_BILINEAR: from 1x1, to the same size, to f * n, or to f * (n - 1) + 1 with aligned corners; f is 2, 4 or 8."""
     options = op.attributes
     assert isinstance(options, ResizeBilinearOptions)
-    if options.half_pixel_centers:
-        raise builder.error(op, "half_pixel_centers must be false")
-    _resize(builder, op, 2, aligned=options.align_corners)
+    if options.half_pixel_centers and options.align_corners:
+        raise builder.error(op, "align_corners and half_pixel_centers must not both be true")
+    for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
+        if options.half_pixel_centers:
+            _between(builder, _doubled(builder, x, factor // 2), y, factor)
+        else:
+            _mean(builder, _doubled(builder, x, factor // 2), y, factor)
 
 
 def lower_resize_nearest(builder: Builder, op: Op) -> None:
-    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, or to 2n, where half pixel centres make no difference."""
+    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, or to f * n, where half pixel centres make no difference."""
     options = op.attributes
     assert isinstance(options, ResizeNearestNeighborOptions)
     if options.align_corners:
         raise builder.error(op, "align_corners must be false")
-    _resize(builder, op, 1, aligned=False)
+    for x, y, factor in _enlargements(builder, op, aligned=False):
+        _mean(builder, _doubled(builder, x, factor // 2), y, 1)
 
 
-def _resize(builder: Builder, op: Op, size: int, *, aligned: bool) -> None:
+def _enlargements(builder: Builder, op: Op, *, aligned: bool) -> Iterator[tuple[View, View, int]]:
+    """Source, target and factor of every image that is more than a copy or one element repeated; those are made here."""
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     _, ih, iw, _ = builder.tensor(op.inputs[0]).shape
+    factors = [set(_factors(size, out, aligned=aligned)) for size, out in ((ih, oh), (iw, ow))]
+    factor = min(factors[0] & factors[1], default=None)
     source, target = builder.input(op.inputs[0]), builder.output(op.outputs[0])
-    wanted = (2 * ih - 1, 2 * iw - 1) if aligned else (2 * ih, 2 * iw)
     for x, y in zip(images(source, batch), images(target, batch), strict=True):
         if (ih, iw) == (oh, ow):
             builder.copy(x, y)
         elif (ih, iw) == (1, 1):
             builder.copy(x, crop(y, (0, 0, 0), x.shape))
             repeat(builder, y, x.shape)
-        elif (oh, ow) == wanted:
-            _double(builder, x, y, size)
+        elif factor is not None:
+            yield x, y, factor
         else:
-            raise builder.error(op, f"output must be {wanted[0]}x{wanted[1]}, {ih}x{iw} or from 1x1, got {oh}x{ow}")
+            wanted = "2, 4 or 8 times the input" + (", counted between corners" if aligned else "")
+            raise builder.error(op, f"output must be {wanted}, equal to it, or from 1x1, got {ih}x{iw} to {oh}x{ow}")
 
 
-def _double(builder: Builder, ifm: View, ofm: View, size: int) -> None:
+def _factors(size: int, out: int, *, aligned: bool) -> Iterator[int]:
+    """The factors that take an axis from `size` to `out` elements; one element may stay one by any."""
+    less = 1 if aligned else 0
+    return (factor for factor in _FACTORS if out == factor * (size - less) + less or size == out == 1)
+
+
+def _doubled(builder: Builder, source: View, factor: int) -> View:
+    """A map with every element of `source` repeated `factor` (a power of two) times along both axes."""
+    while factor > 1:
+        height, width, depth = source.shape
+        target = builder.temporary("doubled", (2 * height, 2 * width, depth), source.element)
+        _mean(builder, source, target, 1)
+        source, factor = target, factor // 2
+    return source
+
+
+def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
     """Average over size x size positions of the twice upscaled map; beyond its end positions do not count."""
     bottom = needed_after(2 * ifm.shape[0], ofm.shape[0], size, 1, 0)
     right = needed_after(2 * ifm.shape[1], ofm.shape[1], size, 1, 0)
@@ -70,3 +119,62 @@ def _double(builder: Builder, ifm: View, ofm: View, size: int) -> None:
             upscale=Upscale.NEAREST,
         )
     )
+
+
+def _between(builder: Builder, ifm: View, ofm: View, factor: int) -> None:
+    """Means of `factor` neighbours of the twice upscaled map, half an element off; beyond its ends the ends go on."""
+    rows, columns = (list(_parts(ifm.shape[axis], ofm.shape[axis], factor)) for axis in (0, 1))
+    depth = ifm.shape[2]
+    for row, column in product(rows, columns):
+        x = crop(ifm, (row.first, column.first, 0), (row.count, column.count, depth))
+        y = crop(ofm, (row.start, column.start, 0), (row.size, column.size, depth))
+        if (row.kernel, column.kernel) == (1, 1):
+            _mean(builder, x, y, 1)
+            continue
+        builder.emit(
+            ConvolutionStep(
+                source=builder.index,
+                ifm=x,
+                ofm=y,
+                minimum=-128,
+                maximum=127,
+                kernel=Kernel(row.kernel, column.kernel),
+                upscale=Upscale.NEAREST,
+                weights=_weights(row.kernel, column.kernel, depth),
+                is_depthwise=True,
+            )
+        )
+
+
+def _parts(count: int, size: int, factor: int) -> Iterator[_Part]:
+    """The ends of an axis, where nothing changes within half an element of the source, and what lies between them."""
+    half = factor // 2
+    end = -(-half // 2)
+    if size == 1:
+        yield _Part(0, 1, 0, 1, 1)
+        return
+    yield _Part(0, end, 0, half, 1)
+    if size > factor:
+        yield _Part(0, count, half, size - factor, factor + 1)
+    yield _Part(count - end, end, size - half, half, 1)
+
+
+def _weights(height: int, width: int, depth: int) -> Weights:
+    """1, 2, ..., 2, 1 along every axis that is longer than 1; the factor is 1 / their sum.
+
+    Multiplying with two roundings gives the sum itself first; the other one then takes ties away from zero.
+    """
+    plane = np.outer(_taps(height), _taps(width))
+    scale = mean_scale(int(plane.sum()))
+    return Weights(
+        values=np.broadcast_to(plane[None, :, :, None], (depth, height, width, 1)).copy(),
+        biases=np.zeros(depth, np.int64),
+        scales=np.full(depth, scale.scale, np.uint32),
+        shifts=np.full(depth, scale.shift, np.uint8),
+    )
+
+
+def _taps(size: int) -> npt.NDArray[np.int16]:
+    taps = np.full(size, 2 if size > 1 else 1, np.int16)
+    taps[[0, -1]] = 1
+    return taps

@@ -32,6 +32,7 @@ from npu.compiler.lower.memory import (
 from npu.compiler.lower.pooling import lower_average_pool, lower_max_pool
 from npu.compiler.lower.resize import lower_resize_bilinear, lower_resize_nearest
 from npu.compiler.lower.softmax import lower_softmax
+from npu.compiler.lower.transpose import lower_transpose
 from npu.compiler.lower.transposed import lower_transpose_conv
 from npu.graph.graph import Op
 
@@ -79,6 +80,7 @@ LOWERED: Mapping[str, Lowering] = {
     "STRIDED_SLICE": Lowering(admit.STRIDED_SLICE, lower_strided_slice),
     "SUB": Lowering(admit.BINARY, lower_sub),
     "TANH": Lowering(admit.UNARY, lower_table),
+    "TRANSPOSE": Lowering(admit.TRANSPOSE, lower_transpose),
     "TRANSPOSE_CONV": Lowering(admit.TRANSPOSE_CONV, lower_transpose_conv),
     "UNPACK": Lowering(admit.UNPACK, lower_unpack),
 }

@@ -43,7 +43,7 @@ def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
         raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")
     if status != kernels.OK:
-        raise StreamError(f"weight stream: {_RULES[status]}, got otherwise before bit {position} of {len(data) * 8}")
+        raise StreamError(f"weight stream: {_RULES[status]}, broken before bit {position} of {len(data) * 8}")
     return output
 
 

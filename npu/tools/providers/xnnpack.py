@@ -26,7 +26,7 @@ class XnnpackDelegateProvider(DelegateProvider):
 
     def create_flags(self, parameters: ToolParameters) -> list[Flag]:
         return [
-            create_flag("use_xnnpack", parameters, "use the XNNPACK-like CPU delegate"),
+            create_flag("use_xnnpack", parameters, "use the XNNPACK-like CPU delegate, for float operators unless told more"),
             create_flag("xnnpack_qs8", parameters, "let it take signed 8-bit operators"),
             create_flag("xnnpack_qu8", parameters, "let it take unsigned 8-bit operators"),
             create_flag("xnnpack_force_fp16", parameters, "compute float operators in half precision or fail"),

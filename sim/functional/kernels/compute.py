@@ -12,11 +12,18 @@ from npu.numerics.kernel import kernel
 from sim.functional.kernels.output import rescale
 
 CUBE = nb.int64[:, :, ::1]
+# The numbers that the convolutions take; `pool` begins with the same strides.
+STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X = range(4)
+# The other numbers that `pool` takes: extent of its kernel; where the rows and columns of the map begin and how many there are;
+# for a sum whether it is divided by the number of positions, with a reciprocal that rounds exact ties away from zero.
+HEIGHT, WIDTH, TOP, LEFT, ROWS, COLUMNS, POOL_MODE, IS_DIVIDED, ROUNDING = range(2, 11)
+POOL_LENGTH = 11
+MAX, AVERAGE, REDUCE_SUM = range(3)
 
 
 @kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))
 def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
-    """out[y, x, o] = bias[o] + sum of ifm * weights; geometry: stride y, x, dilation y, x."""
+    """out[y, x, o] = bias[o] + sum of ifm * weights."""
     rows = np.empty((ifm.shape[0], ifm.shape[1], ifm.shape[2]), np.int32)
     for y in range(ifm.shape[0]):
         for x in range(ifm.shape[1]):
@@ -27,9 +34,9 @@ def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-de
             for o in range(out.shape[2]):
                 total = biases[o]
                 for ky in range(weights.shape[1]):
-                    iy = y * geometry[0] + ky * geometry[2]
+                    iy = y * geometry[STRIDE_Y] + ky * geometry[DILATION_Y]
                     for kx in range(weights.shape[2]):
-                        ix = x * geometry[1] + kx * geometry[3]
+                        ix = x * geometry[STRIDE_X] + kx * geometry[DILATION_X]
                         for i in range(weights.shape[3]):
                             total += np.int64(rows[iy, ix, i] * np.int32(weights[o, ky, kx, i]))
                 out[y, x, o] = total
@@ -37,7 +44,7 @@ def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-de
 
 @kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))
 def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
-    """out[y, x, c] = bias[c] + sum of ifm[..., c] * weights[c, ky, kx, 0]; geometry as `convolve`."""
+    """out[y, x, c] = bias[c] + sum of ifm[..., c] * weights[c, ky, kx, 0]."""
     taps = np.empty((weights.shape[1], weights.shape[2], weights.shape[0]), np.int64)
     for c in range(weights.shape[0]):
         for ky in range(weights.shape[1]):
@@ -48,48 +55,44 @@ def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-
             for c in range(out.shape[2]):
                 out[y, x, c] = biases[c]
             for ky in range(weights.shape[1]):
-                iy = y * geometry[0] + ky * geometry[2]
+                iy = y * geometry[STRIDE_Y] + ky * geometry[DILATION_Y]
                 for kx in range(weights.shape[2]):
-                    ix = x * geometry[1] + kx * geometry[3]
+                    ix = x * geometry[STRIDE_X] + kx * geometry[DILATION_X]
                     for c in range(out.shape[2]):
                         out[y, x, c] += ifm[iy, ix, c] * taps[ky, kx, c]
 
 
 @kernel(nb.void(CUBE, CUBE, nb.int64[::1]))
 def pool(ifm, out, config):  # type: ignore[no-untyped-def]
-    """Maximum, sum, or sum over the depth as well (for every channel) of the valid positions of each window; 0 without any.
-
-    config: stride y, x, kernel height, width, pad top, left, valid rows, columns, mode (0, 1, 2), then for a sum whether it is
-    divided by the number of positions, with a reciprocal that rounds exact ties away from zero, and the rounding.
-    """
-    mode = config[8]
+    """Maximum, sum, or sum over the depth as well (for every channel) of the valid positions of each window; 0 without any."""
+    mode = config[POOL_MODE]
     for y in range(out.shape[0]):
-        top = max(y * config[0], config[4])
-        bottom = max(top, min(y * config[0] + config[2], config[4] + config[6]))
+        top = max(y * config[STRIDE_Y], config[TOP])
+        bottom = max(top, min(y * config[STRIDE_Y] + config[HEIGHT], config[TOP] + config[ROWS]))
         for x in range(out.shape[1]):
-            left = max(x * config[1], config[5])
-            right = max(left, min(x * config[1] + config[3], config[5] + config[7]))
+            left = max(x * config[STRIDE_X], config[LEFT])
+            right = max(left, min(x * config[STRIDE_X] + config[WIDTH], config[LEFT] + config[COLUMNS]))
             count = (bottom - top) * (right - left)
             for c in range(out.shape[2]):
-                out[y, x, c] = ifm[top, left, c] if mode == 0 and count > 0 else np.int64(0)
+                out[y, x, c] = ifm[top, left, c] if mode == MAX and count > 0 else np.int64(0)
             total = np.int64(0)
             for iy in range(top, bottom):
                 for ix in range(left, right):
-                    if mode == 0:
+                    if mode == MAX:
                         for c in range(out.shape[2]):
                             out[y, x, c] = max(out[y, x, c], ifm[iy, ix, c])
-                    elif mode == 1:
+                    elif mode == AVERAGE:
                         for c in range(out.shape[2]):
                             out[y, x, c] += ifm[iy, ix, c]
                     else:
                         for c in range(ifm.shape[2]):
                             total += ifm[iy, ix, c]
-            if mode == 2:
+            if mode == REDUCE_SUM:
                 for c in range(out.shape[2]):
                     out[y, x, c] = total
-            if config[9] != 0:
+            if config[IS_DIVIDED] != 0:
                 k = np.int64(0)
                 while ((max(count, np.int64(1)) - 1) >> k) > 0:
                     k += 1
                 scale = ((np.int64(1) << (31 + k)) + (np.int64(1) << k)) // max(count, np.int64(1))
-                rescale(out[y, x], scale, 31 + k, config[10], np.int64(31))
+                rescale(out[y, x], scale, 31 + k, config[ROUNDING], np.int64(31))

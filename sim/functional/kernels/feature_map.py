@@ -1,9 +1,4 @@
-"""Feature maps between memory and dense arrays: every layout, four tiles, signed strides.
-
-A feature map is described by 16 numbers: four tile addresses (bytes from the base of its region), tile width 0, tile heights
-0 and 1, stride of a row, a column and a group of 16 channels, element bytes, signedness, height, width, depth, and a zero
-point to subtract.
-"""
+"""Feature maps between memory and dense arrays: every layout, four tiles, signed strides."""
 
 from __future__ import annotations
 
@@ -24,36 +19,54 @@ from sim.functional.kernels.raw import (
     store_64_at,
 )
 
+# The numbers that describe a feature map: first the addresses of its four tiles (bytes from the base of its region); strides
+# are bytes from row to row, column to column and group of 16 channels to group; the zero point is subtracted.
+(
+    TILE_WIDTH_0,
+    TILE_HEIGHT_0,
+    TILE_HEIGHT_1,
+    STRIDE_Y,
+    STRIDE_X,
+    STRIDE_C,
+    BYTES,
+    IS_SIGNED,
+    HEIGHT,
+    WIDTH,
+    DEPTH,
+    ZERO_POINT,
+) = range(4, 16)
 DESCRIPTION_LENGTH = 16
+# The numbers that `place` takes.
+TOP, LEFT, BOTTOM, RIGHT, UPSCALE = range(5)
 
 
 @kernel(nb.int64(nb.int64[::1], nb.int64, nb.int64))
 def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     """Byte offset of channel 0 at row y, column x."""
     tile = np.int64(0)
-    if x >= fm[4]:
-        x = x - fm[4]
+    if x >= fm[TILE_WIDTH_0]:
+        x = x - fm[TILE_WIDTH_0]
         tile = np.int64(1)
-        if y >= fm[6]:
-            y = y - fm[6]
+        if y >= fm[TILE_HEIGHT_1]:
+            y = y - fm[TILE_HEIGHT_1]
             tile = np.int64(3)
-    elif y >= fm[5]:
-        y = y - fm[5]
+    elif y >= fm[TILE_HEIGHT_0]:
+        y = y - fm[TILE_HEIGHT_0]
         tile = np.int64(2)
-    return fm[tile] + y * fm[7] + x * fm[8]
+    return fm[tile] + y * fm[STRIDE_Y] + x * fm[STRIDE_X]
 
 
 @kernel(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]))
 def gather(fm, base, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = element - zero point; `base` is the machine address of the region, `out` int64 (height, width, depth)."""
-    width, depth, values = fm[13], fm[14], np.int64(out.ctypes.data)
-    is_dense = (depth <= 16 or fm[9] == 16 * fm[10]) and fm[8] == depth * fm[10]
-    step = 16 * fm[10] if is_dense else fm[9]
-    kind, zero_point = 2 * fm[10] + fm[11], fm[15]
-    for y in range(fm[12]):
+    width, depth, values = fm[WIDTH], fm[DEPTH], np.int64(out.ctypes.data)
+    is_dense = (depth <= 16 or fm[STRIDE_C] == 16 * fm[BYTES]) and fm[STRIDE_X] == depth * fm[BYTES]
+    step = 16 * fm[BYTES] if is_dense else fm[STRIDE_C]
+    kind, zero_point = 2 * fm[BYTES] + fm[IS_SIGNED], fm[ZERO_POINT]
+    for y in range(fm[HEIGHT]):
         x = np.int64(0)
         while x < width:
-            columns = (min(fm[4], width) if x < fm[4] else width) - x if is_dense else np.int64(1)
+            columns = (min(fm[TILE_WIDTH_0], width) if x < fm[TILE_WIDTH_0] else width) - x if is_dense else np.int64(1)
             pixel, start, total = base + pixel_address(fm, y, x), (y * width + x) * depth, columns * depth
             for b in range((total + 15) >> 4):
                 address, to, count = pixel + b * step, values + 8 * (start + 16 * b), min(np.int64(16), total - 16 * b)
@@ -81,14 +94,14 @@ def gather(fm, base, out):  # type: ignore[no-untyped-def]
 @kernel(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]))
 def scatter(fm, base, values):  # type: ignore[no-untyped-def]
     """Store the low bits of values int64 (height, width, depth)."""
-    width, depth, first = fm[13], fm[14], np.int64(values.ctypes.data)
-    is_dense = (depth <= 16 or fm[9] == 16 * fm[10]) and fm[8] == depth * fm[10]
-    step = 16 * fm[10] if is_dense else fm[9]
-    size = fm[10]
-    for y in range(fm[12]):
+    width, depth, first = fm[WIDTH], fm[DEPTH], np.int64(values.ctypes.data)
+    is_dense = (depth <= 16 or fm[STRIDE_C] == 16 * fm[BYTES]) and fm[STRIDE_X] == depth * fm[BYTES]
+    step = 16 * fm[BYTES] if is_dense else fm[STRIDE_C]
+    size = fm[BYTES]
+    for y in range(fm[HEIGHT]):
         x = np.int64(0)
         while x < width:
-            columns = (min(fm[4], width) if x < fm[4] else width) - x if is_dense else np.int64(1)
+            columns = (min(fm[TILE_WIDTH_0], width) if x < fm[TILE_WIDTH_0] else width) - x if is_dense else np.int64(1)
             pixel, start, total = base + pixel_address(fm, y, x), (y * width + x) * depth, columns * depth
             for b in range((total + 15) >> 4):
                 address, at, count = pixel + b * step, first + 8 * (start + 16 * b), min(np.int64(16), total - 16 * b)
@@ -106,13 +119,13 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1]))
 def place(source, out, config):  # type: ignore[no-untyped-def]
-    """Write an input into the zeroed array `out`; config: pad top, left, bottom, right, upscaling (0, 1 nearest, 2 zeros)."""
-    upscale = config[4]
+    """Write an input into the zeroed array `out`; config: padding, upscaling (0, 1 nearest, 2 zeros)."""
+    upscale = config[UPSCALE]
     factor = np.int64(1) if upscale == 0 else np.int64(2)
-    for y in range(config[0], out.shape[0] - config[2]):
-        source_y = y - config[0]
-        for x in range(config[1], out.shape[1] - config[3]):
-            source_x = x - config[1]
+    for y in range(config[TOP], out.shape[0] - config[BOTTOM]):
+        source_y = y - config[TOP]
+        for x in range(config[LEFT], out.shape[1] - config[RIGHT]):
+            source_x = x - config[LEFT]
             if upscale == 2 and ((source_y | source_x) & 1) != 0:
                 continue
             for c in range(source.shape[2]):

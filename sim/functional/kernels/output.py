@@ -1,6 +1,6 @@
 """What follows the accumulators: rounding shifts, operand arithmetic, activation functions, clamps and look-up tables.
 
-General versions, one value at a time in 64 bits. Rounding is 0 double, 1 truncate, 2 natural (the registers' numbering).
+General versions, one value at a time in 64 bits. Modes, functions and roundings have the registers' numbers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,42 @@ from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8
 
 CUBE = nb.int64[:, :, ::1]
 VECTOR = nb.int64[::1]
+DOUBLE, TRUNCATE, NATURAL = range(3)
+TANH = 3
+MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL = range(10)
+# The numbers that `finish` takes: TABLE_KIND is 0 without a table, TABLE an offset from the machine address of the tables;
+# IS_RAW leaves 32-bit values as they are. Other operations than poolings have scaled already, they lack HAS_SCALE.
+(
+    FUNCTION,
+    ZERO_POINT,
+    LOW,
+    HIGH,
+    TABLE_KIND,
+    TABLE,
+    IS_RAW,
+    HAS_SCALE,
+    STAGE_SCALE,
+    STAGE_SHIFT,
+    STAGE_ROUNDING,
+) = range(11)
+STAGE_LENGTH = 11
+# The numbers that `combine` takes: OPERAND_SCALING is 0 (both by 16 bits), 1 (A) or 2 (B); SATURATES says whether a product
+# does at 32 bits.
+(
+    MODE,
+    SCALE,
+    SHIFT,
+    ROUNDING,
+    OPERAND_SCALING,
+    OPA_SCALE,
+    OPA_SHIFT,
+    OPB_SCALE,
+    LEFT_SHIFT,
+    OPERAND_ROUNDING,
+    IS_REVERSED,
+    SATURATES,
+) = range(12)
+COMBINE_LENGTH = 12
 # fmt: off
 SIGMOID_TABLE = np.array([
     32768, 33451, 34133, 34813, 35493, 36169, 36843, 37513, 38180, 38841, 39498, 40149, 40794, 41432, 42064, 42688,
@@ -56,9 +92,9 @@ def rounding_shift(p, s, rounding, first):  # type: ignore[no-untyped-def]
     """p / 2**s; DOUBLE rounds first at bit `first` (31 in the output stage), then the rest with ties away from zero."""
     if s == 0:
         return p
-    if rounding == 1:
+    if rounding == TRUNCATE:
         return p >> s if p >= 0 else -((-p) >> s)
-    if rounding == 2 or s <= first:
+    if rounding == NATURAL or s <= first:
         return shift_natural(p, s)
     return divide_away(shift_natural(p, first), s - first)
 
@@ -115,11 +151,11 @@ def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-d
     if shift == 0:
         for k in range(values.size):
             values[k] *= scale
-    elif rounding == 1:
+    elif rounding == TRUNCATE:
         for k in range(values.size):
             p = values[k] * scale
             values[k] = p >> shift if p >= 0 else -((-p) >> shift)
-    elif rounding == 2 or shift <= first:
+    elif rounding == NATURAL or shift <= first:
         for k in range(values.size):
             values[k] = (((values[k] * scale) >> (shift - 1)) + 1) >> np.int64(1)
     else:
@@ -132,25 +168,21 @@ def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-d
 
 @kernel(nb.void(CUBE, VECTOR, nb.int64))
 def finish(values, stage, tables):  # type: ignore[no-untyped-def]
-    """The output stage, in place.
-
-    stage: function (0 none, 3 tanh, 4 sigmoid), zero point, low, high, table kind (0 none), table offset from the machine
-    address `tables`, is raw 32-bit, whether to scale first (other operations have scaled already), scale, shift, rounding.
-    """
+    """The output stage, in place; `tables` is the machine address of the tables."""
     flat = values.reshape(values.size)
-    if stage[7] != 0:
-        rescale(flat, stage[8], stage[9], stage[10], np.int64(31))
-    if stage[6] != 0:
+    if stage[HAS_SCALE] != 0:
+        rescale(flat, stage[STAGE_SCALE], stage[STAGE_SHIFT], stage[STAGE_ROUNDING], np.int64(31))
+    if stage[IS_RAW] != 0:
         return
-    zero_point, low, high = stage[1], stage[2], stage[3]
-    if stage[0] != 0:
+    zero_point, low, high = stage[ZERO_POINT], stage[LOW], stage[HIGH]
+    if stage[FUNCTION] != 0:
         for k in range(flat.size):
-            flat[k] = tanh(flat[k]) if stage[0] == 3 else sigmoid(flat[k])
+            flat[k] = tanh(flat[k]) if stage[FUNCTION] == TANH else sigmoid(flat[k])
     for k in range(flat.size):
         flat[k] = min(max(flat[k] + zero_point, low), high)
-    if stage[4] != 0:
+    if stage[TABLE_KIND] != 0:
         for k in range(flat.size):
-            flat[k] = look_up(flat[k], tables + stage[5], stage[4])
+            flat[k] = look_up(flat[k], tables + stage[TABLE], stage[TABLE_KIND])
 
 
 @kernel(nb.void(CUBE, nb.int64[::1], nb.int64[::1], nb.int64))
@@ -177,7 +209,7 @@ def leading_zeros(pattern):  # type: ignore[no-untyped-def]
 def shift_right(a, b, rounding):  # type: ignore[no-untyped-def]
     """a >> b, rounded; b is an operand, so it is limited."""
     amount = min(max(b, np.int64(0)), np.int64(62))
-    return divide_away(a, amount) if rounding == 0 else rounding_shift(a, amount, rounding, 31)
+    return divide_away(a, amount) if rounding == DOUBLE else rounding_shift(a, amount, rounding, 31)
 
 
 @kernel(nb.int64(nb.int64, nb.int64))
@@ -191,55 +223,52 @@ def shift_left_32(a, b):  # type: ignore[no-untyped-def]
 @kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
 def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
     """One element of the modes that have no loop of their own in `combine`, before scaling."""
-    if mode == 3:
+    if mode == MIN:
         return min(a, b)
-    if mode == 4:
+    if mode == MAX:
         return max(a, b)
-    if mode == 6:
+    if mode == ABS:
         return abs(a)
-    if mode == 7:
+    if mode == CLZ:
         return leading_zeros(a)
-    return shift_right(a, b, rounding) if mode == 8 else shift_left_32(a, b)
+    return shift_right(a, b, rounding) if mode == SHR else shift_left_32(a, b)
 
 
 @kernel(nb.void(CUBE, CUBE, VECTOR))
 def combine(first, second, config):  # type: ignore[no-untyped-def]
-    """first = the elementwise operation before the output stage, with broadcasting where an extent of `second` is 1.
-
-    config: mode, OFM scale, shift, rounding, operand scaling (0 both 16-bit, 1 A, 2 B), OPA scale, OPA shift, OPB scale,
-    left shift L, operand rounding, is reversed, whether a product saturates at 32 bits.
-    """
-    mode, repeated = config[0], np.empty(first.shape, np.int64)
+    """first = the elementwise operation before the output stage, with broadcasting where an extent of `second` is 1."""
+    mode, repeated = config[MODE], np.empty(first.shape, np.int64)
     step_y, step_x, step_c = min(second.shape[0] - 1, 1), min(second.shape[1] - 1, 1), min(second.shape[2] - 1, 1)
     for y in range(first.shape[0]):
         for x in range(first.shape[1]):
             for c in range(first.shape[2]):
-                value = first[y, x, c] if mode == 5 else second[y * step_y, x * step_x, c * step_c]
+                value = first[y, x, c] if mode == LRELU else second[y * step_y, x * step_x, c * step_c]
                 repeated[y, x, c] = value
     out, other = first.reshape(first.size), repeated.reshape(first.size)
-    a, b = (other, out) if config[10] != 0 else (out, other)
-    if mode == 0:
+    a, b = (other, out) if config[IS_REVERSED] != 0 else (out, other)
+    is_sum = mode in (ADD, SUB)
+    if mode == MUL:
         for k in range(out.size):
             out[k] = a[k] * b[k]
-    elif mode <= 2:
+    elif is_sum:
         for operand in range(2):
-            scale, shift = config[5], config[6]
-            if config[4] == 0:
-                scale, shift = config[5 + 2 * operand], np.int64(0)
-            elif operand != config[4] - 1:
-                scale, shift = np.int64(1) << (config[8] - 1), np.int64(0)
-            rescale(a if operand == 0 else b, scale, shift, config[9], 31 - config[8])
-        sign = 3 - 2 * mode
+            scale, shift = config[OPA_SCALE], config[OPA_SHIFT]
+            if config[OPERAND_SCALING] == 0:
+                scale, shift = config[OPB_SCALE if operand else OPA_SCALE], np.int64(0)
+            elif operand != config[OPERAND_SCALING] - 1:
+                scale, shift = np.int64(1) << (config[LEFT_SHIFT] - 1), np.int64(0)
+            rescale(a if operand == 0 else b, scale, shift, config[OPERAND_ROUNDING], 31 - config[LEFT_SHIFT])
+        sign = 1 if mode == ADD else -1
         for k in range(out.size):
             out[k] = a[k] + sign * b[k]
-    elif mode != 5:
+    elif mode != LRELU:
         for k in range(out.size):
-            out[k] = combine_pair(a[k], b[k], mode, config[3])
-    if mode <= 2 or mode == 5 or mode == 6:
-        rescale(other if mode == 5 else out, config[1], config[2], config[3], np.int64(31))
-    if mode == 5:
+            out[k] = combine_pair(a[k], b[k], mode, config[ROUNDING])
+    if mode in (MUL, ADD, SUB, LRELU, ABS):
+        rescale(other if mode == LRELU else out, config[SCALE], config[SHIFT], config[ROUNDING], np.int64(31))
+    if mode == LRELU:
         for k in range(out.size):
             out[k] = out[k] if out[k] >= 0 else other[k]
-    if mode == 0 and config[11] != 0:
+    if mode == MUL and config[SATURATES] != 0:
         for k in range(out.size):
             out[k] = min(max(out[k], np.int64(-(1 << 31))), np.int64((1 << 31) - 1))

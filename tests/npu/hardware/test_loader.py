@@ -247,7 +247,10 @@ def _dump(value: object, depth: int = 0) -> str:
 REFUSED = {
     "unknown_key": ("shram: {bank: 3}", ["board.yaml", "shram.bank", "did you mean 'banks'"]),
     "unknown_section": ("shrm: {}", ["shrm", "did you mean 'shram'"]),
-    "wrong_type": ("shram: {banks: '48k'}", ["board.yaml: shram.banks: must be an integer in [8, 64], got '48k'"]),
+    "wrong_type": (
+        "shram: {banks: '48k'}",
+        ["board.yaml:2: shram.banks: must be an integer in [8, 64], got '48k'; write the number without unit and quotes"],
+    ),
     "boolean_number": ("shram: {banks: true}", ["shram.banks", "got True"]),
     "fractional_integer": ("shram: {banks: 24.5}", ["shram.banks", "got 24.5"]),
     "huge_integer": (f"shram: {{banks: 0x{'f' * 6000}}}", ["board.yaml:2: must be a number of at most 1024 bits"]),
@@ -262,8 +265,8 @@ REFUSED = {
     "enum_key": ("system: {memories: {axi7: {}}}", ["system.memories.axi7", "axi0, axi1"]),
     "section_is_list": ("shram: []", ["shram: must be a mapping, got []"]),
     "mapping_is_number": ("system: {memories: 4}", ["system.memories: must be a mapping, got 4"]),
-    "unknown_system": ("system: Hi_End", ["board.yaml: system: must be one of", "ethos-u65-high-end"]),
-    "unknown_cpu": ("cpu: cortex-m555", ["board.yaml: cpu: must be one of", "did you mean 'cortex-m55'"]),
+    "unknown_system": ("system: Hi_End", ["board.yaml:2: system: must be one of", "ethos-u65-high-end"]),
+    "unknown_cpu": ("cpu: cortex-m555", ["board.yaml:2: cpu: must be one of", "did you mean 'cortex-m55'"]),
     "section_file_missing": ("cpu: nowhere.yaml", ["nowhere.yaml: must be a YAML file", "got nothing there; shipped names"]),
     "section_base_is_number": ("cpu: {extends: 3}", ["cpu.extends", "got 3"]),
     "long_value_is_cut": (f"shram: {{banks: {'x' * 500}}}", ["xxx..."]),
@@ -294,11 +297,11 @@ REFUSED = {
     ),
     "burst_no_power_of_two": (
         "system: {memories: {axi0: {burst_bytes: 48}}}",
-        ["board.yaml: system.memories.axi0.burst_bytes: must be a power of two, got 48"],
+        ["board.yaml:2: system.memories.axi0.burst_bytes: must be a power of two, got 48"],
     ),
     "longest_burst_no_power_of_two": (
         "timing: {max_burst_bytes: 96}",
-        ["board.yaml: timing.max_burst_bytes: must be a power of two, got 96"],
+        ["board.yaml:2: timing.max_burst_bytes: must be a power of two, got 96"],
     ),
     "burst_below_a_beat": (
         "accelerator: {axi_data_bytes: 64}",
@@ -408,7 +411,8 @@ def test_no_number_takes_what_no_hardware_can_have(value: str, write) -> None:
         nested = "".join(f"{'  ' * depth}{name}:\n" for depth, name in enumerate(key)).rstrip("\n")
         message = refusal(write(f"extends: ethos-u65-512\n{nested} {value}\n"))
         assert re.search(
-            rf"board\.yaml: {re.escape('.'.join(key))}: must be (an integer|a number) in \[.+, .+\], got ", message
+            rf"board\.yaml:{len(key) + 1}: {re.escape('.'.join(key))}: must be (an integer|a number) in \[.+, .+\], got ",
+            message,
         )
 
 
@@ -468,6 +472,37 @@ def test_an_unknown_target_names_the_shipped_ones() -> None:
         load_variant("u55")
 
 
+def test_whole_numbers_may_have_an_exponent(write) -> None:
+    assert load_variant(write("extends: ethos-u55-128\nsystem: {clock_hz: 400e6}\n")).system.clock_hz == 400_000_000
+
+
+PLACES = {
+    "key of a section": ("extends: ethos-u55-128\nsystem:\n  clok_hz: 3\n", "board.yaml:3: system.clok_hz: is no known key"),
+    "key of a section's file": (
+        "extends: ethos-u55-128\nsystem: part.yaml\n",
+        "part.yaml:3: system.memories.axi0.burst: is",
+    ),
+    "base of a section": (
+        "extends: ethos-u55-128\n\nsystem:\n  extends: Lo_End\n",
+        "board.yaml:4: system.extends: must be one of ethos-u55-deep-embedded,",
+    ),
+    "base": ("name: mine\nextends: ethos-u55-182\n", "board.yaml:2: extends: must be one of ethos-u55-32,"),
+    "base that is no file": ("extends: nowhere.yaml\n", "board.yaml:1: extends: nowhere.yaml: must be a YAML file"),
+    "contradiction": (
+        "extends: ethos-u55-128\naccelerator:\n  cores: 2\n  macs_per_cycle: 512\n",
+        "board.yaml:4: accelerator.macs_per_cycle: must be ofm_ublock elements (16) x dot_product_width (8) x cores (2) = 256",
+    ),
+    "missing key": ("accelerator:\n  cores: 1\n", "board.yaml:1: accelerator.product: is missing"),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_messages_tell_the_line(case: str, write) -> None:
+    write("extends: ethos-u55-high-end-embedded\nmemories:\n  axi0: {burst: 3}\n", "part.yaml")
+    text, message = PLACES[case]
+    assert message in refusal(write(text))
+
+
 def test_the_message_names_the_file_that_set_the_key(write) -> None:
     write("extends: ethos-u55-128\nshram: {banks: many}\n", "first.yaml")
-    assert "first.yaml: shram.banks" in refusal(write("extends: first.yaml\nsystem: {clock_hz: 200_000_000}\n"))
+    assert "first.yaml:2: shram.banks" in refusal(write("extends: first.yaml\nsystem: {clock_hz: 200_000_000}\n"))

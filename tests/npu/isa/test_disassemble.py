@@ -92,6 +92,14 @@ MALFORMED = {
     "no_product": ("NPU_OP_CONV", r"listing line 1: must begin with .product, got NPU_OP_CONV"),
     "unknown_product": (".product X", r"listing line 1: .product: must be one of ETHOS_U55, .* got X"),
     "unknown_command": (".product ETHOS_U55\nNPU_OP_FLY", r"listing line 2: must be a known command, got NPU_OP_FLY"),
+    "typing_slip": (
+        ".product ETHOS_U55\nnpu_set_ifm_regon value=1",
+        r"got npu_set_ifm_regon \(did you mean 'NPU_SET_IFM_REGION'\?\)",
+    ),
+    "unknown_name": (
+        ".product ETHOS_U55\nNPU_SET_DMA0_SRC_REGION region=0 target=INTRENAL stride_mode=CONTIGUOUS",
+        r"target: must be one of EXTERNAL, INTERNAL, or a number, got 'INTRENAL'",
+    ),
     "unknown_field": (
         ".product ETHOS_U55\nNPU_OP_STOP flag=1",
         r"line 2: NPU_OP_STOP: fields must be mask, each once, got flag=1",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
 from constraints.checker import check
 from npu.cli.main import main
+from npu.graph.attributes import AddOptions, Conv2DOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.hardware.catalogue import load_variant
@@ -17,9 +20,12 @@ from npu.rendering.html import render_html
 from npu.rendering.markdown import render_markdown
 from npu.rendering.text import render_text
 from npu.reports.check_report import build_check_report
+from npu.reports.report import SCHEMA_PATH
 from npu.tflite.writer import write_model
 from npu.toolchain.compile import compile
 from npu.toolchain.listing import assemble, disassemble
+
+from tests.support.builder import ModelBuilder
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -110,6 +116,44 @@ def test_a_run_with_operators_left_out_by_the_rules_says_who_knows_why(
     assert ("npu check says why" in capsys.readouterr().out) is is_said
     assert main(["compile", str(EXAMPLES / f"{model}.tflite"), "-o", str(tmp_path / "out.tflite")]) == 0
     assert ("npu check says why" in capsys.readouterr().out) is is_said
+
+
+def test_a_compilation_that_needs_no_memory_says_nothing_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4), DType.FLOAT32)
+    b.output(b.op("ADD", [x, x], (1, 4), DType.FLOAT32, attributes=AddOptions()))
+    model = tmp_path / "add.tflite"
+    model.write_bytes(b.build())
+    assert main(["compile", str(model), "-o", str(tmp_path / "out.tflite")]) == 0
+    assert capsys.readouterr().out.endswith("0 of 1 operators on the NPU (npu check says why not all)\n")
+
+
+def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two convolutions on the CPU need more than there is; whatever runs on the NPU fits."""
+    b = ModelBuilder()
+    x = b.input((1, 32, 32, 16), DType.INT8, scale=0.1)
+    kernel = b.constant(np.ones((16, 1, 1, 16), np.int8), scale=[0.01] * 16)
+    wide = Conv2DOptions(stride_h=1, stride_w=1)
+    x = b.op("CONV_2D", [x, kernel, None], (1, 32, 32, 16), DType.INT8, 0.1, attributes=wide)
+    far = Conv2DOptions(stride_h=4, stride_w=4)
+    x = b.op("CONV_2D", [x, kernel, None], (1, 8, 8, 16), DType.INT8, 0.1, attributes=far)
+    b.output(b.op("CONV_2D", [x, kernel, None], (1, 8, 8, 16), DType.INT8, 0.1, attributes=wide))
+    model, compiled = tmp_path / "model.tflite", tmp_path / "compiled.tflite"
+    model.write_bytes(b.build())
+    small = ["--set", "memory_mode.arena_cache_bytes=8192"]
+    told = "the arena takes 32,768 bytes, more than the 8,192 that memory mode and board give it"
+    report = tmp_path / "report.json"
+    assert main(["compile", str(model), "-o", str(compiled), *small, "--report", str(report)]) == 0
+    text = capsys.readouterr().out
+    assert "1 of 3 operators on the NPU (npu check --exact says why not all)" in text
+    assert f"note: {told}\n" in text
+    jsonschema.validate(content := json.loads(report.read_text()), json.loads(SCHEMA_PATH.read_text()))
+    assert content["notes"] == [told]
+    for path, arguments, is_said in ((model, small, True), (compiled, small, True), (compiled, [], False)):
+        assert main(["run", str(path), "--timing-only", *arguments]) == 0
+        assert (told in capsys.readouterr().out) is is_said
+    assert main(["check", str(model), "--exact", *small]) == 0
+    assert "MEMORY-ARENA" in capsys.readouterr().out
 
 
 def test_signatures_that_are_not_run_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

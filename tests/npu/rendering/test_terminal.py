@@ -31,5 +31,5 @@ def test_nothing_is_laid_out_for_fewer_than_40_columns(columns: str, width: int,
 
 
 def test_a_tensor_whose_name_looks_like_markup_is_shown_as_it_is() -> None:
-    finding = Finding("BOUNDS", 3, "Pooling", "reads outside", tensors=("[/red]a[bold]",))
+    finding = Finding("BOUNDS", 3, 7, "Pooling", "reads outside", tensors=("[/red]a[bold]",))
     assert "[/red]a[bold]" in findings_text("f.tflite", [(0, finding)], 100)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import npu
-from npu.errors import StreamError, UserError
+from npu.errors import SimulationError, StreamError, UserError
 from npu.graph.ethos_u import is_compiled
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
@@ -80,7 +80,18 @@ def test_a_stream_that_breaks_a_rule_is_listed_and_judged_but_not_run() -> None:
     findings = [finding for _, finding in verify(broken) if finding.rule == "REFUSED"]
     assert [finding.operation for finding in findings] == ["NPU_OP_CONV"]
     assert "16" in findings[0].message
-    with pytest.raises(StreamError, match=r"command \d+ \(word \d+\): NPU_OP_CONV"):
+    with pytest.raises(StreamError, match=r"command \d+ at [0-9a-f]{6}: NPU_OP_CONV"):
+        npu.run(broken)
+
+
+def test_a_write_into_the_constants_is_found_and_told_where_the_listing_has_it() -> None:
+    compiled = npu.compile(DIGITS, target="ethos-u55-128").content
+    broken = assemble(re.sub(r"NPU_SET_OFM_REGION value=1", "NPU_SET_OFM_REGION value=0", disassemble(compiled)), compiled)
+    finding = next(finding for _, finding in verify(broken) if finding.rule == "BOUNDS")
+    assert (finding.operation, finding.region) == ("Convolution", 0)
+    assert "OFM must lie in a region that may be written" in finding.message
+    assert re.search(rf"^NPU_OP_CONV +; {finding.word_index:06x} Convolution", disassemble(broken), re.MULTILINE)
+    with pytest.raises(SimulationError, match=f"command {finding.command_index} at {finding.word_index:06x} .*read-only"):
         npu.run(broken)
 
 

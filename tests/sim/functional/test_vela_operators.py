@@ -242,7 +242,7 @@ def test_a_reduce_sum_with_several_output_channels_runs_as_assumed(dtype: DType,
         "the sum of its pixel"
     )
     timed = time_model(compiled)
-    assert timed.report.notes == (f"job 0, command {finding.command_index}: {finding.message}",)
+    assert timed.report.notes == (f"job 0, command {finding.command_index} at {finding.word_index:06x}: {finding.message}",)
     assert "note    job 0, command" in run_text(timed.report, 100)
 
 

@@ -1,8 +1,7 @@
 """Search for a short weight stream: palette sections, symbols, and the slices of each section.
 
 A *code* is the sign-magnitude number of a weight, sign in bit 0 (0..511). A *section* is what one palette covers. A plan
-row describes a section: begin, end, zero runs on, palette size, direct offset, palette value bits; a palette row is 32 codes.
-Costs are in bits.
+row describes a section; a palette row is 32 codes. Costs are in bits.
 """
 
 from __future__ import annotations
@@ -35,6 +34,8 @@ SLICE = MAX_SLICE - 1
 GROUP = 16
 """Symbols over which a slice keeps its configuration at least."""
 INFINITE = np.int64(1) << 40
+BEGIN, END, HAS_RUNS, PALETTE_SIZE, OFFSET, VALUE_BITS = range(6)
+"""Columns of a plan row: codes from BEGIN to END, direct OFFSET, bits of a palette value."""
 PLAN_COLUMNS = 6
 LIST = nb.int64[::1]
 TABLE = nb.int64[:, ::1]
@@ -156,7 +157,7 @@ def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ign
 
 @kernel(nb.int64(LIST, LIST, nb.boolean, TABLE, LIST, LIST))
 def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type: ignore[no-untyped-def]
-    """Cost of the best section for a histogram; writes the section's choice into `plan[2:]` and `palette`.
+    """Cost of the best section for a histogram; writes the section's choice into `plan[HAS_RUNS:]` and `palette`.
 
     `scratch` is int64 (2, 544). `is_thorough` tries more palette sizes.
     """
@@ -168,7 +169,7 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
     for code in range(1, CODES):
         nonzero += histogram[code]
     if nonzero == 0:
-        plan[2], plan[3], plan[4], plan[5] = 1, 0, 0, 2
+        plan[HAS_RUNS], plan[PALETTE_SIZE], plan[OFFSET], plan[VALUE_BITS] = 1, 0, 0, 2
         return PALETTE_BITS + SLICE_BITS + (zeros >> 3) + 6
     for has_runs in range(2):
         if has_runs == 1 and zeros == 0:
@@ -182,7 +183,8 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
             cost += SLICE_BITS + (run_cost if has_runs else 0)
             if cost < best:
                 best = cost
-                plan[2], plan[3], plan[4], plan[5] = has_runs, 2 if size == 1 else size, offset, value_bits
+                plan[HAS_RUNS], plan[PALETTE_SIZE] = has_runs, 2 if size == 1 else size
+                plan[OFFSET], plan[VALUE_BITS] = offset, value_bits
                 for k in range(size):
                     palette[k] = top[k]
                 if size == 1:
@@ -236,21 +238,27 @@ def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyp
     return count
 
 
+@kernel(nb.int64(LIST))
+def _raw_bits(plan):  # type: ignore[no-untyped-def]
+    """Bits of a symbol that is not compressed."""
+    return _bit_length(plan[PALETTE_SIZE] - 1) if plan[PALETTE_SIZE] > 0 else plan[VALUE_BITS]
+
+
 @kernel(nb.int64(CODE_LIST, LIST, LIST, SYMBOLS, RUNS))
 def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyped-def]
     """Symbols, and runs if on, of one section. Returns the number of symbols; there is one run more."""
     table = np.empty(CODES, np.int64)
     for code in range(CODES):
-        table[code] = code - plan[4] + plan[3]
-    for k in range(plan[3] - 1, -1, -1):
+        table[code] = code - plan[OFFSET] + plan[PALETTE_SIZE]
+    for k in range(plan[PALETTE_SIZE] - 1, -1, -1):
         table[palette[k]] = k
     number, run = 0, 0
-    if not plan[2]:
-        for k in range(plan[0], plan[1]):
+    if not plan[HAS_RUNS]:
+        for k in range(plan[BEGIN], plan[END]):
             symbols[number] = table[codes[k]]
             number += 1
         return number
-    for k in range(plan[0], plan[1]):
+    for k in range(plan[BEGIN], plan[END]):
         if codes[k] == 0:
             run += 1
         else:
@@ -328,7 +336,7 @@ def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
 @kernel(nb.void(BUFFER, STATE, SYMBOLS, nb.int64, RUNS, LIST, LIST, nb.uint8[::1]))
 def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):  # type: ignore[no-untyped-def]
     """Slices of one section: a new one where the configuration changes or the length field is full."""
-    raw_bits = _bit_length(plan[3] - 1) if plan[3] > 0 else plan[5]
+    raw_bits = _raw_bits(plan)
     first = 0
     while first < number:
         configuration = choices[first // GROUP]
@@ -338,10 +346,10 @@ def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):
         last = min(last, first + SLICE)
         is_new = 1 if first == 0 else 0
         z_first, z_count = 0 if is_new else first + 1, last - first + is_new
-        zdiv = _best_zdiv(runs, z_first, z_count) if plan[2] else -1
+        zdiv = _best_zdiv(runs, z_first, z_count) if plan[HAS_RUNS] else -1
         put_header(buffer, state, zdiv, last - first, configuration, is_new)
         if is_new:
-            put_palette(buffer, state, plan[4], palette, plan[3], plan[5])
+            put_palette(buffer, state, plan[OFFSET], palette, plan[PALETTE_SIZE], plan[VALUE_BITS])
         put_chunks(buffer, state, symbols, first, last - first, runs, z_first, z_count, configuration, zdiv, raw_bits)
         first = last
 
@@ -352,7 +360,7 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
     state = np.zeros(3, np.uint64)
     longest = np.int64(1)
     for section in range(count):
-        longest = max(longest, plans[section, 1] - plans[section, 0])
+        longest = max(longest, plans[section, END] - plans[section, BEGIN])
     symbols, runs = np.empty(longest, np.int16), np.empty(longest + 1, np.int32)
     choices = np.empty(longest // GROUP + 1, np.uint8)
     costs = np.empty((CODES, CONFIGURATIONS), np.int64)
@@ -362,8 +370,8 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
         largest = np.int64(0)
         for k in range(number):
             largest = max(largest, symbols[k])
-        raw_bits = _bit_length(plan[3] - 1) if plan[3] > 0 else plan[5]
-        _make_costs(raw_bits if plan[3] == 0 or largest < plan[3] else 0, costs)
+        raw_bits = _raw_bits(plan)
+        _make_costs(raw_bits if plan[PALETTE_SIZE] == 0 or largest < plan[PALETTE_SIZE] else 0, costs)
         _choose_configurations(symbols, number, costs, choices)
         _emit_section(buffer, state, symbols, number, runs, plan, palette, choices)
     return put_end(buffer, state)

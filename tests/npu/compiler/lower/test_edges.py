@@ -45,11 +45,13 @@ def sum_of(first: tuple[int, ...], second: tuple[int, ...], kind: str = "ADD") -
     return s, s.op(kind, [a, b], [s.tensor(np.broadcast_shapes(first, second), 0.06, 1)], options)
 
 
-def resize(source: tuple[int, int], target: tuple[int, int], *, aligned: bool = False) -> tuple[Sketch, int]:
+def resize(
+    source: tuple[int, int], target: tuple[int, int], *, aligned: bool = False, half_pixel: bool = False
+) -> tuple[Sketch, int]:
     s = sketch()
     x = s.input((1, *source, 5), 0.05, 100)
     y = s.tensor((1, *target, 5), 0.05, 100)
-    return s, s.op("RESIZE_BILINEAR", [x, s.numbers(target)], [y], at.ResizeBilinearOptions(aligned, False))
+    return s, s.op("RESIZE_BILINEAR", [x, s.numbers(target)], [y], at.ResizeBilinearOptions(aligned, half_pixel))
 
 
 CASES: dict[str, Callable[[], tuple[Sketch, int]]] = {
@@ -74,6 +76,14 @@ CASES: dict[str, Callable[[], tuple[Sketch, int]]] = {
     "resize of one pixel": lambda: resize((1, 1), (13, 9)),
     "resize of one row": lambda: resize((1, 6), (2, 12)),
     "resize of one column with aligned corners": lambda: resize((6, 1), (11, 1), aligned=True),
+    "resize of one row that stays one": lambda: resize((1, 6), (1, 48)),
+    "resize of one row with aligned corners by 8": lambda: resize((1, 3), (1, 17), aligned=True),
+    "resize between half pixels of one pixel": lambda: resize((1, 1), (2, 2), half_pixel=True),
+    "resize between half pixels of one pixel to many": lambda: resize((1, 1), (40, 1536), half_pixel=True),
+    "resize between half pixels of one row": lambda: resize((1, 6), (2, 12), half_pixel=True),
+    "resize between half pixels of one row that stays one": lambda: resize((1, 6), (1, 24), half_pixel=True),
+    "resize between half pixels of one column by 8": lambda: resize((5, 1), (40, 8), half_pixel=True),
+    "resize between half pixels to the same size": lambda: resize((5, 4), (5, 4), half_pixel=True),
 }
 
 

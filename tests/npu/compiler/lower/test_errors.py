@@ -71,6 +71,12 @@ def no_scale() -> Graph:
     return s.graph([s.op("RELU", [x], [s.tensor((4, 4), 0.1, 0)])])
 
 
+def requantised() -> Graph:
+    s = sketch()
+    x = s.input((2, 3), 0.1, 0)
+    return s.graph([s.op("TRANSPOSE", [x, s.numbers([1, 0])], [s.tensor((3, 2), 0.2, 0)])])
+
+
 def transposed(stride: int) -> Graph:
     s = sketch()
     x = s.input((1, 4, 4, 3), 0.1, 0)
@@ -81,7 +87,7 @@ def transposed(stride: int) -> Graph:
 
 
 SAME = ((1, 4, 4, 3), (1, 4, 4, 3))
-HALF_PIXEL = at.ResizeBilinearOptions(False, True)
+HALF_PIXEL_ALIGNED = at.ResizeBilinearOptions(True, True)
 NEAREST_ALIGNED = at.ResizeNearestNeighborOptions(True, False)
 MASKED = at.StridedSliceOptions(0, 0, 1, 0, 0)
 PLAIN = at.StridedSliceOptions()
@@ -100,7 +106,10 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         "padding must be 0 in front of height, width and depth",
     ),
     "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "amounts must be 4 constant pairs"),
-    "half pixel centres": (lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL), "half_pixel_centers must be false"),
+    "half pixel centres and aligned corners": (
+        lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL_ALIGNED),
+        "align_corners and half_pixel_centers must not both be true",
+    ),
     "aligned nearest": (lambda: single("RESIZE_NEAREST_NEIGHBOR", SAME, ([4, 4],), NEAREST_ALIGNED), "align_corners must be"),
     "resize to another size": (
         lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 8, 8, 3)), ([4, 8],), at.ResizeBilinearOptions()),
@@ -109,7 +118,15 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "computed size": (lambda: single("RESIZE_BILINEAR", SAME, (None,), at.ResizeBilinearOptions()), "size must be 2 constants"),
     "resize by three": (
         lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 12, 12, 3)), ([12, 12],), at.ResizeBilinearOptions()),
-        "output must be 8x8, 4x4 or from 1x1, got 12x12",
+        "output must be 2, 4 or 8 times the input, equal to it, or from 1x1, got 4x4 to 12x12",
+    ),
+    "resize by two factors": (
+        lambda: single("RESIZE_NEAREST_NEIGHBOR", ((1, 4, 4, 3), (1, 8, 16, 3)), ([8, 16],), at.ResizeNearestNeighborOptions()),
+        "got 4x4 to 8x16",
+    ),
+    "aligned resize by three": (
+        lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 10, 10, 3)), ([10, 10],), at.ResizeBilinearOptions(True, False)),
+        "output must be 2, 4 or 8 times the input, counted between corners, equal to it",
     ),
     "mean over channels and rows": (
         lambda: single("MEAN", ((1, 4, 4, 3), (1, 1, 4, 1)), ([1, 3],), at.ReducerOptions(True)),
@@ -131,6 +148,19 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
     "transposed stride": (lambda: transposed(3), "strides must be 1x1 or 2x2, got 3x3"),
+    "computed permutation": (
+        lambda: single("TRANSPOSE", SAME, (None,)),
+        "permutation must be constants that name each of 4 axes",
+    ),
+    "axis twice": (lambda: single("TRANSPOSE", SAME, ([0, 1, 1, 3],)), "each of 4 axes once, got .0, 1, 1, 3."),
+    "axis from the end": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, -1],)), "each of 4 axes once, got .0, 1, 2, -1."),
+    "axis beyond": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, 4],)), "each of 4 axes once, got .0, 1, 2, 4."),
+    "short permutation": (lambda: single("TRANSPOSE", SAME, ([0, 2, 1],)), "each of 4 axes once, got .0, 2, 1."),
+    "permutation to another shape": (
+        lambda: single("TRANSPOSE", ((1, 4, 5, 3), (1, 4, 5, 3)), ([0, 2, 1, 3],)),
+        "output must have shape .1, 5, 4, 3., got .1, 4, 5, 3.",
+    ),
+    "permutation that requantises": (requantised, "input and output must have the same scale and zero point"),
     "element type": (strange_dtype, "tensor t0 must be int8, got int64"),
     "no scale": (no_scale, "must have a quantisation scale, got none"),
 }

@@ -51,6 +51,22 @@ def test_a_product_beyond_32_bits_saturates_where_litert_keeps_the_low_bits() ->
     assert theirs.reshape(-1).tolist() == np.clip((sums << 15).astype(np.int32) >> 1, -128, 127).tolist()
 
 
+@pytest.mark.parametrize(("half_pixels", "size"), [(False, 55), (True, 1537)])
+def test_a_resize_of_one_element_is_that_element_where_litert_reads_behind_it(half_pixels: bool, size: int) -> None:
+    s = sketch()
+    x = s.input((1, 1, 1, 2), 1.0, 0)
+    options = at.ResizeBilinearOptions(False, half_pixels)
+    made = [(size - 1, 1), (size, 1), (1, size)]
+    outputs = [s.op("RESIZE_BILINEAR", [x, s.numbers(n)], [s.tensor((1, *n, 2), 1.0, 0)], options) for n in made]
+    graph = s.graph(outputs)
+    inputs = [np.array([55, -77], np.int8).reshape(1, 1, 1, 2)]
+    ours, theirs = lowered_outputs(graph, inputs), litert(graph, inputs)
+    assert all((output.reshape(-1, 2) == (55, -77)).all() for output in ours)
+    assert np.array_equal(ours[0], theirs[0])
+    # The last position but one of the larger ones is still inside.
+    assert all(np.array_equal(a.reshape(-1, 2)[:-1], b.reshape(-1, 2)[:-1]) for a, b in zip(ours, theirs, strict=True))
+
+
 def test_a_fused_tanh_is_applied_though_litert_ignores_it() -> None:
     s = sketch()
     x = s.input((1, 1, 1, 256), 1 / 64, 0)

@@ -1,4 +1,4 @@
-"""Operators beyond the NPU table of version 0.1, on random graphs, against LiteRT's reference kernels."""
+"""Operators, and forms of one, beyond the NPU table of version 0.1, on random graphs, against LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu.graph.graph import Op
 
 from tests.support.litert import random_array
 from tests.support.lowering import assert_exact
-from tests.support.random_graphs import Sketch, random_inputs
+from tests.support.random_graphs import Sketch, enlarged, random_inputs, resize_bilinear
 
 Maker = Callable[[Sketch], list[int]]
 
@@ -73,9 +73,9 @@ def transpose_conv(s: Sketch) -> list[int]:
 
 
 def nearest(s: Sketch) -> list[int]:
-    shape = s.map_shape(3000)
+    shape = s.map_shape(1500)
     x = s.input(shape, 0.1, 3)
-    size = s.pick(((shape[1] * 2, shape[2] * 2), shape[1:3]))
+    size = s.pick((enlarged(s, *shape[1:3], s.pick((2, 2, 4, 8))), shape[1:3]))
     y = s.tensor((1, *size, shape[3]), 0.1, 3)
     options = at.ResizeNearestNeighborOptions(False, s.chance(0.5))
     return emit(s, "RESIZE_NEAREST_NEIGHBOR", [x, s.numbers(size)], [y], options, 3)
@@ -163,6 +163,14 @@ def pad_v2(s: Sketch) -> list[int]:
     return emit(s, "PADV2", [x, s.numbers(amounts), value], [s.tensor(out, 0.1, 3)], at.PadV2Options(), 2)
 
 
+def transpose(s: Sketch) -> list[int]:
+    shape = s.any_shape(3000) if s.chance(0.5) else tuple(int(n) for n in s.rng.integers(1, 6, s.pick((5, 6))))
+    order = [int(axis) for axis in s.rng.permutation(len(shape))]
+    x = s.input(shape, 0.1, 3)
+    y = s.tensor(tuple(shape[axis] for axis in order), 0.1, 3)
+    return emit(s, "TRANSPOSE", [x, s.numbers(order)], [y], at.TransposeOptions(), 4)
+
+
 MAKERS: dict[str, Maker] = {
     "ABS": point("ABS", 2, lambda s: at.AbsOptions()),
     "EXPAND_DIMS": expand,
@@ -173,12 +181,14 @@ MAKERS: dict[str, Maker] = {
     "MINIMUM": binary("MINIMUM"),
     "PADV2": pad_v2,
     "QUANTIZE": point("QUANTIZE", 2, lambda s: at.QuantizeOptions()),
+    "RESIZE_BILINEAR": lambda s: [resize_bilinear(s)],
     "RESIZE_NEAREST_NEIGHBOR": nearest,
     "SLICE": slice_,
     "SPLIT": split,
     "SPLIT_V": split_v,
     "SQUEEZE": squeeze,
     "STRIDED_SLICE": strided_slice,
+    "TRANSPOSE": transpose,
     "TRANSPOSE_CONV": transpose_conv,
     "UNPACK": unpack,
 }

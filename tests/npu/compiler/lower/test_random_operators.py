@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.support.lowering import assert_exact
-from tests.support.random_graphs import OPERATORS, Case, cases, chains, random_inputs
+from tests.support.random_graphs import (
+    LINKS_AND_PERMUTATIONS,
+    OPERATORS,
+    Case,
+    cases,
+    chains,
+    random_inputs,
+    resizing_chains,
+)
 
 
 def check(case: Case, seed: int) -> None:
@@ -24,6 +32,16 @@ def test_random_chains_equal_the_reference() -> None:
         check(case, seed)
 
 
+def test_random_chains_with_permutations_equal_the_reference() -> None:
+    for seed, case in enumerate(chains(30, 3, LINKS_AND_PERMUTATIONS)):
+        check(case, seed)
+
+
+def test_random_chains_with_a_resize_equal_the_reference() -> None:
+    for seed, case in enumerate(resizing_chains(30)):
+        check(case, seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPERATORS)
 def test_many_random_operators_equal_the_reference(op: str) -> None:
@@ -34,6 +52,18 @@ def test_many_random_operators_equal_the_reference(op: str) -> None:
 @pytest.mark.slow
 def test_many_random_chains_equal_the_reference() -> None:
     for seed, case in enumerate(chains(500, seed=1)):
+        check(case, seed)
+
+
+@pytest.mark.slow
+def test_many_random_chains_with_permutations_equal_the_reference() -> None:
+    for seed, case in enumerate(chains(300, 4, LINKS_AND_PERMUTATIONS)):
+        check(case, seed)
+
+
+@pytest.mark.slow
+def test_many_random_chains_with_a_resize_equal_the_reference() -> None:
+    for seed, case in enumerate(resizing_chains(500, seed=1)):
         check(case, seed)
 
 

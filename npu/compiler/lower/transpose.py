@@ -1,0 +1,185 @@
+"""TRANSPOSE: the hardware has no command for it, but maps of any pitch from row to row and from column to column.
+
+Where the last axis stays it is a copy between such maps. Else a copy moves single bytes on one side, each a transaction of the
+memory. Convolutions with one weight of 1 for every output channel move runs of bytes on both sides: a kernel that is a column
+of taps gathers rows into channels, one of a single tap lets channels change places. What costs least is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.memory import constant_values, lower_reshape
+from npu.compiler.lower.plan import same_quantisation
+from npu.graph.graph import Op
+from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
+from npu.hardware.ports import port_rate
+from npu.hardware.variant import Variant
+from npu.isa.operations import Kernel
+from npu.isa.rules import MAX_EXTENT
+
+_MAP_CYCLES = 100
+"""What one more operation costs, besides the latency of its first read."""
+
+_TAPS = (8, 16, 32, 64)
+"""Rows that are gathered at a time; a kernel has at most 64."""
+
+_MOST_GATHERS = 1024
+"""Operations beyond which gathering makes the command stream too long for what it saves."""
+
+_MOST_CHANNELS = 512
+"""Channels that change places at a time: the weights are a square of them."""
+
+_UNIT = (1 << 30, 30)
+"""Scale and shift of a factor of 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a permutation is done: the maps of `cut`, copied as they are; or up to `taps` rows at a time as channels; or, if
+    `channels` are given, with these channels of the source in this order.
+    """
+
+    cut: Cut
+    taps: int = 0
+    channels: tuple[int, ...] = ()
+
+    @property
+    def maps(self) -> int:
+        return self.cut.count(self.taps or MAX_EXTENT, MAX_EXTENT)
+
+    @property
+    def run(self) -> int:
+        """Bytes that lie side by side wherever they are read or written."""
+        return min(self.taps, self.cut.rows.extent) or self.cut.depth.extent
+
+
+def lower_transpose(builder: Builder, op: Op) -> None:
+    """TRANSPOSE between tensors of the same quantisation; one that moves nothing is a reshape."""
+    source, target = builder.tensor(op.inputs[0]), builder.tensor(op.outputs[0])
+    if not same_quantisation(source, target):
+        raise builder.error(op, "input and output must have the same scale and zero point")
+    order = constant_values(builder, op.inputs[1])
+    if len(moved_axes(source.shape, order)) < 2:
+        lower_reshape(builder, op)
+    else:
+        _permute(builder, builder.input(op.inputs[0]), builder.output(op.outputs[0]), source.shape, order)
+
+
+def _permute(builder: Builder, source: View, target: View, shape: Sequence[int], order: Sequence[int]) -> None:
+    """Move `source`, which holds a tensor of `shape`, to `target`; through a dense map where gaps keep axes apart."""
+    pitches, steps = axis_pitches(shape, source), axis_pitches([shape[axis] for axis in order], target)
+    fewest = len(moved_axes(shape, order))
+    if len(moved_axes(shape, order, pitches)) > fewest:
+        dense = builder.temporary("dense", source.shape, source.element)
+        builder.copy(source, dense)
+        _permute(builder, dense, target, shape, order)
+    elif len(moved_axes(shape, order, target=steps)) > fewest:
+        dense = builder.temporary("permuted", target.shape, target.element)
+        _permute(builder, source, dense, shape, order)
+        builder.copy(dense, target)
+    else:
+        is_far = source.storage.is_boundary or target.storage.is_boundary
+        _move(builder, source, target, best_way(moved_axes(shape, order, pitches, steps), builder.variant, is_far=is_far))
+
+
+def axis_pitches(shape: Sequence[int], view: View) -> list[int]:
+    """Elements from one position to the next along every axis of a tensor of `shape` whose folded map is `view`."""
+    rows, columns = view.pitches
+    outer = [rows * math.prod(shape[axis + 1 : -2]) for axis in range(len(shape) - 2)]
+    return [*outer, *(columns, 1)[-len(shape) :]]
+
+
+def best_way(axes: Sequence[Axis], variant: Variant, *, is_far: bool) -> Way:
+    """The way to move `axes` that costs least by a rough estimate. `is_far`: one of the maps lies in the arena."""
+    return min(_ways(axes), key=lambda way: _cycles(way, variant, is_far=is_far))
+
+
+def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
+    yield Way(cut_for_copies(axes))
+    mixed = mixed_channels(axes, _MOST_CHANNELS)
+    if mixed is not None:
+        yield Way(cut_for_copies(mixed[0]), channels=mixed[1])
+    runs = cut_for_runs(axes)
+    if runs is not None:
+        yield from (way for way in (Way(runs, taps) for taps in _TAPS) if way.maps <= _MOST_GATHERS)
+
+
+def _cycles(way: Way, variant: Variant, *, is_far: bool) -> float:
+    """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
+
+    The MAC array has lanes for input channels, which taps leave empty but for one, and rows, of which a gather makes one.
+    """
+    machine, mode = variant.accelerator, variant.memory_mode
+    rate = port_rate(variant, mode.arena if is_far else mode.cache)
+    run_cycles = max(rate.read_burst_cycles, rate.write_burst_cycles, rate.beat_cycles)
+    lanes = machine.ifm_ublock.depth
+    inputs, idle = (way.run * lanes, machine.ofm_ublock.height) if way.taps else (len(way.channels), 1)
+    start = _MAP_CYCLES + rate.read_latency + inputs * way.run / variant.timing.weights_per_cycle
+    element = max(inputs * idle / machine.macs_per_cycle, run_cycles / min(way.run, rate.burst_bytes))
+    return way.maps * start + way.cut.elements * element
+
+
+def _move(builder: Builder, source: View, target: View, way: Way) -> None:
+    """Move all maps of a way."""
+    rows, columns = way.cut.rows, way.cut.columns
+    for first, start, (height, width, depth) in way.cut.pieces(way.taps or MAX_EXTENT, MAX_EXTENT):
+        ifm = _part(source, first, (rows.source, columns.source), (height, width, depth))
+        made = (1, width, height) if way.taps else (height, width, depth)
+        ofm = _part(target, start, (rows.target, columns.target), made)
+        if way.taps:
+            _select(builder, ifm, ofm, _one_tap_each(height))
+        elif way.channels:
+            _select(builder, ifm, ofm, _one_channel_each(way.channels))
+        else:
+            builder.copy(ifm, ofm)
+
+
+def _select(builder: Builder, ifm: View, ofm: View, weights: Weights) -> None:
+    """A convolution without padding, whose weights say which input each output channel is."""
+    builder.emit(
+        ConvolutionStep(
+            source=builder.index,
+            ifm=ifm,
+            ofm=ofm,
+            minimum=ofm.element.minimum,
+            maximum=ofm.element.maximum,
+            kernel=Kernel(weights.values.shape[1], 1),
+            weights=weights,
+        )
+    )
+
+
+def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
+    """A map of `shape` and `pitch` that starts `start` elements behind the first of `view`."""
+    y, x, c = view.offset
+    rows, columns = view.pitches
+    first = y * rows + x * columns + c + start
+    return replace(view, offset=(0, 0, first), shape=shape, zero_point=0, pitch=pitch)
+
+
+@lru_cache(16)
+def _one_tap_each(taps: int) -> Weights:
+    """Weights (taps, taps, 1, 1) that give channel i the row i."""
+    return _weights(np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1))
+
+
+@lru_cache(16)
+def _one_channel_each(channels: tuple[int, ...]) -> Weights:
+    """Weights (channels, 1, 1, channels) that give channel i the channel `channels[i]`."""
+    return _weights(np.eye(len(channels), dtype=np.int16)[list(channels)].reshape(len(channels), 1, 1, -1))
+
+
+def _weights(values: npt.NDArray[np.int16]) -> Weights:
+    """`values` (O, KH, KW, I) without bias, and a factor of 1."""
+    count, (scale, shift) = len(values), _UNIT
+    scales, shifts = np.full(count, scale, np.uint32), np.full(count, shift, np.uint8)
+    return Weights(values=values, biases=np.zeros(count, np.int64), scales=scales, shifts=shifts)
