@@ -171,7 +171,7 @@ def _check_array(accelerator: Accelerator, where: Where) -> None:
             )
     if accelerator.max_block.depth < BRICK_DEPTH:
         raise ConfigError(
-            f"{where}: accelerator.max_block.depth: must be at least the {BRICK_DEPTH} channels of a brick, "
+            f"{where('accelerator.max_block.depth')}: must be at least the {BRICK_DEPTH} channels of a brick, "
             f"got {accelerator.max_block.depth}"
         )
     for axis in ("height", "width"):
@@ -204,7 +204,7 @@ def _check_shram(variant: Variant, where: Where) -> None:
     most = LAST_BANK + shram.reserved_lut_banks
     if shram.banks > most:
         raise ConfigError(
-            f"{where}: shram.banks: must be at most {most}, because the end of the buffers before reserved_lut_banks "
+            f"{where('shram.banks')}: must be at most {most}, because the end of the buffers before reserved_lut_banks "
             f"has a register of 6 bits, got {shram.banks}"
         )
     granules = shram.granules
