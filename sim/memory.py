@@ -94,11 +94,14 @@ class Memory:
         return self.regions[region][address : address + length_bytes]
 
     def shram_view(self, core: int, address: int, length_bytes: int) -> npt.NDArray[np.uint8]:
-        """`length_bytes` bytes of one core's SHRAM as a uint8 view, checked."""
-        size = self.shram.shape[1]
-        if address < 0 or address + length_bytes > size:
+        """`length_bytes` bytes of one core's look-up tables as a uint8 view, checked; nothing sees what else SHRAM holds."""
+        first, size = self.variant.shram.lut_address, self.shram.shape[1]
+        if address < first or address + length_bytes > size:
             end = address + length_bytes
-            raise SimulationError(f"SHRAM: bytes must lie within its {size} bytes, got [{address:#x}, {end:#x})")
+            raise SimulationError(
+                f"SHRAM: bytes must lie in the area of look-up tables [{first:#x}, {size:#x}) of {self.variant.name}, "
+                f"got [{address:#x}, {end:#x})"
+            )
         return self.shram[core, address : address + length_bytes]
 
 

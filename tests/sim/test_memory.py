@@ -47,9 +47,12 @@ def test_a_read_only_region_is_not_written() -> None:
         memory().check(0, 0, 4, writes=True)
 
 
-def test_shram_has_an_end() -> None:
-    with pytest.raises(SimulationError, match=r"SHRAM: bytes must lie within its 24576 bytes, got \[0x5ff0, 0x6010\)"):
-        memory().shram_view(0, 0x5FF0, 32)
+@pytest.mark.parametrize("address", [0x5FF0, 0x57F0])
+def test_only_the_tables_of_shram_are_in_reach(address: int) -> None:
+    area = rf"SHRAM: bytes must lie in the area of look-up tables \[0x5800, 0x6000\) of ethos-u55-128, got \[{address:#x}, "
+    with pytest.raises(SimulationError, match=area):
+        memory().shram_view(0, address, 32)
+    assert memory().shram_view(0, 0x5800, 2048).size == 2048
 
 
 @pytest.mark.parametrize(

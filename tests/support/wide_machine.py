@@ -71,7 +71,7 @@ class WideWorkbench(Workbench):
         return operation
 
     def transfer(self) -> Dma:
-        """A transfer between two places of the arena, or into SHRAM."""
+        """A transfer between two places of the arena, or into the look-up tables."""
         stride = self.choose(*DmaStride)
         rows = 1 if stride is DmaStride.CONTIGUOUS else self.number(1, 5)
         planes = self.number(1, 4) if stride is DmaStride.PLANES else 1
@@ -79,10 +79,12 @@ class WideWorkbench(Workbench):
             "row_skip_bytes": 16 * self.number(0, 3) if stride >= DmaStride.ROWS else 0,
             "plane_skip_bytes": 16 * self.number(0, 3) if stride is DmaStride.PLANES else 0,
         }
-        half = ARENA_BYTES // 2
+        length, half, shram = 16 * self.number(1, 5), ARENA_BYTES // 2, self.variant.shram
         source = DmaSide(1, 16 * self.number(0, 40), self.choose(stride, DmaStride.CONTIGUOUS))
         target = DmaSide(1, half + 16 * self.number(0, 40), stride)
-        if self.maybe(0.4):
+        room = shram.lut_bytes - planes * (rows * (length + skips["row_skip_bytes"]) + skips["plane_skip_bytes"])
+        if room >= 0 and self.maybe(0.4):
             source = replace(source, stride=stride)
-            target = DmaSide(None, 16 * self.number(0, 40), self.choose(stride, DmaStride.CONTIGUOUS), self.choose(1, 3))
-        return Dma(source=source, destination=target, length_bytes=16 * self.number(1, 5), rows=rows, planes=planes, **skips)
+            address = shram.lut_address + 16 * self.number(0, room // 16)
+            target = DmaSide(None, address, self.choose(stride, DmaStride.CONTIGUOUS), self.choose(1, 3))
+        return Dma(source=source, destination=target, length_bytes=length, rows=rows, planes=planes, **skips)
