@@ -107,16 +107,19 @@ def _start(base: Any, path: Path, find: Find, chain: tuple[Path, ...]) -> _Merge
     chain = (*chain, path.resolve())
     if base is None:
         return _Merged()
-    where = f"{place_in(path, ('extends',))}: extends"
     if not isinstance(base, str):
-        raise ConfigError(f"{where}: must be the name or path of a description, got {base!r}")
+        raise _refused_base(path, f"must be the name or path of a description, got {base!r}")
     if len(chain) > MAX_EXTENDS:
-        raise ConfigError(f"{where}: must not be a chain longer than {MAX_EXTENDS} files")
+        raise _refused_base(path, f"must not be a chain longer than {MAX_EXTENDS} files")
     found = find(base, path)
     if found.resolve() in chain:
         loop = " -> ".join(file.name for file in (*chain, found))
-        raise ConfigError(f"{where}: must not lead back to itself, got {loop}")
+        raise _refused_base(path, f"must not lead back to itself, got {loop}")
     return _resolve(found, find, chain)
+
+
+def _refused_base(path: Path, reason: str) -> ConfigError:
+    return ConfigError(f"{place_in(path, ('extends',))}: extends: {reason}")
 
 
 def _resolve_sections(document: Document, merged: _Merged, path: Path) -> None:

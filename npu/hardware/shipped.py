@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from npu.errors import ConfigError
@@ -56,7 +56,7 @@ def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
     if is_path(name):
         return _existing(Path(name), asked_by, "extends", "targets", list_variants())
     names = list_variants()
-    stem = _match(str(name), names, _prefix(asked_by, "extends") or "target: ")
+    stem = _match(str(name), names, lambda: _prefix(asked_by, "extends") or "target: ")
     return configs_folder() / f"{stem}.yaml"
 
 
@@ -68,7 +68,7 @@ def find_section(section: str, name: str | Path, *, asked_by: Path | None = None
     if is_path(name):
         return _existing(Path(name), asked_by, key, f"names of {section}", list_section(section))
     names = list_section(section)
-    stem = _match(str(name), names, _prefix(asked_by, key) or f"{section}: ")
+    stem = _match(str(name), names, lambda: _prefix(asked_by, key) or f"{section}: ")
     return configs_folder() / SECTION_FOLDERS[section] / f"{stem}.yaml"
 
 
@@ -100,14 +100,14 @@ def _existing(path: Path, asked_by: Path | None, key: str, what: str, names: tup
     raise ConfigError(f"{_prefix(asked_by, key)}{path}: must be a YAML file with a hardware description, got {found}")
 
 
-def _match(name: str, names: tuple[str, ...], prefix: str) -> str:
+def _match(name: str, names: tuple[str, ...], prefix: Callable[[], str]) -> str:
     keys = {_key(known): known for known in names}
     exact = {known.lower(): known for known in names}
     plain = name.strip().lower().replace("_", "-")
     found = exact.get(plain) or keys.get(_key(name))
     if found is None:
         raise ConfigError(
-            f"{prefix}must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}{closest(plain, names)}"
+            f"{prefix()}must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}{closest(plain, names)}"
         )
     return found
 
