@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.hardware.ports import PortRate, port_rate
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import BRICK_DEPTH, Port, Variant
 from npu.isa.operations import AccumulatorFormat, Kernel, Traversal, Upscale
+from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.shram import SUB_KERNEL, BufferProblem, Work, ceil_div, round_up
 from npu.isa.weight_stream.order import KERNEL_GROUP
 
@@ -38,8 +39,6 @@ _EXPOSED = 0.5
 _PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
 
-_SCALE_BYTES = 10
-_BRICK = 16
 _BUFFER_HALVES = 2
 
 
@@ -75,9 +74,9 @@ class BlockProblem(BufferProblem):
         """Expected bytes of compressed weights and scale record per output channel, what fills up the stream included."""
         taps = self.kernel.height * self.kernel.width
         if self.work is Work.DEPTHWISE:
-            return float(round_up(taps, KERNEL_GROUP)) * self.weight_bytes + _SCALE_BYTES
+            return float(round_up(taps, KERNEL_GROUP)) * self.weight_bytes + RECORD_BYTES
         filled = round_up(self.ifm_depth, 8) - self.ifm_depth
-        return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + _SCALE_BYTES
+        return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + RECORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +218,7 @@ def _mac_cycles(problem: BlockProblem, blocks: _Blocks, steps: _Steps, variant: 
 def _output_cycles(problem: BlockProblem, blocks: _Blocks, variant: Variant) -> Floats:
     """Output-unit cycles of a block, activation included; elementwise bricks are always whole."""
     cores = variant.accelerator.cores
-    unit = _BRICK if problem.work is Work.ELEMENTWISE else variant.accelerator.ofm_ublock.depth
+    unit = BRICK_DEPTH if problem.work is Work.ELEMENTWISE else variant.accelerator.ofm_ublock.depth
     share = ceil_div(ceil_div(blocks.depth, unit), cores) * unit
     if not (problem.work is Work.ELEMENTWISE and problem.ofm_is_bricked):
         share = np.minimum(share, blocks.depth)
@@ -316,7 +315,7 @@ class _Traffic:
         depth = max(problem.ofm_map_depth, problem.ofm[2])
         return self._map(
             blocks.rows, blocks.columns, blocks.depth, depth, problem.ofm_bits // 8, rate,
-            is_bricked=problem.ofm_is_bricked, slices=0, whole=min(depth, _BRICK),
+            is_bricked=problem.ofm_is_bricked, slices=0, whole=min(depth, BRICK_DEPTH),
         )  # fmt: skip
 
     def _map(
@@ -329,16 +328,16 @@ class _Traffic:
         """
         burst = rate.burst_bytes
         if is_bricked:
-            row = columns * (_BRICK * size)
-            bricks = rows * ceil_div(depth, _BRICK)
+            row = columns * (BRICK_DEPTH * size)
+            bricks = rows * ceil_div(depth, BRICK_DEPTH)
             return np.asarray(bricks * np.ceil(row / self._beat)), np.asarray(bricks * np.ceil(row / burst))
         if full_depth <= whole:
             row = self._touched(columns * depth * size, full_depth * size)
             runs = np.where(depth == full_depth, rows, rows * columns)
             row = np.where(depth == full_depth, row, self._touched(depth * size, full_depth * size))
             return np.asarray(runs * row), np.asarray(runs * np.ceil(row * (self._beat / burst)))
-        pieces = rows * columns * (slices or ceil_div(depth, _BRICK))
-        piece = self._touched(depth * size / (slices or ceil_div(depth, _BRICK)), full_depth * size)
+        pieces = rows * columns * (slices or ceil_div(depth, BRICK_DEPTH))
+        piece = self._touched(depth * size / (slices or ceil_div(depth, BRICK_DEPTH)), full_depth * size)
         return np.asarray(pieces * piece), np.asarray(pieces * np.ceil(piece * (self._beat / burst)))
 
     def _touched(self, length: Floats | Ints, stride: int) -> Floats:

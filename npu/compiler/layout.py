@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from npu.compiler.allocate import round_up
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, Step, Storage, View
+from npu.hardware.variant import BRICK_DEPTH
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
-
-BRICK = 16
-"""Channels of one brick of NHCWB16."""
 
 _MAX_PADDING = 1 / 8
 """Padding channels that bricks may add before NHWC, which has none, is the better choice."""
@@ -46,18 +44,18 @@ def choose_layouts(steps: Iterable[Step]) -> dict[Storage, Layout]:
 def _preferred(storage: Storage) -> Layout:
     depth = storage.shape[2]
     is_plain = storage.is_boundary or storage.data is not None or storage.shape[:2] == (1, 1)
-    pays = round_up(depth, BRICK) <= depth * (1 + _MAX_PADDING)
+    pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + _MAX_PADDING)
     return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
 
 
 def _allows_bricks(view: View) -> bool:
-    return view.full == view.storage.shape and view.offset[2] % BRICK == 0 and view.pitch is None
+    return view.full == view.storage.shape and view.offset[2] % BRICK_DEPTH == 0 and view.pitch is None
 
 
 def storage_bytes(storage: Storage, layout: Layout) -> int:
     """Bytes of a storage in a layout."""
     height, width, depth = storage.shape
-    channels = round_up(depth, BRICK) if layout is Layout.NHCWB16 else depth
+    channels = round_up(depth, BRICK_DEPTH) if layout is Layout.NHCWB16 else depth
     return height * width * channels * storage.element.bytes
 
 
@@ -73,9 +71,9 @@ def feature_map(
     y, x, c = view.offset[0], view.offset[1], view.offset[2] + channel
     size = view.element.bytes
     if layout is Layout.NHCWB16:
-        stride_x, stride_c = BRICK * size, BRICK * size * full_width
-        stride_y = size * full_width * round_up(full_depth, BRICK)
-        start = address + y * stride_y + x * stride_x + c // BRICK * stride_c
+        stride_x, stride_c = BRICK_DEPTH * size, BRICK_DEPTH * size * full_width
+        stride_y = size * full_width * round_up(full_depth, BRICK_DEPTH)
+        start = address + y * stride_y + x * stride_x + c // BRICK_DEPTH * stride_c
     else:
         stride_y, stride_x = (pitch * size for pitch in view.pitches)
         stride_c = size

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
-from npu.compiler.layout import BRICK
 from npu.compiler.weights import Constants, WeightSlice
 from npu.hardware.ports import PortRate, port_rate
-from npu.hardware.variant import MemoryMode
+from npu.hardware.variant import BRICK_DEPTH, MemoryMode
 from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
@@ -213,7 +212,7 @@ def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) ->
     """
     smallest = _SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
     target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
-    total, unit = problem.ofm[2], int(round_up(BRICK, chooser.variant.accelerator.ofm_ublock.depth))
+    total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
     most = max(int(target / problem.channel_bytes) // unit * unit, unit)
     depth = _even(total, most, unit)
     best = _slices(problem, depth, chooser)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from npu.errors import ConfigError
 from npu.hardware.variant import (
+    BRICK_DEPTH,
     Accelerator,
     Cpu,
     Memory,
@@ -31,9 +32,6 @@ Where = Callable[[str], str]
 
 IFM_BLOCK_DEPTH = 16
 """IFM channels of the smallest block in which the MAC array takes weights; micro-blocks must fill it."""
-
-BRICK_DEPTH = 16
-"""Channels of a brick of a feature map; blocks that do not take all channels take whole bricks."""
 
 LAST_BANK = 63
 """Of the end of the buffers: registers that hold a bank have 6 bits."""

@@ -14,6 +14,7 @@ from npu.reports.operator_map import SourceOperator
 from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
 from npu.toolchain.timing import TimedModel, time_model
 from npu.version import __version__
+from sim.timeline import owners_of
 from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation
 from sim.trace import Bound
 
@@ -160,10 +161,9 @@ def _copied_bytes(timed: TimedModel) -> dict[int, int]:
     """Bytes that transfers take out of the constants for each source operator."""
     found: dict[int, int] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        for operator, each in zip(job.operator_of, stream.decoded, strict=True):
+        for operator, each in zip(owners_of(job).tolist(), stream.decoded, strict=True):
             if isinstance(copy := each.operation, Dma) and copy.source.region == Region.CONSTANTS:
-                size = copy.length_bytes * copy.rows * copy.planes
-                found[max(operator, 0)] = found.get(max(operator, 0), 0) + size
+                found[operator] = found.get(operator, 0) + copy.length_bytes * copy.rows * copy.planes
     return found
 
 

@@ -70,11 +70,9 @@ def run(
     graph = ready.model.graphs[0]
     with stream_errors_at(ready.name):
         recorder = Recorder(ready.model, ready.variant, ready.name) if dump else None
-    delegate = EthosUDelegate(ready.variant, hook=recorder.hook if recorder else None)
-    with stream_errors_at(ready.name):
         interpreter = Interpreter(
             model=ready.model,
-            experimental_delegates=[delegate],
+            experimental_delegates=[EthosUDelegate(ready.variant, hook=recorder.hook if recorder else None)],
             experimental_preserve_all_tensors=dump,
             options=RuntimeOptions(while_limit=LOOP_LIMIT),
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import SimulationError
-from npu.hardware.variant import Port, Variant
+from npu.hardware.variant import BRICK_DEPTH, Port, Variant
 from npu.isa.operations import (
     AccumulatorFormat,
     ActivationFunction,
@@ -45,9 +45,6 @@ MAX_TRANSFER_BYTES = 1 << 32
 
 MAX_OPERATION_MACS = 1 << 50
 """Largest number of multiply-accumulates of one operation that can be timed; keeps every count within 64 bits."""
-
-BRICK_DEPTH = 16
-"""Channels of one NHCWB16 brick."""
 
 _KIND_NAMES = {
     k.CONV_DEPTH_FIRST: "conv",
