@@ -38,6 +38,9 @@ CASES = {
     ),
     # 3072 outputs at 0.5 cycles, 2 x 3072 bytes at 8 a cycle: the look-up table takes 1 cycle an element
     "table": (ops.unary("TANH", (1, 32, 32, 3)), 3072),
+    # 24x32x4 outputs: 24 x 16 micro-blocks of 4 cycles; 16 kernel elements at one a cycle, 25 at four in 4 cycles
+    "resize by 4": (ops.resize(after=(24, 32)), 24 * 16 * 16),
+    "resize by 4 with half pixels": (ops.resize(after=(24, 32), half_pixel_centers=True), 24 * 16 * 4 * 7),
     # 3 x 3072 bytes at 8 a cycle are 1152 cycles, 1.5 cycles an element are 4608
     "addition": (ops.binary("ADD", ((1, 32, 32, 3), (1, 32, 32, 3))), 4608),
 }

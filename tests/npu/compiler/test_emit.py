@@ -23,13 +23,19 @@ def gates_before_large_weights() -> Model:
         tensor((1, 64), scale=0.05),
         tensor((1, 64), scale=1 / 128),
         tensor((1, 64), scale=1 / 256, zero_point=-128),
+        tensor((1, 64), scale=1 / 128),
         tensor((256, 64), data=weights, scale=0.01),
-        tensor((256,), DType.INT32, data=0, scale=0.01 / 256),
+        tensor((256,), DType.INT32, data=0, scale=0.01 / 128),
         tensor((1, 256), scale=0.1),
     )
     layer = FullyConnectedOptions(FusedActivation.NONE)
-    steps = (Op("TANH", (0,), (1,), None), Op("LOGISTIC", (1,), (2,), None), Op("FULLY_CONNECTED", (2, 3, 4), (5,), layer))
-    return Model((Graph("main", tensors, steps, (0,), (5,)),))
+    steps = (
+        Op("TANH", (0,), (1,), None),
+        Op("LOGISTIC", (1,), (2,), None),
+        Op("TANH", (2,), (3,), None),
+        Op("FULLY_CONNECTED", (3, 4, 5), (6,), layer),
+    )
+    return Model((Graph("main", tensors, steps, (0,), (6,)),))
 
 
 @pytest.mark.parametrize("target", ["ethos-u65-256", "ethos-u65-512"])
@@ -38,5 +44,5 @@ def test_tables_are_loaded_before_weights_that_are_needed_later(target: str) -> 
     copies = [each for each in partition.operations if isinstance(each, Dma)]
     tables = [number for number, copy in enumerate(copies) if copy.destination.region is None]
     weights = [number for number, copy in enumerate(copies) if copy.destination.region is not None]
-    assert len(tables) == 2
+    assert len(tables) == 3
     assert max(tables) < min(weights)
