@@ -134,6 +134,13 @@ class Weights:
     scales: npt.NDArray[np.uint32]
     shifts: npt.NDArray[np.uint8]
 
+    @classmethod
+    def unbiased(cls, values: npt.NDArray[np.int16], scale: Scale) -> Weights:
+        """`values` without bias, and one scale for all channels."""
+        count = len(values)
+        scales, shifts = np.full(count, scale.scale, np.uint32), np.full(count, scale.shift, np.uint8)
+        return cls(values=values, biases=np.zeros(count, np.int64), scales=scales, shifts=shifts)
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ConvolutionStep(WindowStep):

@@ -165,13 +165,8 @@ def _weights(height: int, width: int, depth: int) -> Weights:
     Multiplying with two roundings gives the sum itself first; the other one then takes ties away from zero.
     """
     plane = np.outer(_taps(height), _taps(width))
-    scale = mean_scale(int(plane.sum()))
-    return Weights(
-        values=np.broadcast_to(plane[None, :, :, None], (depth, height, width, 1)).copy(),
-        biases=np.zeros(depth, np.int64),
-        scales=np.full(depth, scale.scale, np.uint32),
-        shifts=np.full(depth, scale.shift, np.uint8),
-    )
+    values = np.broadcast_to(plane[None, :, :, None], (depth, height, width, 1)).copy()
+    return Weights.unbiased(values, mean_scale(int(plane.sum())))
 
 
 def _taps(size: int) -> npt.NDArray[np.int16]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
 from npu.compiler.lower.builder import Builder
@@ -23,7 +22,7 @@ from npu.graph.graph import Op
 from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
 from npu.hardware.ports import port_rate
 from npu.hardware.variant import Variant
-from npu.isa.operations import Kernel
+from npu.isa.operations import Kernel, Scale
 from npu.isa.rules import MAX_EXTENT
 
 _MAP_CYCLES = 100
@@ -38,8 +37,8 @@ _MOST_GATHERS = 1024
 _MOST_CHANNELS = 512
 """Channels that change places at a time: the weights are a square of them."""
 
-_UNIT = (1 << 30, 30)
-"""Scale and shift of a factor of 1."""
+_UNIT = Scale(1 << 30, 30)
+"""A factor of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +168,11 @@ def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
 @lru_cache(16)
 def _one_tap_each(taps: int) -> Weights:
     """Weights (taps, taps, 1, 1) that give channel i the row i."""
-    return _weights(np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1))
+    return Weights.unbiased(np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1), _UNIT)
 
 
 @lru_cache(16)
 def _one_channel_each(channels: tuple[int, ...]) -> Weights:
     """Weights (channels, 1, 1, channels) that give channel i the channel `channels[i]`."""
-    return _weights(np.eye(len(channels), dtype=np.int16)[list(channels)].reshape(len(channels), 1, 1, -1))
-
-
-def _weights(values: npt.NDArray[np.int16]) -> Weights:
-    """`values` (O, KH, KW, I) without bias, and a factor of 1."""
-    count, (scale, shift) = len(values), _UNIT
-    scales, shifts = np.full(count, scale, np.uint32), np.full(count, shift, np.uint8)
-    return Weights(values=values, biases=np.zeros(count, np.int64), scales=scales, shifts=shifts)
+    values = np.eye(len(channels), dtype=np.int16)[list(channels)].reshape(len(channels), 1, 1, -1)
+    return Weights.unbiased(values, _UNIT)
