@@ -7,7 +7,6 @@ Class names are the schema's, field names its snake_case, field order its field 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, ClassVar
 
@@ -145,15 +144,11 @@ padding_scheme = Annotated[Padding, Scalar("int8")]
 tensor_type = Annotated[DType, Scalar("int8")]
 
 
-@dataclass(frozen=True, slots=True)
 class Attributes(Table):
     """Base of all options tables."""
 
 
-@dataclass(frozen=True, slots=True)
 class Conv2DOptions(Attributes):
-    """CONV_2D."""
-
     padding: padding_scheme = Padding.SAME
     stride_w: i32 = 0
     stride_h: i32 = 0
@@ -163,10 +158,7 @@ class Conv2DOptions(Attributes):
     quantized_bias_type: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
 class DepthwiseConv2DOptions(Attributes):
-    """DEPTHWISE_CONV_2D."""
-
     padding: padding_scheme = Padding.SAME
     stride_w: i32 = 0
     stride_h: i32 = 0
@@ -176,26 +168,17 @@ class DepthwiseConv2DOptions(Attributes):
     dilation_h_factor: i32 = 1
 
 
-@dataclass(frozen=True, slots=True)
 class ConcatEmbeddingsOptions(Attributes):
-    """CONCAT_EMBEDDINGS."""
-
     num_channels: i32 = 0
     num_columns_per_channel: i32s = ()
     embedding_dim_per_channel: i32s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class LSHProjectionOptions(Attributes):
-    """LSH_PROJECTION."""
-
     type: Annotated[LshProjectionType, Scalar("int8")] = LshProjectionType.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
 class Pool2DOptions(Attributes):
-    """AVERAGE_POOL_2D, L2_POOL_2D, MAX_POOL_2D."""
-
     padding: padding_scheme = Padding.SAME
     stride_w: i32 = 0
     stride_h: i32 = 0
@@ -204,27 +187,18 @@ class Pool2DOptions(Attributes):
     fused_activation_function: fused_activation = FusedActivation.NONE
 
 
-@dataclass(frozen=True, slots=True)
 class SVDFOptions(Attributes):
-    """SVDF."""
-
     rank: i32 = 0
     fused_activation_function: fused_activation = FusedActivation.NONE
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class RNNOptions(Attributes):
-    """RNN."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class FullyConnectedOptions(Attributes):
-    """FULLY_CONNECTED."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     weights_format: Annotated[WeightsFormat, Scalar("int8")] = WeightsFormat.DEFAULT
     keep_num_dims: boolean = False
@@ -233,50 +207,32 @@ class FullyConnectedOptions(Attributes):
     quant_spec: blob = b""
 
 
-@dataclass(frozen=True, slots=True)
 class SoftmaxOptions(Attributes):
-    """SOFTMAX."""
-
     beta: f32 = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class ConcatenationOptions(Attributes):
-    """CONCATENATION."""
-
     axis: i32 = 0
     fused_activation_function: fused_activation = FusedActivation.NONE
 
 
-@dataclass(frozen=True, slots=True)
 class AddOptions(Attributes):
-    """ADD."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     pot_scale_int16: boolean = True
 
 
-@dataclass(frozen=True, slots=True)
 class L2NormOptions(Attributes):
-    """L2_NORMALIZATION."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
 
 
-@dataclass(frozen=True, slots=True)
 class LocalResponseNormalizationOptions(Attributes):
-    """LOCAL_RESPONSE_NORMALIZATION."""
-
     radius: i32 = 0
     bias: f32 = 0.0
     alpha: f32 = 0.0
     beta: f32 = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class LSTMOptions(Attributes):
-    """LSTM."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     cell_clip: f32 = 0.0
     proj_clip: f32 = 0.0
@@ -284,130 +240,80 @@ class LSTMOptions(Attributes):
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class ResizeBilinearOptions(Attributes):
-    """RESIZE_BILINEAR."""
-
     deprecated_ids: ClassVar[tuple[int, ...]] = (0, 1)
 
     align_corners: boolean = False
     half_pixel_centers: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class CallOptions(Attributes):
-    """CALL."""
-
     subgraph: u32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ReshapeOptions(Attributes):
-    """RESHAPE."""
-
     new_shape: i32s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class SkipGramOptions(Attributes):
-    """SKIP_GRAM."""
-
     ngram_size: i32 = 0
     max_skip_size: i32 = 0
     include_all_ngrams: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class SpaceToDepthOptions(Attributes):
-    """SPACE_TO_DEPTH."""
-
     block_size: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class EmbeddingLookupSparseOptions(Attributes):
-    """EMBEDDING_LOOKUP_SPARSE."""
-
     combiner: Annotated[CombinerType, Scalar("int8")] = CombinerType.SUM
 
 
-@dataclass(frozen=True, slots=True)
 class MulOptions(Attributes):
-    """MUL."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class PadOptions(Attributes):
-    """PAD."""
+class PadOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class GatherOptions(Attributes):
-    """GATHER."""
-
     axis: i32 = 0
     batch_dims: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchToSpaceNDOptions(Attributes):
-    """BATCH_TO_SPACE_ND."""
+class BatchToSpaceNDOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceToBatchNDOptions(Attributes):
-    """SPACE_TO_BATCH_ND."""
+class SpaceToBatchNDOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class TransposeOptions(Attributes):
-    """TRANSPOSE."""
+class TransposeOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class ReducerOptions(Attributes):
-    """MEAN, SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL."""
-
     keep_dims: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class SubOptions(Attributes):
-    """SUB."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     pot_scale_int16: boolean = True
 
 
-@dataclass(frozen=True, slots=True)
 class DivOptions(Attributes):
-    """DIV."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
 
 
-@dataclass(frozen=True, slots=True)
 class SqueezeOptions(Attributes):
-    """SQUEEZE."""
-
     squeeze_dims: i32s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class SequenceRNNOptions(Attributes):
-    """UNIDIRECTIONAL_SEQUENCE_RNN."""
-
     time_major: boolean = False
     fused_activation_function: fused_activation = FusedActivation.NONE
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class StridedSliceOptions(Attributes):
-    """STRIDED_SLICE."""
-
     begin_mask: i32 = 0
     end_mask: i32 = 0
     ellipsis_mask: i32 = 0
@@ -416,97 +322,59 @@ class StridedSliceOptions(Attributes):
     offset: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExpOptions(Attributes):
-    """EXP."""
+class ExpOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class TopKV2Options(Attributes):
-    """TOPK_V2."""
+class TopKV2Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class SplitOptions(Attributes):
-    """SPLIT."""
-
     num_splits: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LogSoftmaxOptions(Attributes):
-    """LOG_SOFTMAX."""
+class LogSoftmaxOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class CastOptions(Attributes):
-    """CAST."""
-
     in_data_type: tensor_type = DType.FLOAT32
     out_data_type: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
-class DequantizeOptions(Attributes):
-    """DEQUANTIZE."""
+class DequantizeOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class MaximumMinimumOptions(Attributes):
-    """MAXIMUM, MINIMUM."""
+class MaximumMinimumOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class ArgMaxOptions(Attributes):
-    """ARG_MAX."""
-
     output_type: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
-class LessOptions(Attributes):
-    """LESS."""
+class LessOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class NegOptions(Attributes):
-    """NEG."""
+class NegOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class PadV2Options(Attributes):
-    """PADV2."""
+class PadV2Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class GreaterOptions(Attributes):
-    """GREATER."""
+class GreaterOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class GreaterEqualOptions(Attributes):
-    """GREATER_EQUAL."""
+class GreaterEqualOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class LessEqualOptions(Attributes):
-    """LESS_EQUAL."""
+class LessEqualOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SelectOptions(Attributes):
-    """SELECT."""
+class SelectOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SliceOptions(Attributes):
-    """SLICE."""
+class SliceOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class TransposeConvOptions(Attributes):
-    """TRANSPOSE_CONV."""
-
     padding: padding_scheme = Padding.SAME
     stride_w: i32 = 0
     stride_h: i32 = 0
@@ -514,124 +382,76 @@ class TransposeConvOptions(Attributes):
     quantized_bias_type: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
 class SparseToDenseOptions(Attributes):
-    """SPARSE_TO_DENSE."""
-
     validate_indices: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
-class TileOptions(Attributes):
-    """TILE."""
+class TileOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandDimsOptions(Attributes):
-    """EXPAND_DIMS."""
+class ExpandDimsOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class EqualOptions(Attributes):
-    """EQUAL."""
+class EqualOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class NotEqualOptions(Attributes):
-    """NOT_EQUAL."""
+class NotEqualOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class ShapeOptions(Attributes):
-    """SHAPE."""
-
     out_type: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
-class PowOptions(Attributes):
-    """POW."""
+class PowOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class ArgMinOptions(Attributes):
-    """ARG_MIN."""
-
     output_type: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
 class FakeQuantOptions(Attributes):
-    """FAKE_QUANT."""
-
     min: f32 = 0.0
     max: f32 = 0.0
     num_bits: i32 = 0
     narrow_range: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class PackOptions(Attributes):
-    """PACK."""
-
     values_count: i32 = 0
     axis: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalOrOptions(Attributes):
-    """LOGICAL_OR."""
+class LogicalOrOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class OneHotOptions(Attributes):
-    """ONE_HOT."""
-
     axis: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalAndOptions(Attributes):
-    """LOGICAL_AND."""
+class LogicalAndOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalNotOptions(Attributes):
-    """LOGICAL_NOT."""
+class LogicalNotOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class UnpackOptions(Attributes):
-    """UNPACK."""
-
     num: i32 = 0
     axis: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FloorDivOptions(Attributes):
-    """FLOOR_DIV."""
+class FloorDivOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SquareOptions(Attributes):
-    """SQUARE."""
+class SquareOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class ZerosLikeOptions(Attributes):
-    """ZEROS_LIKE."""
+class ZerosLikeOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class FillOptions(Attributes):
-    """FILL."""
+class FillOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class BidirectionalSequenceLSTMOptions(Attributes):
-    """BIDIRECTIONAL_SEQUENCE_LSTM."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     cell_clip: f32 = 0.0
     proj_clip: f32 = 0.0
@@ -640,20 +460,14 @@ class BidirectionalSequenceLSTMOptions(Attributes):
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class BidirectionalSequenceRNNOptions(Attributes):
-    """BIDIRECTIONAL_SEQUENCE_RNN."""
-
     time_major: boolean = False
     fused_activation_function: fused_activation = FusedActivation.NONE
     merge_outputs: boolean = False
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class UnidirectionalSequenceLSTMOptions(Attributes):
-    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
-
     fused_activation_function: fused_activation = FusedActivation.NONE
     cell_clip: f32 = 0.0
     proj_clip: f32 = 0.0
@@ -662,211 +476,128 @@ class UnidirectionalSequenceLSTMOptions(Attributes):
     diagonal_recurrent_tensors: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
-class FloorModOptions(Attributes):
-    """FLOOR_MOD."""
+class FloorModOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class RangeOptions(Attributes):
-    """RANGE."""
+class RangeOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class ResizeNearestNeighborOptions(Attributes):
-    """RESIZE_NEAREST_NEIGHBOR."""
-
     align_corners: boolean = False
     half_pixel_centers: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class LeakyReluOptions(Attributes):
-    """LEAKY_RELU."""
-
     alpha: f32 = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SquaredDifferenceOptions(Attributes):
-    """SQUARED_DIFFERENCE."""
+class SquaredDifferenceOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class MirrorPadOptions(Attributes):
-    """MIRROR_PAD."""
-
     mode: Annotated[MirrorPadMode, Scalar("int8")] = MirrorPadMode.REFLECT
 
 
-@dataclass(frozen=True, slots=True)
-class AbsOptions(Attributes):
-    """ABS."""
+class AbsOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class SplitVOptions(Attributes):
-    """SPLIT_V."""
-
     num_splits: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class UniqueOptions(Attributes):
-    """UNIQUE."""
-
     idx_out_type: tensor_type = DType.INT32
 
 
-@dataclass(frozen=True, slots=True)
-class ReverseV2Options(Attributes):
-    """REVERSE_V2."""
+class ReverseV2Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class AddNOptions(Attributes):
-    """ADD_N."""
+class AddNOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class GatherNdOptions(Attributes):
-    """GATHER_ND."""
+class GatherNdOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class CosOptions(Attributes):
-    """COS."""
+class CosOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class WhereOptions(Attributes):
-    """WHERE."""
+class WhereOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class RankOptions(Attributes):
-    """RANK."""
+class RankOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class ReverseSequenceOptions(Attributes):
-    """REVERSE_SEQUENCE."""
-
     seq_dim: i32 = 0
     batch_dim: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixDiagOptions(Attributes):
-    """MATRIX_DIAG."""
+class MatrixDiagOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizeOptions(Attributes):
-    """QUANTIZE."""
+class QuantizeOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixSetDiagOptions(Attributes):
-    """MATRIX_SET_DIAG."""
+class MatrixSetDiagOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class HardSwishOptions(Attributes):
-    """HARD_SWISH."""
+class HardSwishOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class IfOptions(Attributes):
-    """IF."""
-
     then_subgraph_index: i32 = 0
     else_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class WhileOptions(Attributes):
-    """WHILE."""
-
     cond_subgraph_index: i32 = 0
     body_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class DepthToSpaceOptions(Attributes):
-    """DEPTH_TO_SPACE."""
-
     block_size: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NonMaxSuppressionV4Options(Attributes):
-    """NON_MAX_SUPPRESSION_V4."""
+class NonMaxSuppressionV4Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class NonMaxSuppressionV5Options(Attributes):
-    """NON_MAX_SUPPRESSION_V5."""
+class NonMaxSuppressionV5Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterNdOptions(Attributes):
-    """SCATTER_ND."""
+class ScatterNdOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SelectV2Options(Attributes):
-    """SELECT_V2."""
+class SelectV2Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class DensifyOptions(Attributes):
-    """DENSIFY."""
+class DensifyOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSumOptions(Attributes):
-    """SEGMENT_SUM."""
+class SegmentSumOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class BatchMatMulOptions(Attributes):
-    """BATCH_MATMUL."""
-
     adj_x: boolean = False
     adj_y: boolean = False
     asymmetric_quantize_inputs: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class CumsumOptions(Attributes):
-    """CUMSUM."""
-
     exclusive: boolean = False
     reverse: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class CallOnceOptions(Attributes):
-    """CALL_ONCE."""
-
     init_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastToOptions(Attributes):
-    """BROADCAST_TO."""
+class BroadcastToOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rfft2dOptions(Attributes):
-    """RFFT2D."""
+class Rfft2dOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class Conv3DOptions(Attributes):
-    """CONV_3D, CONV_3D_TRANSPOSE."""
-
     padding: padding_scheme = Padding.SAME
     stride_d: i32 = 0
     stride_w: i32 = 0
@@ -877,147 +608,90 @@ class Conv3DOptions(Attributes):
     dilation_h_factor: i32 = 1
 
 
-@dataclass(frozen=True, slots=True)
 class HashtableOptions(Attributes):
-    """HASHTABLE."""
-
     table_id: i32 = 0
     key_dtype: tensor_type = DType.FLOAT32
     value_dtype: tensor_type = DType.FLOAT32
 
 
-@dataclass(frozen=True, slots=True)
-class HashtableFindOptions(Attributes):
-    """HASHTABLE_FIND."""
+class HashtableFindOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class HashtableImportOptions(Attributes):
-    """HASHTABLE_IMPORT."""
+class HashtableImportOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class HashtableSizeOptions(Attributes):
-    """HASHTABLE_SIZE."""
+class HashtableSizeOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class VarHandleOptions(Attributes):
-    """VAR_HANDLE."""
-
     container: text = ""
     shared_name: text = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadVariableOptions(Attributes):
-    """READ_VARIABLE."""
+class ReadVariableOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class AssignVariableOptions(Attributes):
-    """ASSIGN_VARIABLE."""
+class AssignVariableOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class RandomOptions(Attributes):
-    """RANDOM_STANDARD_NORMAL, RANDOM_UNIFORM, MULTINOMIAL."""
-
     seed: i64 = 0
     seed2: i64 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class BucketizeOptions(Attributes):
-    """BUCKETIZE."""
-
     boundaries: f32s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GeluOptions(Attributes):
-    """GELU."""
-
     approximate: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicUpdateSliceOptions(Attributes):
-    """DYNAMIC_UPDATE_SLICE."""
+class DynamicUpdateSliceOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class UnsortedSegmentProdOptions(Attributes):
-    """UNSORTED_SEGMENT_PROD."""
+class UnsortedSegmentProdOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class UnsortedSegmentMaxOptions(Attributes):
-    """UNSORTED_SEGMENT_MAX."""
+class UnsortedSegmentMaxOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class UnsortedSegmentMinOptions(Attributes):
-    """UNSORTED_SEGMENT_MIN."""
+class UnsortedSegmentMinOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class UnsortedSegmentSumOptions(Attributes):
-    """UNSORTED_SEGMENT_SUM."""
+class UnsortedSegmentSumOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class ATan2Options(Attributes):
-    """ATAN2."""
+class ATan2Options(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class SignOptions(Attributes):
-    """SIGN."""
+class SignOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class BitcastOptions(Attributes):
-    """BITCAST."""
+class BitcastOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class BitwiseXorOptions(Attributes):
-    """BITWISE_XOR."""
+class BitwiseXorOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
-class RightShiftOptions(Attributes):
-    """RIGHT_SHIFT."""
+class RightShiftOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloConcatenateOptions(Attributes):
-    """STABLEHLO_CONCATENATE."""
-
     dimension: i64 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloBroadcastInDimOptions(Attributes):
-    """STABLEHLO_BROADCAST_IN_DIM."""
-
     broadcast_dimensions: i64s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloSliceOptions(Attributes):
-    """STABLEHLO_SLICE."""
-
     start_indices: i64s = ()
     limit_indices: i64s = ()
     strides: i64s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloConvolutionOptions(Attributes):
-    """STABLEHLO_CONVOLUTION."""
-
     window_strides: i64s = ()
     padding: i64s = ()
     lhs_dilation: i64s = ()
@@ -1037,10 +711,7 @@ class StablehloConvolutionOptions(Attributes):
     precision_config: Annotated[tuple[PrecisionConfig, ...], Vector("uint32")] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloCustomCallOptions(Attributes):
-    """STABLEHLO_CUSTOM_CALL."""
-
     call_target_name: text = ""
     has_side_effect: boolean = False
     backend_config: text = ""
@@ -1049,18 +720,12 @@ class StablehloCustomCallOptions(Attributes):
     custom_attributes: blob = b""
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloReduceOptions(Attributes):
-    """STABLEHLO_REDUCE."""
-
     dimensions: i64s = ()
     body_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloScatterOptions(Attributes):
-    """STABLEHLO_SCATTER."""
-
     indices_are_sorted: boolean = False
     update_window_dims: i64s = ()
     inserted_window_dims: i64s = ()
@@ -1070,41 +735,26 @@ class StablehloScatterOptions(Attributes):
     update_computation_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloCompareOptions(Attributes):
-    """STABLEHLO_COMPARE."""
-
     comparison_direction: Annotated[ComparisonDirection, Scalar("uint32")] = ComparisonDirection.EQ
     compare_type: Annotated[ComparisonType, Scalar("uint32")] = ComparisonType.NOTYPE
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloDynamicSliceOptions(Attributes):
-    """STABLEHLO_DYNAMIC_SLICE."""
-
     slice_sizes: i64s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloPadOptions(Attributes):
-    """STABLEHLO_PAD."""
-
     edge_padding_low: i64s = ()
     edge_padding_high: i64s = ()
     interior_padding: i64s = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloIotaOptions(Attributes):
-    """STABLEHLO_IOTA."""
-
     iota_dimension: i64 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloDotGeneralOptions(Attributes):
-    """STABLEHLO_DOT_GENERAL."""
-
     lhs_batching_dimensions: i64s = ()
     rhs_batching_dimensions: i64s = ()
     lhs_contracting_dimensions: i64s = ()
@@ -1112,10 +762,7 @@ class StablehloDotGeneralOptions(Attributes):
     precision_config: Annotated[tuple[PrecisionConfig, ...], Vector("uint32")] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloReduceWindowOptions(Attributes):
-    """STABLEHLO_REDUCE_WINDOW."""
-
     window_dimensions: i64s = ()
     window_strides: i64s = ()
     base_dilations: i64s = ()
@@ -1124,27 +771,18 @@ class StablehloReduceWindowOptions(Attributes):
     body_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloSortOptions(Attributes):
-    """STABLEHLO_SORT."""
-
     dimension: i64 = 0
     is_stable: boolean = False
     comparator_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloWhileOptions(Attributes):
-    """STABLEHLO_WHILE."""
-
     cond_subgraph_index: i32 = 0
     body_subgraph_index: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloGatherOptions(Attributes):
-    """STABLEHLO_GATHER."""
-
     offset_dims: i64s = ()
     collapsed_slice_dims: i64s = ()
     start_index_map: i64s = ()
@@ -1153,36 +791,22 @@ class StablehloGatherOptions(Attributes):
     indices_are_sorted: boolean = False
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloTransposeOptions(Attributes):
-    """STABLEHLO_TRANSPOSE."""
-
     permutation: i64s = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DilateOptions(Attributes):
-    """DILATE."""
+class DilateOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloRngBitGeneratorOptions(Attributes):
-    """STABLEHLO_RNG_BIT_GENERATOR."""
-
     algorithm: Annotated[RngAlgorithm, Scalar("int8")] = RngAlgorithm.DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
 class ReduceWindowOptions(Attributes):
-    """REDUCE_WINDOW."""
-
     reduce_function: Annotated[ReduceWindowFunction, Scalar("int32")] = ReduceWindowFunction.UNSUPPORTED
 
 
-@dataclass(frozen=True, slots=True)
 class StableHLOCompositeOptions(Attributes):
-    """STABLEHLO_COMPOSITE."""
-
     name: text = ""
     decomposition_subgraph_index: i32 = 0
     composite_attributes: blob = b""
@@ -1190,15 +814,10 @@ class StableHLOCompositeOptions(Attributes):
     version: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StablehloShiftLeftOptions(Attributes):
-    """STABLEHLO_SHIFT_LEFT."""
+class StablehloShiftLeftOptions(Attributes): ...
 
 
-@dataclass(frozen=True, slots=True)
 class StablehloCaseOptions(Attributes):
-    """STABLEHLO_CASE."""
-
     branch_subgraph_indices: i32s = ()
 
 

@@ -1,21 +1,29 @@
-"""How a dataclass declares a flatbuffer table: the only place that derives field ids, wire types and defaults.
+"""How a class declares a flatbuffer table: the only place that derives field ids, wire types and defaults.
 
 A table is a frozen dataclass whose fields stand in schema order. A field's flatbuffer id is its place in that order (ids in
 `deprecated_ids` are skipped), its wire type is the `Annotated` marker, its default is the dataclass default:
 
-    @dataclass(frozen=True, slots=True)
     class SoftmaxOptions(Table):
         beta: f32 = 0.0
 
-Reader, writer and tests take all of it from `wire_fields`.
+Reader, writer and tests take all of it from `wire_fields`. Of the schema's 170 tables a file uses about 20, so a class becomes
+a dataclass when it is first used: making all of them would be half of the time that reading a small model takes.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
+from threading import RLock
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        return lambda cls: cls
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +91,45 @@ text = Annotated[str, Text()]
 blob = Annotated[bytes, Blob()]
 
 
-@dataclass(frozen=True, slots=True)
+_MAKING = RLock()
+
+
+class _Unmade:
+    """`__dataclass_fields__` of a table that is no dataclass yet: makes it one."""
+
+    def __init__(self, *, eq: bool) -> None:
+        self._eq = eq
+
+    def __get__(self, instance: object, table: type[Table]) -> dict[str, Field[Any]]:
+        with _MAKING:
+            if vars(table)["__dataclass_fields__"] is self:
+                has_fields = bool(vars(table).get("__annotations__"))
+                dataclass(frozen=True, eq=self._eq, init=has_fields)(table)
+        return table.__dataclass_fields__
+
+
+@dataclass_transform(frozen_default=True)
 class Table:
-    """Base of every dataclass that is a flatbuffer table."""
+    """Base of every flatbuffer table."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     deprecated_ids: ClassVar[tuple[int, ...]] = ()
     """Ids that the schema once used; never read nor written."""
+
+    def __init_subclass__(cls, *, eq: bool = True) -> None:
+        cls.__dataclass_fields__ = _Unmade(eq=eq)  # type: ignore[assignment]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *values: Any, **named: Any) -> None:
+            """Of a class that is no dataclass yet, or that has no fields."""
+            with _MAKING:  # another thread may be about to make it
+                fields(type(self))
+            if type(self).__init__ is not Table.__init__:
+                type(self).__init__(self, *values, **named)
+            elif values or named:
+                raise TypeError(f"{type(self).__name__} must be made without arguments, it has no fields")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ vector or table that the file leaves out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, ClassVar
 
@@ -56,12 +55,10 @@ class DimensionType(IntEnum):
     SPARSE_CSR = 1
 
 
-@dataclass(frozen=True, slots=True)
 class CustomQuantization(Table):
     custom: blob = b""
 
 
-@dataclass(frozen=True, slots=True)
 class BlockwiseQuantization(Table):
     scales: i32 = 0
     zero_points: i32 = 0
@@ -69,7 +66,6 @@ class BlockwiseQuantization(Table):
     block_shape: optional_i32s = None
 
 
-@dataclass(frozen=True, slots=True)
 class MultiAxisQuantization(Table):
     scales: i32 = 0
     zero_points: i32 = 0
@@ -83,8 +79,7 @@ quantization_details = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QuantizationParameters(Table):
+class QuantizationParameters(Table, eq=False):
     min: f32_view = None
     max: f32_view = None
     scale: f32_view = None
@@ -93,18 +88,15 @@ class QuantizationParameters(Table):
     quantized_dimension: i32 = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Int32Vector(Table):
+class Int32Vector(Table, eq=False):
     values: Annotated[npt.NDArray[np.int32] | None, Array("int32")] = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Uint16Vector(Table):
+class Uint16Vector(Table, eq=False):
     values: Annotated[npt.NDArray[np.uint16] | None, Array("uint16")] = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Uint8Vector(Table):
+class Uint8Vector(Table, eq=False):
     values: Annotated[npt.NDArray[np.uint8] | None, Array("uint8")] = None
 
 
@@ -113,30 +105,26 @@ index_vector = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DimensionMetadata(Table):
+class DimensionMetadata(Table, eq=False):
     format: Annotated[DimensionType, Scalar("int8")] = DimensionType.DENSE
     dense_size: i32 = 0
     array_segments: index_vector = None
     array_indices: index_vector = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SparsityParameters(Table):
+class SparsityParameters(Table, eq=False):
     traversal_order: optional_i32s = None
     block_map: optional_i32s = None
     dim_metadata: Annotated[tuple[DimensionMetadata, ...] | None, SubTables()] = None
 
 
-@dataclass(frozen=True, slots=True)
 class VariantSubType(Table):
     shape: optional_i32s = None
     type: tensor_type = DType.FLOAT32
     has_rank: boolean = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorTable(Table):
+class TensorTable(Table, eq=False):
     shape: optional_i32s = None
     type: tensor_type = DType.FLOAT32
     buffer: u32 = 0
@@ -150,7 +138,6 @@ class TensorTable(Table):
     external_buffer: u32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorCode(Table):
     deprecated_builtin_code: i8 = 0
     custom_code: text = ""
@@ -158,7 +145,6 @@ class OperatorCode(Table):
     builtin_code: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorTable(Table):
     opcode_index: u32 = 0
     inputs: optional_i32s = None
@@ -174,8 +160,7 @@ class OperatorTable(Table):
     debug_metadata_index: i32 = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SubGraphTable(Table):
+class SubGraphTable(Table, eq=False):
     tensors: Annotated[tuple[TensorTable, ...], SubTables()] = ()
     inputs: optional_i32s = None
     outputs: optional_i32s = None
@@ -184,8 +169,7 @@ class SubGraphTable(Table):
     debug_metadata_index: i32 = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffer(Table):
+class Buffer(Table, eq=False):
     """Contents inside the file's tables (`data`), or anywhere in the file from byte `offset` where that is above 1."""
 
     data: bytes_view = None
@@ -193,12 +177,10 @@ class Buffer(Table):
     size: u64 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ExternalBufferGroup(Table):
     name: text = ""
 
 
-@dataclass(frozen=True, slots=True)
 class ExternalBuffer(Table):
     id: u32 = 0
     group: u32 = 0
@@ -207,19 +189,16 @@ class ExternalBuffer(Table):
     packing: text = ""
 
 
-@dataclass(frozen=True, slots=True)
 class MetadataTable(Table):
     name: text = ""
     buffer: u32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class TensorMap(Table):
     name: text = ""
     tensor_index: u32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class SignatureDef(Table):
     deprecated_ids: ClassVar[tuple[int, ...]] = (3,)
 
@@ -229,8 +208,7 @@ class SignatureDef(Table):
     subgraph_index: u32 = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelTable(Table):
+class ModelTable(Table, eq=False):
     version: u32 = 0
     operator_codes: Annotated[tuple[OperatorCode, ...], SubTables()] = ()
     subgraphs: Annotated[tuple[SubGraphTable, ...], SubTables()] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from npu.graph.wire import Table, i32, wire_fields
 
 
-@dataclass(frozen=True, slots=True)
 class WithGaps(Table):
     deprecated_ids: ClassVar[tuple[int, ...]] = (0, 2, 3)
 
@@ -18,7 +16,6 @@ class WithGaps(Table):
     second: i32 = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Undeclared(Table):
     plain: int = 0
 
