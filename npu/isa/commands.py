@@ -1,46 +1,39 @@
-"""The command table: the only place that knows opcodes, field positions and field ranges of the command stream.
+"""The command table: the only place that knows opcodes, field positions and field ranges, and which attribute a register holds.
 
-Encoder, decoder, disassembler, assembler and the reference page all work from `COMMANDS`; nothing else shifts or masks command
-words. A command's *operand* is one integer: the 16-bit parameter of a one-word command, or the 32-bit payload of a two-word
-command with the parameter above it (bits 32..47). Field positions count in the operand.
+Encoder, decoder, disassembler, assembler and the reference page all work from it; nothing else shifts or masks command words.
+Registers stand in the order in which the encoder writes them, in groups that the same operations read: `sections.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import IntEnum
 
-from npu.errors import StreamError
 from npu.hardware.variant import Product
+from npu.isa.command import AS_IT_IS, ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Code, Command, Field, Kind
 from npu.isa.operations import (
     AccumulatorFormat,
     ActivationFunction,
     ClipRange,
+    Convolution,
+    DepthwiseConvolution,
+    Dma,
     DmaStride,
+    DmaWait,
+    Elementwise,
     ElementwiseMode,
+    Interrupt,
+    KernelWait,
     Layout,
     OperandScaling,
+    PmuMask,
+    Pooling,
     PoolingMode,
     Rounding,
+    Stop,
     Traversal,
     Upscale,
 )
-
-WORD_BITS = 32
-_CLASS_SHIFT = 14
-PARAMETER_SHIFT = 16
-
-
-class Kind(Enum):
-    """What a command does and how many words it has."""
-
-    OPERATION = "operation"
-    """One word; kicks off an operation or controls the parser."""
-    REGISTER = "register"
-    """One word; sets a register to its 16-bit parameter."""
-    WIDE_REGISTER = "wide register"
-    """Two words; sets a register to payload and parameter."""
 
 
 class Precision(IntEnum):
@@ -86,121 +79,6 @@ class DmaTarget(IntEnum):
     INTERNAL = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One value inside an operand.
-
-    `bits` are the operand bits from least to most significant; they need not be adjacent. `widths` narrows the field on some
-    products: the bits above that width must then be zero, or copies of the sign.
-    """
-
-    name: str
-    bits: tuple[int, ...]
-    doc: str = ""
-    enum: type[IntEnum] | None = None
-    is_signed: bool = False
-    maximum: int | None = None
-    widths: Mapping[Product, int] = field(default_factory=dict)
-    _is_contiguous: bool = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        is_contiguous = self.bits == tuple(range(self.bits[0], self.bits[0] + len(self.bits)))
-        object.__setattr__(self, "_is_contiguous", is_contiguous)
-
-    def limits(self, product: Product) -> tuple[int, int]:
-        """Smallest and largest value that the field holds on `product`."""
-        width = self.widths.get(product, len(self.bits))
-        if self.is_signed:
-            return -(1 << (width - 1)), (1 << (width - 1)) - 1
-        return 0, (1 << width) - 1 if self.maximum is None else self.maximum
-
-    def check(self, value: int, product: Product, where: str) -> None:
-        """Raise StreamError if the field cannot hold `value`; the message names field, range and value."""
-        low, high = self.limits(product)
-        if not low <= value <= high:
-            raise StreamError(f"{where}: {self.name} must be in [{low}, {high}], got {value}")
-        if self.enum is not None and value not in self.enum._value2member_map_:
-            names = ", ".join(f"{member.value} ({member.name})" for member in self.enum)
-            raise StreamError(f"{where}: {self.name} must be one of {names}, got {value}")
-
-    def insert(self, value: int, product: Product, where: str) -> int:
-        """Operand bits of `value`."""
-        self.check(value, product, where)
-        if self._is_contiguous:
-            return (value & ((1 << len(self.bits)) - 1)) << self.bits[0]
-        return sum(((value >> position) & 1) << bit for position, bit in enumerate(self.bits))
-
-    def extract(self, operand: int, product: Product, where: str) -> int:
-        """The value in `operand`; StreamError if it is out of range."""
-        if self._is_contiguous:
-            value = (operand >> self.bits[0]) & ((1 << len(self.bits)) - 1)
-        else:
-            value = sum(((operand >> bit) & 1) << position for position, bit in enumerate(self.bits))
-        width = self.widths.get(product, len(self.bits))
-        low, above = value & ((1 << width) - 1), value >> width
-        is_negative = self.is_signed and bool((low >> (width - 1)) & 1)
-        if above and not (is_negative and above == (1 << (len(self.bits) - width)) - 1):
-            raise StreamError(f"{where}: {self.name} must fit in {width} bits on {product.name}, got {value:#x}")
-        result = low - (1 << width) if is_negative else low
-        self.check(result, product, where)
-        return result
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One row of the table. A command that a product does not have may only be written with an operand of zero there."""
-
-    name: str
-    opcode: int
-    kind: Kind
-    fields: tuple[Field, ...] = ()
-    doc: str = ""
-    products: frozenset[Product] = frozenset({Product.ETHOS_U55, Product.ETHOS_U65})
-    sign_copies: int = 0
-    """Mask of unused operand bits above a signed field that may all be set where the bit below them is."""
-    used_bits: int = field(init=False, repr=False, compare=False)
-    """Mask of the operand bits that belong to a field; the others must be zero."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "used_bits", sum(1 << bit for one in self.fields for bit in one.bits))
-
-    @property
-    def is_wide(self) -> bool:
-        return self.kind is Kind.WIDE_REGISTER
-
-    @property
-    def word_count(self) -> int:
-        return 2 if self.is_wide else 1
-
-    def operand(self, values: Mapping[str, int], product: Product) -> int:
-        """Operand that holds `values` (every field by name); StreamError names field, range and value."""
-        if values.keys() != {one.name for one in self.fields}:
-            expected = ", ".join(one.name for one in self.fields) or "none"
-            raise StreamError(f"{self.name}: fields must be {expected}, got {', '.join(values) or 'none'}")
-        operand = 0
-        for one in self.fields:
-            operand |= one.insert(int(values[one.name]), product, self.name)
-        if operand and product not in self.products:
-            raise StreamError(f"{self.name}: must be 0 on {product.name}, which does not have it, got {operand:#x}")
-        return operand
-
-    def values(self, operand: int, product: Product) -> dict[str, int]:
-        """Fields in `operand` by name; StreamError if reserved bits are set or a field is out of range."""
-        if operand and product not in self.products:
-            raise StreamError(f"{self.name}: must be 0 on {product.name}, which does not have it, got {operand:#x}")
-        reserved = operand & ~self.used_bits
-        if reserved and not (reserved == self.sign_copies and operand & ~self.sign_copies & (self.sign_copies >> 1)):
-            raise StreamError(f"{self.name}: reserved bits must be zero, got {reserved:#x}")
-        return {one.name: one.extract(operand, product, self.name) for one in self.fields}
-
-    def words(self, operand: int) -> tuple[int, ...]:
-        """Command words of `operand`, which `operand()` has checked."""
-        if self.is_wide:
-            parameter, payload = divmod(operand, 1 << WORD_BITS)
-            return self.opcode | 1 << _CLASS_SHIFT | parameter << PARAMETER_SHIFT, payload
-        return (self.opcode | operand << PARAMETER_SHIFT,)
-
-
 def _bits(low: int, high: int) -> tuple[int, ...]:
     """Operand bits low..high, both included."""
     return tuple(range(low, high + 1))
@@ -208,47 +86,58 @@ def _bits(low: int, high: int) -> tuple[int, ...]:
 
 _SIXTEEN = _bits(0, 15)
 _ADDRESS_WIDTHS = {Product.ETHOS_U55: 32, Product.ETHOS_U65: 40}
+_BOTH = frozenset({Product.ETHOS_U55, Product.ETHOS_U65})
 _U65 = frozenset({Product.ETHOS_U65})
 
 
-def _operation(name: str, opcode: int, doc: str, *fields: Field) -> Command:
-    return Command(name, opcode, Kind.OPERATION, fields, doc)
+def _operation(name: str, opcode: int, starts: type, doc: str, *fields: Field) -> Command:
+    return Command(name, opcode, Kind.OPERATION, fields, doc, starts=starts)
 
 
-def _register(name: str, opcode: int, doc: str, *fields: Field) -> Command:
-    return Command(name, opcode, Kind.REGISTER, fields, doc)
+def _register(name: str, opcode: int, doc: str, *fields: Field, products: frozenset[Product] = _BOTH) -> Command:
+    return Command(name, opcode, Kind.REGISTER, fields, doc, products)
 
 
-def _number(name: str, opcode: int, bits: int, doc: str, maximum: int | None = None) -> Command:
+def _number(
+    name: str, opcode: int, bits: int, holds: str, doc: str, code: Code = AS_IT_IS, maximum: int | None = None
+) -> Command:
     """A register that holds one unsigned number."""
-    return _register(name, opcode, doc, Field("value", _bits(0, bits - 1), maximum=maximum))
+    return _register(name, opcode, doc, Field("value", _bits(0, bits - 1), holds, code=code, maximum=maximum))
 
 
-def _wide(name: str, opcode: int, doc: str, *fields: Field, products: frozenset[Product] | None = None) -> Command:
-    if products is None:
-        return Command(name, opcode, Kind.WIDE_REGISTER, fields, doc)
+def _wide(name: str, opcode: int, doc: str, *fields: Field, products: frozenset[Product] = _BOTH) -> Command:
     return Command(name, opcode, Kind.WIDE_REGISTER, fields, doc, products)
 
 
-def _address(name: str, opcode: int, doc: str, products: frozenset[Product] | None = None) -> Command:
-    return _wide(name, opcode, doc, Field("value", _bits(0, 39), widths=_ADDRESS_WIDTHS), products=products)
+def _address(name: str, opcode: int, holds: str, doc: str, products: frozenset[Product] = _BOTH) -> Command:
+    return _wide(name, opcode, doc, Field("value", _bits(0, 39), holds, widths=_ADDRESS_WIDTHS), products=products)
 
 
-def _stride(name: str, opcode: int, doc: str) -> Command:
+def _stride(name: str, opcode: int, holds: str, doc: str) -> Command:
     """A register of a signed number; the Python core of Vela (up to 4.2) copies its sign into all 16 bits of the parameter."""
-    field_ = Field("value", _bits(0, 39), "sign-extended over the parameter", is_signed=True, widths=_ADDRESS_WIDTHS)
-    return Command(name, opcode, Kind.WIDE_REGISTER, (field_,), doc, sign_copies=0xFF << 40)
+    note = "sign-extended over the parameter"
+    field = Field("value", _bits(0, 39), holds, note, is_signed=True, widths=_ADDRESS_WIDTHS)
+    return Command(name, opcode, Kind.WIDE_REGISTER, (field,), doc, sign_copies=0xFF << 40)
 
 
-def _length(name: str, opcode: int, bits: int, doc: str, products: frozenset[Product] | None = None) -> Command:
-    return _wide(name, opcode, doc, Field("value", _bits(0, bits - 1)), products=products)
+def _length(name: str, opcode: int, bits: int, holds: str, doc: str, products: frozenset[Product] = _BOTH) -> Command:
+    return _wide(name, opcode, doc, Field("value", _bits(0, bits - 1), holds), products=products)
 
 
-_SIGN = Field("sign", _bits(0, 0), enum=Signedness)
-_LAYOUT = Field("layout", _bits(6, 7), enum=Layout)
-_PRECISION_IFM = Field("precision", _bits(2, 3), enum=Precision)
-_REGION_DOC = "base pointer that the addresses are relative to"
-_ZERO_POINT_DOC = "16-bit pattern, signed if the feature map is signed"
+def _scale_fields(holds: str) -> tuple[Field, Field]:
+    return Field("scale", _bits(0, 31), f"{holds}.scale"), Field("shift", _bits(32, 37), f"{holds}.shift", "right shift")
+
+
+def _sign(holds: str) -> Field:
+    return Field("sign", _bits(0, 0), f"{holds}.element.is_signed", code=FLAG, enum=Signedness)
+
+
+def _precision(low: int, high: int, holds: str) -> Field:
+    return Field("precision", _bits(low, high), f"{holds}.element.bits", code=ELEMENT_BITS, enum=Precision)
+
+
+def _layout(holds: str) -> Field:
+    return Field("layout", _bits(6, 7), f"{holds}.layout", enum=Layout)
 
 
 def _dma_region(name: str, opcode: int, side: str) -> Command:
@@ -256,181 +145,288 @@ def _dma_region(name: str, opcode: int, side: str) -> Command:
         name,
         opcode,
         f"where the {side} of a transfer is",
-        Field("region", _bits(0, 2), "base pointer; core mask if internal"),
-        Field("target", _bits(8, 8), "1 is SHRAM", DmaTarget),
-        Field("stride_mode", _bits(9, 10), enum=DmaStride),
+        Field("region", _bits(0, 2), f"{side}.region_or_cores", "base pointer; core mask if internal"),
+        Field("target", _bits(8, 8), f"{side}.is_internal", "1 is SHRAM", FLAG, DmaTarget),
+        Field("stride_mode", _bits(9, 10), f"{side}.stride", enum=DmaStride),
     )
 
 
-def _feature_map_tiles(name: str, width0: int, height0: int, height1: int) -> tuple[Command, ...]:
-    return (
-        _number(f"NPU_SET_{name}_WIDTH0_M1", width0, 16, "width of tiles 0 and 2, minus 1"),
-        _number(f"NPU_SET_{name}_HEIGHT0_M1", height0, 16, "height of tile 0, minus 1"),
-        _number(f"NPU_SET_{name}_HEIGHT1_M1", height1, 16, "height of tile 1, minus 1"),
-    )
+_REGION = "base pointer that the addresses are relative to"
+_TOP_LEFT = "address of tile 0, top left"
+_TOP_RIGHT = "address of tile 1, top right"
+_BOTTOM_LEFT = "address of tile 2, bottom left"
+_BOTTOM_RIGHT = "address of tile 3, bottom right"
+_HEIGHT0 = "height of tile 0, minus 1"
+_HEIGHT1 = "height of tile 1, minus 1"
+_WIDTH0 = "width of tiles 0 and 2, minus 1"
+_STRIDE_C = "bytes from one 16-channel brick to the next"
+_STRIDE_Y = "bytes from one row to the next"
+_STRIDE_X = "bytes from one column to the next"
+_ZERO_POINT = "16-bit pattern, signed if the feature map is signed"
+_SCALE_LENGTH_BITS = 20
 
 
-def _feature_map_addresses(name: str, opcode: int) -> tuple[Command, ...]:
-    corner = ("top left", "top right", "bottom left", "bottom right")
-    bases = tuple(
-        _address(f"NPU_SET_{name}_BASE{tile}", opcode + tile, f"address of tile {tile}, {corner[tile]}") for tile in range(4)
-    )
-    return (
-        *bases,
-        _stride(f"NPU_SET_{name}_STRIDE_X", opcode + 4, "bytes from one column to the next"),
-        _stride(f"NPU_SET_{name}_STRIDE_Y", opcode + 5, "bytes from one row to the next"),
-        _stride(f"NPU_SET_{name}_STRIDE_C", opcode + 6, "bytes from one 16-channel brick to the next"),
-    )
+OPERATIONS = (
+    _operation("NPU_OP_STOP", 0, Stop, "end the stream and raise an interrupt", Field("mask", _SIXTEEN, "mask")),
+    _operation("NPU_OP_IRQ", 1, Interrupt, "raise an interrupt and go on", Field("mask", _SIXTEEN, "mask")),
+    _operation("NPU_OP_CONV", 2, Convolution, "convolution"),
+    _operation("NPU_OP_DEPTHWISE", 3, DepthwiseConvolution, "depthwise convolution"),
+    _operation("NPU_OP_POOL", 5, Pooling, "pooling", Field("mode", _SIXTEEN, "mode", enum=PoolingMode)),
+    _operation("NPU_OP_ELEMENTWISE", 6, Elementwise, "elementwise", Field("mode", _SIXTEEN, "mode", enum=ElementwiseMode)),
+    _operation("NPU_OP_DMA_START", 16, Dma, "start a transfer"),
+    _operation(
+        "NPU_OP_DMA_WAIT",
+        17,
+        DmaWait,
+        "block until few enough transfers are unfinished",
+        Field("outstanding", _bits(0, 3), "outstanding"),
+    ),
+    _operation(
+        "NPU_OP_KERNEL_WAIT",
+        18,
+        KernelWait,
+        "block until few enough kernels are unfinished",
+        Field("outstanding", _bits(0, 1), "outstanding"),
+    ),
+    _operation(
+        "NPU_OP_PMU_MASK",
+        19,
+        PmuMask,
+        "switch the performance counters on or off",
+        Field("enable", _bits(0, 0), "enable"),
+    ),
+)
+"""The kick-offs. A field without an operation that has its attribute is written as 0."""
 
-
-_OPERATIONS = (
-    _operation("NPU_OP_STOP", 0, "end the stream and raise an interrupt", Field("mask", _SIXTEEN)),
-    _operation("NPU_OP_IRQ", 1, "raise an interrupt and go on", Field("mask", _SIXTEEN)),
-    _operation("NPU_OP_CONV", 2, "convolution"),
-    _operation("NPU_OP_DEPTHWISE", 3, "depthwise convolution"),
-    _operation("NPU_OP_POOL", 5, "pooling", Field("mode", _SIXTEEN, enum=PoolingMode)),
-    _operation("NPU_OP_ELEMENTWISE", 6, "elementwise", Field("mode", _SIXTEEN, enum=ElementwiseMode)),
-    _operation("NPU_OP_DMA_START", 16, "start a transfer"),
-    _operation("NPU_OP_DMA_WAIT", 17, "block until few enough transfers are unfinished", Field("outstanding", _bits(0, 3))),
-    _operation("NPU_OP_KERNEL_WAIT", 18, "block until few enough kernels are unfinished", Field("outstanding", _bits(0, 1))),
-    _operation("NPU_OP_PMU_MASK", 19, "switch the performance counters on or off", Field("enable", _bits(0, 0))),
+PARALLEL_MODE = (
+    _register(
+        "NPU_SET_PARALLEL_MODE",
+        291,
+        "how two cores share an operation",
+        Field("mode", _bits(0, 0), "variant.accelerator.cores", code=MINUS_ONE, enum=ParallelMode),
+        products=_U65,
+    ),
 )
 
-_IFM = (
-    _number("NPU_SET_IFM_PAD_TOP", 256, 7, "rows of padding above"),
-    _number("NPU_SET_IFM_PAD_LEFT", 257, 7, "columns of padding on the left"),
-    _number("NPU_SET_IFM_PAD_RIGHT", 258, 8, "columns of padding on the right", 128),
-    _number("NPU_SET_IFM_PAD_BOTTOM", 259, 8, "rows of padding below", 128),
-    _number("NPU_SET_IFM_DEPTH_M1", 260, 16, "IFM channels, minus 1"),
+KERNEL = (
+    _number("NPU_SET_IFM_REGION", 271, 3, "ifm.region", _REGION),
+    _address("NPU_SET_IFM_BASE0", 0, "ifm.addresses[0]", _TOP_LEFT),
+    _address("NPU_SET_IFM_BASE1", 1, "ifm.addresses[1]", _TOP_RIGHT),
+    _address("NPU_SET_IFM_BASE2", 2, "ifm.addresses[2]", _BOTTOM_LEFT),
+    _address("NPU_SET_IFM_BASE3", 3, "ifm.addresses[3]", _BOTTOM_RIGHT),
+    _number("NPU_SET_IFM_HEIGHT0_M1", 267, 16, "ifm.tile_height_0", _HEIGHT0, MINUS_ONE),
+    _number("NPU_SET_IFM_HEIGHT1_M1", 268, 16, "ifm.tile_height_1", _HEIGHT1, MINUS_ONE),
+    _number("NPU_SET_IFM_WIDTH0_M1", 266, 16, "ifm.tile_width_0", _WIDTH0, MINUS_ONE),
+    _stride("NPU_SET_IFM_STRIDE_C", 6, "ifm.stride_c", _STRIDE_C),
+    _stride("NPU_SET_IFM_STRIDE_Y", 5, "ifm.stride_y", _STRIDE_Y),
+    _stride("NPU_SET_IFM_STRIDE_X", 4, "ifm.stride_x", _STRIDE_X),
+    _number("NPU_SET_IFM_ZERO_POINT", 265, 16, "ifm.zero_point", _ZERO_POINT, PATTERN),
+    _number("NPU_SET_IFM_DEPTH_M1", 260, 16, "ifm.depth", "IFM channels, minus 1", MINUS_ONE),
     _register(
         "NPU_SET_IFM_PRECISION",
         261,
         "element type, layout and operand scaling of the IFM",
-        _SIGN,
-        _PRECISION_IFM,
-        _LAYOUT,
-        Field("scale_mode", _bits(8, 9), "operands of ADD and SUB", OperandScaling),
-        Field("rounding", _bits(14, 15), "of the scaled operand", Rounding),
+        _sign("ifm"),
+        _precision(2, 3, "ifm"),
+        _layout("ifm"),
+        Field("scale_mode", _bits(8, 9), "operand_scaling", "operands of ADD and SUB", enum=OperandScaling),
+        Field("rounding", _bits(14, 15), "operand_rounding", "of the scaled operand", enum=Rounding),
     ),
-    _register("NPU_SET_IFM_UPSCALE", 263, "what is inserted between elements", Field("mode", _bits(0, 1), enum=Upscale)),
-    _number("NPU_SET_IFM_ZERO_POINT", 265, 16, _ZERO_POINT_DOC),
-    *_feature_map_tiles("IFM", 266, 267, 268),
-    _number("NPU_SET_IFM_IB_END", 269, 6, "end of the IFM buffers, in SHRAM banks"),
-    _number("NPU_SET_IFM_REGION", 271, 3, _REGION_DOC),
-)
-
-_OFM = (
-    _number("NPU_SET_OFM_WIDTH_M1", 273, 16, "OFM width, minus 1"),
-    _number("NPU_SET_OFM_HEIGHT_M1", 274, 16, "OFM height, minus 1"),
-    _number("NPU_SET_OFM_DEPTH_M1", 275, 16, "OFM channels, minus 1"),
+    _number("NPU_SET_OFM_REGION", 287, 3, "ofm.region", _REGION),
+    _address("NPU_SET_OFM_BASE0", 16, "ofm.addresses[0]", _TOP_LEFT),
+    _address("NPU_SET_OFM_BASE1", 17, "ofm.addresses[1]", _TOP_RIGHT),
+    _address("NPU_SET_OFM_BASE2", 18, "ofm.addresses[2]", _BOTTOM_LEFT),
+    _address("NPU_SET_OFM_BASE3", 19, "ofm.addresses[3]", _BOTTOM_RIGHT),
+    _number("NPU_SET_OFM_HEIGHT0_M1", 283, 16, "ofm.tile_height_0", _HEIGHT0, MINUS_ONE),
+    _number("NPU_SET_OFM_HEIGHT1_M1", 284, 16, "ofm.tile_height_1", _HEIGHT1, MINUS_ONE),
+    _number("NPU_SET_OFM_WIDTH0_M1", 282, 16, "ofm.tile_width_0", _WIDTH0, MINUS_ONE),
+    _stride("NPU_SET_OFM_STRIDE_C", 22, "ofm.stride_c", _STRIDE_C),
+    _stride("NPU_SET_OFM_STRIDE_Y", 21, "ofm.stride_y", _STRIDE_Y),
+    _stride("NPU_SET_OFM_STRIDE_X", 20, "ofm.stride_x", _STRIDE_X),
+    _number("NPU_SET_OFM_ZERO_POINT", 280, 16, "ofm.zero_point", _ZERO_POINT, PATTERN),
+    _number("NPU_SET_OFM_HEIGHT_M1", 274, 16, "ofm.height", "OFM height, minus 1", MINUS_ONE),
+    _number("NPU_SET_OFM_WIDTH_M1", 273, 16, "ofm.width", "OFM width, minus 1", MINUS_ONE),
+    _number("NPU_SET_OFM_DEPTH_M1", 275, 16, "ofm.depth", "OFM channels, minus 1", MINUS_ONE),
     _register(
         "NPU_SET_OFM_PRECISION",
         276,
         "element type, layout and scaling of the OFM",
-        _SIGN,
-        Field("precision", _bits(1, 2), enum=Precision),
-        _LAYOUT,
-        Field("scale_mode", _bits(8, 8), enum=ScaleMode),
-        Field("rounding", _bits(14, 15), enum=Rounding),
+        _sign("ofm"),
+        _precision(1, 2, "ofm"),
+        _layout("ofm"),
+        Field("scale_mode", _bits(8, 8), "has_global_scale", code=FLAG, enum=ScaleMode),
+        Field("rounding", _bits(14, 15), "rounding", enum=Rounding),
     ),
-    _number("NPU_SET_OFM_BLK_WIDTH_M1", 277, 6, "block width, minus 1"),
-    _number("NPU_SET_OFM_BLK_HEIGHT_M1", 278, 5, "block height, minus 1"),
-    _number("NPU_SET_OFM_BLK_DEPTH_M1", 279, 7, "block depth, minus 1; sets the order of the weights"),
-    _number("NPU_SET_OFM_ZERO_POINT", 280, 16, _ZERO_POINT_DOC),
-    *_feature_map_tiles("OFM", 282, 283, 284),
-    _number("NPU_SET_OFM_REGION", 287, 3, _REGION_DOC),
 )
 
-_KERNEL = (
-    _number("NPU_SET_KERNEL_WIDTH_M1", 288, 16, "dilated kernel width, minus 1"),
-    _number("NPU_SET_KERNEL_HEIGHT_M1", 289, 16, "dilated kernel height, minus 1"),
-    _register(
-        "NPU_SET_KERNEL_STRIDE",
-        290,
-        "strides, dilations and order of the weights",
-        Field("stride_x_m1", (0, 6), "horizontal stride, minus 1"),
-        Field("stride_y_m1", (1, 9), "vertical stride, minus 1"),
-        Field("traversal", (2,), "convolution only", Traversal),
-        Field("dilation_x_m1", (3,), "horizontal dilation, minus 1"),
-        Field("dilation_y_m1", (4,), "vertical dilation, minus 1"),
-        Field("decomposition", (5,), "size of sub-kernels", Decomposition),
-    ),
-    Command(
-        "NPU_SET_PARALLEL_MODE",
-        291,
-        Kind.REGISTER,
-        (Field("mode", _bits(0, 0), enum=ParallelMode),),
-        "how two cores share an operation",
-        _U65,
-    ),
-    _register("NPU_SET_ACC_FORMAT", 292, "accumulators", Field("format", _bits(0, 1), enum=AccumulatorFormat)),
+GLOBAL_SCALE = (_wide("NPU_SET_OFM_SCALE", 36, "global scale of the OFM", *_scale_fields("scale")),)
+
+OUTPUT = (
     _register(
         "NPU_SET_ACTIVATION",
         293,
         "what follows scaling",
-        Field("function", _bits(0, 4), enum=ActivationFunction),
-        Field("clip_range", _bits(12, 14), enum=ClipRange),
+        Field("function", _bits(0, 4), "activation.function", enum=ActivationFunction),
+        Field("clip_range", _bits(12, 14), "activation.clip_range", enum=ClipRange),
     ),
-    _number("NPU_SET_ACTIVATION_MIN", 294, 16, "lower clamp; 16-bit pattern, signed if the OFM is signed"),
-    _number("NPU_SET_ACTIVATION_MAX", 295, 16, "upper clamp; 16-bit pattern, signed if the OFM is signed"),
-    _number("NPU_SET_WEIGHT_REGION", 296, 3, _REGION_DOC),
-    _number("NPU_SET_SCALE_REGION", 297, 3, _REGION_DOC),
-    _number("NPU_SET_AB_START", 301, 6, "start of the accumulator buffers, in SHRAM banks"),
-    _number("NPU_SET_BLOCKDEP", 303, 2, "blocks of the previous kernel that may be unfinished"),
+    _number(
+        "NPU_SET_ACTIVATION_MIN",
+        294,
+        16,
+        "activation.minimum",
+        "lower clamp; 16-bit pattern, signed if the OFM is signed",
+        PATTERN,
+    ),
+    _number(
+        "NPU_SET_ACTIVATION_MAX",
+        295,
+        16,
+        "activation.maximum",
+        "upper clamp; 16-bit pattern, signed if the OFM is signed",
+        PATTERN,
+    ),
+    _number("NPU_SET_OFM_BLK_HEIGHT_M1", 278, 5, "block.height", "block height, minus 1", MINUS_ONE),
+    _number("NPU_SET_OFM_BLK_WIDTH_M1", 277, 6, "block.width", "block width, minus 1", MINUS_ONE),
+    _number(
+        "NPU_SET_OFM_BLK_DEPTH_M1", 279, 7, "block.depth", "block depth, minus 1; sets the order of the weights", MINUS_ONE
+    ),
+    _number("NPU_SET_IFM_IB_END", 269, 6, "shram.ifm_end", "end of the IFM buffers, in SHRAM banks"),
+    _number("NPU_SET_AB_START", 301, 6, "shram.accumulator_start", "start of the accumulator buffers, in SHRAM banks"),
+    _register("NPU_SET_ACC_FORMAT", 292, "accumulators", Field("format", _bits(0, 1), "accumulator", enum=AccumulatorFormat)),
+    _number("NPU_SET_BLOCKDEP", 303, 2, "blockdep", "blocks of the previous kernel that may be unfinished"),
 )
 
-_DMA = (
-    _dma_region("NPU_SET_DMA0_SRC_REGION", 304, "source"),
-    _dma_region("NPU_SET_DMA0_DST_REGION", 305, "destination"),
-    _number("NPU_SET_DMA0_SIZE0", 306, 16, "rows of a 2D or 3D transfer"),
-    _number("NPU_SET_DMA0_SIZE1", 307, 16, "planes of a 3D transfer"),
+WINDOW = (
+    _register(
+        "NPU_SET_IFM_UPSCALE",
+        263,
+        "what is inserted between elements",
+        Field("mode", _bits(0, 1), "upscale", enum=Upscale),
+    ),
+    _number("NPU_SET_IFM_PAD_TOP", 256, 7, "padding.top", "rows of padding above"),
+    _number("NPU_SET_IFM_PAD_LEFT", 257, 7, "padding.left", "columns of padding on the left"),
+    _number("NPU_SET_IFM_PAD_BOTTOM", 259, 8, "padding.bottom", "rows of padding below", maximum=128),
+    _number("NPU_SET_IFM_PAD_RIGHT", 258, 8, "padding.right", "columns of padding on the right", maximum=128),
+    _number("NPU_SET_KERNEL_HEIGHT_M1", 289, 16, "kernel.dilated_height", "dilated kernel height, minus 1", MINUS_ONE),
+    _number("NPU_SET_KERNEL_WIDTH_M1", 288, 16, "kernel.dilated_width", "dilated kernel width, minus 1", MINUS_ONE),
+    _register(
+        "NPU_SET_KERNEL_STRIDE",
+        290,
+        "strides, dilations and order of the weights",
+        Field("stride_x_m1", (0, 6), "kernel.stride_x", "horizontal stride, minus 1", MINUS_ONE),
+        Field("stride_y_m1", (1, 9), "kernel.stride_y", "vertical stride, minus 1", MINUS_ONE),
+        Field("traversal", (2,), "traversal", "convolution only", enum=Traversal),
+        Field("dilation_x_m1", (3,), "kernel.dilation_x", "horizontal dilation, minus 1", MINUS_ONE),
+        Field("dilation_y_m1", (4,), "kernel.dilation_y", "vertical dilation, minus 1", MINUS_ONE),
+        Field("decomposition", (5,), "has_4x4_sub_kernels", "size of sub-kernels", FLAG, Decomposition),
+    ),
 )
 
-_IFM2 = (
+WEIGHTS = (
+    _number("NPU_SET_WEIGHT_REGION", 296, 3, "weights[0].region", _REGION),
+    _address("NPU_SET_WEIGHT_BASE", 32, "weights[0].address", "address of the weight stream of core 0"),
+    _length("NPU_SET_WEIGHT_LENGTH", 33, 32, "weights[0].length_bytes", "bytes of the weight stream of core 0"),
+)
+WEIGHTS_OF_CORE_1 = (
+    _address("NPU_SET_WEIGHT1_BASE", 144, "weights[1].address", "address of the weight stream of core 1", _U65),
+    _length("NPU_SET_WEIGHT1_LENGTH", 145, 32, "weights[1].length_bytes", "bytes of the weight stream of core 1", _U65),
+)
+SCALES = (
+    _number("NPU_SET_SCALE_REGION", 297, 3, "scales[0].region", _REGION),
+    _address("NPU_SET_SCALE_BASE", 34, "scales[0].address", "address of the scale records of core 0"),
+    _length("NPU_SET_SCALE_LENGTH", 35, _SCALE_LENGTH_BITS, "scales[0].length_bytes", "bytes of the scale records of core 0"),
+)
+SCALES_OF_CORE_1 = (
+    _address("NPU_SET_SCALE1_BASE", 146, "scales[1].address", "address of the scale records of core 1", _U65),
+    _length(
+        "NPU_SET_SCALE1_LENGTH",
+        147,
+        _SCALE_LENGTH_BITS,
+        "scales[1].length_bytes",
+        "bytes of the scale records of core 1",
+        _U65,
+    ),
+)
+
+BROADCAST = (
     _register(
         "NPU_SET_IFM2_BROADCAST",
         384,
         "how IFM2 is combined with the IFM",
-        Field("height", (0,), "1: IFM2 is one row"),
-        Field("width", (1,), "1: IFM2 is one column"),
-        Field("depth", (2,), "1: IFM2 is one channel"),
-        Field("operand_order", (6,), "1: IFM2 is the first operand"),
-        Field("use_scalar", (7,), "1: the operand is NPU_SET_IFM2_SCALAR"),
+        Field("height", (0,), "broadcasts_height", "1: IFM2 is one row", FLAG),
+        Field("width", (1,), "broadcasts_width", "1: IFM2 is one column", FLAG),
+        Field("depth", (2,), "broadcasts_depth", "1: IFM2 is one channel", FLAG),
+        Field("operand_order", (6,), "is_reversed", "1: IFM2 is the first operand", FLAG),
+        Field("use_scalar", (7,), "has_scalar", "1: the operand is NPU_SET_IFM2_SCALAR", FLAG),
     ),
-    _number("NPU_SET_IFM2_SCALAR", 385, 16, "16-bit pattern, signed if IFM2 is signed"),
-    _register("NPU_SET_IFM2_PRECISION", 389, "element type and layout of IFM2", _SIGN, _PRECISION_IFM, _LAYOUT),
-    _number("NPU_SET_IFM2_ZERO_POINT", 393, 16, _ZERO_POINT_DOC),
-    *_feature_map_tiles("IFM2", 394, 395, 396),
-    _number("NPU_SET_IFM2_IB_START", 397, 6, "start of the IFM2 buffers, in SHRAM banks"),
-    _number("NPU_SET_IFM2_REGION", 399, 3, _REGION_DOC),
+    _register(
+        "NPU_SET_IFM2_PRECISION",
+        389,
+        "element type and layout of IFM2",
+        _sign("second_operand"),
+        _precision(2, 3, "second_operand"),
+        _layout("second_operand"),
+    ),
+)
+IFM2 = (
+    _number("NPU_SET_IFM2_REGION", 399, 3, "ifm2.region", _REGION),
+    _address("NPU_SET_IFM2_BASE0", 128, "ifm2.addresses[0]", _TOP_LEFT),
+    _address("NPU_SET_IFM2_BASE1", 129, "ifm2.addresses[1]", _TOP_RIGHT),
+    _address("NPU_SET_IFM2_BASE2", 130, "ifm2.addresses[2]", _BOTTOM_LEFT),
+    _address("NPU_SET_IFM2_BASE3", 131, "ifm2.addresses[3]", _BOTTOM_RIGHT),
+    _number("NPU_SET_IFM2_HEIGHT0_M1", 395, 16, "ifm2.tile_height_0", _HEIGHT0, MINUS_ONE),
+    _number("NPU_SET_IFM2_HEIGHT1_M1", 396, 16, "ifm2.tile_height_1", _HEIGHT1, MINUS_ONE),
+    _number("NPU_SET_IFM2_WIDTH0_M1", 394, 16, "ifm2.tile_width_0", _WIDTH0, MINUS_ONE),
+    _stride("NPU_SET_IFM2_STRIDE_C", 134, "ifm2.stride_c", _STRIDE_C),
+    _stride("NPU_SET_IFM2_STRIDE_Y", 133, "ifm2.stride_y", _STRIDE_Y),
+    _stride("NPU_SET_IFM2_STRIDE_X", 132, "ifm2.stride_x", _STRIDE_X),
+)
+SCALAR = (_number("NPU_SET_IFM2_SCALAR", 385, 16, "scalar", "16-bit pattern, signed if IFM2 is signed", PATTERN),)
+SECOND_OPERAND = (
+    _number("NPU_SET_IFM2_ZERO_POINT", 393, 16, "second_zero_point", _ZERO_POINT, PATTERN),
+    _number("NPU_SET_IFM2_IB_START", 397, 6, "shram.ifm2_start", "start of the IFM2 buffers, in SHRAM banks"),
+)
+OPERAND_SCALE = (_wide("NPU_SET_OPA_SCALE", 37, "scale of an operand of ADD and SUB", *_scale_fields("opa_scale")),)
+OPERAND_SCALE_B = (_wide("NPU_SET_OPB_SCALE", 38, "scale of the other operand", Field("scale", _bits(0, 15), "opb_scale")),)
+
+DMA = (
+    _dma_region("NPU_SET_DMA0_SRC_REGION", 304, "source"),
+    _address("NPU_SET_DMA0_SRC", 48, "source.address", "source address"),
+    _dma_region("NPU_SET_DMA0_DST_REGION", 305, "destination"),
+    _address("NPU_SET_DMA0_DST", 49, "destination.address", "destination address"),
+    _address("NPU_SET_DMA0_LEN", 50, "length_bytes", "bytes of one row"),
+)
+DMA_ROWS = (
+    _number("NPU_SET_DMA0_SIZE0", 306, 16, "rows", "rows of a 2D or 3D transfer"),
+    _address("NPU_SET_DMA0_SKIP0", 51, "row_skip_bytes", "bytes skipped after each row"),
+)
+DMA_PLANES = (
+    _number("NPU_SET_DMA0_SIZE1", 307, 16, "planes", "planes of a 3D transfer"),
+    _address("NPU_SET_DMA0_SKIP1", 52, "plane_skip_bytes", "bytes skipped after each plane"),
 )
 
-_SHIFT = Field("shift", _bits(32, 37), "right shift")
-_SCALE_LENGTH_BITS = 20
 
-_WIDE = (
-    *_feature_map_addresses("IFM", 0),
-    *_feature_map_addresses("OFM", 16),
-    _address("NPU_SET_WEIGHT_BASE", 32, "address of the weight stream of core 0"),
-    _length("NPU_SET_WEIGHT_LENGTH", 33, 32, "bytes of the weight stream of core 0"),
-    _address("NPU_SET_SCALE_BASE", 34, "address of the scale records of core 0"),
-    _length("NPU_SET_SCALE_LENGTH", 35, _SCALE_LENGTH_BITS, "bytes of the scale records of core 0"),
-    _wide("NPU_SET_OFM_SCALE", 36, "global scale of the OFM", Field("scale", _bits(0, 31)), _SHIFT),
-    _wide("NPU_SET_OPA_SCALE", 37, "scale of an operand of ADD and SUB", Field("scale", _bits(0, 31)), _SHIFT),
-    _wide("NPU_SET_OPB_SCALE", 38, "scale of the other operand", Field("scale", _bits(0, 15))),
-    _address("NPU_SET_DMA0_SRC", 48, "source address"),
-    _address("NPU_SET_DMA0_DST", 49, "destination address"),
-    _address("NPU_SET_DMA0_LEN", 50, "bytes of one row"),
-    _address("NPU_SET_DMA0_SKIP0", 51, "bytes skipped after each row"),
-    _address("NPU_SET_DMA0_SKIP1", 52, "bytes skipped after each plane"),
-    *_feature_map_addresses("IFM2", 128),
-    _address("NPU_SET_WEIGHT1_BASE", 144, "address of the weight stream of core 1", _U65),
-    _length("NPU_SET_WEIGHT1_LENGTH", 145, 32, "bytes of the weight stream of core 1", _U65),
-    _address("NPU_SET_SCALE1_BASE", 146, "address of the scale records of core 1", _U65),
-    _length("NPU_SET_SCALE1_LENGTH", 147, _SCALE_LENGTH_BITS, "bytes of the scale records of core 1", _U65),
+COMMANDS: tuple[Command, ...] = (
+    *OPERATIONS,
+    *PARALLEL_MODE,
+    *KERNEL,
+    *GLOBAL_SCALE,
+    *OUTPUT,
+    *WINDOW,
+    *WEIGHTS,
+    *WEIGHTS_OF_CORE_1,
+    *SCALES,
+    *SCALES_OF_CORE_1,
+    *BROADCAST,
+    *IFM2,
+    *SCALAR,
+    *SECOND_OPERAND,
+    *OPERAND_SCALE,
+    *OPERAND_SCALE_B,
+    *DMA,
+    *DMA_ROWS,
+    *DMA_PLANES,
 )
-
-COMMANDS: tuple[Command, ...] = (*_OPERATIONS, *_IFM, *_OFM, *_KERNEL, *_DMA, *_IFM2, *_WIDE)
-"""Every command of Ethos-U55 and Ethos-U65, in the order of the reference page."""
+"""Every command of Ethos-U55 and Ethos-U65."""
 
 COMMANDS_BY_NAME: Mapping[str, Command] = {command.name: command for command in COMMANDS}

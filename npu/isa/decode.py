@@ -6,18 +6,20 @@ Everything that a real stream cannot contain is refused with a StreamError that 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.commands import COMMANDS, PARAMETER_SHIFT, WORD_BITS, Command, Kind
-from npu.isa.latch import RegisterFile, latch, register_name
+from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, Kind
+from npu.isa.commands import COMMANDS
+from npu.isa.latch import attributes_at_power_on, latch
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
 
@@ -60,7 +62,7 @@ class RawCommand:
 def read_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
     """Split a stream into commands; StreamError for an unknown, truncated or out-of-range one."""
     for entry, operand, index, position in _split(words, product):
-        yield RawCommand(entry.command, dict(_values(entry, operand, product, index, position)), index, position)
+        yield RawCommand(entry.command, dict(_at_place(_fields, entry, operand, product, index, position)), index, position)
 
 
 def readable_commands(words: NDArray[np.uint32], product: Product) -> Iterator[RawCommand]:
@@ -86,10 +88,11 @@ class _Entry:
     command: Command
     code: int
     """Low half of its first word."""
-    register: str
-    """Its name in a `RegisterFile`."""
+    holds: str
+    """The attribute that it holds, if it is a number that the operand is but for an offset."""
+    offset: int
     limit: int
-    """Up to which operand it holds one number that is the operand as it stands; -1 for never."""
+    """Up to which operand that is so; -1 for never."""
     length: int
     """Number of words."""
 
@@ -97,16 +100,16 @@ class _Entry:
 @functools.cache
 def _entries(product: Product) -> dict[int, _Entry]:
     """Commands by the low half of their first word."""
-    found = {}
-    for command in COMMANDS:
-        limit = -1
-        one = command.fields[0] if len(command.fields) == 1 else None
-        is_plain = one is not None and one.name == "value" and one.bits == tuple(range(len(one.bits)))
-        if one is not None and is_plain and one.enum is None and product in command.products:
-            limit = one.limits(product)[1]
-        code = command.words(0)[0]
-        found[code] = _Entry(command, code, register_name(command), limit, 2 if command.is_wide else 1)
-    return found
+    return {command.words(0)[0]: _entry(command, product) for command in COMMANDS}
+
+
+def _entry(command: Command, product: Product) -> _Entry:
+    holds, offset, limit = "", 0, -1
+    one = command.fields[0] if len(command.fields) == 1 else None
+    is_plain = one is not None and one.bits == tuple(range(len(one.bits))) and one.enum is None
+    if one is not None and is_plain and one.code.offset is not None and product in command.products:
+        holds, offset, limit = one.holds, one.code.offset, one.limits(product)[1]
+    return _Entry(command, command.words(0)[0], holds, offset, limit, command.word_count)
 
 
 def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry, int, int, int]]:
@@ -130,10 +133,20 @@ def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry
         index += 1
 
 
-def _values(entry: _Entry, operand: int, product: Product, index: int, position: int) -> Mapping[str, int]:
-    """Fields by name; StreamError naming the place in the stream if they are out of range."""
+_Reader = Callable[[int, int, Product], Mapping[str, Any]]
+
+
+def _at_place(
+    read: Callable[[int, int, Product], Mapping[str, Any]],
+    entry: _Entry,
+    operand: int,
+    product: Product,
+    index: int,
+    position: int,
+) -> Mapping[str, Any]:
+    """What `read` finds in a command; StreamError naming the place in the stream if a field is out of range."""
     try:
-        return _fields(entry.code, operand, product)
+        return read(entry.code, operand, product)
     except StreamError as error:
         raise StreamError(f"{command_place(index, position)}: {error}") from error
 
@@ -142,6 +155,12 @@ def _values(entry: _Entry, operand: int, product: Product, index: int, position:
 def _fields(code: int, operand: int, product: Product) -> Mapping[str, int]:
     """Fields of a command; kept, because streams write few different values into registers of several fields."""
     return MappingProxyType(_entries(product)[code].command.values(operand, product))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _attributes(code: int, operand: int, product: Product) -> Mapping[str, Any]:
+    """What a register holds; kept, as `_fields`."""
+    return MappingProxyType(_entries(product)[code].command.attributes(operand, product))
 
 
 def command_place(command_index: int, word_index: int) -> str:
@@ -191,24 +210,23 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
     Raises StreamError if the words are not commands, or do not end with NPU_OP_STOP.
     """
     product = variant.accelerator.product
-    registers = RegisterFile(product)
-    numbers = registers.numbers
+    held = dict(attributes_at_power_on(product))
     is_stopped = False
     for entry, operand, index, position in _split(words, product):
         command = entry.command
         if is_stopped:
-            _values(entry, operand, product, index, position)
+            _at_place(_fields, entry, operand, product, index, position)
             place = command_place(index, position)
             raise StreamError(f"{place}: NPU_OP_STOP must be the last command, got {command.name} after it")
         if command.kind is not Kind.OPERATION:
             if operand <= entry.limit:
-                numbers[entry.register] = operand
+                held[entry.holds] = operand + entry.offset
             else:
-                registers.write(entry.register, _values(entry, operand, product, index, position))
+                held.update(_at_place(_attributes, entry, operand, product, index, position))
             continue
-        values = _values(entry, operand, product, index, position)
+        values = _at_place(_fields, entry, operand, product, index, position)
         try:
-            operation = latch(command.name, values, registers, variant)
+            operation = latch(command.name, values, held, variant)
             check_operation(operation, variant)
         except StreamError as error:
             yield Refused(command.name, str(error), index, position)

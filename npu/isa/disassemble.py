@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.shipped import closest
 from npu.hardware.variant import Product, Variant
-from npu.isa.commands import COMMANDS_BY_NAME, Command, Field
+from npu.isa.command import Command, Field
+from npu.isa.commands import COMMANDS_BY_NAME
 from npu.isa.decode import Decoded, RawCommand, Refused, address_text, read_operations, readable_commands
 from npu.isa.summary import summarise
 

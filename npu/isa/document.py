@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npu.hardware.variant import Product
-from npu.isa.commands import COMMANDS, Command, Field, Kind
+from npu.isa.command import Command, Field, Kind
+from npu.isa.commands import COMMANDS
 
 _PRODUCT_NAMES = {Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"}
 _HEAD = """\
@@ -19,14 +20,15 @@ payload. Every register keeps its value until it is rewritten; at power-on all a
 
 Bits of one-word commands count from the parameter's lowest bit. Bits of two-word commands count from the payload's lowest bit;
 bits 32 and up are in the parameter. Bits that belong to no field must be zero. A command that only one product has may be
-written on the other one with zero only.
+written on the other one with zero only. "Holds" is the attribute of the operation (`npu/isa/operations.py`), or of the hardware
+that runs it, that the field holds.
 """
 _SECTIONS = {
     Kind.OPERATION: "Operations",
     Kind.REGISTER: "Registers of one word",
     Kind.WIDE_REGISTER: "Registers of two words",
 }
-_COLUMNS = ("Opcode", "Command", "Products", "Field", "Bits", "Values", "Meaning")
+_COLUMNS = ("Opcode", "Command", "Products", "Field", "Bits", "Values", "Holds", "Meaning")
 
 
 def reference_page() -> str:
@@ -38,9 +40,8 @@ def _section(kind: Kind) -> Iterator[str]:
     yield f"## {_SECTIONS[kind]}\n"
     yield _row(_COLUMNS)
     yield _row(("---",) * len(_COLUMNS))
-    for command in COMMANDS:
-        if command.kind is kind:
-            yield from _command(command)
+    for command in sorted((one for one in COMMANDS if one.kind is kind), key=lambda one: one.opcode):
+        yield from _command(command)
     yield ""
 
 
@@ -51,13 +52,13 @@ def _command(command: Command) -> Iterator[str]:
         field = command.fields[0]
         yield _row((*head, *_field(field), "; ".join(filter(None, (command.doc, field.doc)))))
         return
-    yield _row((*head, "", "", "", command.doc))
+    yield _row((*head, "", "", "", "", command.doc))
     for field in command.fields:
         yield _row(("", "", "", *_field(field), field.doc))
 
 
-def _field(field: Field) -> tuple[str, str, str]:
-    return f"`{field.name}`", _bits(field.bits), _values(field)
+def _field(field: Field) -> tuple[str, str, str, str]:
+    return f"`{field.name}`", _bits(field.bits), _values(field), field.code.text.format(f"`{field.holds}`")
 
 
 def _bits(bits: tuple[int, ...]) -> str:

@@ -5,17 +5,24 @@ A register write that would not change the register is left out, as every regist
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import StreamError
-from npu.hardware.variant import Product, Variant
-from npu.isa.commands import COMMANDS_BY_NAME
-from npu.isa.operations import Operation, Stop
+from npu.hardware.variant import Variant
+from npu.isa.command import Command
+from npu.isa.commands import OPERATIONS
+from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
-from npu.isa.store import KickOff, store
+from npu.isa.sections import SECTIONS
+
+_Reader = Callable[[Any], Any]
+_KICK_OFFS = {command.starts: command for command in OPERATIONS}
 
 
 def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint32]:
@@ -26,24 +33,89 @@ def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint
     stops = [index for index, operation in enumerate(operations) if isinstance(operation, Stop)]
     if stops != [len(operations) - 1]:
         raise StreamError(f"operations: the last, and only the last, must be Stop, got Stop at {stops} of {len(operations)}")
+    writer = _Writer(variant)
     words: list[int] = []
-    written: dict[str, Mapping[str, int]] = {}
     for index, operation in enumerate(operations):
         try:
             check_operation(operation, variant)
-            words += _kick_off_words(store(operation, variant), written, variant.accelerator.product)
+            words += writer.words(operation)
         except StreamError as error:
             raise StreamError(f"operation {index} ({type(operation).__name__}): {error}") from error
     return np.array(words, dtype=np.uint32)
 
 
-def _kick_off_words(kick_off: KickOff, written: dict[str, Mapping[str, int]], product: Product) -> list[int]:
-    """Words of the register writes that change something, and of the kick-off; updates `written` (fields by command)."""
-    words: list[int] = []
-    for name, values in kick_off.writes:
-        if written.get(name) != values:
-            command = COMMANDS_BY_NAME[name]
-            words += command.words(command.operand(values, product))
-            written[name] = values
-    command = COMMANDS_BY_NAME[kick_off.name]
-    return words + list(command.words(command.operand(kick_off.values, product)))
+class _Writer:
+    """Words of operations; remembers what the registers hold."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._attributes: dict[str, object] = {}
+        """What was written last, by command, as the record has it and as its operand."""
+        self._operands: dict[str, int] = {}
+        self._readers: dict[tuple[int, type], tuple[tuple[Command, _Reader], ...]] = {}
+
+    def words(self, operation: Operation) -> Iterator[int]:
+        """Words of the register writes that change something, and of the kick-off."""
+        for number, section in enumerate(SECTIONS):
+            if section.is_read_by(operation, self._variant):
+                yield from self._section_words(number, operation)
+        command = _KICK_OFFS[type(operation)]
+        values = {field.name: int(getattr(operation, field.holds)) for field in command.fields}
+        yield from command.words(command.operand(values, self._variant.accelerator.product))
+
+    def _section_words(self, number: int, operation: Operation) -> Iterator[int]:
+        for command, read in self._readers_of(number, type(operation)):
+            attributes = read(operation)
+            if self._attributes.get(command.name) == attributes:
+                continue
+            self._attributes[command.name] = attributes
+            values = attributes if len(command.fields) > 1 else (attributes,)
+            operand = command.operand_of(values, self._variant.accelerator.product)
+            if self._operands.get(command.name) != operand:
+                self._operands[command.name] = operand
+                yield from command.words(operand)
+
+    def _readers_of(self, number: int, kind: type) -> tuple[tuple[Command, _Reader], ...]:
+        """Registers of section `number`, and functions of the attributes that they hold of a record of type `kind`."""
+        readers = self._readers.get((number, kind))
+        if readers is None:
+            readers = tuple((command, _command_reader(command, kind, self._variant)) for command in SECTIONS[number].registers)
+            self._readers[number, kind] = readers
+        return readers
+
+
+def _command_reader(command: Command, kind: type, variant: Variant) -> _Reader:
+    """Function of the attribute that a register holds, or of the tuple of them if it has several fields."""
+    readers = tuple(_reader(field.holds, kind, variant) for field in command.fields)
+    if len(readers) == 1:
+        return readers[0]
+    if all(isinstance(read, attrgetter) for read in readers):
+        return attrgetter(*(field.holds for field in command.fields))
+    return lambda operation: tuple(read(operation) for read in readers)
+
+
+def _reader(path: str, kind: type, variant: Variant) -> _Reader:
+    """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""
+    root, _, rest = path.partition(".")
+    if root == "variant":
+        value = attrgetter(rest)(variant)
+        return lambda _operation: value
+    if not hasattr(kind, root.partition("[")[0]):
+        return lambda _operation: 0
+    return attrgetter(path) if "[" not in path else _element_reader(path)
+
+
+def _element_reader(path: str) -> _Reader:
+    """As `_reader`, of an element of a tuple or of one of its attributes: `ifm.addresses[0]`, `weights[1].address`."""
+    before, _, after = path.partition("[")
+    index, _, rest = after.partition("]")
+    read_tuple, number = attrgetter(before), int(index)
+    if not rest:
+        return lambda operation: read_tuple(operation)[number]
+    read_rest = attrgetter(rest.removeprefix("."))
+    return lambda operation: read_rest(_range_of_core(read_tuple(operation), number))
+
+
+def _range_of_core(ranges: Sequence[AddressRange], core: int) -> AddressRange:
+    """Range of a core; one without work gets the address of core 0 and length 0."""
+    return ranges[core] if core < len(ranges) else replace(ranges[0], length_bytes=0)

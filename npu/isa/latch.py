@@ -1,6 +1,7 @@
-"""From registers to records: the only place that knows what a kick-off reads from the register file.
+"""From the attributes that registers hold to records: the only place that knows what a kick-off makes of them.
 
-`store.py` is the inverse. Registers that an operation ignores never reach its record, so stale values do not matter.
+Which register holds which attribute says the command table. Attributes that an operation ignores never reach its record, so
+stale values do not matter.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ from typing import Any
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.commands import COMMANDS, Command, DmaTarget, Kind, ParallelMode, Precision, ScaleMode
+from npu.isa.command import Kind, signed_pattern
+from npu.isa.commands import COMMANDS, ParallelMode
 from npu.isa.operations import (
-    AccumulatorFormat,
     Activation,
-    ActivationFunction,
     AddressRange,
     Block,
-    ClipRange,
     Convolution,
     DepthwiseConvolution,
     Dma,
@@ -34,355 +33,268 @@ from npu.isa.operations import (
     Interrupt,
     Kernel,
     KernelWait,
-    Layout,
     OperandScaling,
     Operation,
     Padding,
     PmuMask,
     Pooling,
     PoolingMode,
-    Rounding,
     Scale,
     ShramLayout,
     Stop,
-    Traversal,
-    Upscale,
     ifm_plane,
 )
 
-BITS_OF_PRECISION = {Precision.BITS_8: 8, Precision.BITS_16: 16, Precision.BITS_32: 32}
-_LAYOUTS = {int(each): each for each in Layout}
-_PATTERNS = 1 << 16
-_PREFIX = "NPU_SET_"
-
-
-def register_name(command: Command) -> str:
-    """Name of a command's register in a `RegisterFile`: the command's without its prefix."""
-    return command.name.removeprefix(_PREFIX)
+Attributes = Mapping[str, Any]
+"""Attributes by the path that the command table gives them."""
 
 
 @functools.cache
-def _at_power_on(product: Product) -> tuple[dict[str, int], dict[str, Mapping[str, int]]]:
-    """All registers that hold one number, and all that hold several fields or another one, at power-on."""
-    fields = {
-        register_name(each): MappingProxyType(each.values(0, product)) for each in COMMANDS if each.kind is not Kind.OPERATION
-    }
-    numbers = {name: values["value"] for name, values in fields.items() if values.keys() == {"value"}}
-    return numbers, {name: values for name, values in fields.items() if name not in numbers}
+def attributes_at_power_on(product: Product) -> Attributes:
+    """What all registers hold before the first is written."""
+    registers = (command for command in COMMANDS if command.kind is not Kind.OPERATION)
+    return MappingProxyType({path: value for each in registers for path, value in each.attributes(0, product).items()})
 
 
-class RegisterFile:
-    """Register values by name; every register keeps its value until rewritten and is zero at power-on."""
-
-    def __init__(self, product: Product) -> None:
-        numbers, fields = _at_power_on(product)
-        self.numbers: dict[str, int] = dict(numbers)
-        """Registers that hold one number, by name without prefix."""
-        self._fields: dict[str, Mapping[str, int]] = dict(fields)
-
-    def write(self, name: str, values: Mapping[str, int]) -> None:
-        """Set all fields of register NPU_SET_`name`."""
-        if name in self.numbers:
-            self.numbers[name] = values["value"]
-        else:
-            self._fields[name] = values
-
-    def fields(self, name: str) -> Mapping[str, int]:
-        """All fields of register NPU_SET_`name`, one that holds more than one number."""
-        return self._fields[name]
-
-    def read(self, name: str) -> int:
-        """The number in register NPU_SET_`name`."""
-        return self.numbers[name]
-
-    def pattern(self, name: str, *, is_signed: bool) -> int:
-        """The 16-bit pattern in register NPU_SET_`name` as a signed or unsigned number."""
-        return _pattern(self.numbers[name], is_signed=is_signed)
-
-
-def _pattern(value: int, *, is_signed: bool) -> int:
-    return value - _PATTERNS if is_signed and value >= _PATTERNS // 2 else value
-
-
-def latch(name: str, values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Operation:
+def latch(name: str, values: Mapping[str, int], held: Attributes, variant: Variant) -> Operation:
     """The operation that command `name` with parameter fields `values` kicks off; StreamError if there is no such operation."""
-    return _LATCHES[name](values, registers, variant)
+    return _LATCHES[name](values, held, variant)
 
 
-_MAP_REGISTERS = (
-    *("REGION", "ZERO_POINT", "BASE0", "BASE1", "BASE2", "BASE3", "HEIGHT0_M1", "HEIGHT1_M1", "WIDTH0_M1"),
-    *("STRIDE_Y", "STRIDE_X", "STRIDE_C"),
+_ELEMENTS = {(bits, is_signed): ElementType(bits, is_signed) for bits in (8, 16, 32) for is_signed in (False, True)}
+_ADDRESSES = ("addresses[0]", "addresses[1]", "addresses[2]", "addresses[3]")
+_TILES_AND_STRIDES = ("tile_height_0", "tile_height_1", "tile_width_0", "stride_y", "stride_x", "stride_c")
+
+
+def _map_getter(name: str, operand: str, zero_point: str) -> Callable[[Attributes], tuple[Any, ...]]:
+    """Function of the attributes of a feature map; `operand` is where its element type and layout are."""
+    own = (f"{name}.{each}" for each in ("region", *_ADDRESSES, *_TILES_AND_STRIDES))
+    return itemgetter(f"{operand}.element.bits", f"{operand}.element.is_signed", f"{operand}.layout", zero_point, *own)
+
+
+_IFM = _map_getter("ifm", "ifm", "ifm.zero_point")
+_IFM2 = _map_getter("ifm2", "second_operand", "second_zero_point")
+_OFM = _map_getter("ofm", "ofm", "ofm.zero_point")
+_OFM_EXTENT = itemgetter("ofm.height", "ofm.width", "ofm.depth")
+_BLOCK = itemgetter("block.height", "block.width", "block.depth")
+_PADDING = itemgetter("padding.top", "padding.left", "padding.bottom", "padding.right")
+_KERNEL = itemgetter(
+    *("kernel.dilated_height", "kernel.dilated_width", "kernel.stride_y", "kernel.stride_x"),
+    *("kernel.dilation_y", "kernel.dilation_x"),
 )
-_MAPS = {name: itemgetter(*(f"{name}_{each}" for each in _MAP_REGISTERS)) for name in ("IFM", "IFM2", "OFM")}
-_PRECISIONS = {name: f"{name}_PRECISION" for name in _MAPS}
-_ELEMENTS = {
-    (precision, sign): ElementType(bits, bool(sign)) for precision, bits in BITS_OF_PRECISION.items() for sign in (0, 1)
-}
-_OFM_EXTENT = itemgetter("OFM_HEIGHT_M1", "OFM_WIDTH_M1", "OFM_DEPTH_M1")
-_BLOCK = itemgetter("OFM_BLK_HEIGHT_M1", "OFM_BLK_WIDTH_M1", "OFM_BLK_DEPTH_M1")
-_PADDING = itemgetter("IFM_PAD_TOP", "IFM_PAD_LEFT", "IFM_PAD_BOTTOM", "IFM_PAD_RIGHT")
-_KERNEL = itemgetter("KERNEL_HEIGHT_M1", "KERNEL_WIDTH_M1")
+_ACTIVATION = itemgetter("activation.minimum", "activation.maximum", "activation.function", "activation.clip_range")
 
 
-def _feature_map(registers: RegisterFile, name: str, extent: tuple[int, int, int]) -> FeatureMap:
-    fields = registers.fields(_PRECISIONS[name])
-    element = _ELEMENTS[fields["precision"], fields["sign"]]  # type: ignore[index]
-    region, zero_point, base0, base1, base2, base3, height0, height1, width0, stride_y, stride_x, stride_c = _MAPS[name](
-        registers.numbers
-    )
+def _signed(pattern: int, *, is_signed: bool) -> int:
+    return signed_pattern(pattern) if is_signed else pattern
+
+
+def _feature_map(attributes: tuple[Any, ...], extent: tuple[int, int, int]) -> FeatureMap:
+    bits, is_signed, layout, zero_point, region, base0, base1, base2, base3, *tiles_and_strides = attributes
+    height, width, depth = extent
     return FeatureMap(
-        region=region,
-        height=extent[0],
-        width=extent[1],
-        depth=extent[2],
-        element=element,
-        layout=_LAYOUTS[fields["layout"]],
-        zero_point=_pattern(zero_point, is_signed=element.is_signed),
-        addresses=(base0, base1, base2, base3),
-        tile_height_0=height0 + 1,
-        tile_height_1=height1 + 1,
-        tile_width_0=width0 + 1,
-        stride_y=stride_y,
-        stride_x=stride_x,
-        stride_c=stride_c,
+        region,
+        height,
+        width,
+        depth,
+        _ELEMENTS[bits, is_signed],
+        layout,
+        signed_pattern(zero_point) if is_signed else zero_point,
+        (base0, base1, base2, base3),
+        *tiles_and_strides,
     )
 
 
-def _ofm(registers: RegisterFile) -> FeatureMap:
-    height, width, depth = _OFM_EXTENT(registers.numbers)
-    return _feature_map(registers, "OFM", (height + 1, width + 1, depth + 1))
+def _ofm(held: Attributes) -> FeatureMap:
+    return _feature_map(_OFM(held), _OFM_EXTENT(held))
 
 
-def _undilated(dilated_m1: int, dilation: int, register: str) -> int:
-    size, rest = divmod(dilated_m1, dilation)
+def _undilated(dilated: int, dilation: int, register: str) -> int:
+    size, rest = divmod(dilated - 1, dilation)
     if rest:
-        raise StreamError(f"NPU_SET_{register}: value must be a multiple of the dilation {dilation}, got {dilated_m1}")
+        raise StreamError(f"{register}: value must be a multiple of the dilation {dilation}, got {dilated - 1}")
     return size + 1
 
 
-def _kernel(registers: RegisterFile) -> Kernel:
-    stride = registers.fields("KERNEL_STRIDE")
-    strides = stride["stride_y_m1"], stride["stride_x_m1"]
-    return _make_kernel(*_KERNEL(registers.numbers), *strides, stride["dilation_y_m1"] + 1, stride["dilation_x_m1"] + 1)
-
-
 @functools.lru_cache(maxsize=256)
-def _make_kernel(height_m1: int, width_m1: int, stride_y_m1: int, stride_x_m1: int, dilation_y: int, dilation_x: int) -> Kernel:
+def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: int, dilation_x: int) -> Kernel:
     return Kernel(
-        height=_undilated(height_m1, dilation_y, "KERNEL_HEIGHT_M1"),
-        width=_undilated(width_m1, dilation_x, "KERNEL_WIDTH_M1"),
-        stride_y=stride_y_m1 + 1,
-        stride_x=stride_x_m1 + 1,
+        height=_undilated(height, dilation_y, "NPU_SET_KERNEL_HEIGHT_M1"),
+        width=_undilated(width, dilation_x, "NPU_SET_KERNEL_WIDTH_M1"),
+        stride_y=stride_y,
+        stride_x=stride_x,
         dilation_y=dilation_y,
         dilation_x=dilation_x,
     )
 
 
-def _padding(registers: RegisterFile) -> Padding:
-    return _make_padding(*_PADDING(registers.numbers))
+_padding = functools.lru_cache(maxsize=256)(Padding)
+_block = functools.lru_cache(maxsize=256)(Block)
 
 
-@functools.lru_cache(maxsize=256)
-def _make_padding(top: int, left: int, bottom: int, right: int) -> Padding:
-    return Padding(top, left, bottom, right)
+def _activation(held: Attributes, *, is_signed: bool) -> Activation:
+    minimum, maximum, function, clip_range = _ACTIVATION(held)
+    return Activation(_signed(minimum, is_signed=is_signed), _signed(maximum, is_signed=is_signed), function, clip_range)
 
 
-def _activation(registers: RegisterFile, ofm: FeatureMap) -> Activation:
-    fields = registers.fields("ACTIVATION")
-    return Activation(
-        minimum=registers.pattern("ACTIVATION_MIN", is_signed=ofm.element.is_signed),
-        maximum=registers.pattern("ACTIVATION_MAX", is_signed=ofm.element.is_signed),
-        function=ActivationFunction(fields["function"]),
-        clip_range=ClipRange(fields["clip_range"]),
-    )
+def _global_scale(held: Attributes) -> Scale | None:
+    return Scale(held["scale.scale"], held["scale.shift"]) if held["has_global_scale"] else None
 
 
-def _scale(registers: RegisterFile, name: str) -> Scale:
-    fields = registers.fields(name)
-    return Scale(fields["scale"], fields["shift"])
+def _shram(held: Attributes, *, is_binary: bool) -> ShramLayout:
+    ifm2_start = held["shram.ifm2_start"] if is_binary else 0
+    return ShramLayout(held["shram.ifm_end"], held["shram.accumulator_start"], ifm2_start)
 
 
-def _global_scale(registers: RegisterFile) -> Scale | None:
-    is_global = registers.fields("OFM_PRECISION")["scale_mode"] == ScaleMode.GLOBAL
-    return _scale(registers, "OFM_SCALE") if is_global else None
-
-
-def _block(registers: RegisterFile) -> Block:
-    return _make_block(*_BLOCK(registers.numbers))
-
-
-@functools.lru_cache(maxsize=256)
-def _make_block(height_m1: int, width_m1: int, depth_m1: int) -> Block:
-    return Block(height_m1 + 1, width_m1 + 1, depth_m1 + 1)
-
-
-def _shram(registers: RegisterFile, *, is_binary: bool) -> ShramLayout:
-    ifm2_start = registers.read("IFM2_IB_START") if is_binary else 0
-    return ShramLayout(registers.read("IFM_IB_END"), registers.read("AB_START"), ifm2_start)
-
-
-def _rounding(registers: RegisterFile) -> Rounding:
-    return Rounding(registers.fields("OFM_PRECISION")["rounding"])
-
-
-def _accumulator(registers: RegisterFile) -> AccumulatorFormat:
-    return AccumulatorFormat(registers.fields("ACC_FORMAT")["format"])
-
-
-def _check_cores(registers: RegisterFile, variant: Variant) -> None:
-    mode = ParallelMode(registers.fields("PARALLEL_MODE")["mode"])
-    expected = ParallelMode.DUAL_CORE_DEPTH if variant.accelerator.cores == 2 else ParallelMode.SINGLE_CORE
-    if mode is not expected:
+def _check_cores(held: Attributes, variant: Variant) -> None:
+    cores, expected = held["variant.accelerator.cores"], variant.accelerator.cores
+    if cores != expected:
+        mode, wanted = ParallelMode(cores - 1), ParallelMode(expected - 1)
         raise StreamError(
-            f"NPU_SET_PARALLEL_MODE: mode must be {expected.name} on {variant.name} with {variant.accelerator.cores} core(s), "
-            f"got {mode.name}"
+            f"NPU_SET_PARALLEL_MODE: mode must be {wanted.name} on {variant.name} with {expected} core(s), got {mode.name}"
         )
 
 
-def _ranges(registers: RegisterFile, name: str, variant: Variant) -> tuple[AddressRange, ...]:
+def _ranges(held: Attributes, name: str, variant: Variant) -> tuple[AddressRange, ...]:
     """Ranges of the cores that have work: the second core of two is idle if its length is 0."""
-    region = registers.read(f"{name}_REGION")
-    first = AddressRange(region, registers.read(f"{name}_BASE"), registers.read(f"{name}_LENGTH"))
-    if variant.accelerator.cores == 1 or registers.read(f"{name}1_LENGTH") == 0:
+    region = held[f"{name}[0].region"]
+    first = AddressRange(region, held[f"{name}[0].address"], held[f"{name}[0].length_bytes"])
+    if variant.accelerator.cores == 1 or held[f"{name}[1].length_bytes"] == 0:
         return (first,)
-    return first, AddressRange(region, registers.read(f"{name}1_BASE"), registers.read(f"{name}1_LENGTH"))
+    return first, AddressRange(region, held[f"{name}[1].address"], held[f"{name}[1].length_bytes"])
 
 
-def _any_kernel(registers: RegisterFile, ofm: FeatureMap, *, is_binary: bool) -> dict[str, Any]:
+def _any_kernel(held: Attributes, ofm: FeatureMap, *, is_binary: bool) -> dict[str, Any]:
     """Fields of every kernel operation but its IFM."""
     return {
         "ofm": ofm,
-        "block": _block(registers),
-        "shram": _shram(registers, is_binary=is_binary),
-        "activation": _activation(registers, ofm),
-        "scale": _global_scale(registers),
-        "rounding": _rounding(registers),
-        "accumulator": _accumulator(registers),
-        "blockdep": registers.read("BLOCKDEP"),
+        "block": _block(*_BLOCK(held)),
+        "shram": _shram(held, is_binary=is_binary),
+        "activation": _activation(held, is_signed=ofm.element.is_signed),
+        "scale": _global_scale(held),
+        "rounding": held["rounding"],
+        "accumulator": held["accumulator"],
+        "blockdep": held["blockdep"],
     }
 
 
-def _window(registers: RegisterFile, variant: Variant) -> dict[str, Any]:
+def _window(held: Attributes, variant: Variant) -> dict[str, Any]:
     """Fields of an operation that slides a kernel over its IFM."""
-    _check_cores(registers, variant)
-    ofm, kernel, padding = _ofm(registers), _kernel(registers), _padding(registers)
-    upscale = Upscale(registers.fields("IFM_UPSCALE")["mode"])
+    _check_cores(held, variant)
+    ofm, kernel, padding, upscale = _ofm(held), _kernel(*_KERNEL(held)), _padding(*_PADDING(held)), held["upscale"]
     height, width = ifm_plane(ofm.height, ofm.width, kernel, padding, upscale)
-    ifm = _feature_map(registers, "IFM", (height, width, registers.read("IFM_DEPTH_M1") + 1))
+    ifm = _feature_map(_IFM(held), (height, width, held["ifm.depth"]))
     own = {"ifm": ifm, "kernel": kernel, "padding": padding, "upscale": upscale}
-    return own | _any_kernel(registers, ofm, is_binary=False)
+    return own | _any_kernel(held, ofm, is_binary=False)
 
 
-def _weighted(registers: RegisterFile, variant: Variant) -> dict[str, Any]:
+def _weighted(held: Attributes, variant: Variant) -> dict[str, Any]:
     """Fields of an operation with weights."""
-    fields = _window(registers, variant)
-    fields["weights"] = _ranges(registers, "WEIGHT", variant)
-    fields["scales"] = _ranges(registers, "SCALE", variant)
-    fields["has_4x4_sub_kernels"] = bool(registers.fields("KERNEL_STRIDE")["decomposition"])
+    fields = _window(held, variant)
+    fields["weights"] = _ranges(held, "weights", variant)
+    fields["scales"] = _ranges(held, "scales", variant)
+    fields["has_4x4_sub_kernels"] = held["has_4x4_sub_kernels"]
     return fields
 
 
-def _convolution(_values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Convolution:
-    traversal = Traversal(registers.fields("KERNEL_STRIDE")["traversal"])
-    return Convolution(traversal=traversal, **_weighted(registers, variant))
+def _convolution(_values: Mapping[str, int], held: Attributes, variant: Variant) -> Convolution:
+    return Convolution(traversal=held["traversal"], **_weighted(held, variant))
 
 
-def _depthwise(_values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> DepthwiseConvolution:
-    return DepthwiseConvolution(**_weighted(registers, variant))
+def _depthwise(_values: Mapping[str, int], held: Attributes, variant: Variant) -> DepthwiseConvolution:
+    return DepthwiseConvolution(**_weighted(held, variant))
 
 
-def _pooling(values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Pooling:
-    mode, fields = PoolingMode(values["mode"]), _window(registers, variant)
+def _pooling(values: Mapping[str, int], held: Attributes, variant: Variant) -> Pooling:
+    mode, fields = PoolingMode(values["mode"]), _window(held, variant)
     if mode is PoolingMode.AVERAGE and fields["padding"] != Padding() and fields["scale"] == Scale(1, 0):
         fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
     return Pooling(mode=mode, **fields)
 
 
-def _ifm2(registers: RegisterFile, ofm: FeatureMap, broadcast: Mapping[str, int]) -> FeatureMap:
+def _ifm2(held: Attributes, ofm: FeatureMap) -> FeatureMap:
     extent = (
-        1 if broadcast["height"] else ofm.height,
-        1 if broadcast["width"] else ofm.width,
-        1 if broadcast["depth"] else ofm.depth,
+        1 if held["broadcasts_height"] else ofm.height,
+        1 if held["broadcasts_width"] else ofm.width,
+        1 if held["broadcasts_depth"] else ofm.depth,
     )
-    return _feature_map(registers, "IFM2", extent)
+    return _feature_map(_IFM2(held), extent)
 
 
-def _operand_scales(registers: RegisterFile, mode: ElementwiseMode) -> tuple[OperandScaling, Rounding, Scale, int]:
-    """Operand scaling of ADD and SUB; the values of the record's defaults for the others, which ignore it."""
-    if not mode.scales_operands:
-        return OperandScaling.BOTH_16, Rounding.DOUBLE, Scale(0, 0), 0
-    precision = registers.fields("IFM_PRECISION")
-    scaling, scale = OperandScaling(precision["scale_mode"]), _scale(registers, "OPA_SCALE")
-    rounding = Rounding(precision["rounding"])
-    if scaling is OperandScaling.BOTH_16:
-        return scaling, rounding, Scale(scale.scale, 0), registers.fields("OPB_SCALE")["scale"]
-    return scaling, rounding, scale, 0
-
-
-def _elementwise(values: Mapping[str, int], registers: RegisterFile, variant: Variant) -> Elementwise:
-    _check_cores(registers, variant)
-    mode = ElementwiseMode(values["mode"])
-    ofm = _ofm(registers)
-    ifm = _feature_map(registers, "IFM", (ofm.height, ofm.width, ofm.depth))
-    broadcast = registers.fields("IFM2_BROADCAST")
-    has_scalar = not mode.is_unary and bool(broadcast["use_scalar"])
-    has_ifm2 = not mode.is_unary and not has_scalar
-    is_signed = bool(registers.fields("IFM2_PRECISION")["sign"])
-    scaling, operand_rounding, opa_scale, opb_scale = _operand_scales(registers, mode)
-    if registers.read("IFM_DEPTH_M1") + 1 != ofm.depth:
-        raise StreamError(f"IFM depth must be the OFM depth {ofm.depth}, got {registers.read('IFM_DEPTH_M1') + 1}")
-    if has_scalar and is_signed != ifm.element.is_signed:
+def _second_operand(held: Attributes, ifm: FeatureMap, ofm: FeatureMap) -> dict[str, Any]:
+    """Fields of a binary operation that say what is combined with the IFM."""
+    if not held["has_scalar"]:
+        return {"ifm2": _ifm2(held, ofm), "is_reversed": held["is_reversed"]}
+    is_signed = held["second_operand.element.is_signed"]
+    if is_signed != ifm.element.is_signed:
         raise StreamError(
             f"NPU_SET_IFM2_PRECISION: sign must be the IFM's ({int(ifm.element.is_signed)}), got {int(is_signed)}"
         )
-    return Elementwise(
-        ifm=ifm,
-        **_any_kernel(registers, ofm, is_binary=not mode.is_unary),
-        mode=mode,
-        ifm2=_ifm2(registers, ofm, broadcast) if has_ifm2 else None,
-        scalar=registers.pattern("IFM2_SCALAR", is_signed=is_signed) if has_scalar else None,
-        scalar_zero_point=registers.pattern("IFM2_ZERO_POINT", is_signed=is_signed) if has_scalar else 0,
-        is_reversed=not mode.is_unary and bool(broadcast["operand_order"]),
-        operand_scaling=scaling,
-        operand_rounding=operand_rounding,
-        opa_scale=opa_scale,
-        opb_scale=opb_scale,
-    )
+    return {
+        "scalar": _signed(held["scalar"], is_signed=is_signed),
+        "scalar_zero_point": _signed(held["second_zero_point"], is_signed=is_signed),
+        "is_reversed": held["is_reversed"],
+    }
 
 
-def _dma_side(registers: RegisterFile, name: str) -> DmaSide:
-    fields = registers.fields(f"DMA0_{name}_REGION")
-    address = registers.read(f"DMA0_{name}")
-    stride = DmaStride(fields["stride_mode"])
-    if fields["target"] == DmaTarget.INTERNAL:
-        return DmaSide(None, address, stride, core_mask=fields["region"])
-    return DmaSide(fields["region"], address, stride)
+def _operand_scales(held: Attributes) -> dict[str, Any]:
+    """Operand scaling of ADD and SUB; the other modes ignore it, so that their records have its defaults."""
+    scaling, scale = held["operand_scaling"], held["opa_scale.scale"]
+    is_both = scaling is OperandScaling.BOTH_16
+    return {
+        "operand_scaling": scaling,
+        "operand_rounding": held["operand_rounding"],
+        "opa_scale": Scale(scale, 0 if is_both else held["opa_scale.shift"]),
+        "opb_scale": held["opb_scale"] if is_both else 0,
+    }
 
 
-def _dma(_values: Mapping[str, int], registers: RegisterFile, _variant: Variant) -> Dma:
-    source, destination = _dma_side(registers, "SRC"), _dma_side(registers, "DST")
+def _elementwise(values: Mapping[str, int], held: Attributes, variant: Variant) -> Elementwise:
+    _check_cores(held, variant)
+    mode = ElementwiseMode(values["mode"])
+    ofm = _ofm(held)
+    if held["ifm.depth"] != ofm.depth:
+        raise StreamError(f"IFM depth must be the OFM depth {ofm.depth}, got {held['ifm.depth']}")
+    ifm = _feature_map(_IFM(held), (ofm.height, ofm.width, ofm.depth))
+    fields = _any_kernel(held, ofm, is_binary=not mode.is_unary)
+    if not mode.is_unary:
+        fields |= _second_operand(held, ifm, ofm)
+    if mode.scales_operands:
+        fields |= _operand_scales(held)
+    return Elementwise(ifm=ifm, mode=mode, **fields)
+
+
+def _dma_side(held: Attributes, name: str) -> DmaSide:
+    region_or_cores, address, stride = held[f"{name}.region_or_cores"], held[f"{name}.address"], held[f"{name}.stride"]
+    if held[f"{name}.is_internal"]:
+        return DmaSide(None, address, stride, core_mask=region_or_cores)
+    return DmaSide(region_or_cores, address, stride)
+
+
+def _dma(_values: Mapping[str, int], held: Attributes, _variant: Variant) -> Dma:
+    source, destination = _dma_side(held, "source"), _dma_side(held, "destination")
     stride = max(source.stride, destination.stride)
     has_rows, has_planes = stride >= DmaStride.ROWS, stride >= DmaStride.PLANES
     return Dma(
         source=source,
         destination=destination,
-        length_bytes=registers.read("DMA0_LEN"),
-        rows=registers.read("DMA0_SIZE0") if has_rows else 1,
-        planes=registers.read("DMA0_SIZE1") if has_planes else 1,
-        row_skip_bytes=registers.read("DMA0_SKIP0") if has_rows else 0,
-        plane_skip_bytes=registers.read("DMA0_SKIP1") if has_planes else 0,
+        length_bytes=held["length_bytes"],
+        rows=held["rows"] if has_rows else 1,
+        planes=held["planes"] if has_planes else 1,
+        row_skip_bytes=held["row_skip_bytes"] if has_rows else 0,
+        plane_skip_bytes=held["plane_skip_bytes"] if has_planes else 0,
     )
 
 
-_LATCHES: Mapping[str, Callable[[Mapping[str, int], RegisterFile, Variant], Operation]] = {
-    "NPU_OP_STOP": lambda values, _registers, _variant: Stop(values["mask"]),
-    "NPU_OP_IRQ": lambda values, _registers, _variant: Interrupt(values["mask"]),
+_LATCHES: Mapping[str, Callable[[Mapping[str, int], Attributes, Variant], Operation]] = {
+    "NPU_OP_STOP": lambda values, _held, _variant: Stop(values["mask"]),
+    "NPU_OP_IRQ": lambda values, _held, _variant: Interrupt(values["mask"]),
     "NPU_OP_CONV": _convolution,
     "NPU_OP_DEPTHWISE": _depthwise,
     "NPU_OP_POOL": _pooling,
     "NPU_OP_ELEMENTWISE": _elementwise,
     "NPU_OP_DMA_START": _dma,
-    "NPU_OP_DMA_WAIT": lambda values, _registers, _variant: DmaWait(values["outstanding"]),
-    "NPU_OP_KERNEL_WAIT": lambda values, _registers, _variant: KernelWait(values["outstanding"]),
-    "NPU_OP_PMU_MASK": lambda values, _registers, _variant: PmuMask(values["enable"]),
+    "NPU_OP_DMA_WAIT": lambda values, _held, _variant: DmaWait(values["outstanding"]),
+    "NPU_OP_KERNEL_WAIT": lambda values, _held, _variant: KernelWait(values["outstanding"]),
+    "NPU_OP_PMU_MASK": lambda values, _held, _variant: PmuMask(values["enable"]),
 }

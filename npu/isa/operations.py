@@ -293,6 +293,10 @@ class KernelOperation:
     blockdep: int = 0
 
     @property
+    def has_global_scale(self) -> bool:
+        return self.scale is not None
+
+    @property
     def combines_channels(self) -> bool:
         """Whether an OFM channel is made from all IFM channels, not from the one of its number alone."""
         return False
@@ -370,6 +374,31 @@ class Elementwise(KernelOperation):
     opb_scale: int = 0
 
     @property
+    def has_scalar(self) -> bool:
+        return self.scalar is not None
+
+    @property
+    def broadcasts_height(self) -> bool:
+        return self.ifm2 is not None and self.ifm2.height != self.ifm.height
+
+    @property
+    def broadcasts_width(self) -> bool:
+        return self.ifm2 is not None and self.ifm2.width != self.ifm.width
+
+    @property
+    def broadcasts_depth(self) -> bool:
+        return self.ifm2 is not None and self.ifm2.depth != self.ifm.depth
+
+    @property
+    def second_operand(self) -> FeatureMap:
+        """Where element type and layout of the second operand are: a scalar is as an element of the IFM."""
+        return self.ifm if self.ifm2 is None else self.ifm2
+
+    @property
+    def second_zero_point(self) -> int:
+        return self.scalar_zero_point if self.ifm2 is None else self.ifm2.zero_point
+
+    @property
     def ifms(self) -> tuple[FeatureMap, ...]:
         return (self.ifm,) if self.ifm2 is None else (self.ifm, self.ifm2)
 
@@ -382,6 +411,14 @@ class DmaSide:
     address: int
     stride: DmaStride = DmaStride.CONTIGUOUS
     core_mask: int = 3
+
+    @property
+    def is_internal(self) -> bool:
+        return self.region is None
+
+    @property
+    def region_or_cores(self) -> int:
+        return self.core_mask if self.region is None else self.region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +435,11 @@ class Dma:
     planes: int = 1
     row_skip_bytes: int = 0
     plane_skip_bytes: int = 0
+
+    @property
+    def stride(self) -> DmaStride:
+        """The larger stride of the two sides."""
+        return max(self.source.stride, self.destination.stride)
 
 
 @dataclass(frozen=True, slots=True)

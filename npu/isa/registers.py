@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Product
-from npu.isa.commands import Kind
+from npu.isa.command import Kind
 from npu.isa.decode import read_commands
 
 

@@ -212,7 +212,7 @@ def _check_dma(operation: Dma, variant: Variant) -> None:
     is_aligned = operation.length_bytes % _ALIGNMENT_BYTES == 0 or not (needs_alignment or touches_shram)
     if operation.length_bytes <= 0 or not is_aligned:
         raise _broken("length", f"a positive multiple of {_ALIGNMENT_BYTES}", operation.length_bytes)
-    stride = max(side.stride for side in sides.values())
+    stride = operation.stride
     if operation.rows <= 0 or operation.planes <= 0:
         raise _broken("rows and planes", "positive", (operation.rows, operation.planes))
     if stride < DmaStride.ROWS and (operation.rows != 1 or operation.row_skip_bytes != 0):

@@ -13,7 +13,7 @@ from npu.hardware.variant import Product
 from npu.isa.commands import COMMANDS_BY_NAME
 
 MAX_PAD_BEFORE, MAX_PAD_AFTER = (
-    COMMANDS_BY_NAME[f"NPU_SET_IFM_PAD_{side}"].fields[0].limits(Product.ETHOS_U55)[1] for side in ("TOP", "BOTTOM")
+    COMMANDS_BY_NAME[name].fields[0].limits(Product.ETHOS_U55)[1] for name in ("NPU_SET_IFM_PAD_TOP", "NPU_SET_IFM_PAD_BOTTOM")
 )
 """Rows and columns that the padding registers can say, the same on every product."""
 

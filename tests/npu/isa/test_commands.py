@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product
-from npu.isa.commands import COMMANDS, COMMANDS_BY_NAME, Command
+from npu.isa.command import AS_IT_IS, ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Command, signed_pattern
+from npu.isa.commands import COMMANDS, COMMANDS_BY_NAME
 
 PRODUCTS = (Product.ETHOS_U55, Product.ETHOS_U65)
 PAIRS = [(command, product) for command in COMMANDS for product in PRODUCTS if product in command.products]
@@ -133,3 +134,24 @@ def test_a_sign_may_fill_the_whole_parameter_of_a_stride(product: Product) -> No
             command.values(operand, product)
     with pytest.raises(StreamError, match="reserved bits must be zero"):
         COMMANDS_BY_NAME["NPU_SET_OFM_BASE0"].values(0xFFFF_FFFF_FE00, product)
+
+
+CODES = {
+    "as_it_is": (AS_IT_IS, range(0, 300)),
+    "minus_one": (MINUS_ONE, range(1, 300)),
+    "flag": (FLAG, (False, True)),
+    "element_bits": (ELEMENT_BITS, (8, 16, 32)),
+}
+
+
+@pytest.mark.parametrize("case", CODES)
+def test_a_code_gives_back_the_attribute(case: str) -> None:
+    code, attributes = CODES[case]
+    for attribute in attributes:
+        assert code.to_attribute(code.to_field(attribute)) == attribute
+        assert code.offset is None or attribute == code.to_field(attribute) + code.offset
+
+
+def test_a_pattern_is_signed_by_its_reader() -> None:
+    assert [signed_pattern(PATTERN.to_field(value)) for value in (-32768, -1, 0, 32767)] == [-32768, -1, 0, 32767]
+    assert PATTERN.to_field(65535) == 65535

@@ -21,8 +21,8 @@ def test_every_command_has_one_row() -> None:
 def test_rows_are_as_written_out() -> None:
     lines = reference_page().splitlines()
     assert (
-        "| 258 (0x102) | `NPU_SET_IFM_PAD_RIGHT` | U55, U65 | `value` | 7..0 | 0..128 | columns of padding on the right |"
-        in lines
+        "| 258 (0x102) | `NPU_SET_IFM_PAD_RIGHT` | U55, U65 | `value` | 7..0 | 0..128 "
+        "| `padding.right` | columns of padding on the right |" in lines
     )
-    assert "|  |  |  | `stride_y_m1` | 9, 1 | 0..3 | vertical stride, minus 1 |" in lines
+    assert "|  |  |  | `stride_y_m1` | 9, 1 | 0..3 | `kernel.stride_y` - 1 | vertical stride, minus 1 |" in lines
     assert "| 291 (0x123) | `NPU_SET_PARALLEL_MODE` | U65 | `mode` | 0 | 0 SINGLE_CORE, 1 DUAL_CORE_DEPTH |" in "\n".join(lines)

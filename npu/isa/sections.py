@@ -1,0 +1,137 @@
+"""Which operations read which registers: the only place for it. Encoder and verifier ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from npu.hardware.variant import Variant
+from npu.isa.command import Command
+from npu.isa.commands import (
+    BROADCAST,
+    DMA,
+    DMA_PLANES,
+    DMA_ROWS,
+    GLOBAL_SCALE,
+    IFM2,
+    KERNEL,
+    OPERAND_SCALE,
+    OPERAND_SCALE_B,
+    OUTPUT,
+    PARALLEL_MODE,
+    SCALAR,
+    SCALES,
+    SCALES_OF_CORE_1,
+    SECOND_OPERAND,
+    WEIGHTS,
+    WEIGHTS_OF_CORE_1,
+    WINDOW,
+)
+from npu.isa.operations import (
+    Dma,
+    DmaStride,
+    Elementwise,
+    KernelOperation,
+    OperandScaling,
+    Operation,
+    WeightedOperation,
+    WindowOperation,
+)
+
+
+def _is_kernel_of_cores(operation: Operation, variant: Variant) -> bool:
+    return isinstance(operation, KernelOperation) and variant.accelerator.product in PARALLEL_MODE[0].products
+
+
+def _is_kernel(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, KernelOperation)
+
+
+def _has_global_scale(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, KernelOperation) and operation.has_global_scale
+
+
+def _is_window(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, WindowOperation)
+
+
+def _has_weights(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, WeightedOperation)
+
+
+def _has_weights_of_two_cores(operation: Operation, variant: Variant) -> bool:
+    return isinstance(operation, WeightedOperation) and variant.accelerator.cores == 2
+
+
+def _is_binary(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Elementwise) and not operation.mode.is_unary
+
+
+def _has_ifm2(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Elementwise) and operation.ifm2 is not None
+
+
+def _has_scalar(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Elementwise) and operation.has_scalar
+
+
+def _scales_operands(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Elementwise) and operation.mode.scales_operands
+
+
+def _scales_both_operands(operation: Operation, variant: Variant) -> bool:
+    is_both = isinstance(operation, Elementwise) and operation.operand_scaling is OperandScaling.BOTH_16
+    return is_both and _scales_operands(operation, variant)
+
+
+def _is_dma(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Dma)
+
+
+def _has_rows(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Dma) and operation.stride >= DmaStride.ROWS
+
+
+def _has_planes(operation: Operation, _variant: Variant) -> bool:
+    return isinstance(operation, Dma) and operation.stride >= DmaStride.PLANES
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Registers that the same operations read, in the order in which they are written."""
+
+    is_read_by: Callable[[Operation, Variant], bool]
+    registers: tuple[Command, ...]
+
+
+SECTIONS: tuple[Section, ...] = (
+    Section(_is_kernel_of_cores, PARALLEL_MODE),
+    Section(_is_kernel, KERNEL),
+    Section(_has_global_scale, GLOBAL_SCALE),
+    Section(_is_kernel, OUTPUT),
+    Section(_is_window, WINDOW),
+    Section(_has_weights, WEIGHTS),
+    Section(_has_weights_of_two_cores, WEIGHTS_OF_CORE_1),
+    Section(_has_weights, SCALES),
+    Section(_has_weights_of_two_cores, SCALES_OF_CORE_1),
+    Section(_is_binary, BROADCAST),
+    Section(_has_ifm2, IFM2),
+    Section(_has_scalar, SCALAR),
+    Section(_is_binary, SECOND_OPERAND),
+    Section(_scales_operands, OPERAND_SCALE),
+    Section(_scales_both_operands, OPERAND_SCALE_B),
+    Section(_is_dma, DMA),
+    Section(_has_rows, DMA_ROWS),
+    Section(_has_planes, DMA_PLANES),
+)
+"""All registers, in the order in which they are written before a kick-off."""
+
+
+def sections_read_by(operation: Operation, variant: Variant) -> Iterator[Section]:
+    """Sections that `operation` reads on `variant`, in order."""
+    return (section for section in SECTIONS if section.is_read_by(operation, variant))
+
+
+def registers_read_by(operation: Operation, variant: Variant) -> Iterator[Command]:
+    """Commands of all registers that `operation` reads on `variant`."""
+    return (register for section in sections_read_by(operation, variant) for register in section.registers)
