@@ -27,7 +27,8 @@ _BEGINNINGS = (b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")
 def read_whole(path: Path) -> bytes:
     """The bytes of a file. OSError if there is nothing to read, ValueError for more than MOST_BYTES."""
     with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
+        size = os.fstat(file.fileno()).st_size  # 0 of devices and of files that the kernel makes up
+        data = file.read(min(size or MOST_BYTES, MOST_BYTES) + 1)  # room is reserved for as much as is asked for
     if len(data) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
     return data
@@ -52,8 +53,15 @@ def load_arrays(path: Path) -> Any:
         raise ValueError("a file that does not begin as those of numpy do")
     with told_as_value_error():
         if beginning.startswith(b"PK"):
-            zipfile.ZipFile(path).close()  # numpy would leave the file open where this fails
+            with zipfile.ZipFile(path) as archive:  # numpy would leave the file open where this fails
+                _check_unpacked(sum(item.file_size for item in archive.infolist()), path.stat().st_size)
         return np.load(path, allow_pickle=False)
+
+
+def _check_unpacked(unpacked: int, packed: int) -> None:
+    """ValueError for an archive that is far larger than its file; arrays that are kept as they are may have any size."""
+    if unpacked > max(MOST_BYTES, 2 * packed):
+        raise ValueError(f"arrays of {unpacked >> 20} MiB packed into {packed >> 10} KiB; the limit is {MOST_BYTES >> 20} MiB")
 
 
 @contextmanager

@@ -22,6 +22,9 @@ from npu.tools.png import undo_filters
 
 SUFFIXES = (".npy", ".ppm", ".pgm", ".png", ".jpg", ".jpeg", ".bmp")
 MAX_PIXELS = 1 << 26
+_HEADER_BYTES = 1 << 12
+"""Of a PPM or PGM file, comments included; a file may be nothing but blanks."""
+_NETPBM = re.compile(rb"P([56])(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """PNG colour type to samples per pixel."""
@@ -96,7 +99,7 @@ def _as_rgb(path: Path, pixels: Any) -> Array:
 
 
 def _netpbm(data: bytes) -> Array:
-    header = re.match(rb"P([56])(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s", data)
+    header = _NETPBM.match(data[:_HEADER_BYTES])
     if header is None:
         raise ValueError("a PPM or PGM header that is damaged")
     kind, width, height, largest = (int(text) for text in header.groups())
@@ -204,14 +207,21 @@ def _central(image: Array, share: float) -> Array:
 
 
 def resize(image: Array, height: int, width: int) -> Array:
-    """Bilinear with half-pixel centres, float64."""
-    pixels = image
-    for axis, size in ((0, height), (1, width)):
-        if pixels.shape[axis] == size:
-            continue
-        place = np.clip((np.arange(size) + 0.5) * pixels.shape[axis] / size - 0.5, 0, pixels.shape[axis] - 1)
-        low = np.floor(place).astype(np.int64)
-        high = np.minimum(low + 1, pixels.shape[axis] - 1)
-        weight = (place - low).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
-        pixels = pixels.take(low, axis) * (1 - weight) + pixels.take(high, axis) * weight
-    return pixels.astype(np.float64)
+    """Bilinear with half-pixel centres, float64, of the pixels that count alone: an image may be millions wide."""
+    above, below, down = _neighbours(image.shape[0], height)
+    left, right, across = _neighbours(image.shape[1], width)
+    columns = (image.take(column, 1) for column in (left, right))
+    first, second = (_mixed(part.take(above, 0), part.take(below, 0), down.reshape(-1, 1, 1)) for part in columns)
+    return _mixed(first, second, across.reshape(1, -1, 1))
+
+
+def _neighbours(size: int, wanted: int) -> tuple[Array, Array, Array]:
+    """For each wanted place the two places of an axis that it lies between, and the share of the second."""
+    place = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
+    low = np.floor(place).astype(np.int64)
+    return low, np.minimum(low + 1, size - 1), place - low
+
+
+def _mixed(first: Array, second: Array, share: Array) -> Array:
+    result: Array = first * (1 - share) + second * share
+    return result

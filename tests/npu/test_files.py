@@ -127,6 +127,17 @@ def test_what_is_no_array_is_a_value_error(content: bytes, said: str, tmp_path: 
         load_arrays(tmp_path / "a.npy")
 
 
+def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_a_value_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("npu.files.MOST_BYTES", 1 << 20)
+    np.savez_compressed(tmp_path / "a.npz", a=np.zeros(1 << 21, np.uint8))
+    np.savez(tmp_path / "b.npz", a=np.zeros(1 << 21, np.uint8))
+    with pytest.raises(ValueError, match="arrays of 2 MiB packed into 2 KiB; the limit is 1 MiB"):
+        load_arrays(tmp_path / "a.npz")
+    assert load_arrays(tmp_path / "b.npz")["a"].size == 1 << 21
+
+
 def test_an_archive_of_a_later_zip_version_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, cmd_data=np.zeros(4, np.uint8))

@@ -1,12 +1,13 @@
-"""Convolution sums over padded maps; no rounding happens here. Layout is NHWC, filters are (height, width, in, out).
+"""Convolution sums over maps; no rounding happens here. Layout is NHWC, filters are (height, width, in, out).
 
 Integer sums use double-precision matrix products, which are exact below 2**53. Float sums add in the order of the reference
-kernels
-(filter row, filter column, input channel), so that float results do not depend on the platform's matrix library.
+kernels (filter row, filter column, input channel), so that float results do not depend on the platform's matrix library.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numba as nb
@@ -53,73 +54,96 @@ def transposed_in_order(ifm, taps, stride_h, stride_w, pad_h, pad_w, out):  # ty
                                 out[b, oy, ox, n] += value * taps[y, x, c, n]
 
 
-def pad_map(ifm: Array, before: tuple[int, int], after: tuple[int, int]) -> Array:
-    """Zero-pad height and width; negative `after` leaves the map as it is."""
-    top, left = before
-    bottom, right = max(after[0], 0), max(after[1], 0)
-    if not (top or left or bottom or right):
-        return ifm
-    return np.pad(ifm, ((0, 0), (top, bottom), (left, right), (0, 0)))
+Pair = tuple[int, int]
+Tap = tuple[Pair, tuple[slice, slice], tuple[slice, slice]]
 
 
-def windows(
-    ifm: Array, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], out: tuple[int, int]
-) -> Array:
-    """A view (batch, out height, out width, kernel height, kernel width, channels) of a padded map."""
-    b, _, _, c = ifm.shape
-    sb, sh, sw, sc = ifm.strides
-    strides = (sb, sh * stride[0], sw * stride[1], sh * dilation[0], sw * dilation[1], sc)
-    return np.lib.stride_tricks.as_strided(ifm, (b, *out, *kernel, c), strides, writeable=False)
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A filter that moves over a map; pairs are (height, width), `before` is the padding above and to the left.
+
+    Nothing is padded: a tap touches the part of the map that it reaches, because a file may ask for dilations and paddings that
+    are millions of times as large as its map.
+    """
+
+    kernel: Pair
+    stride: Pair
+    dilation: Pair
+    before: Pair
+    out: Pair
+
+    def taps(self, sizes: Pair, rows: Pair, columns: Pair) -> Iterator[Tap]:
+        """Each tap (y, x) with the outputs that it reaches, from the first of `rows` and `columns`, and the inputs there."""
+        across = [(x, *self._reach(1, x, sizes, columns)) for x in range(self.kernel[1])]
+        for y in range(self.kernel[0]):
+            out_y, in_y = self._reach(0, y, sizes, rows)
+            for x, out_x, in_x in across:
+                yield (y, x), (out_y, out_x), (in_y, in_x)
+
+    def _reach(self, axis: int, tap: int, sizes: Pair, outputs: Pair) -> tuple[slice, slice]:
+        step, offset = self.stride[axis], tap * self.dilation[axis] - self.before[axis]
+        low = max(outputs[0], -(offset // step))
+        high = max(low, min(outputs[1], -((offset - sizes[axis]) // step)))
+        start = low * step + offset
+        stop = start + (high - low) * step  # a slice ends before the map does
+        return slice(low - outputs[0], high - outputs[0]), slice(start, stop, step)
+
+    def patches(self, ifm: Array, rows: Pair, columns: Pair) -> Array:
+        """Patches (rows * columns, kh * kw * channels) of some outputs of one map (height, width, channels), 0 outside it."""
+        if self.kernel == self.stride == (1, 1) and self.before == (0, 0):
+            return np.ascontiguousarray(ifm[slice(*rows), slice(*columns)]).reshape(-1, ifm.shape[2])
+        shape = (rows[1] - rows[0], columns[1] - columns[0], *self.kernel, ifm.shape[2])
+        patches = np.zeros(shape, ifm.dtype)
+        for (y, x), outputs, inputs in self.taps((ifm.shape[0], ifm.shape[1]), rows, columns):
+            patches[(*outputs, y, x)] = ifm[inputs]
+        return patches.reshape(shape[0] * shape[1], -1)
+
+    def parts(self, channels: int) -> Iterator[tuple[Pair, Pair]]:
+        """Rows and columns of outputs whose patches are few enough to be held at once."""
+        pixels = max(1, _PATCH_ELEMENTS // max(1, self.kernel[0] * self.kernel[1] * channels))
+        width = min(pixels, max(1, self.out[1]))
+        height = max(1, pixels // width)
+        for y in range(0, self.out[0], height):
+            for x in range(0, self.out[1], width):
+                yield (y, min(y + height, self.out[0])), (x, min(x + width, self.out[1]))
 
 
-def convolve(patches: Array, weights: Array) -> Array:
-    """Sums (pixels, out channels) of patches (batch, oh, ow, kh, kw, in) with weights (kh * kw * in, out).
+def convolve(ifm: Array, window: Window, weights: Array) -> Array:
+    """Sums (pixels, out channels) of a map (batch, height, width, in) with weights (kh * kw * in, out).
 
     float32 weights: float32 sums in order. Otherwise both must hold integers as float64, and the result is int64.
     """
-    b, oh, ow = patches.shape[:3]
-    k, n = weights.shape
-    rows_at_once = max(1, _PATCH_ELEMENTS // max(1, ow * k))
-    is_float = weights.dtype == np.float32
-    out = np.empty((b, oh, ow, n), np.float32 if is_float else np.int64)
-    for batch in range(b):
-        for y in range(0, oh, rows_at_once):
-            chunk = patches[batch, y : y + rows_at_once]
-            rows = np.ascontiguousarray(chunk).reshape(chunk.shape[0] * ow, k)
-            target = out[batch, y : y + rows_at_once].reshape(-1, n)
+    is_float, n = weights.dtype == np.float32, weights.shape[1]
+    out = np.empty((ifm.shape[0], *window.out, n), np.float32 if is_float else np.int64)
+    for batch, target in zip(ifm, out, strict=True):
+        for rows, columns in window.parts(ifm.shape[3]):
+            patches = window.patches(batch, rows, columns)
             if is_float:
-                multiply_in_order(rows, weights, target)
+                sums = np.empty((len(patches), n), np.float32)
+                multiply_in_order(patches, weights, sums)
             else:
-                target[...] = rows @ weights
-    return out.reshape(b * oh * ow, n)
+                sums = patches @ weights
+            target[slice(*rows), slice(*columns)] = sums.reshape(rows[1] - rows[0], -1, n)
+    return out.reshape(-1, n)
 
 
-def convolve_depthwise(patches: Array, weights: Array) -> Array:
-    """Sums (pixels, channels * multiplier) of patches (batch, oh, ow, kh, kw, in) with weights (kh, kw, in, multiplier).
+def convolve_depthwise(ifm: Array, window: Window, weights: Array) -> Array:
+    """Sums (pixels, channels * multiplier) of a map (batch, height, width, in) with weights (kh, kw, in, multiplier).
 
     The result has the type of the operands (float32 or int64), summed in the order filter row, filter column.
     """
-    b, oh, ow, kh, kw, c = patches.shape
-    multiplier = weights.shape[3]
-    acc = np.zeros((b, oh, ow, c, multiplier), weights.dtype)
-    for y in range(kh):
-        for x in range(kw):
-            acc += patches[:, :, :, y, x, :, None] * weights[y, x]
-    return acc.reshape(b * oh * ow, c * multiplier)
+    c, multiplier = weights.shape[2:]
+    acc = np.zeros((ifm.shape[0], *window.out, c, multiplier), weights.dtype)
+    for tap, outputs, inputs in window.taps((ifm.shape[1], ifm.shape[2]), (0, window.out[0]), (0, window.out[1])):
+        acc[(slice(None), *outputs)] += ifm[(slice(None), *inputs)][..., None] * weights[tap]
+    return acc.reshape(-1, c * multiplier)
 
 
-def scatter_transposed(columns: Array, ifm_shape: tuple[int, ...], kernel: tuple[int, int], stride: tuple[int, int],
-                       pad: tuple[int, int], out_shape: tuple[int, int, int, int]) -> Array:  # fmt: skip
-    """Transposed convolution: add columns (batch * ih * iw, kh, kw, out) where they fall in the output; outside is dropped."""
-    b, ih, iw = ifm_shape[:3]
-    kh, kw = kernel
-    canvas_h = max((ih - 1) * stride[0] + kh, out_shape[1] + pad[0])
-    canvas_w = max((iw - 1) * stride[1] + kw, out_shape[2] + pad[1])
-    canvas = np.zeros((b, canvas_h, canvas_w, out_shape[3]), columns.dtype)
-    columns = columns.reshape(b, ih, iw, kh, kw, out_shape[3])
-    for y in range(kh):
-        for x in range(kw):
-            canvas[:, y : y + ih * stride[0] : stride[0], x : x + iw * stride[1] : stride[1]][:, :ih, :iw] += columns[
-                :, :, :, y, x
-            ]
-    return canvas[:, pad[0] : pad[0] + out_shape[1], pad[1] : pad[1] + out_shape[2]]
+def convolve_transposed(ifm: Array, window: Window, weights: Array, out: Array) -> None:
+    """Adds a map (batch, height, width, in) to `out` (batch, height, width, out) through weights (kh, kw, in, out).
+
+    `window` is that of the convolution from `out` to the map. What falls outside is dropped. All hold integers as float64.
+    """
+    for tap, inputs, outputs in window.taps((out.shape[1], out.shape[2]), (0, ifm.shape[1]), (0, ifm.shape[2])):
+        part = ifm[(slice(None), *inputs)]
+        out[(slice(None), *outputs)] += (part.reshape(-1, part.shape[3]) @ weights[tap]).reshape(*part.shape[:3], out.shape[3])

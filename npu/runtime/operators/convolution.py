@@ -12,12 +12,11 @@ from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import (
+    Window,
     convolve,
     convolve_depthwise,
-    pad_map,
-    scatter_transposed,
+    convolve_transposed,
     transposed_in_order,
-    windows,
 )
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
@@ -33,32 +32,18 @@ from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
 from npu.runtime.tensor import Array, RuntimeTensor
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Geometry of a convolution at the current shapes."""
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    before: tuple[int, int]
-    after: tuple[int, int]
-    out: tuple[int, int]
-
-    def patches(self, ifm: Array) -> Array:
-        return windows(pad_map(ifm, self.before, self.after), self.kernel, self.stride, self.dilation, self.out)
-
-
-def _window(node: OperatorNode, ifm: RuntimeTensor, kernel: tuple[int, int]) -> _Window:
+def _window(node: OperatorNode, ifm: RuntimeTensor, kernel: tuple[int, int]) -> Window:
     a = node.attributes
     stride, dilation, sizes = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor), ifm.shape[1:3]
     if min(*stride, *dilation, *kernel, *sizes) < 1:
         raise node.fail(f"stride, dilation, kernel and map must be positive, got {stride}, {dilation}, {kernel} and {sizes}")
     out = tuple(output_size(s, k, t, d, a.padding) for s, k, t, d in zip(sizes, kernel, stride, dilation, strict=True))
     if a.padding is Padding.VALID:
-        pads = [(0, 0), (0, 0)]
+        before = (0, 0)
     else:
-        pads = [pad_before(s, o, k, t, d) for s, o, k, t, d in zip(sizes, out, kernel, stride, dilation, strict=True)]
-    return _Window(kernel, stride, dilation, (pads[0][0], pads[1][0]), (pads[0][1], pads[1][1]), (out[0], out[1]))
+        top, left = (pad_before(s, o, k, t, d)[0] for s, o, k, t, d in zip(sizes, out, kernel, stride, dilation, strict=True))
+        before = (top, left)
+    return Window(kernel, stride, dilation, before, (out[0], out[1]))
 
 
 def filter_scales(node: OperatorNode, weights: RuntimeTensor, channels: int) -> Array:
@@ -160,11 +145,11 @@ def build_conv_2d(node: OperatorNode) -> Run:
     return run
 
 
-def _grouped_sums(x: Array, matrix: Array, window: _Window, depth: int) -> Array:
+def _grouped_sums(x: Array, matrix: Array, window: Window, depth: int) -> Array:
     """Sums (pixels, out channels) of a map; each group of `depth` input channels has an equal share of the others."""
     groups = x.shape[3] // depth
     acc = [
-        convolve(window.patches(x[..., g * depth : (g + 1) * depth]), np.ascontiguousarray(part))
+        convolve(x[..., g * depth : (g + 1) * depth], window, np.ascontiguousarray(part))
         for g, part in enumerate(np.split(matrix, groups, axis=1))
     ]
     return acc[0] if groups == 1 else np.concatenate(acc, axis=1)
@@ -176,7 +161,7 @@ def _as_matrix(weights: RuntimeTensor) -> Array:
     return np.ascontiguousarray(values.reshape(weights.shape[0], -1).T)
 
 
-def _hybrid_conv(node: OperatorNode, window: _Window) -> Run:
+def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     channels = weights.shape[0]
     scales = filter_scales(node, weights, channels).astype(np.float32)
@@ -217,13 +202,13 @@ def build_depthwise(node: OperatorNode) -> Run:
         # Sums of 8-bit products fit 32 bits; 16-bit activations need 64.
         dtype = np.int64 if ifm.dtype is DType.INT16 else np.int32
         w = _filter(weights, dtype).reshape(kh, kw, depth, channels // depth)
-        acc = convolve_depthwise(window.patches(_centred(ifm, dtype)), w)
+        acc = convolve_depthwise(_centred(ifm, dtype), window, w)
         output.array[...] = finish(acc).reshape(output.shape)
 
     return run
 
 
-def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
+def _hybrid_depthwise(node: OperatorNode, window: Window) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     kh, kw, channels = weights.shape[1:]
     scales = filter_scales(node, weights, channels).astype(np.float32)
@@ -235,7 +220,7 @@ def _hybrid_depthwise(node: OperatorNode, window: _Window) -> Run:
         values, input_scales, zero_points = quantize_rows(rows, asymmetric=True)
         x = values.reshape(ifm.shape).astype(np.int32) - zero_points.reshape(-1, 1, 1, 1)
         w = weights.array.astype(np.int32).reshape(kh, kw, depth, channels // depth)
-        acc = convolve_depthwise(window.patches(x.astype(np.int32)), w)
+        acc = convolve_depthwise(x.astype(np.int32), window, w)
         acc = acc.reshape(batches, math.prod(output.shape[1:3]), channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
@@ -303,12 +288,11 @@ def _transposed_sums(node: OperatorNode, pads: tuple[int, int]) -> Array:
 
 def _scattered(x: Array, weights: RuntimeTensor, stride: tuple[int, int], pads: tuple[int, int], out: tuple[int, ...]) -> Array:
     """Integer sums of a transposed convolution over a map without zero point."""
-    channels, kh, kw, depth = weights.shape
-    rows = np.ascontiguousarray(x).reshape(-1, depth)
-    matrix = np.ascontiguousarray(_filter(weights, np.float64).transpose(3, 1, 2, 0)).reshape(depth, -1)
-    columns = convolve(rows.reshape(1, 1, -1, 1, 1, depth), matrix).reshape(-1, kh, kw, channels)
-    b, h, w, c = out
-    return scatter_transposed(columns, x.shape, (kh, kw), stride, pads, (b, h, w, c))
+    taps = np.ascontiguousarray(_filter(weights, np.float64).transpose(1, 2, 3, 0))
+    sums = np.zeros(out)
+    window = Window((taps.shape[0], taps.shape[1]), stride, (1, 1), pads, (x.shape[1], x.shape[2]))
+    convolve_transposed(x, window, taps, sums)
+    return sums.astype(np.int64)
 
 
 def _stride(node: OperatorNode) -> tuple[int, int]:

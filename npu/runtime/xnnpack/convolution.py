@@ -6,6 +6,7 @@ FULLY_CONNECTED. What is not covered here (grouped or dynamic-range weights, ver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.attributes import Padding
+from npu.runtime.kernels.convolution import Pair, Window
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import output_size, pad_before
 from npu.runtime.tensor import RuntimeTensor
@@ -31,6 +33,8 @@ _NOTHING = guarded((1,), np.dtype(np.int32))
 _FEW_BLOCKS = 2
 _KNOWN_TAPS = 9
 """Taps of the filter that has a kernel of its own."""
+_MOST_ADDRESSES = 1 << 25
+"""Of an indirection table; a small file can describe maps and filters that would need more memory than there is."""
 _NARROW = 16
 """Fewer input channels than this are read a filter row at a time from a padded copy."""
 
@@ -46,26 +50,14 @@ class Site:
     """Whether a tensor's buffer may be read past its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Geometry:
-    """A window over a map at the current shapes; pairs are (height, width)."""
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    before: tuple[int, int]
-    out: tuple[int, int]
-
-    @property
-    def canvas(self) -> tuple[int, int]:
-        """Height and width of the padded input that all windows cover."""
-        sizes = tuple(
-            (o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation, strict=True)
-        )
-        return sizes[0], sizes[1]
+def _canvas(window: Window) -> Pair:
+    """Height and width of the padded input that all windows cover."""
+    w = window
+    sizes = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(w.out, w.stride, w.kernel, w.dilation, strict=True)]
+    return sizes[0], sizes[1]
 
 
-def _geometry(node: OperatorNode, kernel: tuple[int, int]) -> _Geometry | None:
+def _geometry(node: OperatorNode, kernel: tuple[int, int]) -> Window | None:
     a, sizes = node.attributes, node.input(0).shape[1:3]
     stride, dilation = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor)
     if min(*stride, *dilation, *kernel) < 1:
@@ -75,21 +67,17 @@ def _geometry(node: OperatorNode, kernel: tuple[int, int]) -> _Geometry | None:
     before = [0, 0]
     if a.padding is Padding.SAME:
         before = [pad_before(size, o, k, s, d)[0] for (size, k, s, d), o in zip(both, out, strict=True)]
-    return _Geometry(kernel, stride, dilation, (before[0], before[1]), (out[0], out[1]))
+    return Window(kernel, stride, dilation, (before[0], before[1]), (out[0], out[1]))
 
 
-Pair = tuple[int, int]
+def window_of(node: OperatorNode, kernel: Pair) -> Window:
+    """The window of a convolution that is known to be well formed."""
+    window = _geometry(node, kernel)
+    assert window is not None
+    return window
 
 
-def window_of(node: OperatorNode, kernel: Pair) -> tuple[Pair, Pair, Pair, Pair, Pair]:
-    """Padding before and after, stride, dilation and output size of a convolution that is known to be well formed."""
-    geometry, sizes = _geometry(node, kernel), node.input(0).shape[1:3]
-    assert geometry is not None
-    after = tuple(max(c - b - n, 0) for c, b, n in zip(geometry.canvas, geometry.before, sizes, strict=True))
-    return geometry.before, (after[0], after[1]), geometry.stride, geometry.dilation, geometry.out
-
-
-def _taps(geometry: _Geometry, ifm: Array, start: int, padding: int, out: Array) -> None:
+def _taps(geometry: Window, ifm: Array, start: int, padding: int, out: Array) -> None:
     """Addresses (batch, out height, out width, kernel height, kernel width) of input pixels; `padding` outside the map."""
     batches, height, width, channels = ifm.shape
     g, pixel = geometry, channels * ifm.itemsize
@@ -196,6 +184,8 @@ class _Windowed(_Weighted):
         geometry = _geometry(self.node, self._kernel)
         if geometry is None or min(geometry.out) < 1:
             return False
+        if math.prod((ifm.shape[0], *geometry.out, *self._kernel)) > _MOST_ADDRESSES:
+            return False
         self._geometry = geometry
         self.node.set_shape((ifm.shape[0], *geometry.out, self._operand.bias.size))
         return True
@@ -208,7 +198,7 @@ class Convolution(_Windowed):
         channels, height, width, depth = given.weights.shape
         self._kernel = (height, width)
         narrow = depth < _NARROW or depth % 4 != 0
-        self.by_rows = narrow and width > 1 and node.attributes.dilation_w_factor == 1
+        self.by_rows = narrow and width > 1 and (node.attributes.dilation_h_factor, node.attributes.dilation_w_factor) == (1, 1)
         shape = (channels, height, width * depth) if self.by_rows else (channels, height * width, depth)
         packed, layout = pack_matrix(given.weights.reshape(shape), given.folded(), given.factors)
         super().__init__(index, node, site, given, packed, layout)
@@ -226,9 +216,9 @@ class Convolution(_Windowed):
         table = self.table(int(row[r.PIXELS]) * self._layout.segments)
         row[r.TABLE] = address(table)
         if self.by_rows:
-            canvas = self._padded((batches, *g.canvas, channels))
+            canvas = self._padded((batches, *_canvas(g), channels))
             before = self._copy(ifm, canvas, g.before)
-            start = _Geometry((g.kernel[0], 1), g.stride, g.dilation, (0, 0), g.out)
+            start = Window((g.kernel[0], 1), g.stride, g.dilation, (0, 0), g.out)
             _taps(start, canvas, address(canvas), 0, table.reshape(batches, *g.out, g.kernel[0], 1))
         else:
             source, before = self._readable(1 if self.is_float else 4)

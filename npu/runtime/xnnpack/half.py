@@ -6,12 +6,13 @@ row, filter column, channel. Every other operator computes in float32 from fp16 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from npu.graph.dtype import DType
-from npu.runtime.kernels.convolution import pad_map, windows
+from npu.runtime.kernels.convolution import Window
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import activation_bounds
 from npu.runtime.registry import find_operator
@@ -95,26 +96,38 @@ class HalfOperation(Operation):
         elif self.node.kind == "CONV_2D":
             self._convolve(ifm.array, start, result)
         else:
-            patches = self._patches(ifm.array, (weights.shape[1], weights.shape[2]))
-            taps = patches.reshape(result.shape[0], -1, ifm.shape[3])
-            depthwise_half(taps, np.ascontiguousarray(weights.array.reshape(-1, channels)), start, self._native, result)
+            taps = np.ascontiguousarray(weights.array.reshape(-1, channels))
+            window = window_of(self.node, (weights.shape[1], weights.shape[2]))
+
+            def multiply(patches: Array, part: Array) -> None:
+                depthwise_half(patches.reshape(len(patches), -1, ifm.shape[3]), taps, start, self._native, part)
+
+            _fill(result, ifm.array, window, multiply)
         bounds = activation_bounds(self.node, self.node.attributes.fused_activation_function)
         output.array[...] = (result if bounds == (None, None) else np.clip(result, *bounds)).reshape(output.shape)
 
     def _convolve(self, ifm: Array, start: Array, result: Array) -> None:
         weights = self.node.input(1).array
         channels, height, width, depth = weights.shape
-        groups = ifm.shape[3] // depth
+        groups, window = ifm.shape[3] // depth, window_of(self.node, (height, width))
         each = channels // groups
         for g in range(groups):
-            patches = self._patches(ifm[..., g * depth : (g + 1) * depth], (height, width))
-            matrix = np.ascontiguousarray(weights[g * each : (g + 1) * each].reshape(each, -1).T)
-            part = np.empty((result.shape[0], each), np.float32)
-            begin = np.ascontiguousarray(start[g * each : (g + 1) * each])
-            product_half(patches.reshape(result.shape[0], -1), matrix, begin, self._native, part)
-            result[:, g * each : (g + 1) * each] = part
+            own = slice(g * each, (g + 1) * each)
+            matrix = np.ascontiguousarray(weights[own].reshape(each, -1).T)
+            begin = np.ascontiguousarray(start[own])
 
-    def _patches(self, ifm: Array, kernel: tuple[int, int]) -> Array:
-        before, after, stride, dilation, out = window_of(self.node, kernel)
-        padded = np.ascontiguousarray(pad_map(ifm, before, after))
-        return np.ascontiguousarray(windows(padded, kernel, stride, dilation, out))
+            def multiply(patches: Array, part: Array, matrix: Array = matrix, begin: Array = begin) -> None:
+                product_half(patches, matrix, begin, self._native, part)
+
+            _fill(result[:, own], ifm[..., g * depth : (g + 1) * depth], window, multiply)
+
+
+def _fill(result: Array, ifm: Array, window: Window, multiply: Callable[[Array, Array], None]) -> None:
+    """Results (pixels, channels) from what `multiply` makes of some patches at a time."""
+    maps = result.reshape(ifm.shape[0], *window.out, result.shape[1])
+    for batch, target in zip(ifm, maps, strict=True):
+        for rows, columns in window.parts(ifm.shape[3]):
+            patches = window.patches(batch, rows, columns)
+            part = np.empty((len(patches), result.shape[1]), np.float32)
+            multiply(patches, part)
+            target[slice(*rows), slice(*columns)] = part.reshape(rows[1] - rows[0], -1, part.shape[1])

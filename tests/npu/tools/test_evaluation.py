@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -72,6 +73,27 @@ def test_a_large_image_is_made_small_without_a_larger_copy() -> None:
     tracemalloc.stop()
     assert peak < image.nbytes
     np.testing.assert_array_equal(small, resize(image.astype(np.float64), 8, 9))
+
+
+def test_an_image_of_millions_of_pixels_in_one_row_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    width = 1 << 24
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, 1, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(bytes(width + 1)))]
+    parts = [struct.pack(">I", len(body)) + name + body + bytes(4) for name, body in chunks]
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+    tracemalloc.start()
+    small = resize(read_image(tmp_path / "a.png"), 224, 224)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * width
+    assert not small.any()
+
+
+def test_a_file_of_blanks_is_no_image_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.ppm").write_bytes(b"P6" + b" " * (1 << 22))
+    start = time.process_time()
+    with pytest.raises(UserError, match="header that is damaged"):
+        read_image(tmp_path / "a.ppm")
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize("name", FILES)
