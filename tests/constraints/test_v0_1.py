@@ -106,7 +106,7 @@ def _activation(name: str) -> Model:
         return ops.conv(activation=members[name])
     graph = model.graphs[0]
     options = type("Options", (), {"fused_activation_function": type("Name", (), {"name": name})})()
-    fields = {field: getattr(graph.ops[0].attributes, field) for field in type(graph.ops[0].attributes).__slots__}
+    fields = {field: getattr(graph.ops[0].attributes, field) for field in type(graph.ops[0].attributes).__dataclass_fields__}
     for field, value in fields.items():
         if field != "fused_activation_function":
             setattr(options, field, value)

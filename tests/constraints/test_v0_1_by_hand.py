@@ -51,7 +51,7 @@ def named_activation(model: Model, name: str) -> Model:
     """The model with a fused activation that the schema has no number for."""
     graph = model.graphs[0]
     given: Any = graph.ops[0].attributes
-    fields = {field: getattr(given, field) for field in type(given).__slots__}
+    fields = {field: getattr(given, field) for field in type(given).__dataclass_fields__}
     fields["fused_activation_function"] = type("Named", (), {"name": name})()
     attributes: Any = type("Attributes", (), fields)()
     return replace(model, graphs=(replace(graph, ops=(replace(graph.ops[0], attributes=attributes),)),))
@@ -109,7 +109,7 @@ def generic(kind: str) -> dict[str, tuple[Models, Models]]:
             {str(key): model for key, model in sizes.items() if key[2] not in (1, 65535)},
         ),
     }
-    fields = type(good.graphs[0].ops[0].attributes).__slots__ if good.graphs[0].ops[0].attributes is not None else ()
+    fields = type(good.graphs[0].ops[0].attributes).__dataclass_fields__ if good.graphs[0].ops[0].attributes is not None else ()
     if "fused_activation_function" in fields:
         accepted = {name: named_activation(good, name) for name in ("LOGISTIC", "RELU", "RELU6", "RELU_N1_TO_1", "TANH")}
         output = max(maps(kind))
