@@ -24,6 +24,7 @@ from npu.reports.operator_map import map_of_file
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.timing import tasks_of, time_streams
+from sim.container import CompiledFile
 from sim.timeline import build_timeline
 
 from tests.support.shared import shared_models
@@ -59,8 +60,9 @@ def judge(model: Model, target: str, seconds: float) -> Quality:
     jobs = [op for op in graph.ops if is_npu_job(op)]
     scratch = {index for op in jobs for index in op.inputs[Input.SCRATCH : Input.FIRST_MAP]}
     constants = {op.inputs[position] for op in jobs for position in (Input.COMMANDS, Input.CONSTANTS)}
-    sources = map_of_file(model, target, variant).sources
-    timeline = build_timeline(list(tasks_of(graph, sources, time_streams(graph, variant), variant)), variant)
+    file = CompiledFile(model, variant)
+    sources = map_of_file(file, target).sources
+    timeline = build_timeline(list(tasks_of(graph, sources, time_streams(file), variant)), variant)
     return Quality(
         cycles=sum(segment.cycles for segment in timeline.segments if segment.device == "npu"),
         sram_bytes=sum(graph.tensors[index].elements for index in scratch),

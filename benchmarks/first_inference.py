@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import npu
 from npu.hardware.catalogue import load_variant
-from npu.isa.decode import decode, forget_streams
+from npu.isa.decode import decode
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
 from npu.isa.payload import parse_payload
 from sim.functional.plan import best_tier, check_step, make_plan
@@ -59,7 +59,6 @@ class Contestant:
         regions = {0: self.job.read_only, 1: np.zeros(self.job.scratch_bytes, np.uint8)}
         memory = Memory({**regions, 2: np.zeros(self.job.fast_bytes, np.uint8)}, variant)
         machine = Machine(variant, tier)
-        forget_streams()
         found = {"whole": milliseconds(lambda: machine.run(words, memory))}
         found["commands"] = milliseconds(lambda: decode(words, variant))
         decoded = decode(words, variant)

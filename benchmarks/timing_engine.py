@@ -7,7 +7,7 @@ loaded before; streams are decoded before. CPU time of the calling thread, both 
 
 First run: what a process does once for a stream. `sim.timing.schedule` on the decoded operations beside `Machine.run` on a new
 machine, both with all their preparations. Again: `sim.timing.run_plan` on a planned stream beside `Machine.run` on a prepared
-one (`npu.toolchain.timing` remembers the result instead: it depends on no tensor).
+one (a session remembers the result instead: it depends on no tensor).
 
 Printed as a Markdown table: medians, and the median of the ratios of the rounds (for the runs again with the ratio of minima).
 """
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
-from npu.isa.decode import decode_once
+from npu.isa.decode import decode
 from npu.isa.payload import parse_payload
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
@@ -57,7 +57,7 @@ def measure(name: str, compiler: str, compiled: bytes, variant: Variant, rounds:
     words = parse_payload(job.payload).words
     regions = {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}
     memory = Memory(regions, variant)
-    operations = [each.operation for each in decode_once(words, variant)]
+    operations = [each.operation for each in decode(words, variant)]
     plan = make_plan(operations, variant, stream_words=len(words))
     machine = Machine(variant)
     first = _in_turn(

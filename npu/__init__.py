@@ -6,7 +6,9 @@ Arguments that the functions share:
 - `target`: a shipped description (`npu configs` lists them; ethos-u55-128, or what a compiled file was made for);
 - `config`: a description of your own in its place, the path of a YAML file or a mapping of its fields;
 - `memory_mode`, `system`: shipped ones, or YAML files, in place of those of the description;
-- `profile`: the rules of placement, "u55-u65", "v0.1" or "xnnpack";
+- `profile`: the rules of placement, "u55-u65" (the default), "v0.1" or "xnnpack";
+- `session`: a `Session(Hardware(target, config, ...), profile)` in place of all these, which any number of calls and threads
+  share;
 - `progress`: called with what is done, how many parts of it, and of how many.
 
 Cycles are ticks of the NPU's clock. What is wrong with a model, a description, a stream or an argument is a
@@ -24,36 +26,37 @@ from typing import TYPE_CHECKING, Any
 from npu.version import __version__
 
 if TYPE_CHECKING:
+    from npu.api import check as check
+    from npu.api import compile as compile
+    from npu.api import diff as diff
+    from npu.api import explain as explain
+    from npu.api import fix as fix
+    from npu.api import run as run
+    from npu.api import time_model as time_model
+    from npu.api import verify as verify
+    from npu.hardware.choice import Hardware as Hardware
     from npu.runtime.interpreter import OpResolverType as OpResolverType
     from npu.runtime.plugins import load_delegate as load_delegate
-    from npu.toolchain.check import check as check
-    from npu.toolchain.compile import compile as compile
-    from npu.toolchain.diff import diff as diff
-    from npu.toolchain.explain import explain_model as explain
-    from npu.toolchain.fix import fix as fix
-    from npu.toolchain.inspect import verify as verify
     from npu.toolchain.interpreter import Interpreter as Interpreter
-    from npu.toolchain.run import run as run
+    from npu.toolchain.session import Session as Session
     from npu.toolchain.sources import load as load
-    from npu.toolchain.timing import time_model as time_model
 
+_VERBS = ("check", "compile", "diff", "explain", "fix", "run", "time_model", "verify")
 _PUBLIC = {
-    "Interpreter": ("npu.toolchain.interpreter", "Interpreter"),
-    "OpResolverType": ("npu.runtime.interpreter", "OpResolverType"),
-    "check": ("npu.toolchain.check", "check"),
-    "compile": ("npu.toolchain.compile", "compile"),
-    "diff": ("npu.toolchain.diff", "diff"),
-    "explain": ("npu.toolchain.explain", "explain_model"),
-    "fix": ("npu.toolchain.fix", "fix"),
-    "load": ("npu.toolchain.sources", "load"),
-    "load_delegate": ("npu.runtime.plugins", "load_delegate"),
-    "run": ("npu.toolchain.run", "run"),
-    "time_model": ("npu.toolchain.timing", "time_model"),
-    "verify": ("npu.toolchain.inspect", "verify"),
-}
+    "Hardware": "npu.hardware.choice",
+    "Interpreter": "npu.toolchain.interpreter",
+    "OpResolverType": "npu.runtime.interpreter",
+    "Session": "npu.toolchain.session",
+    "load": "npu.toolchain.sources",
+    "load_delegate": "npu.runtime.plugins",
+} | dict.fromkeys(_VERBS, "npu.api")
+"""The module of every public name."""
+
 __all__ = [
+    "Hardware",
     "Interpreter",
     "OpResolverType",
+    "Session",
     "__version__",
     "check",
     "compile",
@@ -71,8 +74,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'npu' has no attribute {name!r}")
-    module, attribute = _PUBLIC[name]
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

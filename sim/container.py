@@ -1,4 +1,4 @@
-"""Where a compiled file keeps its NPU jobs: command streams, regions, and the places of feature maps in the arena.
+"""A compiled file and its NPU jobs: command streams, regions, and the places of feature maps in the arena.
 
 Read-only facts of the file; `sim.delegate` binds them to live tensors.
 """
@@ -11,13 +11,20 @@ from dataclasses import dataclass
 from npu.errors import StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
 from npu.graph.graph import Graph, Model
+from npu.hardware.variant import Variant
+from npu.isa.decode import Decoded
 from npu.isa.payload import Payload, parse_payload
+from npu.isa.stream import CommandStream
+from sim.trace import Trace
 
 _SEPARATE_FLAG = 2
 """Feature flag of payloads that keep inputs and outputs in regions of their own."""
 
 Place = tuple[int, int, int]
 """Region, first byte, end."""
+
+Key = tuple[int, int]
+"""Where an operator stands: the number of its graph, and its index there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,45 @@ class NpuJob:
         return [(Region.CONSTANTS, 0, self.region_bytes[Region.CONSTANTS]), *(each.place for each in self.inputs)]
 
 
+class CompiledFile:
+    """A compiled model on the hardware that it runs on: payloads are parsed once, command streams decoded once.
+
+    A model without NPU jobs is one too. StreamError for an operator without a payload, or with a malformed one.
+    """
+
+    def __init__(self, model: Model, variant: Variant) -> None:
+        self.model = model
+        self.variant = variant
+        self._payloads = {(number, index): payload_of(model.graphs[number], index) for number, index in npu_operators(model)}
+        self._streams = {key: CommandStream(payload.words, variant) for key, payload in self._payloads.items()}
+        self.traces: dict[tuple[int, int, bool], Trace] = {}
+        """Times of the streams that have been timed: with the place of the job, whether with events."""
+
+    def jobs(self) -> Iterator[NpuJob]:
+        """The NPU jobs in file order. Errors are those of `jobs_of`."""
+        return (self.job(*key) for key in self._payloads)
+
+    def job(self, graph: int, index: int) -> NpuJob:
+        """The job that is operator `index` of a graph."""
+        return _job(self.model, graph, index, self._payloads[graph, index])
+
+    def stream(self, graph: int, index: int) -> CommandStream:
+        """The command stream of a job."""
+        return self._streams[graph, index]
+
+    def operations(self, graph: int, index: int) -> tuple[Decoded, ...]:
+        """What a job does. StreamError for words that are no command stream."""
+        with stream_errors_at(job_title(index)):
+            return self._streams[graph, index].operations
+
+
+def npu_operators(model: Model) -> Iterator[Key]:
+    """Where the `ethos-u` operators of a model stand, in file order."""
+    return (
+        (number, index) for number, graph in enumerate(model.graphs) for index, op in enumerate(graph.ops) if is_npu_job(op)
+    )
+
+
 def payload_of(graph: Graph, index: int) -> Payload:
     """The driver payload of operator `index`; StreamError if it has none."""
     op = graph.ops[index]
@@ -68,14 +114,15 @@ def job_title(index: int) -> str:
 
 def jobs_of(model: Model) -> Iterator[NpuJob]:
     """The NPU jobs of a compiled model in file order. StreamError for a malformed operator, ModelError for metadata."""
-    for number, graph in enumerate(model.graphs):
-        for index, op in enumerate(graph.ops):
-            if is_npu_job(op):
-                yield job_of(model, number, index)
+    return (job_of(model, *key) for key in npu_operators(model))
 
 
 def job_of(model: Model, number: int, index: int) -> NpuJob:
     """The job that is operator `index` of graph `number`. Errors are those of `jobs_of`."""
+    return _job(model, number, index, None)
+
+
+def _job(model: Model, number: int, index: int, payload: Payload | None) -> NpuJob:
     graph, op = model.graphs[number], model.graphs[number].ops[index]
     if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
         raise StreamError(f"{job_title(index)}: must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
@@ -83,19 +130,19 @@ def job_of(model: Model, number: int, index: int) -> NpuJob:
     positions = {Region.CONSTANTS: Input.CONSTANTS, Region.ARENA: Input.SCRATCH, Region.FAST: Input.FAST_SCRATCH}
     sizes: dict[int, int] = {region: graph.tensors[op.inputs[position]].bytes for region, position in positions.items()}
     origin = max(0, int(offsets[op.inputs[Input.SCRATCH]]))
-    payload = payload_of(graph, index)
+    payload = payload_of(graph, index) if payload is None else payload
 
     def maps(indices: tuple[int, ...], region: int) -> Iterator[JobMap]:
-        for each in indices:
-            start = int(offsets[each]) - (origin if region == Region.ARENA else 0)
-            if int(offsets[each]) < 0:
+        for tensor in indices:
+            start = int(offsets[tensor]) - (origin if region == Region.ARENA else 0)
+            if int(offsets[tensor]) < 0:
                 continue
             if start < 0:
                 raise StreamError(f"{job_title(index)}: its feature maps must lie in its scratch, got one before it")
-            end = start + graph.tensors[each].bytes
+            end = start + graph.tensors[tensor].bytes
             if region != Region.ARENA:
                 sizes[region] = max(sizes.get(region, 0), -(-end // 16) * 16)
-            yield JobMap(each, graph.tensors[each].name, (region, start, end))
+            yield JobMap(tensor, graph.tensors[tensor].name, (region, start, end))
 
     for_inputs, for_outputs = _regions_of_maps(payload)
     inputs, outputs = tuple(maps(op.inputs[Input.FIRST_MAP :], for_inputs)), tuple(maps(op.outputs, for_outputs))

@@ -17,6 +17,7 @@ from npu.graph.ethos_u import CUSTOM_CODE, CUSTOM_OPTIONS, Input, Region
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, decode_config, find_target, is_compatible
+from npu.isa.stream import CommandStream
 from npu.runtime.delegate import (
     Context,
     DelegateParams,
@@ -27,7 +28,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
-from sim.container import JobMap, NpuJob, job_of, job_title
+from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title
 from sim.functional.plan import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
@@ -39,11 +40,20 @@ class EthosUDelegate(SimpleDelegate):
     """Runs every `ethos-u` operator of a compiled file.
 
     `variant` None takes the shipped variant that the operator's configuration word names; else the word must fit `variant`.
+    `file` is the compiled file that the interpreter runs, if its jobs have been read before; it says the variant too.
     `tier` selects the kernels; `hook` is called after every operation (see `sim.machine.Machine.run`).
     """
 
-    def __init__(self, variant: Variant | None = None, *, tier: Tier | None = None, hook: Hook | None = None) -> None:
-        self.variant = variant
+    def __init__(
+        self,
+        variant: Variant | None = None,
+        *,
+        file: CompiledFile | None = None,
+        tier: Tier | None = None,
+        hook: Hook | None = None,
+    ) -> None:
+        self.variant = variant if file is None else file.variant
+        self.file = file
         self.tier = tier
         self.hook = hook
         self._machines: dict[str, Machine] = {}
@@ -119,12 +129,14 @@ class _Job:
         if node.custom_options != CUSTOM_OPTIONS:
             got = node.custom_options[:8].hex(" ") or "none"
             raise SimulationError(f"custom options must be {CUSTOM_OPTIONS.hex(' ')}, got {got}")
-        job = job_of(context.model, context.subgraph_index, node.index)
+        file = delegate.file if delegate.file is not None and delegate.file.model is context.model else None
+        place = context.subgraph_index, node.index
+        job = job_of(context.model, *place) if file is None else file.job(*place)
         tensors = context.tensors
         self.index = node.index
         self._delegate = delegate
-        self._words = job.payload.words
         self._machine = delegate.machine(decode_config(job.payload.config_word))
+        self._stream = CommandStream(job.payload.words, self._machine.variant) if file is None else file.stream(*place)
         regions: dict[int, npt.NDArray[np.uint8]] = {
             Region.CONSTANTS: _read_only(tensors[node.inputs[Input.CONSTANTS]]),
             Region.ARENA: delegate.arena(context, tensors[node.inputs[Input.SCRATCH]]),
@@ -152,7 +164,7 @@ class _Job:
             if index in made_before and context.tensors[index].data is None:
                 continue
             place[:] = np.ascontiguousarray(context.tensors[index].array).reshape(-1).view(np.uint8)
-        self._machine.run(self._words, self._memory, hook=self._delegate.hook)
+        self._machine.run(self._stream, self._memory, hook=self._delegate.hook)
         for index, place in self._outputs:
             array = context.tensors[index].data
             if array is not None:

@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode_once
+from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
+from npu.isa.stream import CommandStream
 from sim.functional.execute import read
 from sim.functional.plan import Plan, Step, Tier, best_tier, check_step, describe, make_plan, run_plan
 from sim.memory import Memory
 
-Stream = npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
+Stream = CommandStream | npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
 Hook = Callable[[int, Operation, Memory], None]
 """Called after each operation with its index in the stream of operations, the operation and the memory."""
 _MAX_STREAMS = 32
@@ -33,7 +34,7 @@ class Machine:
     def __init__(self, variant: Variant, tier: Tier | None = None) -> None:
         self.variant = variant
         self.tier = best_tier() if tier is None else tier
-        self._plans: dict[tuple[object, ...], Plan] = {}
+        self._plans: dict[tuple[object, ...], tuple[Plan, tuple[Decoded, ...]]] = {}
         self._loaded: Plan | None = None
         self._decoded: tuple[Decoded, ...] = ()
         self._memory: Memory | None = None
@@ -41,13 +42,13 @@ class Machine:
         self._words: npt.NDArray[np.uint32] | None = None
 
     def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
-        """Execute a whole stream of command words, decoded operations or bare operations.
+        """Execute a whole stream: one of a compiled file, command words, decoded operations or bare operations.
 
         Raises StreamError if the words are not a stream and SimulationError (naming command and operation) if an
         operation leaves its memory, both before anything is executed; SimulationError when weights do not decode at the
         moment of their use.
         """
-        plan = self._plan(stream, memory)
+        plan, _ = self._plan(stream, memory)
         if hook is None:
             run_plan(plan, memory)
             return
@@ -57,11 +58,11 @@ class Machine:
 
     def load(self, stream: Stream, memory: Memory) -> None:
         """Prepare to `step` through a stream."""
-        self._loaded = self._plan(stream, memory)
-        self._decoded = self._decode(stream)
+        self._loaded, self._decoded = self._plan(stream, memory)
         self._memory = memory
         self._position = 0
-        self._words = stream.copy() if isinstance(stream, np.ndarray) else None
+        words = stream.words if isinstance(stream, CommandStream) else stream
+        self._words = words.copy() if isinstance(words, np.ndarray) else None
 
     @property
     def next_operation(self) -> Decoded | None:
@@ -104,21 +105,27 @@ class Machine:
 
     def _decode(self, stream: Stream) -> tuple[Decoded, ...]:
         if isinstance(stream, np.ndarray):
-            return decode_once(stream, self.variant)
+            stream = CommandStream(stream, self.variant)
+        if isinstance(stream, CommandStream):
+            return stream.operations
         return tuple(item if isinstance(item, Decoded) else Decoded(item, index, index) for index, item in enumerate(stream))
 
-    def _plan(self, stream: Stream, memory: Memory) -> Plan:
-        content: object = stream.tobytes() if isinstance(stream, np.ndarray) else tuple(stream)
+    def _plan(self, stream: Stream, memory: Memory) -> tuple[Plan, tuple[Decoded, ...]]:
+        """The plan of a stream on memory of this shape, and its operations."""
+        content: object = stream
+        if not isinstance(stream, CommandStream):
+            content = stream.tobytes() if isinstance(stream, np.ndarray) else tuple(stream)
         key = (content, memory.shape)
-        plan = self._plans.get(key)
-        if plan is None:
+        known = self._plans.get(key)
+        if known is None:
             if memory.variant != self.variant:
                 raise SimulationError(f"run: memory must be of {self.variant.name}, got {memory.variant.name}")
-            plan = make_plan([self._check(decoded, memory) for decoded in self._decode(stream)], self.tier)
+            decoded = self._decode(stream)
+            known = make_plan([self._check(operation, memory) for operation in decoded], self.tier), decoded
             while len(self._plans) >= _MAX_STREAMS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[key] = plan
-        return plan
+            self._plans[key] = known
+        return known
 
     def _check(self, decoded: Decoded, memory: Memory) -> Step:
         try:

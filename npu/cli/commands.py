@@ -5,109 +5,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import re
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import ConfigError, InterpreterError, StreamError, UserError
+from npu.errors import InterpreterError, StreamError, UserError
 from npu.files import load_arrays, read_text, write_atomically
 from npu.plain import printable
 from npu.rendering import console
 from npu.rendering.terminal import is_coloured, say, width_for
 
 if TYPE_CHECKING:
-    from npu.hardware.variant import Variant
     from npu.toolchain.timing import TimedModel
-
-
-@contextmanager
-def changed_hardware(options: argparse.Namespace) -> Iterator[None]:
-    """Put the fields of `--set` over the target or description that was asked for, as a description of its own."""
-    from npu.hardware.catalogue import load_variant
-    from npu.hardware.shipped import SECTION_FOLDERS
-    from npu.toolchain.sources import default_target
-
-    base = options.config.resolve() if options.config else options.target
-    base = default_target(options.model) if base is None else base
-    content: dict[str, Any] = {"extends": str(base), "name": f"{load_variant(base).name} (changed)"}
-    for section in SECTION_FOLDERS:
-        chosen = getattr(options, section, None)
-        if chosen is not None:  # the changes are laid over it
-            content[section] = {"extends": _value(chosen, is_section=True)}
-            setattr(options, section, None)
-    for change in options.set:
-        key, separator, value = change.partition("=")
-        if not separator or not all(key.split(".")):
-            raise UserError(f"--set: must be KEY=VALUE with a dotted key, got {change!r}")
-        if key == "extends":  # the report would name the other one
-            raise UserError(f"--set: another target must be given as --target or --config, got {change!r}")
-        *path, last = key.split(".")
-        place = content
-        for name in path:
-            place = place.setdefault(name, {})
-            if not isinstance(place, dict):
-                raise UserError(f"--set {change}: must not go below a value that another --set gives")
-        given = _value(value, is_section=key in SECTION_FOLDERS or last == "extends")
-        place[last] = {"extends": given} if key in SECTION_FOLDERS and isinstance(given, str) else given
-    with tempfile.TemporaryDirectory() as folder:
-        options.config, options.target = Path(folder) / "command-line.yaml", None
-        options.config.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        try:
-            _tell_hidden_memories(content, load_variant(options.config), "--set system.adapters.{}=null")
-            yield
-        except ConfigError as error:  # nobody knows the file that was made here
-            shown = re.sub(rf"{re.escape(str(options.config))}(:\d+)?", "--set", str(error))
-            raise ConfigError(shown) from error
-
-
-def tell_of_config(path: Path) -> None:
-    """Say on standard error what a person who wrote a description may not expect of it. ConfigError if it is none."""
-    from npu.hardware.catalogue import load_variant
-    from npu.hardware.document import read_document
-
-    variant = load_variant(path)
-    _tell_hidden_memories(read_document(path), variant, "adapters: {{{}: null}} in system")
-
-
-def _tell_hidden_memories(changes: dict[str, Any], variant: Variant, remedy: str) -> None:
-    """Say which memories were changed whose time an adapter from elsewhere decides."""
-    system = changes.get("system")
-    parts = [system.get(part) if isinstance(system, dict) else None for part in ("memories", "adapters")]
-    memories, adapters = (part if isinstance(part, dict) else {} for part in parts)
-    for name in (port.value for port in variant.system.adapters):
-        changed = memories.get(name)
-        if isinstance(changed, dict) and not changed.keys() <= {"name", "size_bytes", "burst_bytes"} and name not in adapters:
-            sys.stderr.write(f"npu: note: the adapter of {name}, not system.memories.{name}, decides how long accesses take; ")
-            sys.stderr.write(f"{remedy.format(name)} takes it away\n")
-
-
-def _value(text: str, *, is_section: bool) -> Any:
-    """A number, boolean or mapping as JSON writes it; anything else is text. Paths of sections start at the current folder."""
-    from npu.hardware.shipped import is_path
-
-    try:
-        return json.loads(text.replace("_", "") if text[:1].isdigit() else text, object_pairs_hook=_unique)
-    except RecursionError as error:
-        raise UserError(f"--set: a value must not nest so deeply, got {text[:40]}...") from error
-    except ValueError:
-        return os.path.abspath(text) if is_section and is_path(text) else text
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"--set: {twice[:80]}: must stand once in a mapping, got it twice")
-    return found
 
 
 def check(options: argparse.Namespace) -> int:
@@ -120,7 +33,7 @@ def check(options: argparse.Namespace) -> int:
     conditions = gate.check_conditions(options.fail_on, options.profile)
     budget = gate.read_budget(options.budget) if options.budget else None
     is_compiled = options.exact or (budget is not None and budget.needs_compilation)
-    report = check_report(options.model, **_choices(options), is_compiled=is_compiled)
+    report = check_report(options.model, options.session, is_compiled=is_compiled)
     if options.format == "text":
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)
@@ -136,15 +49,10 @@ def fix(options: argparse.Namespace) -> int:
     """Write the model with safe fixes, and say what was changed and gained."""
     from npu.toolchain.fix import fix as verb
 
-    fixed = verb(options.model, options.target, options.config, profile=options.profile)
+    fixed = verb(options.model, options.session)
     fixed.save(options.output)
     console.print_fixed(fixed, options.output)
     return 0
-
-
-def _choices(options: argparse.Namespace) -> dict[str, Any]:
-    """Hardware, memories and rules of placement, as the verbs take them."""
-    return {name: getattr(options, name) for name in ("target", "config", "memory_mode", "system", "profile")}
 
 
 def compile(options: argparse.Namespace) -> int:
@@ -152,7 +60,7 @@ def compile(options: argparse.Namespace) -> int:
     from npu.toolchain import compile as verb
 
     with console.progress() as progress:
-        compiled = verb.compile(options.model, **_choices(options), progress=progress)
+        compiled = verb.compile(options.model, options.session, progress=progress)
     compiled.save(options.output)
     if options.report:
         write_atomically(options.report, compiled.report.to_json().encode())
@@ -171,8 +79,8 @@ def run(options: argparse.Namespace) -> int:
     with console.progress() as progress:
         result = verb.run(
             options.model,
+            options.session,
             inputs,
-            **_choices(options),
             seed=options.seed,
             progress=progress,
             dump=options.dump_tensors is not None,
@@ -204,7 +112,7 @@ def _time(options: argparse.Namespace) -> int:
             raise UserError(f"--{name.replace('_', '-')}: needs an execution; leave it or --timing-only out")
     with console.progress() as progress:
         with_events = options.trace is not None
-        timed = time_model(options.model, **_choices(options), progress=progress, with_events=with_events)
+        timed = time_model(options.model, options.session, progress=progress, with_events=with_events)
     _write_times(options, timed)
     return 0
 
@@ -224,10 +132,10 @@ def _write_times(options: argparse.Namespace, timed: TimedModel) -> None:
 def explain(options: argparse.Namespace) -> int:
     """Tell what bounds every operator, where its cycles go, and which shapes would be free."""
     from npu.rendering.explain import explain_text
-    from npu.toolchain.explain import explain_model
+    from npu.toolchain.explain import explain as verb
 
     with console.progress() as progress:
-        explained = explain_model(options.model, **_choices(options), progress=progress)
+        explained = verb(options.model, options.session, progress=progress)
     if options.format == "json":
         emit(explained.to_json(), options.output)
     else:
@@ -239,7 +147,7 @@ def disasm(options: argparse.Namespace) -> int:
     """Print the listing of every command stream in the file, of a broken one too."""
     from npu.toolchain.listing import list_streams
 
-    text, fault = list_streams(options.model, options.target, options.config)
+    text, fault = list_streams(options.model, options.session)
     emit(text, options.output)
     if fault is not None:
         raise fault
@@ -266,7 +174,7 @@ def diff(options: argparse.Namespace) -> int:
     from npu.toolchain import diff as verb
 
     inputs = read_inputs(options)
-    result = verb.diff(options.reference, options.model, inputs, options.target, options.config, seed=options.seed)
+    result = verb.diff(options.reference, options.model, options.session, inputs, seed=options.seed)
     if options.format == "json":
         emit(json.dumps(dataclasses.asdict(result), indent=2) + "\n", options.output)
     else:
@@ -278,8 +186,7 @@ def verify(options: argparse.Namespace) -> int:
     """List what is wrong with a compiled file; 1 if anything is."""
     from npu.toolchain import inspect
 
-    hardware = {"memory_mode": options.memory_mode, "system": options.system}
-    findings = inspect.verify(options.model, options.target, options.config, **hardware)
+    findings = inspect.verify(options.model, options.session)
     if options.format == "json":
         rows = [{"operator": index, **dataclasses.asdict(finding)} for index, finding in findings]
         emit(json.dumps(rows, indent=2) + "\n", options.output)

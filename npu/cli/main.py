@@ -21,6 +21,7 @@ from npu.version import __version__
 
 if TYPE_CHECKING:
     from npu.cli.arguments import Commands
+    from npu.toolchain.session import Session
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""
@@ -71,12 +72,23 @@ def _run(options: argparse.Namespace) -> int:
     handler = getattr(handlers, options.command.replace("-", "_"))
     files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
-    if not getattr(options, "set", None):
-        if getattr(options, "config", None) and hasattr(options, "profile"):  # a command that tells cycles
-            import_module("npu.cli.commands").tell_of_config(options.config)
+    if not hasattr(options, "target"):
         return int(handler(options))
-    with import_module("npu.cli.commands").changed_hardware(options):
-        return int(handler(options))
+    options.session = _session(options)
+    code = int(handler(options))
+    for note in options.session.notes:
+        sys.stderr.write(f"npu: note: {printable(note)}\n")
+    return code
+
+
+def _session(options: argparse.Namespace) -> Session:
+    """The hardware and rules of placement that the options ask for."""
+    from npu.hardware.choice import Hardware
+    from npu.toolchain.session import DEFAULT_PROFILE, Session
+
+    sections = {name: getattr(options, name, None) for name in ("memory_mode", "system")}
+    hardware = Hardware(options.target, options.config, **sections, changes=tuple(options.set or ()))
+    return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE))
 
 
 def _compile_kernels_beside() -> None:

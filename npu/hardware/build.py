@@ -20,7 +20,7 @@ from npu.hardware.validate import field_range
 
 Record = TypeVar("Record")
 Locate = Callable[[tuple[str, ...]], str]
-"""Gives the file that last set a key, for the message."""
+"""Gives a key with its place, for the message."""
 
 _REQUIRED = dataclasses.MISSING
 
@@ -33,13 +33,13 @@ def build_record(cls: type[Record], raw: Any, key: tuple[str, ...], locate: Loca
     for name in raw:
         if name not in fields:
             allowed = ", ".join(fields)
-            raise ConfigError(f"{_where((*key, name), locate)}: is no known key{closest(name, fields)}; allowed are {allowed}")
+            raise ConfigError(f"{locate((*key, name))}: is no known key{closest(name, fields)}; allowed are {allowed}")
     values: dict[str, Any] = {}
     for name, (annotation, default) in fields.items():
         if name in raw:
             values[name] = _convert(annotation, raw[name], (*key, name), locate, (cls, name))
         elif default is _REQUIRED:
-            raise ConfigError(f"{_where((*key, name), locate)}: is missing; it must be {_expected(annotation)}")
+            raise ConfigError(f"{locate((*key, name))}: is missing; it must be {_expected(annotation)}")
     return cls(**values)
 
 
@@ -114,12 +114,8 @@ def _expected(annotation: Any) -> str:
     return "a mapping"
 
 
-def _where(key: tuple[str, ...], locate: Locate) -> str:
-    return f"{locate(key)}: {'.'.join(key)}" if key else locate(key)
-
-
 def _error(key: tuple[str, ...], locate: Locate, expected: str, raw: Any) -> ConfigError:
     text = repr(raw)
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     remedy = "; write the number without unit and quotes" if isinstance(raw, str) and raw[:1].isdigit() else ""
-    return ConfigError(f"{_where(key, locate)}: {expected}, got {shown}{remedy}")
+    return ConfigError(f"{locate(key)}: {expected}, got {shown}{remedy}")

@@ -13,7 +13,11 @@ __all__ = ["list_examples", "list_section", "list_variants", "load_variant"]
 
 
 def load_variant(
-    name_or_path: str | Path, *, memory_mode: str | None = None, system: str | None = None, cpu: str | None = None
+    name_or_path: str | Path,
+    *,
+    memory_mode: str | Path | None = None,
+    system: str | Path | None = None,
+    cpu: str | Path | None = None,
 ) -> Variant:
     """`npu.hardware.loader.read_variant`, which reads the shipped descriptions only once per process.
 
@@ -26,5 +30,7 @@ def load_variant(
 
 
 @lru_cache(maxsize=64)
-def _load_shipped(_folder: Path, name: str, memory_mode: str | None, system: str | None, cpu: str | None) -> Variant:
+def _load_shipped(
+    _folder: Path, name: str, memory_mode: str | Path | None, system: str | Path | None, cpu: str | Path | None
+) -> Variant:
     return read_variant(name, memory_mode=memory_mode, system=system, cpu=cpu)

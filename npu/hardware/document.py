@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,36 @@ def read_document(path: Path, what: str = HARDWARE, *, example: str = "extends: 
 
     Messages say `what` the file must be, and an `example` of its contents.
     """
-    loaded = _parse(_read_text(path, f"{what}, that is a YAML file of text"), path)
+    loaded = _parse(_read_text(path, f"{what}, that is a YAML file of text"), str(path))
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: must be {what}, that is a mapping such as '{example}', got {_describe(loaded)}")
     return _without_comments(loaded)  # makes new mappings, so what the cache holds is never changed
+
+
+def parse_value(text: str, where: str) -> Any:
+    """What a value means that a person gives as an argument: a number, text or mapping as in a file."""
+    if len(text) > MAX_FILE_BYTES:
+        raise ConfigError(f"{where}: must be at most {MAX_FILE_BYTES} characters, got {len(text)}")
+    return _parse(text, where)
+
+
+def checked_mapping(fields: Mapping[str, Any], where: str, depth: int = 1) -> Document:
+    """A description that is no file, as new mappings without their sources. ConfigError for what YAML does not have."""
+    if depth > MAX_NESTING:
+        raise ConfigError(f"{where}: must not nest deeper than {MAX_NESTING} levels")
+    found: Document = {}
+    for name, value in fields.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{where}: a key must be text, got {reprlib.repr(name)}")
+        if isinstance(value, Mapping):
+            value = checked_mapping(value, where, depth + 1)
+        elif not (value is None or isinstance(value, bool | int | float | str)):
+            kind = type(value).__name__
+            raise ConfigError(f"{where}: {name}: must be a text, number, boolean or mapping, got a value of type {kind}")
+        elif isinstance(value, int) and value.bit_length() > _WIDEST_BITS:
+            raise ConfigError(f"{where}: {name}: must be a number of at most {_WIDEST_BITS} bits, got a longer one")
+        found[name] = value
+    return found if depth > 1 else _without_comments(found)
 
 
 def place_in(path: Path, key: Sequence[str]) -> str:
@@ -47,30 +74,35 @@ def place_in(path: Path, key: Sequence[str]) -> str:
         return str(path)
     for name in key:
         entries = node.value if isinstance(node, yaml.MappingNode) else ()
-        found = [entry for entry in entries if entry[0].value == name]
-        if not found:
+        same = [entry for entry in entries if entry[0].value == name]
+        if not same:
             break
-        line, node = found[0][0].start_mark.line + 1, found[0][1]
+        line, node = same[0][0].start_mark.line + 1, same[0][1]
     return str(path) if line is None else f"{path}:{line}"
 
 
 @functools.lru_cache(maxsize=64)
-def _parse(text: str, path: Path) -> Any:
+def _parse(text: str, where: str) -> Any:
     """What a text holds. Cached because the shipped variants share their bases and parsing is most of a load."""
     try:
-        _refuse_dangerous_events(text, path)
+        _refuse_dangerous_events(text, where)
         return yaml.load(text, Loader=_Loader)
     except _RefusedValueError as error:
-        raise ConfigError(f"{path}:{error.line}: {error}") from error
+        raise ConfigError(f"{_at_line(where, error.line)}: {error}") from error
     except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
-        raise ConfigError(f"{path}{line}: must be valid YAML, got: {error.problem or _one_line(error)}") from error
+        place = where if error.problem_mark is None else _at_line(where, error.problem_mark.line + 1)
+        raise ConfigError(f"{place}: must be valid YAML, got: {error.problem or _one_line(error)}") from error
     except yaml.reader.ReaderError as error:
-        raise ConfigError(f"{path}: must be text, got character {error.character:#x} at {error.position}") from error
+        raise ConfigError(f"{where}: must be text, got character {error.character:#x} at {error.position}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: must be valid YAML, got: {_one_line(error)}") from error
+        raise ConfigError(f"{where}: must be valid YAML, got: {_one_line(error)}") from error
     except (ValueError, OverflowError, RecursionError) as error:
-        raise ConfigError(f"{path}: holds a value that cannot be read: {_one_line(error)}") from error
+        raise ConfigError(f"{where}: holds a value that cannot be read: {_one_line(error)}") from error
+
+
+def _at_line(where: str, line: int) -> str:
+    """A place with a line; an argument has but one."""
+    return where if where.startswith("--") else f"{where}:{line}"
 
 
 def _read_text(path: Path, what: str) -> str:
@@ -87,21 +119,28 @@ def _read_text(path: Path, what: str) -> str:
         raise ConfigError(f"{path}: must be {what}, got bytes that are no UTF-8 text, the first at {error.start}") from error
 
 
-def _refuse_dangerous_events(text: str, path: Path) -> None:
+def _refuse_dangerous_events(text: str, where: str) -> None:
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        where = f"{path}:{event.start_mark.line + 1}" if event.start_mark else str(path)
+    for event in yaml.parse(text, Loader=_Base):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise ConfigError(f"{where}: must not use anchors and aliases; repeat the value or use 'extends'")
+            raise ConfigError(f"{_line_of(event, where)}: must not use anchors and aliases; repeat the value or use 'extends'")
         tag = getattr(event, "tag", None)
         if tag:
-            raise ConfigError(f"{where}: must not use explicit tags, got '{tag}'")
+            raise ConfigError(f"{_line_of(event, where)}: must not use explicit tags, got '{tag}'")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_NESTING:
-            raise ConfigError(f"{where}: must not nest deeper than {MAX_NESTING} levels")
+            raise ConfigError(f"{_line_of(event, where)}: must not nest deeper than {MAX_NESTING} levels")
+
+
+def _line_of(event: yaml.Event, where: str) -> str:
+    return _at_line(where, event.start_mark.line + 1) if event.start_mark else where
+
+
+_Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""PyYAML brings the parser of libyaml where it was built with it: ten times as fast."""
 
 
 class _RefusedValueError(Exception):
@@ -112,7 +151,7 @@ class _RefusedValueError(Exception):
         self.line: int = node.start_mark.line + 1
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(_Base):  # type: ignore[misc]
     """A safe loader that refuses duplicate and non-text keys, and numbers that mean something else than they seem to."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
@@ -140,7 +179,8 @@ class _Loader(yaml.SafeLoader):
             if key.value in seen:
                 raise _RefusedValueError(key, f"{key.value[:80]}: must stand here once, got it twice")
             seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)

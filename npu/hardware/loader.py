@@ -1,156 +1,149 @@
-"""Loads a hardware variant: YAML files, `extends`, named sections, validation. The only way to make a `Variant` from files.
+"""Loads a hardware variant: overlays from files and arguments, `extends`, named sections, validation.
 
 A description is a mapping with the fields of `Variant`. `extends: <name or path>` starts from another one, and what the file
 says is laid over it key by key; an empty mapping replaces what was there. `system`, `memory_mode` and `cpu` may be a name, a
-path, or a mapping of fields, which may have an `extends` of its own.
+path, or a mapping of fields, which may have an `extends` of its own. What a caller chooses or sets is laid over by the same
+rules, so that nothing is said of a file that does not hold for an argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from npu.errors import ConfigError
 from npu.hardware.build import build_record
-from npu.hardware.document import Document, place_in, read_document
-from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant
+from npu.hardware.document import read_document
+from npu.hardware.origin import ArgumentOrigin, FileOrigin, Origin
+from npu.hardware.overlay import Description, Overlay
+from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant, is_shipped
 from npu.hardware.validate import check_variant
 from npu.hardware.variant import Variant
 
 MAX_EXTENDS = 8
 """Longest chain of `extends`."""
 
-Find = Callable[[str | Path, Path | None], Path]
-Key = tuple[str, ...]
+Find = Callable[[str | Path, Origin | None, str], Path]
+"""The file that a key of an origin, or a caller, asks for."""
 
-
-@dataclass
-class _Merged:
-    """A description under construction, and which file set each key."""
-
-    values: Document = field(default_factory=dict)
-    origins: dict[Key, Path] = field(default_factory=dict)
-
-    def lay_over(self, overlay: Document, path: Path, key: Key = ()) -> None:
-        """Lays a mapping over the values under `key`."""
-        target = self._at(key)
-        for name, value in overlay.items():
-            here = (*key, name)
-            if isinstance(value, dict) and value and isinstance(target.get(name), dict):
-                self.lay_over(value, path, here)
-                continue
-            target[name] = _copy(value)
-            self.origins = {known: file for known, file in self.origins.items() if known[: len(here)] != here}
-            self.origins[here] = path
-
-    def insert(self, section: str, part: _Merged) -> None:
-        """Puts a resolved section in place of whatever stood there."""
-        self.values[section] = part.values
-        self.origins = {key: file for key, file in self.origins.items() if key[:1] != (section,)}
-        self.origins.update({(section, *key): file for key, file in part.origins.items()})
-
-    def locate(self, key: Key, fallback: Path) -> str:
-        """The file that set `key`, or the nearest key above it, and the line."""
-        for length in range(len(key), 0, -1):
-            if key[:length] in self.origins:
-                return _line_in(self.origins[key[:length]], key)
-        return str(fallback)
-
-    def _at(self, key: Key) -> Document:
-        values = self.values
-        for name in key:
-            values = values[name]
-        return values
+Chain = tuple[Path, ...]
+"""Files whose `extends` led here."""
 
 
 def read_variant(
-    name_or_path: str | Path, *, memory_mode: str | None = None, system: str | None = None, cpu: str | None = None
+    name_or_path: str | Path,
+    *,
+    memory_mode: str | Path | None = None,
+    system: str | Path | None = None,
+    cpu: str | Path | None = None,
 ) -> Variant:
     """The variant of a shipped name (`ethos-u55-128`) or of a YAML file, validated.
 
     `memory_mode`, `system` and `cpu` replace that section by a shipped one (`Shared_Sram`, `Ethos_U55_High_End_Embedded`,
     `cortex-m55`; case and Vela's prefix do not matter) or by a file. Raises ConfigError naming file, key, value and limit.
     """
-    path = find_variant(name_or_path)
-    merged = _resolve(path, _find_variant, ())
-    for section, choice in (("memory_mode", memory_mode), ("system", system), ("cpu", cpu)):
-        if choice is not None:
-            merged.insert(section, _resolve_section(section, choice, None, section))
-    merged.values["name"] = merged.values.get("name", path.stem)
-    variant = build_record(Variant, merged.values, (), lambda key: merged.locate(key, path))
-    check_variant(variant, lambda key: f"{_line_in(path, tuple(key.split('.')))}: {key}")
+    return build_variant(describe(name_or_path, chosen_sections(memory_mode=memory_mode, system=system, cpu=cpu)))
+
+
+def chosen_sections(**sections: str | Path | None) -> list[Overlay]:
+    """An overlay for each section that a caller chooses."""
+    return [
+        Overlay({section: choice}, ArgumentOrigin(section, (section,)))
+        for section, choice in sections.items()
+        if choice is not None
+    ]
+
+
+def describe(base: str | Path | Overlay, overlays: Iterable[Overlay] = ()) -> Description:
+    """A description by name, path or contents, with everything that it extends, and overlays laid over it in order."""
+    if isinstance(base, Overlay):
+        description, name = _resolve(base, _find_variant, ()), base.origin.where(())
+    else:
+        path = find_variant(base)
+        description, name = _resolve_file(path, _find_variant, ()), path.stem
+    description.values.setdefault("name", name)
+    for overlay in overlays:
+        _lay_over(description, overlay)
+    return description
+
+
+def build_variant(description: Description) -> Variant:
+    """The validated variant. ConfigError tells the origin of the value at fault."""
+    variant = build_record(Variant, description.values, (), description.where)
+
+    def where(key: str) -> str:
+        path = tuple(key.split("."))
+        origin = description.origin_of(path)
+        if isinstance(origin, FileOrigin) and is_shipped(origin.path):  # which contradicts nothing by itself
+            origin = description.last
+        return (origin or description.last).where(path)
+
+    check_variant(variant, where)
     return variant
 
 
-def _line_in(path: Path, key: Key) -> str:
-    """A file and the line of a key of a variant in it; the file of a section has keys without the section."""
-    place = place_in(path, key)
-    return place if place != str(path) else place_in(path, key[1:])
+def _resolve_file(path: Path, find: Find, chain: Chain) -> Description:
+    return _resolve(Overlay(read_document(path), FileOrigin(path)), find, (*chain, path.resolve()))
 
 
-def _resolve(path: Path, find: Find, chain: tuple[Path, ...]) -> _Merged:
-    """The description in a file with everything that it extends; sections of a variant become mappings."""
-    document = read_document(path)
-    merged = _start(document.pop("extends", None), path, find, chain)
+def _resolve(overlay: Overlay, find: Find, chain: Chain) -> Description:
+    """What an overlay extends, with the overlay laid over it."""
+    values, origin = dict(overlay.values), overlay.origin
+    description = _base(values.pop("extends", None), origin, find, chain)
     if find is _find_variant:
-        merged.values.pop("name", None)
-        merged.values.pop("accuracy", None)
-        _resolve_sections(document, merged, path)
-    merged.lay_over(document, path)
-    return merged
+        description.drop("name", "accuracy")
+        _lay_over(description, Overlay(values, origin))
+    else:
+        description.lay_over(Overlay(values, origin))
+    return description
 
 
-def _start(base: Any, path: Path, find: Find, chain: tuple[Path, ...]) -> _Merged:
+def _base(extends: Any, origin: Origin, find: Find, chain: Chain) -> Description:
     """What `extends` names, or nothing."""
-    chain = (*chain, path.resolve())
-    if base is None:
-        return _Merged()
-    if not isinstance(base, str):
-        raise _refused_base(path, f"must be the name or path of a description, got {base!r}")
+    if extends is None:
+        return Description(origin, origin)
+    where = origin.where(("extends",))
+    if not isinstance(extends, str):
+        raise ConfigError(f"{where}: must be the name or path of a description, got {extends!r}")
     if len(chain) > MAX_EXTENDS:
-        raise _refused_base(path, f"must not be a chain longer than {MAX_EXTENDS} files")
-    found = find(base, path)
-    if found.resolve() in chain:
-        loop = " -> ".join(file.name for file in (*chain, found))
-        raise _refused_base(path, f"must not lead back to itself, got {loop}")
-    return _resolve(found, find, chain)
+        raise ConfigError(f"{where}: must not be a chain longer than {MAX_EXTENDS} files")
+    path = find(extends, origin, "extends")
+    if path.resolve() in chain:
+        loop = " -> ".join(file.name for file in (*chain, path))
+        raise ConfigError(f"{where}: must not lead back to itself, got {loop}")
+    description = _resolve_file(path, find, chain)
+    description.base = origin
+    return description
 
 
-def _refused_base(path: Path, reason: str) -> ConfigError:
-    return ConfigError(f"{place_in(path, ('extends',))}: extends: {reason}")
-
-
-def _resolve_sections(document: Document, merged: _Merged, path: Path) -> None:
-    """Loads the sections that are names, or that extend a named one, so that only plain mappings are left to merge."""
+def _lay_over(description: Description, overlay: Overlay) -> None:
+    """Lay an overlay over a variant. Sections that are names, or extend a named one, are loaded first."""
+    values = dict(overlay.values)
     for section in SECTION_FOLDERS:
-        value = document.get(section)
-        if isinstance(value, str):
-            merged.insert(section, _resolve_section(section, value, path, section))
-            del document[section]
+        value = values.get(section)
+        if isinstance(value, str | Path):
+            description.insert(section, _section(section, value, overlay.origin, section))
+            del values[section]
         elif isinstance(value, dict) and "extends" in value:
-            base = value.pop("extends")
-            if not isinstance(base, str):
-                where = place_in(path, (section, "extends"))
-                raise ConfigError(f"{where}: {section}.extends: must be a name or path, got {base!r}")
-            merged.insert(section, _resolve_section(section, base, path, f"{section}.extends"))
-            if not value:
-                del document[section]
+            base, key = value["extends"], f"{section}.extends"
+            if not isinstance(base, str | Path):
+                raise ConfigError(f"{overlay.origin.where((section, 'extends'))}: must be a name or path, got {base!r}")
+            description.insert(section, _section(section, base, overlay.origin, key))
+            values[section] = {name: item for name, item in value.items() if name != "extends"}
+            if not values[section]:
+                del values[section]
+    description.lay_over(Overlay(values, overlay.origin))
 
 
-def _resolve_section(section: str, name: str, asked_by: Path | None, key: str) -> _Merged:
-    """The section that `key` of a file, or a caller, asks for by name."""
+def _section(section: str, name: str | Path, asked_by: Origin, key: str) -> Description:
+    """The section that `key` of an origin asks for by name."""
 
-    def find(other: str | Path, file: Path | None) -> Path:
-        return find_section(section, other, asked_by=file)
+    def find(other: str | Path, origin: Origin | None, its_key: str) -> Path:
+        return find_section(section, other, asked_by=origin, key=its_key)
 
-    return _resolve(find_section(section, name, asked_by=asked_by, key=key), find, ())
+    return _resolve_file(find(name, asked_by, key), find, ())
 
 
-def _find_variant(name: str | Path, asked_by: Path | None) -> Path:
+def _find_variant(name: str | Path, asked_by: Origin | None, _key: str) -> Path:
     return find_variant(name, asked_by=asked_by)
-
-
-def _copy(value: Any) -> Any:
-    return {name: _copy(item) for name, item in value.items()} if isinstance(value, dict) else value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from npu.errors import ConfigError
-from npu.hardware.document import place_in
+from npu.hardware.origin import Origin
 
 SECTION_FOLDERS = {"system": "systems", "memory_mode": "memory-modes", "cpu": "cpus"}
 """Section of a variant that may be given by name, and the folder of its descriptions."""
@@ -21,6 +21,7 @@ EXAMPLES_FOLDER = "examples"
 """Folder of the what-if variants; `examples/NAME` is a target like any other."""
 
 _SUFFIXES = (".yaml", ".yml")
+_EXTENDABLE = (*_SUFFIXES, ".json")
 
 
 def configs_folder() -> Path:
@@ -28,6 +29,11 @@ def configs_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     packaged = package / "_configs"
     return packaged if packaged.is_dir() else package.parent / "configs"
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a file is one of the shipped descriptions."""
+    return path.is_relative_to(configs_folder())
 
 
 def list_variants() -> tuple[str, ...]:
@@ -45,10 +51,10 @@ def list_section(section: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (configs_folder() / SECTION_FOLDERS[section]).glob("*.yaml")))
 
 
-def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
+def find_variant(name: str | Path, *, asked_by: Origin | None = None) -> Path:
     """The file of a variant given by shipped name, by `examples/NAME`, or by path.
 
-    Relative paths start at the file `asked_by`, whose `extends` gives the name.
+    Relative paths start beside `asked_by`, whose `extends` gives the name.
     """
     folder, _, example = str(name).partition("/")
     if folder == EXAMPLES_FOLDER and example in list_examples() and not isinstance(name, Path):
@@ -60,10 +66,10 @@ def find_variant(name: str | Path, *, asked_by: Path | None = None) -> Path:
     return configs_folder() / f"{stem}.yaml"
 
 
-def find_section(section: str, name: str | Path, *, asked_by: Path | None = None, key: str = "extends") -> Path:
+def find_section(section: str, name: str | Path, *, asked_by: Origin | None = None, key: str = "extends") -> Path:
     """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path.
 
-    Relative paths start at the file `asked_by`, whose `key` gives the name.
+    Relative paths start beside `asked_by`, whose `key` gives the name.
     """
     if is_path(name):
         return _existing(Path(name), asked_by, key, f"names of {section}", list_section(section))
@@ -83,21 +89,23 @@ def is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES) or "/" in name or "\\" in name
 
 
-def _prefix(asked_by: Path | None, key: str) -> str:
-    return "" if asked_by is None else f"{place_in(asked_by, key.split('.'))}: {key}: "
+def _prefix(asked_by: Origin | None, key: str) -> str:
+    return "" if asked_by is None else f"{asked_by.where(tuple(key.split('.')))}: "
 
 
-def _existing(path: Path, asked_by: Path | None, key: str, what: str, names: tuple[str, ...]) -> Path:
-    full = asked_by.parent / path if asked_by is not None else path
+def _existing(path: Path, asked_by: Origin | None, key: str, what: str, names: tuple[str, ...]) -> Path:
+    """The file at a path. One that a description asks for must look like a description: messages quote what they read."""
+    full = asked_by.folder / path if asked_by is not None else path
+    wanted = f"{_prefix(asked_by, key)}{path}: must be a YAML file with a hardware description"
+    if asked_by is not None and path.suffix.lower() not in _EXTENDABLE:
+        raise ConfigError(f"{wanted}, whose name ends in {', '.join(_EXTENDABLE)}; shipped {what} are {', '.join(names)}")
     if os.path.isfile(full):  # never raises, unlike Path.is_file
         return full
     if os.path.isdir(full):
-        found = "a folder"
-    elif os.path.exists(full):
-        found = "a device or pipe; save it to a file first"
-    else:
-        found = f"nothing there; shipped {what} are {', '.join(names)}"
-    raise ConfigError(f"{_prefix(asked_by, key)}{path}: must be a YAML file with a hardware description, got {found}")
+        raise ConfigError(f"{wanted}, got a folder")
+    if os.path.exists(full):
+        raise ConfigError(f"{wanted}, got a device or pipe; save it to a file first")
+    raise ConfigError(f"{wanted}, but there is no such file; shipped {what} are {', '.join(names)}")
 
 
 def _match(name: str, names: tuple[str, ...], prefix: Callable[[], str]) -> str:

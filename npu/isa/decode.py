@@ -25,7 +25,6 @@ from npu.isa.rules import check_operation
 
 _CODE_MASK = (1 << PARAMETER_SHIFT) - 1
 """Bits of a first word that say which command it is."""
-_REMEMBERED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +187,6 @@ class Refused:
         return command_place(self.command_index, self.word_index)
 
 
-_DECODED: dict[tuple[bytes, str, tuple[int, ...]], tuple[Variant, tuple[Decoded, ...]]] = {}
-
-
 def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     """Operations of a whole stream, the last one a `Stop`.
 
@@ -235,22 +231,6 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
         is_stopped = isinstance(operation, Stop)
     if not is_stopped:
         raise StreamError(f"command stream of {len(words)} words: must end with NPU_OP_STOP")
-
-
-def decode_once(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
-    """`decode` for streams that are needed again, to run, to time, to explain: the last few are remembered."""
-    key = (words.tobytes(), words.dtype.str, words.shape)
-    known = _DECODED.pop(key, None)
-    decoded = known[1] if known is not None and known[0] == variant else decode(words, variant)
-    _DECODED[key] = (variant, decoded)
-    while len(_DECODED) > _REMEMBERED:
-        _DECODED.pop(next(iter(_DECODED)), None)
-    return decoded
-
-
-def forget_streams() -> None:
-    """Let go of the streams that `decode_once` remembers."""
-    _DECODED.clear()
 
 
 def _as_words(words: NDArray[np.uint32]) -> list[int]:

@@ -6,10 +6,10 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-import npu
 from npu.graph.placement import Violation
 from npu.rendering import facts
 from npu.reports.check_report import CheckReport, OperatorCheck
+from npu.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -20,7 +20,7 @@ def render_sarif(report: CheckReport) -> str:
     order = {rule: position for position, rule in enumerate(rules)}
     driver = {
         "name": "npulab",
-        "semanticVersion": npu.__version__,
+        "semanticVersion": __version__,
         "rules": [_rule(rule, demand, fix) for rule, (demand, fix) in rules.items()],
     }
     results = [

@@ -12,15 +12,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from npu.compiler.compiled import Compiled
-from npu.errors import ModelError, stream_errors_at
+from npu.errors import ModelError
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
-from npu.isa.decode import decode_once
 from npu.reports.stream_operators import operators_of_stream
-from sim.container import job_title, payload_of
+from sim.container import CompiledFile
 
 METADATA_NAME = "npulab_operators"
 _LIMIT_BYTES = 1 << 26
@@ -101,23 +100,21 @@ def stored_map(model: Model, name: str) -> OperatorMap | None:
     return None if stored is None else _parse(stored, name, len(model.graphs[0].ops))
 
 
-def map_of_file(model: Model, name: str, variant: Variant) -> OperatorMap:
+def map_of_file(file: CompiledFile, name: str) -> OperatorMap:
     """The map that a compiled file carries; without one, what the command streams of its main subgraph tell."""
-    return stored_map(model, name) or _map_of_streams(model, variant)
+    return stored_map(file.model, name) or _map_of_streams(file)
 
 
-def _map_of_streams(model: Model, variant: Variant) -> OperatorMap:
+def _map_of_streams(file: CompiledFile) -> OperatorMap:
     """One row per CPU operator of the file and per operator of its streams."""
-    graph = model.graphs[0]
+    graph = file.model.graphs[0]
     rows: list[SourceOperator] = []
     sources: dict[int, tuple[int, ...]] = {}
     for index, op in enumerate(graph.ops):
         if is_npu_job(op):
-            words = payload_of(graph, index).words
-            with stream_errors_at(job_title(index)):
-                found, owners = operators_of_stream(decode_once(words, variant))
+            operators, owners = operators_of_stream(file.operations(0, index))
             sources[index] = tuple(len(rows) + owner if owner >= 0 else -1 for owner in owners)
-            rows += [SourceOperator(len(rows) + k, each.type, each.shape, "npu", each.macs) for k, each in enumerate(found)]
+            rows += [SourceOperator(len(rows) + k, row.type, row.shape, "npu", row.macs) for k, row in enumerate(operators)]
         else:
             sources[index] = (len(rows),)
             placed = OpPlacement(0, index, op.kind, op.name, (_left_on_cpu(op),))

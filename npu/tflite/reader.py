@@ -49,27 +49,22 @@ MAX_FILE_BYTES = 1 << 36
 Contents = npt.NDArray[np.uint8] | None
 
 
-def read_model(source: str | Path | bytes) -> Model:
-    """The model in a file, or in the bytes of one. Constant arrays are read-only views of the file.
+def read_model(source: str | Path | bytes, name: str | None = None) -> Model:
+    """The model in a file, or in the bytes of one. Constant arrays are read-only views of the file. `name` is for messages.
 
     Raises ModelError for everything that is wrong with the file, malformed or inconsistent.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        return _Reader(bytes(source), "model").model()
-    return _Reader(_bytes_of(Path(source)), str(source)).model()
+        return _Reader(bytes(source), "model" if name is None else name).model()
+    return _Reader(bytes_of(Path(source)), str(source)).model()
 
 
-def _bytes_of(path: Path) -> bytes:
+def bytes_of(path: Path) -> bytes:
+    """The contents of a file that must hold a model. ModelError if it cannot be read, is empty or larger than any model."""
     try:
         if not path.is_file():
-            found = (
-                "a folder"
-                if path.is_dir()
-                else "a pipe or device; save it to a file first"
-                if path.exists()
-                else "nothing there"
-            )
-            raise ModelError(f"{path}: must be a TFLite file, got {found}")
+            got = "got a folder" if path.is_dir() else "got a pipe or device; save it to a file first"
+            raise ModelError(f"{path}: must be a TFLite file, {got if path.exists() else 'but there is no such file'}")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ModelError(f"{path}: must have at most {MAX_FILE_BYTES} bytes, got {path.stat().st_size}")
         data = path.read_bytes()

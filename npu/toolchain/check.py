@@ -12,42 +12,31 @@ from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.runtime.absent import has_no_kernel
-from npu.tflite.reader import read_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source, contents, digest, given, load, load_plain, model_name, parse
 
 _MOST_PLACES = 12
 
 
-def check(
-    model: Source, target: str | None = None, config: Config | None = None, *, profile: str = DEFAULT_PROFILE
-) -> Placement:
+def check(model: Source, session: Session) -> Placement:
     """NPU or CPU for every operator by the limits of the profile, with every one that it violates.
 
     Views that would be alone in their NPU job are on the CPU, as `compile` places them, unless the profile is a document's.
     """
-    variant, source = choose_variant(target, config), read_model(given(model))
-    return settled(source, check_model(source, profile=profile, variant=variant))
+    variant, source = session.variant, load(model)
+    return settled(source, check_model(source, profile=session.profile, variant=variant))
 
 
-def check_report(
-    model: Source,
-    target: str | None = None,
-    config: Config | None = None,
-    *,
-    memory_mode: str | None = None,
-    system: str | None = None,
-    profile: str = DEFAULT_PROFILE,
-    is_compiled: bool = False,
-) -> CheckReport:
+def check_report(model: Source, session: Session, *, is_compiled: bool = False) -> CheckReport:
     """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
-    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-    model = given(model)
-    source = load_plain(model) if is_compiled else read_model(model)
+    variant, profile, model = session.variant, session.profile, given(model)
+    content = contents(model)
+    source = load_plain(model, content) if is_compiled else parse(model, content)
     if is_compiled:
         report = measured_report(source, model_name(model), variant, profile)
     else:
         report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
-    return dataclasses.replace(report, model_sha256=digest(model), notes=(*_compiled(source), *_without_kernel(source)))
+    return dataclasses.replace(report, model_sha256=digest(content), notes=(*_compiled(source), *_without_kernel(source)))
 
 
 def _compiled(model: Model) -> Iterator[str]:
@@ -58,13 +47,13 @@ def _compiled(model: Model) -> Iterator[str]:
 
 def _without_kernel(model: Model) -> Iterator[str]:
     """What to say of operators that the interpreter cannot execute."""
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for number, graph in enumerate(model.graphs):
         for index, op in enumerate(graph.ops):
             if (op.kind == "CUSTOM" and not is_npu_job(op) and not _is_known(op.name)) or has_no_kernel(op.kind):
                 name = f"custom '{op.name}'" if op.kind == "CUSTOM" else op.name
-                found.setdefault(name, []).append(f"{number}:{index}" if number else str(index))
-    for name, places in found.items():
+                missing.setdefault(name, []).append(f"{number}:{index}" if number else str(index))
+    for name, places in missing.items():
         more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
         operators = f"operator{'' if len(places) == 1 else 's'} {', '.join(places[:_MOST_PLACES])}{more}"
         yield f"npu run refuses the model, unless --timing-only: there is no kernel for {operators}, {name}."
@@ -79,17 +68,18 @@ def _is_known(custom: str) -> bool:
 def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.reports.report import memory_totals
-    from npu.toolchain.compile import compile_source
+    from npu.toolchain.compile import compile_in_memory
     from npu.toolchain.timing import tasks_of, time_streams
+    from sim.container import CompiledFile
     from sim.timeline import build_timeline
 
-    result = compile_source(source, name, variant, profile=profile).result
+    compilation = compile_in_memory(source, name, variant, profile=profile)
+    result, file = compilation.result, CompiledFile(compilation.model, variant)
     cycles: dict[tuple[int, int], int] = {}
-    for number in range(len(source.graphs)):
+    for number, graph in enumerate(file.model.graphs):
         sources = {each.op_index: each.source_of for each in result.partitions if each.graph == number}
         if sources:
-            graph = result.model.graphs[number]
-            timeline = build_timeline(list(tasks_of(graph, sources, time_streams(graph, variant), variant)), variant)
+            timeline = build_timeline(list(tasks_of(graph, sources, time_streams(file, number), variant)), variant)
             for segment in timeline.segments:
                 if segment.device == "npu" and segment.operator >= 0:
                     key = (number, segment.operator)

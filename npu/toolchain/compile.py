@@ -18,10 +18,20 @@ from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.progress import Progress
-from npu.reports.operator_map import METADATA_NAME, hardware_names, map_of_compiled
+from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, digest, given, load_plain, model_name
+from npu.toolchain.session import DEFAULT_PROFILE, Session
+from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A compiled model, as it stands in the file that may be written of it, and its map of operators."""
+
+    model: Model
+    operators: OperatorMap
+    result: CompiledModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +49,32 @@ class Compiled:
         write_atomically(Path(path), self.content)
 
 
-def compile(
-    model: Source,
-    target: str | None = None,
-    config: Config | None = None,
-    *,
-    memory_mode: str | None = None,
-    system: str | None = None,
-    profile: str = DEFAULT_PROFILE,
-    progress: Progress | None = None,
-) -> Compiled:
-    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
-
-    ArgumentTypeError, which is also a TypeError, for an argument of a wrong type.
-    """
+def compile(model: Source, session: Session, *, progress: Progress | None = None) -> Compiled:
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
     model = given(model)
-    variant = choose_variant(target, config, memory_mode=memory_mode, system=system)
-    made = compile_source(load_plain(model), model_name(model), variant, profile=profile, progress=progress)
-    report = dataclasses.replace(made.report, model_sha256=digest(model), compiled_sha256=digest(made.content))
-    return dataclasses.replace(made, report=report)
+    variant, content = session.variant, contents(model)
+    compiled = compile_source(
+        load_plain(model, content), model_name(model), variant, profile=session.profile, progress=progress
+    )
+    report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
+    return dataclasses.replace(compiled, report=report)
 
 
 def compile_source(
     source: Model, name: str, variant: Variant, *, profile: str = DEFAULT_PROFILE, progress: Progress | None = None
 ) -> Compiled:
     """`compile` for a model that has been read, on a variant that has been chosen."""
+    compilation = compile_in_memory(source, name, variant, profile=profile, progress=progress)
+    usage = compilation.result.usage
+    notes = tuple(arena_notes(usage.arena_bytes, variant)) or None
+    report = dataclasses.replace(compile_report(compilation.operators, name, variant, usage), notes=notes)
+    return Compiled(write_model(compilation.model), report, variant, compilation.result)
+
+
+def compile_in_memory(
+    source: Model, name: str, variant: Variant, *, profile: str = DEFAULT_PROFILE, progress: Progress | None = None
+) -> Compilation:
+    """The compilation of a model that is used here and not written to a file."""
     placement = check_model(source, profile=profile, variant=variant)
     result = compile_model(source, placement, variant, progress=progress)
     _check_read_only(result.usage, name, variant)
@@ -71,9 +82,7 @@ def compile_source(
     model = result.model
     if result.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
-    notes = tuple(arena_notes(result.usage.arena_bytes, variant)) or None
-    report = dataclasses.replace(compile_report(operators, name, variant, result.usage), notes=notes)
-    return Compiled(write_model(model), report, variant, result)
+    return Compilation(model, operators, result)
 
 
 def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:

@@ -25,8 +25,10 @@ from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import execution_errors_at, known_map
 from npu.toolchain.raw import is_raw
 from npu.toolchain.run import execute
-from npu.toolchain.sources import Config, Source, load, load_compiled, model_name, variant_of_file
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source, load, load_compiled, model_name
 from npu.toolchain.tensors import Recorder, Written, offset_in
+from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate
 
 Array = npt.NDArray[Any]
@@ -63,15 +65,14 @@ class DiffResult:
 def diff(
     reference: Source,
     compiled: Source,
+    session: Session,
     inputs: Sequence[Array] | Mapping[str, Array] | None = None,
-    target: str | None = None,
-    config: Config | None = None,
     *,
     seed: int = 0,
 ) -> DiffResult:
     """Run both on the same inputs (seeded random ones if none are given) and compare.
 
-    `target` or `config` names the hardware if it is none of the shipped targets. ModelError if the two do not belong together.
+    ModelError if the two do not belong together.
     """
     source, made = load(reference), load_compiled(compiled)
     if is_compiled(source):
@@ -82,18 +83,19 @@ def diff(
     has_types = isinstance(compiled, bytes) or not is_raw(compiled)
     _check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
     expected = _reference_values(source, inputs, seed)
-    variant = variant_of_file(made, model_name(compiled), target, config)
+    variant = session.variant_of(made, model_name(compiled))
     with stream_errors_at(model_name(compiled)):
-        recorder = Recorder(made, variant, model_name(compiled))
+        file = CompiledFile(made, variant)
+        recorder = Recorder(file, model_name(compiled))
         interpreter = Interpreter(
             model=made,
-            experimental_delegates=[EthosUDelegate(variant, hook=recorder.hook)],
+            experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook)],
             experimental_preserve_all_tensors=True,
             options=RuntimeOptions(while_limit=LOOP_LIMIT),
         )
     given = [expected[index] for index in source.graphs[0].inputs]
     given = [array.reshape(made.graphs[0].tensors[k].shape) for array, k in zip(given, made.graphs[0].inputs, strict=True)]
-    with execution_errors_at(model_name(compiled), made, variant):
+    with execution_errors_at(model_name(compiled), file):
         execute(interpreter, made.graphs[0], given, seed)
     operators = known_map(made, model_name(compiled))
     found = _Comparison(source.graphs[0], expected)

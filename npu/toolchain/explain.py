@@ -11,7 +11,8 @@ from npu.graph.ethos_u import Region
 from npu.isa.operations import Dma
 from npu.progress import Progress
 from npu.reports.operator_map import SourceOperator
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source
 from npu.toolchain.timing import TimedModel, time_model
 from npu.version import __version__
 from sim.timeline import owners_of
@@ -125,18 +126,9 @@ class ExplainedModel:
         return json.dumps(content, indent=2) + "\n"
 
 
-def explain_model(
-    model: Source,
-    target: str | None = None,
-    config: Config | None = None,
-    *,
-    memory_mode: str | None = None,
-    system: str | None = None,
-    profile: str = DEFAULT_PROFILE,
-    progress: Progress | None = None,
-) -> ExplainedModel:
+def explain(model: Source, session: Session, *, progress: Progress | None = None) -> ExplainedModel:
     """Time a model, compiled first if need be, and take the cycles of every operator apart."""
-    timed = time_model(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
+    timed = time_model(model, session, progress=progress)
     report = timed.report
     operations = operations_of(timed)
     copied = _copied_bytes(timed)

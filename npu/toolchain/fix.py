@@ -13,7 +13,8 @@ from npu.fixes.pipeline import fix_model
 from npu.reports.check_report import CheckReport
 from npu.tflite.writer import write_model
 from npu.toolchain.check import measured_report
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source, choose_variant, load_plain, model_name
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source, load_plain, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,9 @@ class Fixed:
         write_atomically(Path(path), self.content)
 
 
-def fix(model: Source, target: str | None = None, config: Config | None = None, *, profile: str = DEFAULT_PROFILE) -> Fixed:
+def fix(model: Source, session: Session) -> Fixed:
     """Apply the fixes that keep every result bit for bit. ModelError for a file that is compiled already."""
-    variant = choose_variant(target, config)
+    variant, profile = session.variant, session.profile
     source, name = load_plain(model), model_name(model)
     rules = profile_named(profile)
     fixed, changes = fix_model(source, lambda graph, op: not rules.violations(OpView(graph, op, variant)))

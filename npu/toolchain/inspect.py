@@ -12,28 +12,21 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, Refused, read_operations
 from npu.reports.operator_map import OperatorMap
 from npu.toolchain.labels import known_map, label
-from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source, load_compiled, model_name
 from sim.container import NpuJob, Place, job_title, jobs_of
 from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
 
 
-def verify(
-    model: Source,
-    target: str | None = None,
-    config: Config | None = None,
-    *,
-    memory_mode: str | None = None,
-    system: str | None = None,
-) -> list[tuple[int, Finding]]:
+def verify(model: Source, session: Session) -> list[tuple[int, Finding]]:
     """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well.
 
     What earlier jobs wrote into the arena counts as data for later ones: compilers keep tensors there between two jobs.
     """
     source, name = load_compiled(model), model_name(model)
     with stream_errors_at(name):
-        variant = variant_of_file(source, name, target, config, memory_mode=memory_mode, system=system)
-        return _verify(source, known_map(source, name), variant)
+        return _verify(source, known_map(source, name), session.variant_of(source, name))
 
 
 def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> list[tuple[int, Finding]]:

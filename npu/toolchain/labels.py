@@ -12,35 +12,36 @@ from dataclasses import dataclass
 
 from npu.errors import SimulationError, StreamError, UserError
 from npu.graph.graph import Model
-from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode_once
+from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map
-from sim.container import NpuJob, Place, jobs_of
+from sim.container import CompiledFile, NpuJob, Place
 from sim.memory import feature_map_ranges
 
 
 @contextmanager
-def execution_errors_at(name: str, model: Model, variant: Variant) -> Iterator[None]:
+def execution_errors_at(name: str, file: CompiledFile) -> Iterator[None]:
     """Faults of command streams raised while a compiled file runs tell file, operator, command, and what it works for."""
     try:
         yield
     except (StreamError, SimulationError) as error:
-        found = error.at(name)
-        hint = _hint(name, model, variant, error)
-        raise type(found)(f"{found}; {hint}" if hint else str(found)) from error
+        told = error.at(name)
+        hint = _hint(name, file, error)
+        raise type(told)(f"{told}; {hint}" if hint else str(told)) from error
 
 
-def _hint(name: str, model: Model, variant: Variant, error: UserError) -> str:
+def _hint(name: str, file: CompiledFile, error: UserError) -> str:
     """What the command at fault works for; empty if that is not clear."""
     try:
-        jobs = [each for each in jobs_of(model) if each.index == error.operator]
-        decoded = decode_once(jobs[0].payload.words, variant) if len(jobs) == 1 else ()
-        labels = label(decoded, jobs[0], known_map(model, name)) if decoded else []
+        jobs = [job for job in file.jobs() if job.index == error.operator]
+        if len(jobs) != 1:
+            return ""
+        decoded = file.operations(jobs[0].graph, jobs[0].index)
+        labels = label(decoded, jobs[0], known_map(file.model, name))
     except UserError:
         return ""
-    for each, held in zip(decoded, labels, strict=True):
-        if each.command_index == error.command:
+    for operation, held in zip(decoded, labels, strict=True):
+        if operation.command_index == error.command:
             source = held.source
             of = "" if source is None else f", a part of operator {source.index} {source.type} of the source model"
             return f"npu disasm lists the command{of}"

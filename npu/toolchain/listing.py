@@ -26,28 +26,26 @@ from npu.plain import printable
 from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
 from npu.toolchain.raw import is_raw
-from npu.toolchain.sources import Config, Source, load_compiled, model_name, variant_of_file
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source, load_compiled, model_name
 from sim.container import NpuJob, job_title, jobs_of, payload_of
 
 _OPERATOR = ".operator"
 
 
-def disassemble(model: Source, target: str | None = None, config: Config | None = None) -> str:
-    """The annotated listing of every command stream of a compiled file, in file order. StreamError for words that are none.
-
-    `target` or `config` names the hardware if it is none of the shipped targets.
-    """
-    text, fault = list_streams(model, target, config)
+def disassemble(model: Source, session: Session) -> str:
+    """The annotated listing of every command stream of a compiled file, in file order. StreamError for words that are none."""
+    text, fault = list_streams(model, session)
     if fault is not None:
         raise fault
     return text
 
 
-def list_streams(model: Source, target: str | None = None, config: Config | None = None) -> tuple[str, StreamError | None]:
+def list_streams(model: Source, session: Session) -> tuple[str, StreamError | None]:
     """What `disassemble` returns, of broken streams too, and the first fault of one."""
     source, name = load_compiled(model), model_name(model)
     with stream_errors_at(name):
-        variant = variant_of_file(source, name, target, config)
+        variant = session.variant_of(source, name)
         sections, faults = [], []
         for job in jobs_of(source):
             listing = disassemble_words(job.payload.words, variant)

@@ -18,7 +18,8 @@ from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.executable import prepare
 from npu.toolchain.labels import execution_errors_at
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
+from npu.toolchain.session import Session
+from npu.toolchain.sources import Source
 from npu.toolchain.tensors import Recorder, named_tensors
 from npu.toolchain.timing import TimedModel, time_executable
 from sim.delegate import EthosUDelegate
@@ -47,14 +48,10 @@ class RunResult:
 
 def run(
     model: Source,
+    session: Session,
     inputs: Sequence[Array] | Mapping[str, Array] | None = None,
-    target: str | None = None,
-    config: Config | None = None,
     *,
     seed: int = 0,
-    memory_mode: str | None = None,
-    system: str | None = None,
-    profile: str = DEFAULT_PROFILE,
     progress: Progress | None = None,
     dump: bool = False,
     with_events: bool = False,
@@ -62,24 +59,23 @@ def run(
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
     `inputs`, of the types and shapes of the model's, are in model order or by name, or the array of its only one; without them,
-    seeded random data of each type's full range. A compiled file picks its variant by the configuration word in it unless
-    `target` or `config` is given. `dump` also returns every tensor, `with_events` keeps what a trace of the times shows.
-    InterpreterError for inputs that do not fit.
+    seeded random data of each type's full range. `dump` also returns every tensor, `with_events` keeps what a trace of the
+    times shows. InterpreterError for inputs that do not fit.
     """
-    ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
-    graph = ready.model.graphs[0]
-    with stream_errors_at(ready.name):
-        recorder = Recorder(ready.model, ready.variant, ready.name) if dump else None
+    executable = prepare(model, session, progress)
+    file, graph, name = executable.file, executable.model.graphs[0], executable.name
+    with stream_errors_at(name):
+        recorder = Recorder(file, name) if dump else None
         interpreter = Interpreter(
-            model=ready.model,
-            experimental_delegates=[EthosUDelegate(ready.variant, hook=recorder.hook if recorder else None)],
+            model=executable.model,
+            experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook if recorder else None)],
             experimental_preserve_all_tensors=dump,
             options=RuntimeOptions(while_limit=LOOP_LIMIT),
         )
-    with execution_errors_at(ready.name, ready.model, ready.variant):
+    with execution_errors_at(name, file):
         outputs, names = execute(interpreter, graph, inputs, seed)
-    tensors = named_tensors(ready.model, interpreter, recorder.written) if recorder else {}
-    timed = time_executable(ready, with_events=with_events)
+    tensors = named_tensors(executable.model, interpreter, recorder.written) if recorder else {}
+    timed = time_executable(executable, with_events=with_events)
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
     return RunResult(outputs, names, quantization, timed.report, timed, tensors)
 
@@ -111,8 +107,8 @@ def execute(
             )
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
-    found = interpreter.get_output_details()
-    return [interpreter.get_tensor(each["index"]) for each in found], tuple(each["name"] for each in found)
+    made = interpreter.get_output_details()
+    return [interpreter.get_tensor(output["index"]) for output in made], tuple(output["name"] for output in made)
 
 
 def _order(details: Sequence[Mapping[str, Any]]) -> str:

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import stream_errors_at
 from npu.graph.graph import Model
-from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode_once
+from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.runtime.interpreter import Interpreter
 from npu.toolchain.labels import Label, known_map, label
-from sim.container import NpuJob, job_title, jobs_of
+from sim.container import CompiledFile, NpuJob
 from sim.machine import Machine
 from sim.memory import Memory
 
@@ -43,15 +41,14 @@ class Written:
 class Recorder:
     """A hook of the delegate that keeps what every operation writes; jobs run in file order, each from its first operation."""
 
-    def __init__(self, model: Model, variant: Variant, name: str) -> None:
+    def __init__(self, file: CompiledFile, name: str) -> None:
         self.written: list[Written] = []
-        self._machine = Machine(variant)
+        self._machine = Machine(file.variant)
         self._jobs: list[tuple[NpuJob, tuple[Decoded, ...], list[Label]]] = []
         self._job = -1
-        operators = known_map(model, name)
-        for job in jobs_of(model):
-            with stream_errors_at(job_title(job.index)):
-                decoded = decode_once(job.payload.words, variant)
+        operators = known_map(file.model, name)
+        for job in file.jobs():
+            decoded = file.operations(job.graph, job.index)
             self._jobs.append((job, decoded, label(decoded, job, operators)))
 
     def hook(self, index: int, operation: Operation, memory: Memory) -> None:

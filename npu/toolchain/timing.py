@@ -7,23 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode_once
+from npu.isa.decode import Decoded
 from npu.progress import Progress
 from npu.reports.operator_map import OperatorMap, hardware_names
 from npu.reports.report import Report, run_report
 from npu.toolchain.compile import arena_notes
-from npu.toolchain.executable import Executable, prepare
-from npu.toolchain.sources import DEFAULT_PROFILE, Config, Source
+from npu.toolchain.executable import prepare
+from npu.toolchain.session import Executable, Session
+from npu.toolchain.sources import Source
 from sim.arena import arena_use
 from sim.assumptions import assumption
-from sim.container import job_title, payload_of
+from sim.container import CompiledFile, job_title
 from sim.cpu import cpu_cycles
 from sim.perfetto import inference_trace
 from sim.pmu import pmu_report
@@ -32,9 +30,6 @@ from sim.timing import schedule
 from sim.trace import Trace
 
 Task = Job | CpuTask | Copy
-
-_REMEMBERED = 8
-_TIMED: dict[bytes, tuple[Variant, TimedStream]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,38 +70,27 @@ class TimedModel:
         return inference_trace(self.timeline, self.jobs, self.names, memory)
 
 
-def time_model(
-    model: Source,
-    target: str | None = None,
-    config: Config | None = None,
-    *,
-    memory_mode: str | None = None,
-    system: str | None = None,
-    profile: str = DEFAULT_PROFILE,
-    progress: Progress | None = None,
-    with_events: bool = False,
-) -> TimedModel:
+def time_model(model: Source, session: Session, *, progress: Progress | None = None, with_events: bool = False) -> TimedModel:
     """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows."""
-    ready = prepare(model, target, config, memory_mode=memory_mode, system=system, profile=profile, progress=progress)
-    return time_executable(ready, with_events=with_events)
+    return time_executable(prepare(model, session, progress), with_events=with_events)
 
 
-def time_executable(ready: Executable, *, with_events: bool = False) -> TimedModel:
-    """`time_model` for a model that is prepared already."""
-    operators, variant, graph = ready.operators, ready.variant, ready.model.graphs[0]
-    with stream_errors_at(ready.name):
-        streams = time_streams(graph, variant, with_events=with_events)
+def time_executable(executable: Executable, *, with_events: bool = False) -> TimedModel:
+    """`time_model` for a model that is prepared alexecutable."""
+    operators, variant, graph = executable.operators, executable.variant, executable.model.graphs[0]
+    with stream_errors_at(executable.name):
+        streams = time_streams(executable.file, with_events=with_events)
     tasks = list(tasks_of(graph, operators.sources, streams, variant))
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, Job))
-    report = run_report(operators, ready.name, ready.model, timeline, [job.trace for job in jobs], variant)
+    report = run_report(operators, executable.name, executable.model, timeline, [job.trace for job in jobs], variant)
     notes = (
         *_other_hardware(operators.made_for, variant),
         *arena_notes(_arena_bytes(graph), variant),
-        *_other_signatures(ready.model),
+        *_other_signatures(executable.model),
         *_notes(streams.values()),
     )
-    report = dataclasses.replace(report, notes=notes or None, model_sha256=ready.digest)
+    report = dataclasses.replace(report, notes=notes or None, model_sha256=executable.digest)
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
 
 
@@ -138,15 +122,13 @@ def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
                 yield f"job {job}, {each.place}: {assumed}"
 
 
-def time_streams(graph: Graph, variant: Variant, *, with_events: bool = False) -> dict[int, TimedStream]:
-    """The streams of the NPU jobs of a compiled graph by the index of their operator, in execution order."""
-    streams = {}
-    for index, op in enumerate(graph.ops):
-        if is_npu_job(op):
-            words = payload_of(graph, index).words
-            with stream_errors_at(job_title(index)):
-                streams[index] = _time_stream(words, variant, with_events=with_events)
-    return streams
+def time_streams(file: CompiledFile, graph: int = 0, *, with_events: bool = False) -> dict[int, TimedStream]:
+    """The streams of the NPU jobs of a graph of a compiled file by the index of their operator, in execution order."""
+    return {
+        index: _time_stream(file, graph, index, with_events=with_events)
+        for index, op in enumerate(file.model.graphs[graph].ops)
+        if is_npu_job(op)
+    }
 
 
 def tasks_of(
@@ -169,19 +151,14 @@ def tasks_of(
     yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
 
 
-def _time_stream(words: NDArray[np.uint32], variant: Variant, *, with_events: bool) -> TimedStream:
-    """A command stream decoded and timed; the last few are remembered, because neither depends on the values of tensors."""
-    key = words.tobytes()
-    known = _TIMED.pop(key, None)
-    if known is not None and known[0] == variant and (known[1].trace.events is not None) == with_events:
-        stream = known[1]
-    else:
-        decoded = decode_once(words, variant)
-        stream = TimedStream(decoded, schedule(decoded, variant, stream_words=len(words), with_events=with_events))
-    _TIMED[key] = (variant, stream)
-    while len(_TIMED) > _REMEMBERED:
-        _TIMED.pop(next(iter(_TIMED)), None)
-    return stream
+def _time_stream(file: CompiledFile, graph: int, index: int, *, with_events: bool) -> TimedStream:
+    """A command stream decoded and timed, once: neither depends on the values of tensors."""
+    decoded, key = file.operations(graph, index), (graph, index, with_events)
+    if key not in file.traces:
+        words = file.stream(graph, index).words
+        with stream_errors_at(job_title(index)):
+            file.traces[key] = schedule(decoded, file.variant, stream_words=len(words), with_events=with_events)
+    return TimedStream(decoded, file.traces[key])
 
 
 def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:

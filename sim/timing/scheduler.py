@@ -19,7 +19,7 @@ from sim.timing.kernels.engine import run
 from sim.timing.plan import Plan, make_plan
 from sim.timing.ports import port_scalars
 from sim.timing.preparation import engine_scalars, prepare, prepare_for
-from sim.trace import Cause, Column, Events, TimedUnit, Totals, Trace
+from sim.trace import Bound, Cause, Column, Events, TimedUnit, Totals, Trace
 
 _NO_TIMES = np.zeros((0, r.TIME_COLUMNS), np.float64)
 _NO_COLUMNS = np.zeros(0, np.int64)
@@ -77,9 +77,13 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
         totals=_totals(known, cycles),
         events=_events(plan, table, times) if with_events else None,
         tails=(round(finish - mac_end), round(finish - output_end), round(finish - decoder_end)),
-        find_bounds=lambda: find_bounds(plan, table, port_scalars(variant), engine_scalars(variant)),
+        find_bounds=partial(_bounds, plan, table, variant),
         count_events=partial(count_events, table, plan.kinds, variant, cycles),
     )
+
+
+def _bounds(plan: Plan, table: NDArray[np.int64], variant: Variant) -> tuple[Bound, ...]:
+    return find_bounds(plan, table, port_scalars(variant), engine_scalars(variant))
 
 
 def finish_time(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> float:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npu.api import run, time_model
 from npu.cli.main import main
 from npu.errors import ConfigError
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_examples, load_variant
 from npu.hardware.variant import Port, Variant
 from npu.tflite.writer import write_model
-from npu.toolchain.run import RunResult, run
-from npu.toolchain.timing import time_model
+from npu.toolchain.run import RunResult
 
 from tests.support import single_ops
 
@@ -185,7 +185,10 @@ WRONG_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
         r"^config: shram\.banks: must be",
     ),
     "an unknown base": ({"extends": "u55"}, r"^config: .*must be one of ethos-u55-32"),
-    "an object": ({"extends": object()}, r"^config: must hold texts, numbers"),
+    "an object": (
+        {"extends": object()},
+        r"^config: extends: must be a text, number, boolean or mapping, got a value of type object",
+    ),
     "nothing": ({}, r"^config: accelerator: is missing"),
 }
 

@@ -35,8 +35,9 @@ from npu.rendering.console import variant_row
 from npu.reports.operator_map import map_of_compiled
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
-from npu.toolchain.executable import Executable
+from npu.toolchain.session import Executable
 from npu.toolchain.timing import time_executable
+from sim.container import CompiledFile
 from sim.cpu import cpu_cycles
 from sim.timing import schedule
 from sim.verify.shram import shram_findings
@@ -182,7 +183,7 @@ def measured(variant: Variant, name: str) -> tuple[str, ...]:
         check_variant(variant, str)
         made = compile_source(model, name, variant)
         compiled = read_model(made.content)
-        timed = time_executable(Executable(compiled, name, variant, map_of_compiled(made.result)))
+        timed = time_executable(Executable(CompiledFile(compiled, variant), name, map_of_compiled(made.result)))
     except UserError as error:
         return ("refused", str(error))
     report = timed.report_with_pmu().to_json() + str(variant_row(variant))

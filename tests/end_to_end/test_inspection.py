@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 import npu
+from npu.api import diff, disassemble, run, verify
 from npu.cli.main import main
 from npu.errors import ModelError, StreamError
 from npu.tflite.reader import read_model
-from npu.toolchain.diff import diff
-from npu.toolchain.inspect import verify
-from npu.toolchain.listing import assemble, disassemble
-from npu.toolchain.run import run
+from npu.toolchain.listing import assemble
 
 from tests.support.compatibility import TARGETS, reference
 from tests.support.litert import random_inputs, repaired

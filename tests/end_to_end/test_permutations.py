@@ -10,13 +10,13 @@ import pytest
 
 import npu
 from constraints.checker import check
+from npu.api import verify
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.tflite.writer import write_model
-from npu.toolchain.inspect import verify
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, repaired, run_reference

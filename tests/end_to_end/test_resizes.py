@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import npu
+from npu.api import verify
 from npu.graph import attributes as at
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from npu.toolchain.inspect import verify
 
 from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.random_graphs import Case, Sketch, resize_bilinear, resizing_chains

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from npu.api import compile, disassemble
 from npu.cli.main import main
-from npu.toolchain.compile import compile
-from npu.toolchain.listing import assemble, disassemble
+from npu.toolchain.listing import assemble
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PARTIAL = EXAMPLES / "digits_partial.tflite"

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import npu
+from npu.api import disassemble
+from npu.api import explain as explain_model
 from npu.cli.main import main
 from npu.graph.attributes import Conv2DOptions
 from npu.graph.dtype import DType
 from npu.rendering.explain import explain_text
 from npu.reports.report import SCHEMA_PATH
-from npu.toolchain.explain import explain_model
-from npu.toolchain.listing import disassemble
 
 from tests.support.builder import ModelBuilder
 from tests.support.shared import shared_models

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from npu.api import compile
 from npu.cli.main import main
-from npu.toolchain.compile import compile
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
 NO_MODEL = {
-    "missing": "must be a TFLite file, got nothing there",
+    "missing": "must be a TFLite file, but there is no such file",
     "folder": "must be a TFLite file, got a folder",
     "empty": "must be a TFLite file, got an empty file",
     "text": "must be a TFLite model",

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu.api import time_model
 from npu.hardware.variant import Port
-from npu.toolchain.timing import TimedModel, time_model
+from npu.toolchain.timing import TimedModel
 from sim.bandwidth import command_port, port_rates
 from sim.trace import PORT_BYTES
 

@@ -13,8 +13,9 @@ from npu.errors import ConfigError
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op
 from npu.hardware.catalogue import load_variant
+from npu.hardware.choice import Hardware
 from npu.tflite.reader import read_model
-from npu.toolchain.sources import choose_variant
+from npu.toolchain.session import Session
 from sim.cpu import cpu_cycles
 
 from tests.support import single_ops
@@ -91,6 +92,6 @@ def test_an_operator_that_does_not_exist_is_refused(case: str, tmp_path: Path) -
     path = tmp_path / "board.yaml"
     path.write_text(f"extends: ethos-u55-128\n{line}\n")
     with pytest.raises(ConfigError) as caught:
-        choose_variant(config=path)
+        _ = Session(Hardware(config=path)).variant
     assert part in str(caught.value)
     assert "board.yaml" in str(caught.value)

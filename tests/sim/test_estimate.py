@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from npu.api import check_report
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
-from npu.toolchain.check import check_report
 from sim.estimate import npu_cycles
 
 from tests.support import single_ops as ops

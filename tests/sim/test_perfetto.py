@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu.api import time_model
 from npu.graph.graph import Model
 from npu.tflite.writer import write_model
-from npu.toolchain.timing import TimedModel, time_model
+from npu.toolchain.timing import TimedModel
 from sim.pmu import EVENTS, NOT_MODELLED, UnitTime, unit_times
 from sim.trace import Column, TimedUnit
 

@@ -368,7 +368,7 @@ def _plain(number: int) -> tuple[str, bytes]:
 
 @functools.cache
 def _compiled(number: int) -> tuple[str, bytes]:
-    from npu.toolchain.compile import compile
+    from npu.api import compile
 
     name, content = _plain(number)
     return f"compiled {name}", compile(content, "ethos-u65-256" if number % 3 == 0 else "ethos-u55-64").content

@@ -42,11 +42,11 @@ class NpuDelegateProvider(DelegateProvider):
 
     def transform_model(self, model: Model, name: str, parameters: ToolParameters) -> Model:
         from npu.graph.ethos_u import is_compiled
-        from npu.tflite.reader import read_model
-        from npu.toolchain.compile import compile_source
-        from npu.toolchain.sources import choose_variant
+        from npu.hardware.choice import Hardware
+        from npu.toolchain.compile import compile_in_memory
+        from npu.toolchain.session import Session
 
         if is_compiled(model):
             return model
-        variant = choose_variant(parameters.get("npu_target", str) or None, parameters.get("npu_config", str) or None)
-        return read_model(compile_source(model, name, variant).content)
+        hardware = Hardware(parameters.get("npu_target", str) or None, parameters.get("npu_config", str) or None)
+        return compile_in_memory(model, name, Session(hardware).variant).model

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import npu
+from npu.api import time_model
 from npu.compiler.block_estimate import BlockProblem, estimate_cycles
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
@@ -18,7 +19,6 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Block, Convolution, Kernel, KernelOperation, Stop, Traversal, WeightedOperation
 from npu.isa.shram import Work, buffers_of, shram_layout
 from npu.tflite.writer import write_model
-from npu.toolchain.timing import time_model
 from sim.timing import schedule
 
 from tests.support.single_ops import binary, conv, pool

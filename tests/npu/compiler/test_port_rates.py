@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from npu.api import time_model
 from npu.tflite.writer import write_model
-from npu.toolchain.timing import time_model
 
 from tests.support import single_ops
 

@@ -267,7 +267,7 @@ REFUSED = {
     "mapping_is_number": ("system: {memories: 4}", ["system.memories: must be a mapping, got 4"]),
     "unknown_system": ("system: Hi_End", ["board.yaml:2: system: must be one of", "ethos-u65-high-end"]),
     "unknown_cpu": ("cpu: cortex-m555", ["board.yaml:2: cpu: must be one of", "did you mean 'cortex-m55'"]),
-    "section_file_missing": ("cpu: nowhere.yaml", ["nowhere.yaml: must be a YAML file", "got nothing there; shipped names"]),
+    "section_file_missing": ("cpu: nowhere.yaml", ["nowhere.yaml: must be a YAML file", "no such file; shipped names"]),
     "section_base_is_number": ("cpu: {extends: 3}", ["cpu.extends", "got 3"]),
     "long_value_is_cut": (f"shram: {{banks: {'x' * 500}}}", ["xxx..."]),
     "macs_do_not_fit_ublock": ("accelerator: {macs_per_cycle: 256}", ["macs_per_cycle", "= 128, got 256"]),

@@ -14,7 +14,7 @@ from npu.errors import StreamError
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product
 from npu.isa.commands import COMMANDS_BY_NAME
-from npu.isa.decode import decode, decode_once
+from npu.isa.decode import decode
 from npu.isa.encode import encode
 from npu.isa.operations import (
     INT8,
@@ -43,6 +43,7 @@ from npu.isa.operations import (
     Stop,
     Upscale,
 )
+from npu.isa.stream import CommandStream
 from npu.tflite.writer import write_model
 
 from tests.support.operations import operations
@@ -258,15 +259,13 @@ def test_parallel_mode_must_fit_the_cores() -> None:
         decode(words, load_variant("ethos-u65-256"))
 
 
-def test_a_stream_is_decoded_once_for_each_variant() -> None:
+def test_a_stream_is_decoded_once() -> None:
     words = encode([CONVOLUTION, Stop()], U65_512)
-    first = decode_once(words, U65_512)
-    assert first == decode(words, U65_512)
-    assert decode_once(words.copy(), U65_512) is first
-    with pytest.raises(StreamError, match="must be a one-dimensional uint32 array"):
-        decode_once(words.view(np.int32), U65_512)
+    stream = CommandStream(words, U65_512)
+    assert stream.operations == decode(words, U65_512)
+    assert stream.operations is stream.operations
     with pytest.raises(StreamError, match="mode must be SINGLE_CORE on ethos-u65-256"):
-        decode_once(words, load_variant("ethos-u65-256"))
+        _ = CommandStream(words, load_variant("ethos-u65-256")).operations
 
 
 @pytest.mark.parametrize("words", [np.zeros((2, 2), np.uint32), np.zeros(4, np.int64)], ids=["matrix", "int64"])

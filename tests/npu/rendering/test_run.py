@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from constraints.checker import check
+from npu.api import compile, disassemble
 from npu.cli.main import main
 from npu.graph.attributes import AddOptions, Conv2DOptions
 from npu.graph.dtype import DType
@@ -22,8 +23,7 @@ from npu.rendering.text import render_text
 from npu.reports.check_report import build_check_report
 from npu.reports.report import SCHEMA_PATH
 from npu.tflite.writer import write_model
-from npu.toolchain.compile import compile
-from npu.toolchain.listing import assemble, disassemble
+from npu.toolchain.listing import assemble
 
 from tests.support.builder import ModelBuilder
 

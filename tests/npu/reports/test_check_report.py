@@ -10,6 +10,7 @@ import pytest
 
 import npu
 from constraints.checker import check
+from npu.api import check_report, compile
 from npu.errors import ModelError
 from npu.graph.attributes import IfOptions
 from npu.graph.dtype import DType
@@ -18,8 +19,6 @@ from npu.graph.placement import Device
 from npu.hardware.catalogue import load_variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
-from npu.toolchain.check import check_report
-from npu.toolchain.compile import compile
 
 from tests.support import single_ops as ops
 from tests.support.builder import ModelBuilder

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from npu.api import compile
 from npu.errors import ModelError
 from npu.graph.graph import Model
 from npu.reports.operator_map import METADATA_NAME, stored_map
 from npu.tflite.reader import read_model
-from npu.toolchain.compile import compile
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 BREACH = {"rule": "R", "message": "m", "limit": "l", "value": "v", "fix": None}

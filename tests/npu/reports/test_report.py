@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from npu.api import compile
 from npu.cli.main import main
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import Input
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.reports.report import memory_of_file
 from npu.tflite.reader import read_model
-from npu.toolchain.compile import compile
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 

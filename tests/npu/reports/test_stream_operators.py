@@ -16,7 +16,7 @@ from npu.isa.decode import Decoded, decode
 from npu.isa.operations import KernelOperation, WeightedOperation
 from npu.reports.operator_map import METADATA_NAME, map_of_file, stored_map
 from npu.tflite.reader import read_model
-from sim.container import jobs_of
+from sim.container import CompiledFile, jobs_of
 
 from tests.support.builder import ModelBuilder
 
@@ -63,7 +63,7 @@ def test_stripes_and_slices_are_put_together_as_they_were_cut(
     model = read_model(npu.compile(source(), target=target).content)
     told = stored_map(model, "model")
     del model.metadata[METADATA_NAME]
-    read = map_of_file(model, "model", variant)
+    read = map_of_file(CompiledFile(model, variant), "model")
     assert read.operators[0].name == shape
     weighted = 0
     assert told is not None
@@ -80,7 +80,7 @@ def test_a_file_without_a_map_has_a_row_for_every_operator_of_its_stream() -> No
     variant = load_variant("ethos-u55-128")
     model = read_model(npu.compile(EXAMPLES / "digits.tflite").content)
     del model.metadata[METADATA_NAME]
-    found = map_of_file(model, "digits.tflite", variant)
+    found = map_of_file(CompiledFile(model, variant), "digits.tflite")
     assert [(each.type, each.name, each.macs) for each in found.operators][:5] == [
         ("CONV 3x3", "8x8x16", 9216),
         ("DEPTHWISE 3x3", "8x8x16", 9216),

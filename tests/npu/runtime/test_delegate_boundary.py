@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from npu.graph.dtype import DType
+from npu.hardware.catalogue import load_variant
 from npu.runtime.delegate import Context, Delegate, KernelRegistration, Status, as_delegate
 from npu.runtime.dummy import create_dummy_delegate
 from npu.runtime.interpreter import Interpreter
@@ -19,7 +20,6 @@ from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import default_options
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
-from npu.toolchain.sources import choose_variant
 from sim.delegate import EthosUDelegate
 
 from tests.support.sample_models import image_classifier
@@ -72,7 +72,7 @@ def _xnnpack() -> Delegate:
 
 
 def _compiled() -> bytes:
-    return compile_source(read_model(image_classifier()), "classifier", choose_variant(None, None)).content
+    return compile_source(read_model(image_classifier()), "classifier", load_variant("ethos-u55-128")).content
 
 
 CASES = {

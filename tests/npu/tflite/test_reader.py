@@ -341,7 +341,7 @@ def file_with(content: bytes) -> Callable[[Path], Path]:
 
 
 NOT_MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "missing": (lambda path: path, "must be a TFLite file, got nothing there"),
+    "missing": (lambda path: path, "must be a TFLite file, but there is no such file"),
     "folder": (folder, "must be a TFLite file, got a folder"),
     "empty": (file_with(b""), "must be a TFLite file, got an empty file"),
     "text": (file_with(b"all: clean\n\tmake -C src\n"), "must be a TFLite model .identifier TFL3 at byte 4., got ' cle'"),

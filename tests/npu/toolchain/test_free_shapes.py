@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from npu.api import explain as explain_model
+from npu.api import time_model
 from npu.tflite.writer import write_model
-from npu.toolchain.explain import ExplainedOperator, Hint, explain_model
-from npu.toolchain.timing import time_model
+from npu.toolchain.explain import ExplainedOperator, Hint
 from sim.trace import Column
 
 from tests.support import single_ops

@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 
 import npu
+from npu.api import disassemble, verify
 from npu.errors import SimulationError, StreamError, UserError
 from npu.graph.ethos_u import is_compiled
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.payload import PayloadFormat
-from npu.toolchain.inspect import verify
-from npu.toolchain.listing import assemble, disassemble
-from npu.toolchain.sources import load_compiled, variant_of_file
+from npu.toolchain.listing import assemble
+from npu.toolchain.session import Session
+from npu.toolchain.sources import load_compiled
 from sim.container import jobs_of
 
 from tests.support.compatibility import INSTALLED, TARGETS, VERSIONS, compile_with, environment
@@ -63,7 +64,7 @@ def check(content: bytes) -> int:
 def check_raw(path: Path) -> int:
     """The same for a raw archive, whose streams are listed and assembled one by one."""
     model = load_compiled(path)
-    variant = variant_of_file(model, path.name)
+    variant = Session().variant_of(model, path.name)
     found = [job.payload.words for job in jobs_of(model)]
     for words in found:
         assert np.array_equal(assemble_words(str(disassemble_words(words, variant))), words)

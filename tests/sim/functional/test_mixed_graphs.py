@@ -12,13 +12,13 @@ from collections import Counter
 import pytest
 
 import npu
+from npu.api import disassemble, verify
 from npu.errors import ModelError, StreamError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from npu.toolchain.inspect import verify
-from npu.toolchain.listing import assemble, disassemble
+from npu.toolchain.listing import assemble
 
 from tests.support.compatibility import TARGETS, Array, difference, reference, simulate
 from tests.support.litert import random_inputs

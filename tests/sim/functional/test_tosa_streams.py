@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from npu.toolchain.inspect import verify
-from npu.toolchain.listing import assemble, disassemble
+from npu.api import disassemble, verify
+from npu.toolchain.listing import assemble
 
 from tests.support.compatibility import TARGETS, simulate
 from tests.support.tosa_models import ARCHIVE, models

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from npu.api import disassemble, time_model, verify
 from npu.graph.attributes import ReducerOptions
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
@@ -23,9 +24,7 @@ from npu.isa.decode import decode
 from npu.isa.payload import parse_payload
 from npu.rendering.run import run_text
 from npu.tflite.reader import read_model
-from npu.toolchain.inspect import verify
-from npu.toolchain.listing import assemble, disassemble
-from npu.toolchain.timing import time_model
+from npu.toolchain.listing import assemble
 from sim.memory import Memory
 
 from tests.naive.operations import run_operation

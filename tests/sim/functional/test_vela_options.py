@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from npu.api import disassemble, verify
 from npu.graph.attributes import ReducerOptions
 from npu.graph.dtype import DType
-from npu.toolchain.inspect import verify
-from npu.toolchain.listing import assemble, disassemble
+from npu.toolchain.listing import assemble
 
 from tests.support.builder import ModelBuilder
 from tests.support.compatibility import difference, reference, simulate

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from npu.api import time_model
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Block, Dma, DmaWait, KernelWait, Operation, Stop
-from npu.toolchain.timing import time_model
 from sim.timing import schedule
 from sim.trace import Trace
 

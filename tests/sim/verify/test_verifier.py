@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import npu
+from npu.api import disassemble
+from npu.api import verify as verify_file
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.disassemble import assemble as assemble_words
@@ -32,8 +34,7 @@ from npu.isa.operations import (
     ShramLayout,
 )
 from npu.tflite.writer import write_model
-from npu.toolchain.inspect import verify as verify_file
-from npu.toolchain.listing import assemble, disassemble
+from npu.toolchain.listing import assemble
 from sim.container import NpuJob, jobs_of
 from sim.verify.verifier import RULES, Finding, verify, written_by
 

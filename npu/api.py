@@ -1,0 +1,213 @@
+"""The verbs as Python programs call them: hardware and rules as keywords, or a `session` that many calls share.
+
+What the keywords mean stands in `npu`. The verbs themselves, in `npu.toolchain`, know sessions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from npu.errors import ConfigError
+from npu.hardware.choice import Config, Hardware
+from npu.toolchain.session import DEFAULT_PROFILE, Session
+
+if TYPE_CHECKING:
+    from npu.graph.placement import Placement
+    from npu.progress import Progress
+    from npu.reports.check_report import CheckReport
+    from npu.toolchain.compile import Compiled
+    from npu.toolchain.diff import DiffResult
+    from npu.toolchain.explain import ExplainedModel
+    from npu.toolchain.fix import Fixed
+    from npu.toolchain.run import RunResult
+    from npu.toolchain.sources import Source
+    from npu.toolchain.timing import TimedModel
+    from sim.verify.verifier import Finding
+
+Name = str | Path | None
+Inputs = Sequence[npt.NDArray[Any]] | Mapping[str, npt.NDArray[Any]] | None
+
+
+def check(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    session: Session | None = None,
+) -> Placement:
+    """NPU or CPU for every operator by the limits of the profile, with every one that it violates."""
+    from npu.toolchain.check import check as verb
+
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile))
+
+
+def check_report(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    is_compiled: bool = False,
+    session: Session | None = None,
+) -> CheckReport:
+    """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
+    from npu.toolchain.check import check_report as verb
+
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), is_compiled=is_compiled)
+
+
+def compile(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    progress: Progress | None = None,
+    session: Session | None = None,
+) -> Compiled:
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
+    from npu.toolchain.compile import compile as verb
+
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), progress=progress)
+
+
+def diff(
+    reference: Source,
+    compiled: Source,
+    inputs: Inputs = None,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    seed: int = 0,
+    session: Session | None = None,
+) -> DiffResult:
+    """Run both on the same inputs (seeded random ones if none are given) and compare.
+
+    `target` or `config` names the hardware if it is none of the shipped targets. ModelError if the two do not belong together.
+    """
+    from npu.toolchain.diff import diff as verb
+
+    return verb(reference, compiled, _session(session, Hardware(target, config)), inputs, seed=seed)
+
+
+def disassemble(model: Source, target: Name = None, config: Config | None = None, *, session: Session | None = None) -> str:
+    """The annotated listing of every command stream of a compiled file, in file order. StreamError for words that are none.
+
+    `target` or `config` names the hardware if it is none of the shipped targets.
+    """
+    from npu.toolchain.listing import disassemble as verb
+
+    return verb(model, _session(session, Hardware(target, config)))
+
+
+def explain(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    progress: Progress | None = None,
+    session: Session | None = None,
+) -> ExplainedModel:
+    """Time a model, compiled first if need be, and take the cycles of every operator apart."""
+    from npu.toolchain.explain import explain as verb
+
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), progress=progress)
+
+
+def fix(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    profile: str | None = None,
+    session: Session | None = None,
+) -> Fixed:
+    """Apply the fixes that keep every result bit for bit. ModelError for a file that is compiled already."""
+    from npu.toolchain.fix import fix as verb
+
+    return verb(model, _session(session, Hardware(target, config), profile))
+
+
+def run(
+    model: Source,
+    inputs: Inputs = None,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    seed: int = 0,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    progress: Progress | None = None,
+    dump: bool = False,
+    with_events: bool = False,
+    session: Session | None = None,
+) -> RunResult:
+    """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
+
+    `inputs`, of the types and shapes of the model's, are in model order or by name, or the array of its only one; without them,
+    seeded random data of each type's full range. A compiled file picks its variant by the configuration word in it unless
+    `target` or `config` is given. `dump` also returns every tensor, `with_events` keeps what a trace of the times shows.
+    InterpreterError for inputs that do not fit.
+    """
+    from npu.toolchain.run import run as verb
+
+    chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
+    return verb(model, chosen, inputs, seed=seed, progress=progress, dump=dump, with_events=with_events)
+
+
+def time_model(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    progress: Progress | None = None,
+    with_events: bool = False,
+    session: Session | None = None,
+) -> TimedModel:
+    """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows."""
+    from npu.toolchain.timing import time_model as verb
+
+    chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
+    return verb(model, chosen, progress=progress, with_events=with_events)
+
+
+def verify(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    session: Session | None = None,
+) -> list[tuple[int, Finding]]:
+    """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well."""
+    from npu.toolchain.inspect import verify as verb
+
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system)))
+
+
+def _session(session: Session | None, hardware: Hardware, profile: str | None = None) -> Session:
+    """The session that was given, or one for this call. ConfigError for both a session and what it decides."""
+    if session is None:
+        return Session(hardware, DEFAULT_PROFILE if profile is None else profile)
+    if hardware != Hardware() or profile is not None:
+        raise ConfigError("session: decides hardware and profile; leave target, config, memory_mode, system and profile out")
+    return session

@@ -1,0 +1,32 @@
+"""A memory of the last few results, owned by an object and shared by threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class LastUsed(Generic[Key, Value]):
+    """The values of the keys that were asked for last. Threads that ask for a new key at once may each make its value."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[Key, Value] = {}
+        self._lock = Lock()
+
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of a key, made now if it is not known."""
+        with self._lock:
+            if key in self._values:
+                value = self._values[key] = self._values.pop(key)
+                return value
+        value = make()
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            while len(self._values) > self._most:
+                del self._values[next(iter(self._values))]
+            return value

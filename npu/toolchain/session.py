@@ -1,0 +1,114 @@
+"""What the verbs work with: hardware, rules of placement, and what has been worked out for them before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import RLock
+
+from npu.errors import StreamError
+from npu.graph.graph import Model
+from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.choice import Hardware, hidden_memories
+from npu.hardware.loader import build_variant
+from npu.hardware.variant import Variant
+from npu.isa.payload import Configuration, configuration_of, decode_config, find_target, is_compatible
+from npu.memo import LastUsed
+from npu.reports.operator_map import OperatorMap
+from sim.container import CompiledFile, npu_operators, payload_of
+from sim.cpu import check_costs
+
+DEFAULT_PROFILE = "u55-u65"
+_EXECUTABLES = 8
+"""Models that a session keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A compiled file, or a model of which nothing runs on the NPU.
+
+    `name` is for messages and reports; `digest` is that of the file that was given, compiled or not.
+    """
+
+    file: CompiledFile
+    name: str
+    operators: OperatorMap
+    digest: str | None = None
+
+    @property
+    def model(self) -> Model:
+        return self.file.model
+
+    @property
+    def variant(self) -> Variant:
+        return self.file.variant
+
+
+class Session:
+    """The hardware and the rules of placement for any number of models, and the last of these. Threads may share one.
+
+    The hardware description is read once, at its first use; `notes` are what a person who wrote it may not expect.
+    """
+
+    def __init__(self, hardware: Hardware | None = None, profile: str = DEFAULT_PROFILE) -> None:
+        self.hardware = Hardware() if hardware is None else hardware
+        self.profile = profile
+        self.notes: tuple[str, ...] = ()
+        self.executables: LastUsed[str, Executable] = LastUsed(_EXECUTABLES)
+        """Models that are ready to run, by the digest of the file that was given."""
+        self._variants: dict[str, Variant] = {}
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[type[Session], tuple[Hardware, str]]:
+        """A copy in another process begins with nothing worked out."""
+        return Session, (self.hardware, self.profile)
+
+    @property
+    def variant(self) -> Variant:
+        """What plain models are compiled for. ConfigError tells what is wrong with the description."""
+        return self._load(self.hardware)
+
+    def variant_of(self, model: Model, name: str) -> Variant:
+        """What a compiled model runs on: the shipped variant with the configuration word of the file, unless one is asked for.
+
+        StreamError if that differs from what the file was made for.
+        """
+        graph, index = next(npu_operators(model))
+        config_word = payload_of(model.graphs[graph], index).config_word
+        made_for = decode_config(config_word)
+        shipped = [load_variant(each, memory_mode=self.hardware.memory_mode, system=self.hardware.system)
+                   for each in _fitting(made_for)]  # fmt: skip
+        if not self.hardware.names_target:
+            try:
+                target = find_target(made_for, shipped)
+            except StreamError as error:
+                raise StreamError(f"{name}: {error}") from error
+            return self._load(self.hardware.on(target.name))
+        variant = self.variant
+        if not is_compatible(made_for, variant.accelerator):
+            known = shipped[0].name if shipped else "no shipped target"
+            raise StreamError(
+                f"{name}: was compiled for configuration word {config_word:#010x} ({known}), but {variant.name} has "
+                f"{configuration_of(variant).word:#010x}; leave the target out or compile the source model for it"
+            )
+        return variant
+
+    def _load(self, hardware: Hardware) -> Variant:
+        with self._lock:
+            variant = self._variants.get(hardware.name)
+            if variant is None:
+                variant = self._described(hardware)
+                check_costs(variant.cpu, hardware.name)
+                self._variants[hardware.name] = variant
+            return variant
+
+    def _described(self, hardware: Hardware) -> Variant:
+        if hardware.is_shipped:
+            return hardware.load()
+        description = hardware.describe()
+        variant = build_variant(description)
+        self.notes = tuple(hidden_memories(description, variant))
+        return variant
+
+
+def _fitting(config: Configuration) -> list[str]:
+    return [name for name in list_variants() if is_compatible(config, load_variant(name).accelerator)]
