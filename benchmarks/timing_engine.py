@@ -39,7 +39,7 @@ from sim.timing.plan import make_plan
 
 from tests.support.vela import compile_with_vela, only_job
 
-_HEAD = """| model | compiler | operations | loads | first: run ms | timing | ratio | again: run ms | timing | ratio |
+_HEAD = """| model | compiler | operations | fetches | first: run ms | timing | ratio | again: run ms | timing | ratio |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
@@ -70,7 +70,7 @@ def measure(name: str, compiler: str, compiled: bytes, variant: Variant, rounds:
         name,
         compiler,
         len(operations),
-        len(plan.loads),
+        len(plan.fetches),
         *_milliseconds_and_ratio(first, 2),
         *_milliseconds_and_ratio(again, 3),
     ]

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.hardware.ports import PortRate, port_rate
-from npu.hardware.variant import BRICK_DEPTH, Port, Variant
+from npu.hardware.variant import Port, Variant
 from npu.isa.operations import AccumulatorFormat, Kernel, Traversal, Upscale
 from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.shram import SUB_KERNEL, BufferProblem, Work, ceil_div, round_up
 from npu.isa.weight_stream.order import KERNEL_GROUP
+from npu.layouts import BRICK_DEPTH
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from npu.compiler.allocate import round_up
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, Step, Storage, View
-from npu.hardware.variant import BRICK_DEPTH
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
+from npu.layouts import BRICK_DEPTH
 
 _MAX_PADDING = 1 / 8
 """Padding channels that bricks may add before NHWC, which has none, is the better choice."""

@@ -10,7 +10,7 @@ from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.weights import Constants, WeightSlice
 from npu.hardware.ports import PortRate, port_rate
-from npu.hardware.variant import BRICK_DEPTH, MemoryMode
+from npu.hardware.variant import MemoryMode
 from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
@@ -20,6 +20,7 @@ from npu.isa.operations import (
     Upscale,
 )
 from npu.isa.shram import POOLS, Work, ceil_div, round_up
+from npu.layouts import BRICK_DEPTH
 
 _LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""

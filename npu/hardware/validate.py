@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from npu.errors import ConfigError
 from npu.hardware.variant import (
-    BRICK_DEPTH,
     Accelerator,
     Cpu,
     Memory,
@@ -25,6 +24,7 @@ from npu.hardware.variant import (
     TimingAdapter,
     Variant,
 )
+from npu.layouts import BRICK_DEPTH
 
 Range = tuple[float, float]
 Where = Callable[[str], str]

@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-BRICK_DEPTH = 16
-"""Channels of a brick, the unit of a feature map in the format NHCWB16; the same in every product."""
-
 
 class Product(Enum):
     """Product family: value is the `product` field of the configuration word."""

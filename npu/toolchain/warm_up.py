@@ -52,6 +52,7 @@ def main(groups: Sequence[str]) -> None:
     for group in groups:
         if group == TIMING:
             import_module("sim.timing")
+            compile_kernels("npu.machine.kernels")
             compile_kernels("sim.timing.kernels")
         else:
             from sim.functional.plan import best_tier, make_plan

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.timing.kernels import expand as k
-from sim.timing.kernels import rows as r
-from sim.timing.kernels.work import cost_loads
+from npu.machine.kernels import rows as r
+from sim.timing.kernels.prepare import cost_fetches
+from sim.timing.kernels.rows import TIMED_FETCH
 from sim.timing.plan import Plan
 from sim.trace import Bound, Column
 
@@ -23,34 +25,30 @@ _STALLS = {
 """Which bound a unit's wait stands for."""
 
 
-def find_bounds(
-    plan: Plan, table: NDArray[np.int64], ports: NDArray[np.float64], scalars: NDArray[np.float64]
-) -> tuple[Bound, ...]:
+def find_bounds(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> tuple[Bound, ...]:
     """One bound per operation of the plan, from the trace's table (n, len(Column)).
 
-    It is the unit or port with the most work, on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,): input and weights
+    It is the unit or port with the most work, on two PORT rows and the one ENGINE row: input and weights
     that share a port count together. Where nothing is busy for half of the time that an operation takes, it is what its units
     wait for longest, or the latency.
     """
-    kind = plan.operations[:, k.KIND]
-    work = _work(plan, table, ports, scalars)
+    kind = plan.operations["kind"]
+    work = _work(plan, table, ports, engines)
     most = work.max(axis=1, initial=0)
     found = work.argmax(axis=1)
     is_short = most * 2 < table[:, Column.END] - table[:, Column.START]
     found[is_short] = _longest_wait(table)[is_short]
     found[_parsed_alone(table) > most] = _PLACE[Bound.ISSUE]
-    found[kind > k.ELEMENTWISE] = _PLACE[Bound.NONE]
-    found[kind == k.DMA] = _PLACE[Bound.DMA]
-    found[(kind == k.DMA_WAIT) | (kind == k.KERNEL_WAIT)] = _PLACE[Bound.WAIT]
+    found[kind > r.ELEMENTWISE] = _PLACE[Bound.NONE]
+    found[kind == r.DMA] = _PLACE[Bound.DMA]
+    found[(kind == r.DMA_WAIT) | (kind == r.KERNEL_WAIT)] = _PLACE[Bound.WAIT]
     return tuple(_ORDER[place] for place in found.tolist())
 
 
-def _work(
-    plan: Plan, table: NDArray[np.int64], ports: NDArray[np.float64], scalars: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _work(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:
     """Cycles (n, len(_BUSY)) that each of `_BUSY` needs at least."""
-    input_port, weight_port, output_port = (plan.operations[:, at] for at in (k.IFM_PORT, k.WEIGHT_PORT, k.OFM_PORT))
-    reading_inputs, reading_weights, writing = _turns(plan, ports, scalars)
+    input_port, weight_port, output_port = _ports_of(plan)
+    reading_inputs, reading_weights, writing = _turns(plan, ports, engines)
     together = reading_inputs + reading_weights
     reading = np.where(input_port == weight_port, together, np.maximum(reading_inputs, reading_weights))
     # The windows of an adapter admit reads and writes together.
@@ -63,16 +61,22 @@ def _work(
     return np.stack([*units, reading * is_input, reading * ~is_input, writing], axis=1)
 
 
-def _turns(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> NDArray[np.float64]:
+def _turns(plan: Plan, ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:
     """Cycles (3, n) that input, weights and output of each operation take of their ports, as long as their bursts are."""
-    costs = np.zeros((len(plan.loads), r.LOAD_WORDS))
-    cost_loads(plan.operations, plan.loads, ports, scalars, costs)
-    cycles = np.abs(costs)  # below 0: the slots take them, not the data
-    inputs = cycles[:, r.C_IFM_CYCLES] + cycles[:, r.C_IFM2_CYCLES]
-    weights = np.maximum(cycles[:, r.C_STREAM_CYCLES], cycles[:, r.C_STREAM_DELAY])
-    count, operation = len(plan.operations), plan.loads[:, k.L_OPERATION]
-    parts = (inputs, weights, cycles[:, r.C_OFM_CYCLES])
+    fetches = np.zeros(len(plan.fetches), TIMED_FETCH)
+    cost_fetches(plan.operations, plan.fetches, ports, engines, fetches)
+    # Below 0: the slots take them, not the data.
+    inputs = np.abs(fetches["ifm_cycles"]) + np.abs(fetches["ifm2_cycles"])
+    weights = np.maximum(np.abs(fetches["stream_cycles"]), fetches["stream_delay"])
+    count, operation = len(plan.operations), plan.fetches["operation"]
+    parts = (inputs, weights, np.abs(fetches["ofm_cycles"]))
     return np.stack([np.bincount(operation, part, minlength=count) for part in parts])
+
+
+def _ports_of(plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Port numbers (n,) of input, weights and output."""
+    rows = plan.operations
+    return rows["ifm"]["port"], rows["weight_port"], rows["ofm"]["port"]
 
 
 def _longest_wait(table: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -91,7 +95,8 @@ def _parsed_alone(table: NDArray[np.int64]) -> NDArray[np.int64]:
     return alone
 
 
-def _window_cycles_per_byte(ports: NDArray[np.float64], beat_bytes: int) -> NDArray[np.float64]:
+def _window_cycles_per_byte(ports: NDArray[Any], beat_bytes: int) -> NDArray[np.float64]:
     """Cycles per byte (2,) that the windows of each port admit, both ways together; 0 where there are none."""
-    cap = ports[:, r.P_CAP] * beat_bytes
-    return np.divide(ports[:, r.P_WINDOW], cap, out=np.zeros(2), where=cap > 0)
+    cap = ports["window_beats"] * beat_bytes
+    cycles: NDArray[np.float64] = np.divide(ports["window_cycles"], cap, out=np.zeros(2), where=cap > 0)
+    return cycles

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from sim.timing.plan import burst_bytes
+from npu.machine.parameters import burst_bytes
 from sim.trace import PORT_BYTES, Column
 
 

@@ -20,17 +20,19 @@ order, or a later cause takes its place), that cause counts nothing, and the lat
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Pooling
-from sim.timing.kernels import expand as k
-from sim.timing.kernels import rows as p
-from sim.timing.plan import Plan, expand_rows, make_plan, output_rates
-from sim.timing.ports import port_scalars
-from sim.timing.preparation import engine_scalars
+from npu.layouts import BRICK_DEPTH
+from npu.machine.kernels import rows as k
+from npu.machine.parameters import machine_rows, port_rows
+from npu.machine.rules import round_up
+from sim.timing.plan import Plan, expand_rows, make_plan
+from sim.timing.preparation import engine_rows
 from sim.timing.scheduler import finish_time
 
 PARTS = (
@@ -50,6 +52,7 @@ PARTS = (
 Kernel = Convolution | DepthwiseConvolution | Pooling | Elementwise
 
 _MIXING = (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.REDUCE_SUM)
+_TRAFFIC = ("ifm_beats", "ifm_bursts", "ifm2_beats", "stream_bytes", "ofm_beats", "ofm_bursts")
 _TRAVERSALS = {k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL}
 _MAX_STEPS = 64
 """How far from the present extent a free shape is looked for."""
@@ -88,20 +91,19 @@ class Explanation:
 def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
     """Schedules `operation` alone and again without each cause of loss."""
     plan = make_plan([replace(operation, blockdep=0)], variant, stream_words=0)
-    ports, scalars = port_scalars(variant), engine_scalars(variant)
-    alone = finish_time(plan, ports, scalars)
+    ports, engines = port_rows(variant), engine_rows(variant)
+    alone = finish_time(plan, ports, engines)
     ideal_ports = _without_latency(ports)
-    steps = [("latency", finish_time(plan, ideal_ports, scalars))]
-    steps.append(("re-fetch", finish_time(_fetched_once(plan), ideal_ports, scalars)))
-    silent = _without_traffic(plan)
-    steps.append(("memory", finish_time(silent, ideal_ports, scalars)))
-    row, rate = plan.operations[0], output_rates([operation], variant)[0]
-    base = _Base(row, rate, variant)
-    zeros = np.zeros_like(plan.mac_cycles)
+    steps = [("latency", finish_time(plan, ideal_ports, engines))]
+    steps.append(("re-fetch", finish_time(_fetched_once(plan), ideal_ports, engines)))
+    silent = _without(plan, *_TRAFFIC)
+    steps.append(("memory", finish_time(silent, ideal_ports, engines)))
+    row = plan.operations
+    base = _Base(row, variant)
     if base.uses_macs:
-        steps.append(("output unit", finish_time(replace(silent, output_cycles=zeros), ideal_ports, scalars)))
+        steps.append(("output unit", finish_time(_without(silent, "output_cycles"), ideal_ports, engines)))
     else:
-        steps.append(("MAC array", finish_time(replace(silent, mac_cycles=zeros), ideal_ports, scalars)))
+        steps.append(("MAC array", finish_time(_without(silent, "mac_cycles"), ideal_ports, engines)))
     steps.append(("start-up", base.cycles(row)))
     steps.append(("weight decode", base.cycles(row, has_decoder=False)))
     padded, share = base.pad_depth(row)
@@ -121,115 +123,121 @@ def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
 
 
 class _Base:
-    """Cycles of the unit that does the work of an operation, for variations of its row of the plan."""
+    """Cycles of the unit that does the work of an operation, for variations of its row of the plan, each a table of one row."""
 
-    def __init__(self, row: NDArray[np.int64], rate: float, variant: Variant) -> None:
-        self._variant, self._rate = variant, rate
+    def __init__(self, row: NDArray[Any], variant: Variant) -> None:
+        self._variant = variant
         macs, outputs = self._both(row, has_decoder=True)
-        self.is_mac = row[k.KIND] in (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.DEPTHWISE)
+        self.is_mac = row["kind"][0] in (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.DEPTHWISE)
         self.uses_macs = self.is_mac or macs > outputs
 
-    def cycles(self, row: NDArray[np.int64], *, has_decoder: bool = True) -> float:
+    def cycles(self, row: NDArray[Any], *, has_decoder: bool = True) -> float:
         macs, outputs = self._both(row, has_decoder=has_decoder)
         return macs if self.uses_macs else outputs
 
-    def _both(self, row: NDArray[np.int64], *, has_decoder: bool) -> tuple[float, float]:
-        _, macs, elements = expand_rows(row[None, :], self._variant, has_decoder=has_decoder)
-        return float(macs.sum()), float(elements.sum()) * self._rate
+    def _both(self, row: NDArray[Any], *, has_decoder: bool) -> tuple[float, float]:
+        machine = machine_rows(self._variant)
+        if not has_decoder:
+            machine["weight_block_cycles"] = 0
+        fetches = expand_rows(row, machine)
+        return float(fetches["mac_cycles"].sum()), float(fetches["output_cycles"].sum())
 
-    def products(self, row: NDArray[np.int64]) -> int:
+    def products(self, row: NDArray[Any]) -> int:
         """Multiply-accumulates of the operation."""
-        taps = int(row[k.KERNEL_H] * row[k.KERNEL_W]) * (int(row[k.IFM_D]) if row[k.KIND] in _MIXING else 1)
-        return int(row[k.OFM_H] * row[k.OFM_W] * row[k.OFM_D]) * taps
+        op = row[0]
+        taps = int(op["kernel_height"] * op["kernel_width"]) * (int(op["ifm"]["depth"]) if op["kind"] in _MIXING else 1)
+        return int(op["ofm"]["height"] * op["ofm"]["width"] * op["ofm"]["depth"]) * taps
 
-    def pad_depth(self, row: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+    def pad_depth(self, row: NDArray[Any]) -> tuple[NDArray[Any], float]:
         """The row with channels that fill the micro-blocks and the dot products, and the share of them that is there."""
         padded = row.copy()
+        op, full = row[0], padded[0]
         unit = self._variant.accelerator.ofm_ublock.depth * self._variant.accelerator.cores
-        if row[k.KIND] == k.ELEMENTWISE:
-            unit = 16
-        padded[k.OFM_D] = _round_up(int(row[k.OFM_D]), unit)
-        padded[k.BLOCK_D] = _round_up(int(row[k.BLOCK_D]), unit)
-        share = float(row[k.OFM_D] / padded[k.OFM_D])
-        if row[k.KIND] in _MIXING:
-            lanes = {k.CONV_DEPTH_FIRST: 32, k.CONV_PART_KERNEL: 8, k.REDUCE_SUM: 1}[int(row[k.KIND])]
-            lanes = min(lanes, 16) if row[k.IFM_BYTES] > 1 else lanes
-            padded[k.IFM_D] = _round_up(int(row[k.IFM_D]), lanes)
-            padded[k.IFM_SLICE] = max(int(row[k.IFM_SLICE]), min(lanes, int(padded[k.IFM_D])))
-            share *= float(row[k.IFM_D] / padded[k.IFM_D])
+        if op["kind"] == k.ELEMENTWISE:
+            unit = BRICK_DEPTH
+        full["ofm"]["depth"] = round_up(op["ofm"]["depth"], unit)
+        full["block_depth"] = round_up(op["block_depth"], unit)
+        share = float(op["ofm"]["depth"] / full["ofm"]["depth"])
+        if op["kind"] in _MIXING:
+            lanes = {k.CONV_DEPTH_FIRST: 32, k.CONV_PART_KERNEL: 8, k.REDUCE_SUM: 1}[int(op["kind"])]
+            lanes = min(lanes, 16) if op["ifm"]["element_bytes"] > 1 else lanes
+            full["ifm"]["depth"] = round_up(op["ifm"]["depth"], lanes)
+            share *= float(op["ifm"]["depth"] / full["ifm"]["depth"])
         return padded, share
 
-    def pad_plane(self, row: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+    def pad_plane(self, row: NDArray[Any]) -> tuple[NDArray[Any], float]:
         """The row with rows and columns that fill the micro-blocks, and the share of them that is there."""
         padded = row.copy()
-        for extent, block, unit in ((k.OFM_H, k.BLOCK_H, k.UBLOCK_H), (k.OFM_W, k.BLOCK_W, k.UBLOCK_W)):
-            padded[block] = _round_up(int(row[block]), int(row[unit]))
-            padded[extent] = _round_up(int(row[extent]), int(padded[block]) if row[extent] > row[block] else int(row[unit]))
-        share = float(row[k.OFM_H] * row[k.OFM_W] / (padded[k.OFM_H] * padded[k.OFM_W]))
+        op, full = row[0], padded[0]
+        for axis in ("height", "width"):
+            extent, block, unit = op["ofm"][axis], op[f"block_{axis}"], op[f"ublock_{axis}"]
+            full[f"block_{axis}"] = round_up(block, unit)
+            full["ofm"][axis] = round_up(extent, full[f"block_{axis}"] if extent > block else unit)
+        share = float(op["ofm"]["height"] * op["ofm"]["width"] / (full["ofm"]["height"] * full["ofm"]["width"]))
         return padded, share
 
 
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
-
-
-def _without_latency(ports: NDArray[np.float64]) -> NDArray[np.float64]:
+def _without_latency(ports: NDArray[Any]) -> NDArray[Any]:
     """Ports whose transfers are only bound by their data beats and the windows of an adapter."""
     ideal = ports.copy()
-    ideal[:, [p.P_READ_LATENCY, p.P_WRITE_LATENCY, p.P_READ_BURST_CYCLES, p.P_WRITE_BURST_CYCLES]] = 0.0
+    for channel in ("read", "write"):
+        for cycles in ("latency", "burst_cycles"):
+            ideal[channel][cycles] = 0.0
     return ideal
 
 
 def _fetched_once(plan: Plan) -> Plan:
-    """The plan with the loads of its input scaled down to one read of the map, and weights that are streamed once."""
+    """The plan with the fetches of its input scaled down to one read of the map, and weights that are streamed once."""
     rows = plan.operations.copy()
-    rows[:, k.STREAM_ONCE] = 1
-    loads = plan.loads.copy()
+    rows["streams_once"] = 1
+    fetches = plan.fetches.copy()
     row = rows[0]
-    blocks = loads[:, k.L_FIRST].cumsum() - 1
-    depth_blocks = max(1, -(-int(row[k.OFM_D]) // int(row[k.BLOCK_D])))
-    loads[blocks >= depth_blocks, k.L_STREAM_BYTES] = 0
+    blocks = fetches["is_first"].cumsum() - 1
+    depth_blocks = max(1, -(-int(row["ofm"]["depth"]) // int(row["block_depth"])))
+    fetches["stream_bytes"][blocks >= depth_blocks] = 0
     beat = int(plan.beat_bytes)
-    depth = _round_up(int(row[k.IFM_D]), 16) if row[k.IFM_LAYOUT] == 1 else int(row[k.IFM_D])
-    whole = -(-int(row[k.IFM_H] * row[k.IFM_W]) * depth * int(row[k.IFM_BYTES]) // beat)
-    for column in (k.L_IFM_BEATS, k.L_IFM_BURSTS):
-        total = int(loads[:, column].sum())
-        wanted = total * whole // max(1, int(plan.loads[:, k.L_IFM_BEATS].sum()))
+    ifm = row["ifm"]
+    depth = round_up(int(ifm["depth"]), BRICK_DEPTH) if ifm["layout"] == 1 else int(ifm["depth"])
+    whole = -(-int(ifm["height"] * ifm["width"]) * depth * int(ifm["element_bytes"]) // beat)
+    for column in ("ifm_beats", "ifm_bursts"):
+        total = int(fetches[column].sum())
+        wanted = total * whole // max(1, int(plan.fetches["ifm_beats"].sum()))
         if total > wanted:
-            loads[:, column] = np.diff(loads[:, column].cumsum() * wanted // total, prepend=0)
-    return replace(plan, operations=rows, loads=loads)
+            fetches[column] = np.diff(fetches[column].cumsum() * wanted // total, prepend=0)
+    return replace(plan, operations=rows, fetches=fetches)
 
 
-def _without_traffic(plan: Plan) -> Plan:
-    loads = plan.loads.copy()
-    traffic = (k.L_IFM_BEATS, k.L_IFM_BURSTS, k.L_IFM2_BEATS, k.L_STREAM_BYTES, k.L_OFM_BEATS, k.L_OFM_BURSTS)
-    loads[:, list(traffic)] = 0
-    return replace(plan, loads=loads)
+def _without(plan: Plan, *costs: str) -> Plan:
+    """The plan whose fetches do not have these costs."""
+    fetches = plan.fetches.copy()
+    for cost in costs:
+        fetches[cost] = 0
+    return replace(plan, fetches=fetches)
 
 
-def _free_shapes(base: _Base, row: NDArray[np.int64]) -> tuple[FreeShape, ...]:
+def _free_shapes(base: _Base, row: NDArray[Any]) -> tuple[FreeShape, ...]:
     """Extents that could grow for nothing, of operations of the MAC array."""
     if not base.is_mac:
         return ()
-    axes = [("output channels", k.OFM_D), ("output height", k.OFM_H), ("output width", k.OFM_W)]
-    if row[k.KIND] in _MIXING:
-        axes.insert(1, ("input channels", k.IFM_D))
-    found = (_free_shape(base, row, name, column) for name, column in axes)
-    return tuple(each for each in found if each is not None)
+    axes = [("output channels", "ofm", "depth"), ("output height", "ofm", "height"), ("output width", "ofm", "width")]
+    if row["kind"][0] in _MIXING:
+        axes.insert(1, ("input channels", "ifm", "depth"))
+    shapes = (_free_shape(base, row, *axis) for axis in axes)
+    return tuple(shape for shape in shapes if shape is not None)
 
 
-def _free_shape(base: _Base, row: NDArray[np.int64], axis: str, column: int) -> FreeShape | None:
-    extent, now = int(row[column]), base.cycles(row)
-    if extent == 1 and column in (k.OFM_H, k.OFM_W):
+def _free_shape(base: _Base, row: NDArray[Any], name: str, of: str, axis: str) -> FreeShape | None:
+    extent, now = int(row[of][axis][0]), base.cycles(row)
+    if extent == 1 and axis != "depth":
         return None
-    kinds = [int(row[k.KIND])]
-    if column == k.IFM_D and kinds[0] in _TRAVERSALS:
+    kinds = [int(row["kind"][0])]
+    if of == "ifm" and kinds[0] in _TRAVERSALS:
         (other,) = _TRAVERSALS - {kinds[0]}
         # The other traversal may be the faster one for other extents; where it is for this one, something speaks against it.
-        kinds += [other] if base.cycles(_with(row, column, extent, other)) >= now else []
+        kinds += [other] if base.cycles(_with(row, of, axis, extent, other)) >= now else []
 
     def cost(wanted: int) -> float:
-        return min(base.cycles(_with(row, column, wanted, kind)) for kind in kinds)
+        return min(base.cycles(_with(row, of, axis, wanted, kind)) for kind in kinds)
 
     free = extent
     while free - extent < _MAX_STEPS and cost(free + 1) <= now:
@@ -240,19 +248,15 @@ def _free_shape(base: _Base, row: NDArray[np.int64], axis: str, column: int) -> 
     while cheaper > max(0, extent - _MAX_STEPS) and cost(cheaper) > now * _CHEAPER:
         cheaper -= 1
     is_cheaper = cheaper > 0 and cost(cheaper) <= now * _CHEAPER
-    return FreeShape(axis, extent, free, cheaper if is_cheaper else 0, round(now), round(cost(cheaper) if is_cheaper else now))
+    return FreeShape(name, extent, free, cheaper if is_cheaper else 0, round(now), round(cost(cheaper) if is_cheaper else now))
 
 
-def _with(row: NDArray[np.int64], column: int, extent: int, kind: int) -> NDArray[np.int64]:
+def _with(row: NDArray[Any], of: str, axis: str, extent: int, kind: int) -> NDArray[Any]:
     """The row with another extent and kind; a block that covered the whole axis still does, as far as micro-blocks allow."""
     changed = row.copy()
-    changed[column], changed[k.KIND] = extent, kind
-    if column == k.IFM_D:
-        step = 4 if row[k.IFM_BYTES] > 1 else 8
-        most = 16 if row[k.IFM_BYTES] > 1 or kind == k.CONV_PART_KERNEL else 32
-        changed[k.IFM_SLICE] = _round_up(min(extent, most), step)
-        return changed
-    block = {k.OFM_D: k.BLOCK_D, k.OFM_H: k.BLOCK_H, k.OFM_W: k.BLOCK_W}[column]
-    if row[block] >= row[column]:
-        changed[block] = max(int(row[block]), extent)
+    op, new = row[0], changed[0]
+    new[of][axis], new["kind"] = extent, kind
+    block = f"block_{axis}"
+    if of == "ofm" and op[block] >= op[of][axis]:
+        new[block] = max(int(op[block]), extent)
     return changed

@@ -1,16 +1,19 @@
-"""Turns operation records into the arrays that the timing kernels read; the only place where timing looks at records."""
+"""Turns operation records into the rows that the machine model reads; the only place where timing looks at records."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter, itemgetter
+from struct import Struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import SimulationError
-from npu.hardware.variant import BRICK_DEPTH, Port, Variant
+from npu.hardware.variant import Variant
 from npu.isa.operations import (
     AccumulatorFormat,
     ActivationFunction,
@@ -21,11 +24,12 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
+    Kernel,
     KernelOperation,
     KernelWait,
-    Layout,
     OperandScaling,
     Operation,
+    Padding,
     Pooling,
     PoolingMode,
     Traversal,
@@ -33,12 +37,14 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
-from npu.isa.weight_stream.order import KERNEL_GROUP
-from sim.timing.kernels import expand as k
+from npu.machine.kernels import rows as r
+from npu.machine.kernels.blocks import count_fetches, expand
+from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows
+from npu.machine.rules import SMALL_SUB_KERNEL, SUB_KERNEL
 from sim.trace import Totals
 
-MAX_LOADS = 1_000_000
-"""Largest number of IFM loads that a stream may ask for; real networks have some ten thousand."""
+MAX_FETCHES = 1_000_000
+"""Largest number of IFM block fetches that a stream may ask for; real networks have some ten thousand."""
 
 MAX_TRANSFER_BYTES = 1 << 32
 """Largest DMA transfer that can be timed."""
@@ -47,242 +53,223 @@ MAX_OPERATION_MACS = 1 << 50
 """Largest number of multiply-accumulates of one operation that can be timed; keeps every count within 64 bits."""
 
 _KIND_NAMES = {
-    k.CONV_DEPTH_FIRST: "conv",
-    k.CONV_PART_KERNEL: "conv",
-    k.DEPTHWISE: "depthwise",
-    k.POOL: "pool",
-    k.REDUCE_SUM: "pool",
-    k.ELEMENTWISE: "elementwise",
-    k.DMA: "dma",
-    k.DMA_WAIT: "dma wait",
-    k.KERNEL_WAIT: "kernel wait",
-    k.OTHER: "control",
+    r.CONV_DEPTH_FIRST: "conv",
+    r.CONV_PART_KERNEL: "conv",
+    r.DEPTHWISE: "depthwise",
+    r.POOL: "pool",
+    r.REDUCE_SUM: "pool",
+    r.ELEMENTWISE: "elementwise",
+    r.DMA: "dma",
+    r.DMA_WAIT: "dma wait",
+    r.KERNEL_WAIT: "kernel wait",
+    r.OTHER: "control",
 }
 
 
+_UNIT, _NO_PADDING = Kernel(), Padding()
+_LENGTH = attrgetter("length_bytes")
+_FLAT = [name for name in r.OPERATION.names or () if r.OPERATION[name].names is None]
+_IN_ORDER = itemgetter(*_FLAT)
+_EMPTY = dict.fromkeys(_FLAT, 0)
+_MAP_IN_ORDER = itemgetter(*(r.FEATURE_MAP.names or ()))
+_NO_MAP = (0,) * len(r.FEATURE_MAP.names or ())
+_NUMBERS = Struct(
+    "".join({"i": "q", "f": "d", "V": f"{len(_NO_MAP)}q"}[r.OPERATION[name].kind] for name in r.OPERATION.names or ())
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Work:
-    """`words` (any,): what the engine reads, with room for what it writes (`sim.timing.kernels.rows`).
+class Prepared:
+    """`memory`: what the engine reads, with room for what it writes (`sim.timing.kernels.rows`).
 
     `known` (n, len(Column)): the columns of the trace that do not depend on when things happen, the others 0.
     """
 
-    words: NDArray[np.int64]
+    memory: NDArray[np.uint8]
     known: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A command stream as arrays: one row per operation, one per IFM load.
-
-    `operations` is (n, OPERATION_COLUMNS) int64, `loads` (m, LOAD_COLUMNS) int64, `mac_cycles` and `output_cycles` (m,)
-    float64 (output cycles are 0 except on the last load of a block).
-    """
+    """A command stream as rows: `operations` of the machine model's OPERATION and `fetches` of its FETCH."""
 
     kinds: tuple[str, ...]
-    operations: NDArray[np.int64]
-    loads: NDArray[np.int64]
-    mac_cycles: NDArray[np.float64]
-    output_cycles: NDArray[np.float64]
+    operations: NDArray[Any]
+    fetches: NDArray[Any]
     beat_bytes: int = 8
-    prepared: list[tuple[Variant, Work, Totals]] = field(default_factory=list, init=False, compare=False, repr=False)
+    prepared: list[tuple[Variant, Prepared, Totals]] = field(default_factory=list, init=False, compare=False, repr=False)
     """At most one: what the engine is given for a variant, and the totals without cycles (`sim.timing.preparation`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Regions:
+    """Port number of each of the eight regions, and the bytes of a full transaction of each port."""
+
+    ports: tuple[int, ...]
+    bursts: tuple[int, ...]
 
 
 def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> Plan:
     """The plan of a stream of `stream_words` command words on `variant`.
 
-    Raises SimulationError if the operations ask for more loads than MAX_LOADS.
+    Raises SimulationError if the operations ask for more fetches than MAX_FETCHES.
     """
-    ports = region_ports(variant)
-    rows = [_row(operation, variant, ports) for operation in operations]
-    numbers = itertools.chain.from_iterable(rows)
-    table = np.fromiter(numbers, np.int64, len(rows) * k.OPERATION_COLUMNS).reshape(len(rows), k.OPERATION_COLUMNS)
+    regions = _Regions(region_ports(variant), tuple(burst_bytes(variant, port) for port in PORT_NUMBERS))
+    table = np.frombuffer(bytearray().join([_row(operation, variant, regions) for operation in operations]), r.OPERATION)
     _share_words(table, stream_words)
-    rates = output_rates(operations, variant)
-    loads, mac_cycles, elements = expand_rows(table, variant)
-    output_cycles = elements * rates[loads[:, k.L_OPERATION]]
-    kinds = tuple(_KIND_NAMES[row[k.KIND]] for row in rows)
-    return Plan(kinds, table, loads, mac_cycles.astype(np.float64), output_cycles, variant.accelerator.axi_data_bytes)
+    kinds = tuple(_KIND_NAMES[kind] for kind in table["kind"].tolist())
+    return Plan(kinds, table, expand_rows(table, machine_rows(variant)), variant.accelerator.axi_data_bytes)
 
 
-def output_rates(operations: Sequence[Operation], variant: Variant) -> NDArray[np.float64]:
-    """Output-unit cycles per element of the busiest core, one per operation."""
-    return np.array([_output_rate(operation, variant) for operation in operations], dtype=np.float64)
-
-
-def expand_rows(
-    table: NDArray[np.int64], variant: Variant, *, has_decoder: bool = True
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Loads (m, LOAD_COLUMNS), MAC cycles (m,) and OFM elements (m,) of rows of the operation table.
-
-    Without a decoder, weights never hold up the MAC array. Raises SimulationError beyond MAX_LOADS.
-    """
-    machine = _machine_scalars(variant)
-    if not has_decoder:
-        machine[k.M_WEIGHT_BLOCK] = 0
-    count = int(k.count_loads(table))
-    if count > MAX_LOADS:
-        raise SimulationError(f"timing: a stream must need at most {MAX_LOADS} input loads, got {count}")
-    loads = np.zeros((count, k.LOAD_COLUMNS), np.int64)
-    mac_cycles = np.zeros(count, np.int64)
-    elements = np.zeros(count, np.int64)
-    k.expand(table, machine, loads, mac_cycles, elements)
-    return loads, mac_cycles, elements
+def expand_rows(table: NDArray[Any], machine: NDArray[Any]) -> NDArray[Any]:
+    """The fetches of OPERATION rows on the one MACHINE row. Raises SimulationError beyond MAX_FETCHES."""
+    count = int(count_fetches(table))
+    if count > MAX_FETCHES:
+        raise SimulationError(f"timing: a stream must need at most {MAX_FETCHES} input loads, got {count}")
+    fetches = np.zeros(count, r.FETCH)
+    expand(table, machine, fetches)
+    return fetches
 
 
 def region_ports(variant: Variant) -> tuple[int, ...]:
     """Port number of each of the eight regions: constants 0, arena 1, fast cache 2, the rest like the arena."""
     mode = variant.memory_mode
-    number = {Port.AXI0: 0, Port.AXI1: 1}
-    arena = number[mode.arena]
-    return (number[mode.constants], arena, number[mode.cache], arena, arena, arena, arena, arena)
+    arena = PORT_NUMBERS[mode.arena]
+    return (PORT_NUMBERS[mode.constants], arena, PORT_NUMBERS[mode.cache], arena, arena, arena, arena, arena)
 
 
-def burst_bytes(variant: Variant, port: Port) -> int:
-    """Bytes of one full transaction of a port: what the memory takes, as far as the AXI_LIMIT registers allow."""
-    memory = variant.system.memories.get(port)
-    longest = variant.timing.max_burst_bytes
-    return longest if memory is None else min(memory.burst_bytes, longest)
-
-
-def _machine_scalars(variant: Variant) -> NDArray[np.int64]:
-    accelerator, timing = variant.accelerator, variant.timing
-    scalars = np.zeros(k.MACHINE_SCALARS, np.int64)
-    scalars[k.M_UBLOCK_D] = accelerator.ofm_ublock.depth
-    scalars[k.M_CORES] = accelerator.cores
-    scalars[k.M_UBLOCK_CYCLES] = timing.ublock_mac_cycles
-    scalars[k.M_WEIGHT_BLOCK] = 32 * accelerator.ofm_ublock.depth // timing.weights_per_cycle
-    scalars[k.M_BUBBLE] = timing.bubble_cycles
-    scalars[k.M_BUBBLE_40] = timing.bubble_cycles_40_bit
-    scalars[k.M_POOL_16] = timing.pooling_16_bit_factor
-    scalars[k.M_BUFFER_HALVES] = 2
-    scalars[k.M_BEAT] = accelerator.axi_data_bytes
-    scalars[k.M_BURST0] = burst_bytes(variant, Port.AXI0)
-    scalars[k.M_BURST1] = burst_bytes(variant, Port.AXI1)
-    scalars[k.M_BRICK] = BRICK_DEPTH
-    scalars[k.M_SWITCH] = timing.weight_switch_cycles
-    scalars[k.M_KERNEL_GROUP] = KERNEL_GROUP
-    return scalars
-
-
-def _row(operation: Operation, variant: Variant, ports: tuple[int, ...]) -> list[int]:
-    row = [0] * k.OPERATION_COLUMNS
+def _row(operation: Operation, variant: Variant, regions: _Regions) -> bytes:
+    """An OPERATION row; packed, because numpy takes three times as long for a row of so many fields."""
     if isinstance(operation, KernelOperation):
-        _fill_kernel(row, operation, variant, ports)
-    elif isinstance(operation, Dma):
-        row[k.KIND] = k.DMA
-        size = operation.length_bytes * operation.rows * operation.planes
-        if size > MAX_TRANSFER_BYTES:
-            raise SimulationError(f"timing: a DMA transfer must move at most {MAX_TRANSFER_BYTES} bytes, got {size}")
-        row[k.DMA_BYTES] = size
-        source, target = operation.source.region, operation.destination.region
-        row[k.DMA_FROM] = -1 if source is None else ports[source]
-        row[k.DMA_TO] = -1 if target is None else ports[target]
-    elif isinstance(operation, DmaWait):
-        row[k.KIND] = k.DMA_WAIT
-        row[k.WAIT] = operation.outstanding
-    elif isinstance(operation, KernelWait):
-        row[k.KIND] = k.KERNEL_WAIT
-        row[k.WAIT] = operation.outstanding
-    else:
-        row[k.KIND] = k.OTHER
-    return row
+        return _NUMBERS.pack(
+            *_IN_ORDER(_kernel_fields(operation, variant, regions)),
+            *_map_fields(operation.ifm, regions),
+            *(_map_fields(operation.ifms[1], regions) if len(operation.ifms) > 1 else _NO_MAP),
+            *_map_fields(operation.ofm, regions),
+        )
+    if isinstance(operation, Dma):
+        return _transfer_row(operation, regions)
+    if isinstance(operation, DmaWait):
+        return _mapless_row(kind=r.DMA_WAIT, outstanding=operation.outstanding)
+    if isinstance(operation, KernelWait):
+        return _mapless_row(kind=r.KERNEL_WAIT, outstanding=operation.outstanding)
+    return _mapless_row(kind=r.OTHER)
 
 
-def _fill_kernel(row: list[int], operation: KernelOperation, variant: Variant, ports: tuple[int, ...]) -> None:
-    ifm, ofm, block = operation.ifm, operation.ofm, operation.block
-    row[k.KIND] = _kind(operation)
-    row[k.OFM_H], row[k.OFM_W], row[k.OFM_D] = ofm.height, ofm.width, ofm.depth
-    row[k.BLOCK_H], row[k.BLOCK_W], row[k.BLOCK_D] = block.height, block.width, block.depth
-    row[k.IFM_H], row[k.IFM_W], row[k.IFM_D] = ifm.height, ifm.width, ifm.depth
-    row[k.IFM_BYTES], row[k.IFM_LAYOUT], row[k.IFM_ADDRESS] = ifm.element.bytes, ifm.layout, ifm.addresses[0]
-    row[k.IFM_ROW], row[k.IFM_PIXEL] = ifm.stride_y, ifm.stride_x
-    row[k.OFM_BYTES], row[k.OFM_LAYOUT], row[k.OFM_ADDRESS] = ofm.element.bytes, ofm.layout, ofm.addresses[0]
-    row[k.OFM_ROW], row[k.OFM_PIXEL] = ofm.stride_y, ofm.stride_x
-    row[k.KERNEL_H] = row[k.KERNEL_W] = row[k.STRIDE_H] = row[k.STRIDE_W] = row[k.DILATION_H] = row[k.DILATION_W] = 1
-    row[k.UPSCALE], row[k.SUB_KERNEL], row[k.IFM_SLICE] = 1, 8, max(1, ifm.depth)
-    row[k.IFM_PORT], row[k.OFM_PORT] = ports[ifm.region], ports[ofm.region]
-    row[k.BLOCKDEP] = operation.blockdep
-    row[k.ACC_40] = operation.accumulator is AccumulatorFormat.INT40
-    _fill_ublock(row, operation, variant)
-    if isinstance(operation, WindowOperation):
-        _fill_window(row, operation)
-    if isinstance(operation, WeightedOperation):
-        row[k.STREAM_BYTES] = sum(part.length_bytes for part in (*operation.weights, *operation.scales))
-        row[k.WEIGHT_PORT] = ports[operation.weights[0].region]
-    macs = ofm.height * ofm.width * ofm.depth * ifm.depth * row[k.KERNEL_H] * row[k.KERNEL_W]
+@lru_cache(maxsize=256)
+def _mapless_row(**fields: int) -> bytes:
+    return _NUMBERS.pack(*_IN_ORDER(_EMPTY | fields), *_NO_MAP, *_NO_MAP, *_NO_MAP)
+
+
+def _transfer_row(dma: Dma, regions: _Regions) -> bytes:
+    size = dma.length_bytes * dma.rows * dma.planes
+    if size > MAX_TRANSFER_BYTES:
+        raise SimulationError(f"timing: a DMA transfer must move at most {MAX_TRANSFER_BYTES} bytes, got {size}")
+    source, target = dma.source.region, dma.destination.region
+    return _mapless_row(
+        kind=r.DMA,
+        dma_bytes=size,
+        dma_from=-1 if source is None else regions.ports[source],
+        dma_to=-1 if target is None else regions.ports[target],
+    )
+
+
+def _map_fields(fm: FeatureMap, regions: _Regions) -> tuple[int, ...]:
+    port = regions.ports[fm.region]
+    fields: tuple[int, ...] = _MAP_IN_ORDER(
+        {
+            "height": fm.height,
+            "width": fm.width,
+            "depth": fm.depth,
+            "element_bytes": fm.element.bytes,
+            "layout": fm.layout,
+            "address": fm.addresses[0],
+            "stride_y": fm.stride_y,
+            "stride_x": fm.stride_x,
+            "port": port,
+            "burst_bytes": regions.bursts[port],
+        }
+    )
+    return fields
+
+
+def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regions) -> dict[str, float]:
+    ifm, ofm, block, kind = operation.ifm, operation.ofm, operation.block, _kind(operation)
+    window = operation if isinstance(operation, WindowOperation) else None
+    kernel, padding = (_UNIT, _NO_PADDING) if window is None else (window.kernel, window.padding)
+    macs = ofm.height * ofm.width * ofm.depth * ifm.depth * kernel.height * kernel.width
     if macs > MAX_OPERATION_MACS:
         raise SimulationError(f"timing: an operation must need at most {MAX_OPERATION_MACS} products, got {macs}")
-    if isinstance(operation, Elementwise) and operation.ifm2 is not None:
-        _fill_second(row, operation.ifm2, ports)
+    sub_kernel, stream_bytes, weight_port = SUB_KERNEL, 0, 0
+    if isinstance(operation, WeightedOperation):
+        sub_kernel = SMALL_SUB_KERNEL if operation.has_4x4_sub_kernels else SUB_KERNEL
+        stream_bytes = sum(map(_LENGTH, operation.weights)) + sum(map(_LENGTH, operation.scales))
+        weight_port = regions.ports[operation.weights[0].region]
+    ublock_height, ublock_width = _ublock(operation, variant)
+    return {
+        "kind": kind,
+        "block_height": block.height,
+        "block_width": block.width,
+        "block_depth": block.depth,
+        "kernel_height": kernel.height,
+        "kernel_width": kernel.width,
+        "stride_y": kernel.stride_y,
+        "stride_x": kernel.stride_x,
+        "dilation_y": kernel.dilation_y,
+        "dilation_x": kernel.dilation_x,
+        "pad_top": padding.top,
+        "pad_left": padding.left,
+        "upscale": 1 if window is None or window.upscale is Upscale.NONE else 2,
+        "sub_kernel": sub_kernel,
+        "ublock_height": ublock_height,
+        "ublock_width": ublock_width,
+        "has_40_bit_accumulators": operation.accumulator is AccumulatorFormat.INT40,
+        "has_ifm2": len(operation.ifms) > 1,
+        "stream_bytes": stream_bytes,
+        "weight_port": weight_port,
+        "streams_once": 0,
+        "blockdep": operation.blockdep,
+        "dma_bytes": 0,
+        "dma_from": 0,
+        "dma_to": 0,
+        "outstanding": 0,
+        "command_words": 0,
+        "output_element_cycles": _output_rate(operation, variant),
+    }
 
 
 def _kind(operation: KernelOperation) -> int:
     if isinstance(operation, Convolution):
-        return k.CONV_PART_KERNEL if operation.traversal is Traversal.PART_KERNEL_FIRST else k.CONV_DEPTH_FIRST
+        return r.CONV_PART_KERNEL if operation.traversal is Traversal.PART_KERNEL_FIRST else r.CONV_DEPTH_FIRST
     if isinstance(operation, DepthwiseConvolution):
-        return k.DEPTHWISE
+        return r.DEPTHWISE
     if isinstance(operation, Pooling):
-        return k.REDUCE_SUM if operation.mode is PoolingMode.REDUCE_SUM else k.POOL
-    return k.ELEMENTWISE
+        return r.REDUCE_SUM if operation.mode is PoolingMode.REDUCE_SUM else r.POOL
+    return r.ELEMENTWISE
 
 
-def _fill_ublock(row: list[int], operation: KernelOperation, variant: Variant) -> None:
+def _ublock(operation: KernelOperation, variant: Variant) -> tuple[int, int]:
     """A micro-block of 2x2 works as 1x4 on one-row convolutions with a one-row kernel and an even width."""
-    ublock = variant.accelerator.ofm_ublock
-    row[k.UBLOCK_H], row[k.UBLOCK_W] = ublock.height, ublock.width
-    if (
-        ublock.height > 1
-        and isinstance(operation, Convolution)
-        and operation.ofm.height == 1
-        and operation.ofm.width % 2 == 0
-        and operation.kernel.height == 1
-    ):
-        row[k.UBLOCK_H], row[k.UBLOCK_W] = 1, ublock.width * ublock.height
+    ublock, ofm = variant.accelerator.ofm_ublock, operation.ofm
+    is_flat = isinstance(operation, Convolution) and ofm.height == operation.kernel.height == 1 and ofm.width % 2 == 0
+    return (1, ublock.width * ublock.height) if ublock.height > 1 and is_flat else (ublock.height, ublock.width)
 
 
-def _fill_window(row: list[int], operation: WindowOperation) -> None:
-    kernel, ifm = operation.kernel, operation.ifm
-    row[k.KERNEL_H], row[k.KERNEL_W] = kernel.height, kernel.width
-    row[k.STRIDE_H], row[k.STRIDE_W] = kernel.stride_y, kernel.stride_x
-    row[k.DILATION_H], row[k.DILATION_W] = kernel.dilation_y, kernel.dilation_x
-    row[k.PAD_TOP], row[k.PAD_LEFT] = operation.padding.top, operation.padding.left
-    row[k.UPSCALE] = 1 if operation.upscale is Upscale.NONE else 2
-    if isinstance(operation, WeightedOperation) and operation.has_4x4_sub_kernels:
-        row[k.SUB_KERNEL] = 4
-    if ifm.element.bits == 16:
-        slice_depth = -(-min(ifm.depth, 16) // 4) * 4
-    else:
-        part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
-        slice_depth = -(-min(ifm.depth, 16 if part_kernel else 32) // 8) * 8
-    row[k.IFM_SLICE] = slice_depth
-
-
-def _fill_second(row: list[int], ifm2: FeatureMap, ports: tuple[int, ...]) -> None:
-    row[k.HAS_IFM2] = 1
-    row[k.IFM2_H], row[k.IFM2_W], row[k.IFM2_D] = ifm2.height, ifm2.width, ifm2.depth
-    row[k.IFM2_LAYOUT] = ifm2.layout is Layout.NHCWB16
-    row[k.IFM2_PORT] = ports[ifm2.region]
-
-
-def _share_words(table: NDArray[np.int64], stream_words: int) -> None:
+def _share_words(table: NDArray[Any], stream_words: int) -> None:
     """Gives waits, controls and interrupts one word each and shares the rest among kernels and transfers, exact in sum."""
     if not len(table):
         return
-    heavy = table[:, k.KIND] <= k.DMA
-    table[~heavy, k.WORDS] = min(1, stream_words // len(table))
+    heavy, words = table["kind"] <= r.DMA, table["command_words"]
+    words[~heavy] = min(1, stream_words // len(table))
     count = int(heavy.sum())
     if count:
-        left = stream_words - int(table[:, k.WORDS].sum())
+        left = stream_words - int(words.sum())
         bounds = np.arange(count + 1, dtype=np.int64) * left // count
-        table[heavy, k.WORDS] = np.diff(bounds)
+        words[heavy] = np.diff(bounds)
 
 
-def _output_rate(operation: Operation, variant: Variant) -> float:
+def _output_rate(operation: KernelOperation, variant: Variant) -> float:
     """Output-unit cycles per element of the busiest core."""
-    if not isinstance(operation, KernelOperation):
-        return 0.0
     cycles = variant.timing.output_cycles
     rate = cycles.other
     if isinstance(operation, Elementwise):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,41 +12,20 @@ from numpy.typing import NDArray
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.isa.operations import Operation
+from npu.machine.kernels.rows import DMA
+from npu.machine.parameters import port_rows
 from sim.timing.bounds import find_bounds
 from sim.timing.counters import count_events
-from sim.timing.kernels import expand as k
 from sim.timing.kernels import rows as r
 from sim.timing.kernels.engine import run
 from sim.timing.plan import Plan, make_plan
-from sim.timing.ports import port_scalars
-from sim.timing.preparation import engine_scalars, prepare, prepare_for
+from sim.timing.preparation import engine_rows, prepare, prepare_for
 from sim.trace import Bound, Cause, Column, Events, TimedUnit, Totals, Trace
 
-_NO_TIMES = np.zeros((0, r.TIME_COLUMNS), np.float64)
+_NO_TIMES = np.zeros(0, r.TIMES)
 _NO_COLUMNS = np.zeros(0, np.int64)
 _NO_TABLE = np.zeros((0, len(Column)), np.int64)
-_COLUMNS = np.array(
-    [
-        Column.ISSUED,
-        Column.START,
-        Column.END,
-        Column.MAC_STALLED_BY_WEIGHTS,
-        Column.MAC_STALLED_BY_IFM,
-        Column.MAC_STALLED_BY_ACCUMULATOR,
-        Column.OUTPUT_STALLED_BY_MEMORY,
-        Column.OUTPUT_STALLED_BY_INPUT,
-        Column.DECODER_STALLED_BY_MEMORY,
-        Column.DECODER_STALLED_BY_MAC,
-        Column.IFM_FETCH_ACTIVE,
-        Column.DMA_ACTIVE,
-        Column.BLOCKDEP_STALL,
-        Column.PARSER_WAIT,
-        Column.MAC_IDLE,
-        Column.OUTPUT_IDLE,
-        Column.DECODER_IDLE,
-    ],
-    np.int64,
-)
+_COLUMNS = np.array([Column[name.upper()] for name in r.RESULTS], np.int64)
 """Columns of the trace in the order of the engine's result."""
 
 
@@ -63,10 +43,10 @@ def schedule(
 
 def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trace:
     """The trace of a plan made for `variant`."""
-    work, known = prepare_for(plan, variant)
-    times = np.zeros((len(plan.loads), r.TIME_COLUMNS), np.float64) if with_events else _NO_TIMES
-    table = work.known.copy()
-    finish, mac_end, output_end, decoder_end = run(work.words, times, _COLUMNS, table)
+    prepared, known = prepare_for(plan, variant)
+    times = np.zeros(len(plan.fetches), r.TIMES) if with_events else _NO_TIMES
+    table = prepared.known.copy()
+    finish, mac_end, output_end, decoder_end = run(prepared.memory, times, _COLUMNS, table)
     cycles = round(finish)
     return Trace(
         variant=variant.name,
@@ -83,12 +63,12 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
 
 
 def _bounds(plan: Plan, table: NDArray[np.int64], variant: Variant) -> tuple[Bound, ...]:
-    return find_bounds(plan, table, port_scalars(variant), engine_scalars(variant))
+    return find_bounds(plan, table, port_rows(variant), engine_rows(variant))
 
 
-def finish_time(plan: Plan, ports: NDArray[np.float64], scalars: NDArray[np.float64]) -> float:
-    """When everything has finished, on ports (2, PORT_SCALARS) and a machine (ENGINE_SCALARS,) that need not be a variant's."""
-    return float(run(prepare(plan, ports, scalars).words, _NO_TIMES, _NO_COLUMNS, _NO_TABLE)[0])
+def finish_time(plan: Plan, ports: NDArray[Any], engines: NDArray[Any]) -> float:
+    """When everything has finished, on two PORT rows and the one ENGINE row, which need not be a variant's."""
+    return float(run(prepare(plan, ports, engines).memory, _NO_TIMES, _NO_COLUMNS, _NO_TABLE)[0])
 
 
 def _totals(known: Totals, cycles: int) -> Totals:
@@ -105,21 +85,21 @@ def _totals(known: Totals, cycles: int) -> Totals:
     )
 
 
-def _events(plan: Plan, table: NDArray[np.int64], times: NDArray[np.float64]) -> Events:
-    """Busy intervals of every unit, from the times of the loads and of the transfers."""
-    loads = plan.loads
-    operation = loads[:, k.L_OPERATION]
-    read = (loads[:, k.L_IFM_BEATS] + loads[:, k.L_IFM2_BEATS]) * plan.beat_bytes
-    written = np.where(loads[:, k.L_LAST] == 1, loads[:, k.L_OFM_BEATS], 0) * plan.beat_bytes
+def _events(plan: Plan, table: NDArray[np.int64], times: NDArray[Any]) -> Events:
+    """Busy intervals of every unit, from the times of the fetches and of the transfers."""
+    fetches = plan.fetches
+    operation = fetches["operation"]
+    read = (fetches["ifm_beats"] + fetches["ifm2_beats"]) * plan.beat_bytes
+    written = fetches["ofm_beats"] * plan.beat_bytes
     parts = [
-        (operation, TimedUnit.IFM_FETCH, times[:, r.T_IFM_START], times[:, r.T_IFM_END], read, Cause.IFM),
-        (operation, TimedUnit.WEIGHT_DECODER, times[:, r.T_STREAM_START], times[:, r.T_STREAM_END],
-         loads[:, k.L_STREAM_BYTES], Cause.WEIGHTS),
-        (operation, TimedUnit.MAC, times[:, r.T_MAC_START], times[:, r.T_MAC_END], np.zeros_like(read), Cause.KERNEL),
-        (operation, TimedUnit.OUTPUT, times[:, r.T_OUTPUT_START], times[:, r.T_OUTPUT_END], written, Cause.OFM),
+        (operation, TimedUnit.IFM_FETCH, times["ifm_start"], times["ifm_end"], read, Cause.IFM),
+        (operation, TimedUnit.WEIGHT_DECODER, times["weights_start"], times["weights_end"],
+         fetches["stream_bytes"], Cause.WEIGHTS),
+        (operation, TimedUnit.MAC, times["mac_start"], times["mac_end"], np.zeros_like(read), Cause.KERNEL),
+        (operation, TimedUnit.OUTPUT, times["output_start"], times["output_end"], written, Cause.OFM),
     ]  # fmt: skip
-    transfers = np.flatnonzero(plan.operations[:, k.KIND] == k.DMA)
-    moved = plan.operations[transfers, k.DMA_BYTES]
+    transfers = np.flatnonzero(plan.operations["kind"] == DMA)
+    moved = plan.operations["dma_bytes"][transfers]
     starts, ends = table[transfers, Column.START].astype(np.float64), table[transfers, Column.END].astype(np.float64)
     parts.append((transfers, TimedUnit.DMA, starts, ends, moved, Cause.DMA_READ))
     return _join(parts)

@@ -5,68 +5,48 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from npu.machine.kernels.arithmetic import inlined
+from npu.machine.kernels.rows import FAR
 from npu.numerics.kernel import kernel
-from sim.timing.kernels.rows import (
-    FAR,
-    HELD_OF,
-    P_BEAT_CYCLES,
-    P_CAP,
-    P_OPEN,
-    P_READ_BURST_CYCLES,
-    P_WINDOW,
-    P_WRITE_BURST_CYCLES,
-    S_CAP,
-    S_CLOSES,
-    S_READ_FREE,
-    S_START,
-    S_USED,
-    S_WINDOW,
-    S_WRITE_FREE,
-)
 
-_I = nb.int64
 _F = nb.float64
-_TABLE = nb.float64[:, ::1]
 
 _SURE = 1.0 - 1e-14
 """A division rounds: it can put a time just before the end of a window into the next one."""
 
 
-@nb.njit(inline="always", error_model="numpy")
-def open_ports(ports):  # type: ignore[no-untyped-def]
-    """Fills the state of both ports at time 0."""
-    for p in range(2):
-        ports[p, S_WINDOW] = ports[p, S_USED] = ports[p, S_START] = 0.0
-        ports[p, S_READ_FREE] = ports[p, S_WRITE_FREE] = -FAR
-        limited = ports[p, P_WINDOW] > 0.0
-        ports[p, S_CLOSES] = ports[p, P_OPEN] if limited else FAR
-        ports[p, S_CAP] = ports[p, P_CAP] if limited and ports[p, P_CAP] > 0.0 else FAR
+@inlined
+def open_port(port):  # type: ignore[no-untyped-def]
+    """Fills the state of a port at time 0."""
+    port.window = port.used = port.start = 0.0
+    port.read.free = port.write.free = -FAR
+    limited = port.window_cycles > 0.0
+    port.closes = port.open_cycles if limited else FAR
+    port.cap = port.window_beats if limited and port.window_beats > 0.0 else FAR
 
 
-@nb.njit(inline="always", error_model="numpy")
-def claim(ports, port, channel, time, cycles, beats):  # type: ignore[no-untyped-def]
+@inlined
+def reserve(port, channel, time, cycles, beats):  # type: ignore[no-untyped-def]
     """(begin, end) of a transfer of `beats` on a channel of a port, asked for at `time`; it takes `cycles` (`turn`) of it.
 
     The slots are a counter: while a channel rests they come free, and so many bursts then pass at once.
     """
-    begin = max(time, ports[port, channel])
+    begin = max(time, channel.free)
     if cycles < 0.0:
-        rest = min(begin - ports[port, channel], ports[port, channel + HELD_OF])
-        cycles = max(-cycles - rest, beats * ports[port, P_BEAT_CYCLES])
+        rest = min(begin - channel.free, channel.held_cycles)
+        cycles = max(-cycles - rest, beats * port.beat_cycles)
     passed = begin + cycles
-    used = ports[port, S_USED] + beats
+    used = port.used + beats
     # What ends in the open part of a window has begun before its end.
-    fits = (ports[port, S_START] <= begin) & (passed <= ports[port, S_CLOSES])
-    if fits & (used <= ports[port, S_CAP]):
-        ports[port, S_USED] = used
-    elif ports[port, P_WINDOW] > 0.0 and beats > 0.0:
-        window, opened = ports[port, P_WINDOW], ports[port, P_OPEN]
-        passed, index, used = admit(
-            begin, cycles, beats, window, opened, ports[port, S_CAP], ports[port, S_WINDOW], ports[port, S_USED]
-        )
-        ports[port, S_WINDOW], ports[port, S_USED], ports[port, S_START] = index, used, index * window
-        ports[port, S_CLOSES] = index * window + opened
-    ports[port, channel] = passed
+    fits = (port.start <= begin) & (passed <= port.closes)
+    if fits & (used <= port.cap):
+        port.used = used
+    elif port.window_cycles > 0.0 and beats > 0.0:
+        window, opened = port.window_cycles, port.open_cycles
+        passed, index, used = admit(begin, cycles, beats, window, opened, port.cap, port.window, port.used)
+        port.window, port.used, port.start = index, used, index * window
+        port.closes = index * window + opened
+    channel.free = passed
     return begin, passed
 
 
@@ -120,21 +100,3 @@ def admit(start, cycles, beats, window, opened, cap, current, used):  # type: ig
             used = part * beats
             left -= part
             time += part * cycles
-
-
-@kernel(_F(_F, _F), error_model="numpy")
-def turn(data, slots):  # type: ignore[no-untyped-def]
-    """Cycles that a transfer takes of an open port whose slots are all taken: of its data, or, below 0, longer of its slots."""
-    return -slots if slots > data else data
-
-
-@kernel(_F(_TABLE, _I, _F, _F, _F), error_model="numpy")
-def read_cycles(ports, p, beats, bursts, take):  # type: ignore[no-untyped-def]
-    """`turn` of a read whose reader takes in a beat in `take` cycles: until then the port cannot pass the next one."""
-    return turn(beats * max(ports[p, P_BEAT_CYCLES], take), bursts * ports[p, P_READ_BURST_CYCLES])
-
-
-@kernel(_F(_TABLE, _I, _F, _F), error_model="numpy")
-def write_cycles(ports, p, beats, bursts):  # type: ignore[no-untyped-def]
-    """`turn` of a write."""
-    return turn(beats * ports[p, P_BEAT_CYCLES], bursts * ports[p, P_WRITE_BURST_CYCLES])

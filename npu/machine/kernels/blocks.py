@@ -1,0 +1,146 @@
+"""The walk over the blocks of an operation, and what each of its IFM block fetches asks of every unit.
+
+An *IFM block fetch* is one fill of the IFM buffer: one sub-kernel window and one depth slice of the IFM for one OFM block.
+Blocks run depth first, then width, then height; fetches of a block run IFM depth outside, sub-kernels inside.
+
+The fetches of a block are repeated for every OFM depth block, unless there is one sub-kernel and at most as many depth slices
+as the IFM buffer has halves; weights and scales are streamed again for every block of the plane.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from npu.machine.kernels.arithmetic import ceil_div, ifm_block_depth, inlined, input_range
+from npu.machine.kernels.mac_array import mac_cycles
+from npu.machine.kernels.output_unit import output_depth
+from npu.machine.kernels.rows import (
+    CONV_DEPTH_FIRST,
+    CONV_PART_KERNEL,
+    ELEMENTWISE,
+    FETCHES,
+    MACHINES,
+    OPERATIONS,
+    POOL,
+    REDUCE_SUM,
+)
+from npu.machine.kernels.traffic import read_traffic, second_input_beats, write_traffic
+from npu.machine.rules import BUFFER_HALVES
+from npu.numerics.kernel import kernel
+
+
+@inlined
+def combines_channels(kind):  # type: ignore[no-untyped-def]
+    """Whether every output channel is made of all input channels."""
+    return kind in (CONV_DEPTH_FIRST, CONV_PART_KERNEL, REDUCE_SUM)
+
+
+@inlined
+def fetches_of_block(op):  # type: ignore[no-untyped-def]
+    """(depth slices, sub-kernels in a column, in a row): what the fetches of every block of an operation are."""
+    slices = np.int64(1)
+    if combines_channels(op.kind):
+        slices = ceil_div(op.ifm.depth, ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL))
+    return slices, ceil_div(op.kernel_height, op.sub_kernel), ceil_div(op.kernel_width, op.sub_kernel)
+
+
+@kernel(nb.int64(OPERATIONS), error_model="numpy")
+def count_fetches(operations):  # type: ignore[no-untyped-def]
+    """Number of rows that `expand` writes."""
+    total = np.int64(0)
+    for op in operations:
+        if op.kind > ELEMENTWISE:
+            continue
+        plane = ceil_div(op.ofm.height, op.block_height) * ceil_div(op.ofm.width, op.block_width)
+        slices, down, across = fetches_of_block(op)
+        total += plane * ceil_div(op.ofm.depth, op.block_depth) * slices * down * across
+    return total
+
+
+@inlined
+def stream_share(op, z, depth, is_first_plane):  # type: ignore[no-untyped-def]
+    """The bytes of the compressed stream that belong to a depth block, exact in sum."""
+    if op.streams_once and not is_first_plane:
+        return np.int64(0)
+    return op.stream_bytes * (z + depth) // op.ofm.depth - op.stream_bytes * z // op.ofm.depth
+
+
+@inlined
+def fill_fetch(fetch, op, machine, y, rows, x, columns, depth, tap_y, taps_y, tap_x, taps_x, channel, slice_depth, is_kept):  # type: ignore[no-untyped-def]
+    """Fills what a fetch reads, multiplies and takes of the MAC array."""
+    if not is_kept:
+        ifm = op.ifm
+        top, high = input_range(
+            y, rows, op.stride_y, op.dilation_y, tap_y, taps_y, op.pad_top, ifm.height, op.upscale
+        )  # fmt: skip
+        left, wide = input_range(
+            x, columns, op.stride_x, op.dilation_x, tap_x, taps_x, op.pad_left, ifm.width, op.upscale
+        )  # fmt: skip
+        fetch.ifm_beats, fetch.ifm_bursts = read_traffic(ifm, top, high, left, wide, channel, slice_depth, machine.beat_bytes)
+    if op.kind != POOL and op.kind != ELEMENTWISE:
+        fetch.macs = rows * columns * depth * taps_y * taps_x * (slice_depth if combines_channels(op.kind) else 1)
+    fetch.mac_cycles = mac_cycles(op, machine, rows, columns, depth, taps_y * taps_x, slice_depth)
+
+
+@inlined
+def expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetches):  # type: ignore[no-untyped-def]
+    """Fills the rows of the fetches of one block from `at` on; the row behind them."""
+    combines = combines_channels(op.kind)
+    slices, down, across = fetches_of_block(op)
+    is_kept = combines and z > 0 and down * across == 1 and slices <= BUFFER_HALVES
+    weights = op.kernel_height * op.kernel_width * (op.ifm.depth if combines else 1)
+    first, used, streamed = at, np.int64(0), np.int64(0)
+    widest = ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL) if combines else depth
+    for s in range(slices):
+        channel = s * widest if combines else z
+        slice_depth = min(widest, op.ifm.depth - channel)
+        for tap_y in range(0, op.kernel_height, op.sub_kernel):
+            taps_y = min(op.sub_kernel, op.kernel_height - tap_y)
+            for tap_x in range(0, op.kernel_width, op.sub_kernel):
+                taps_x = min(op.sub_kernel, op.kernel_width - tap_x)
+                fetch = fetches[at]
+                fetch.operation = n
+                fetch.is_first = at == first
+                fill_fetch(
+                    fetch, op, machine, y, rows, x, columns, depth, tap_y, taps_y, tap_x, taps_x, channel, slice_depth, is_kept
+                )
+                used += taps_y * taps_x * (slice_depth if combines else 1)
+                upto = share * used // weights
+                fetch.stream_bytes = upto - streamed
+                streamed = upto
+                at += 1
+    return at
+
+
+@inlined
+def fill_output(fetch, op, machine, y, rows, x, columns, z, depth):  # type: ignore[no-untyped-def]
+    """Fills what the last fetch of a block has besides: its output and its second input."""
+    beat = machine.beat_bytes
+    fetch.is_last = 1
+    fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op.ofm, y, rows, x, columns, z, depth, beat)
+    if op.has_ifm2:
+        fetch.ifm2_beats = second_input_beats(op, y, rows, x, columns, z, depth, beat)
+    fetch.output_cycles = rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
+
+
+@kernel(nb.int64(OPERATIONS, MACHINES, FETCHES), error_model="numpy")
+def expand(operations, machines, fetches):  # type: ignore[no-untyped-def]
+    """Fills the fetches, which hold zeros before, of all operations on a machine, the one row of `machines`; how many."""
+    machine = machines[0]
+    at = np.int64(0)
+    for n in range(operations.shape[0]):
+        op = operations[n]
+        if op.kind > ELEMENTWISE:
+            continue
+        ofm = op.ofm
+        for y in range(0, ofm.height, op.block_height):
+            rows = min(op.block_height, ofm.height - y)
+            for x in range(0, ofm.width, op.block_width):
+                columns = min(op.block_width, ofm.width - x)
+                for z in range(0, ofm.depth, op.block_depth):
+                    depth = min(op.block_depth, ofm.depth - z)
+                    share = stream_share(op, z, depth, x + y == 0)
+                    at = expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetches)
+                    fill_output(fetches[at - 1], op, machine, y, rows, x, columns, z, depth)
+    return at

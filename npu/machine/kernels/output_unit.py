@@ -1,0 +1,24 @@
+"""Work of the output unit."""
+
+from __future__ import annotations
+
+import numba as nb
+
+from npu.layouts import BRICK_DEPTH
+from npu.machine.kernels.arithmetic import ceil_div
+from npu.machine.kernels.rows import ELEMENTWISE, MACHINE_ROW, OPERATION_ROW
+from npu.numerics.kernel import kernel
+
+_I = nb.int64
+
+
+@kernel(_I(OPERATION_ROW, MACHINE_ROW, _I), error_model="numpy")
+def output_depth(op, machine, depth):  # type: ignore[no-untyped-def]
+    """Depth of a block that the output unit of the busiest core works through.
+
+    MAC operations share a block by micro-block depth; elementwise ones by bricks, which are always processed whole when the
+    output is stored in bricks.
+    """
+    unit = BRICK_DEPTH if op.kind == ELEMENTWISE else machine.ofm_ublock_depth
+    share = ceil_div(ceil_div(depth, unit), machine.cores) * unit
+    return share if op.kind == ELEMENTWISE and op.ofm.layout == 1 else min(depth, share)

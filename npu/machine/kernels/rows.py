@@ -1,0 +1,124 @@
+"""What the machine model is told and what it answers, as rows of named fields: each row is declared here and nowhere else.
+
+The names are fields of structured arrays in Python (`fetches["ifm_beats"]`) and attributes in compiled functions
+(`fetch.ifm_beats`). Every number is 64 bits wide.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+# Kinds of operation.
+CONV_DEPTH_FIRST, CONV_PART_KERNEL, DEPTHWISE, POOL, REDUCE_SUM, ELEMENTWISE, DMA, DMA_WAIT, KERNEL_WAIT, OTHER = range(10)
+
+
+def integers(*names: str) -> list[tuple[str, type]]:
+    """Fields of 64-bit integers."""
+    return [(name, np.int64) for name in names]
+
+
+def floats(*names: str) -> list[tuple[str, type]]:
+    """Fields of 64-bit floats."""
+    return [(name, np.float64) for name in names]
+
+
+MACHINE = np.dtype(
+    integers(
+        "ofm_ublock_depth",
+        "cores",
+        "ublock_mac_cycles",
+        "weight_block_cycles",  # to bring one set of weights to the MAC array; 0: weights never hold it up
+        "bubble_cycles",
+        "bubble_cycles_40_bit",
+        "pooling_16_bit_factor",
+        "weight_switch_cycles",
+        "beat_bytes",
+    )
+)
+"""The compute part of a variant."""
+
+FEATURE_MAP = np.dtype(
+    integers(
+        *("height", "width", "depth", "element_bytes", "layout"),  # layout: register value, 1 = NHCWB16
+        *("address", "stride_y", "stride_x"),  # of tile 0, in bytes
+        *("port", "burst_bytes"),  # the number of its port, and a full transaction there
+    )
+)
+"""A feature map as traffic sees it."""
+
+OPERATION = np.dtype(
+    [
+        *integers(
+            "kind",
+            *("block_height", "block_width", "block_depth"),
+            *("kernel_height", "kernel_width", "stride_y", "stride_x", "dilation_y", "dilation_x"),
+            *("pad_top", "pad_left"),
+            "upscale",  # 1, or 2 where rows and columns are doubled
+            "sub_kernel",  # longest side of a sub-kernel
+            *("ublock_height", "ublock_width"),
+            "has_40_bit_accumulators",
+            "has_ifm2",
+            *("stream_bytes", "weight_port"),  # of weights and scale records together
+            "streams_once",  # whether only the first block of the plane brings weights
+            "blockdep",
+            *("dma_bytes", "dma_from", "dma_to"),  # ports; below 0: no port
+            "outstanding",  # of a wait
+            "command_words",
+        ),
+        *floats("output_element_cycles"),  # of the output unit, an element of the busiest core
+        *((name, FEATURE_MAP) for name in ("ifm", "ifm2", "ofm")),
+    ]
+)
+"""An operation of the command stream; a kernel operation unless `kind` is above ELEMENTWISE."""
+
+FETCH = np.dtype(
+    [
+        *integers(
+            "operation",
+            *("is_first", "is_last"),  # of its OFM block
+            *("ifm_beats", "ifm_bursts", "ifm2_beats"),
+            "stream_bytes",
+            *("ofm_beats", "ofm_bursts"),  # written by the block that it ends
+            "macs",
+            "mac_cycles",
+        ),
+        *floats("output_cycles"),  # of the block that it ends
+    ]
+)
+"""An IFM block fetch, one fill of the IFM buffer: a sub-kernel window and a depth slice of an OFM block, with all it causes."""
+
+CHANNEL = np.dtype(
+    floats(
+        "latency",
+        "burst_cycles",  # that one burst takes of the slots together: held cycles / slots
+        "held_cycles",  # of one slot by a burst, which is how far all of them can be taken ahead
+        "free",  # state: when it is free
+    )
+)
+"""One direction of a memory port."""
+
+PORT = np.dtype(
+    [
+        ("read", CHANNEL),
+        ("write", CHANNEL),
+        *floats(
+            *("beat_cycles", "burst_bytes"),
+            *("window_cycles", "open_cycles"),  # 0: no windows; in the open part of a window addresses pass
+            "window_beats",  # admitted per window, both directions together; 0: any number
+            # State: of the current window its number, the beats admitted in it, its start, the end of its open part and its
+            # cap; what is not limited is FAR.
+            *("window", "used", "start", "closes", "cap"),
+        ),
+    ]
+)
+"""A memory port: what it sustains, and for the timing engine its state."""
+
+FAR = 1e18
+"""Time of what is not yet known, and a limit that is none."""
+
+MACHINE_ROW, FEATURE_MAP_ROW, OPERATION_ROW, FETCH_ROW = map(nb.from_dtype, (MACHINE, FEATURE_MAP, OPERATION, FETCH))
+CHANNEL_ROW, PORT_ROW = map(nb.from_dtype, (CHANNEL, PORT))
+MACHINES, OPERATIONS, FETCHES, PORTS = (
+    nb.types.Array(row, 1, "C") for row in (MACHINE_ROW, OPERATION_ROW, FETCH_ROW, PORT_ROW)
+)

@@ -1,0 +1,100 @@
+"""The parameters of a variant as the machine model takes them: the row of its compute part and those of its two ports."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.hardware.variant import Memory, Port, TimingAdapter, Variant
+from npu.machine.kernels.rows import MACHINE, PORT
+
+PORT_NUMBERS = {Port.AXI0: 0, Port.AXI1: 1}
+
+
+def machine_rows(variant: Variant) -> NDArray[Any]:
+    """One MACHINE row."""
+    accelerator, timing = variant.accelerator, variant.timing
+    rows = np.zeros(1, MACHINE)
+    machine = rows[0]
+    machine["ofm_ublock_depth"] = accelerator.ofm_ublock.depth
+    machine["cores"] = accelerator.cores
+    machine["ublock_mac_cycles"] = timing.ublock_mac_cycles
+    machine["weight_block_cycles"] = 32 * accelerator.ofm_ublock.depth // timing.weights_per_cycle
+    machine["bubble_cycles"] = timing.bubble_cycles
+    machine["bubble_cycles_40_bit"] = timing.bubble_cycles_40_bit
+    machine["pooling_16_bit_factor"] = timing.pooling_16_bit_factor
+    machine["weight_switch_cycles"] = timing.weight_switch_cycles
+    machine["beat_bytes"] = accelerator.axi_data_bytes
+    return rows
+
+
+def burst_bytes(variant: Variant, port: Port) -> int:
+    """Bytes of one full transaction of a port: what the memory takes, as far as the AXI_LIMIT registers allow."""
+    memory = variant.system.memories.get(port)
+    longest = variant.timing.max_burst_bytes
+    return longest if memory is None else min(memory.burst_bytes, longest)
+
+
+def take_cycles(variant: Variant) -> float:
+    """Cycles in which the cores together take in a beat of input or weights; 0: as fast as the port brings it."""
+    taken = variant.timing.core_input_bytes_per_cycle * variant.accelerator.cores
+    return variant.accelerator.axi_data_bytes / taken if taken else 0.0
+
+
+def port_rows(variant: Variant) -> NDArray[Any]:
+    """Two PORT rows, AXI0 and AXI1. A port without a memory is never used and counts as ideal."""
+    rows = np.zeros(len(PORT_NUMBERS), PORT)
+    for port, number in PORT_NUMBERS.items():
+        _fill_port(rows[number], variant, port)
+    return rows
+
+
+def _fill_port(row: np.void, variant: Variant, port: Port) -> None:
+    row["burst_bytes"] = burst_bytes(variant, port)
+    row["beat_cycles"] = variant.timing.port_beat_cycles
+    burst_beats = float(row["burst_bytes"]) / variant.accelerator.axi_data_bytes
+    held_beats = burst_beats * variant.timing.burst_hold_fraction
+    adapter = variant.system.adapters.get(port)
+    memory = variant.system.memories.get(port)
+    if adapter is not None:
+        _apply_adapter(row, adapter, burst_beats, held_beats)
+    elif memory is not None:
+        _apply_memory(row, memory, held_beats)
+
+
+def _apply_memory(row: np.void, memory: Memory, held_beats: float) -> None:
+    """A memory takes 1 / clock_scale cycles per beat and holds a slot from the address until `held_beats` have passed."""
+    row["beat_cycles"] = row["beat_cycles"] / memory.clock_scale
+    held = held_beats * row["beat_cycles"]
+    _fill_channel(row["read"], memory.read_latency_cycles, held, memory.max_outstanding_reads)
+    _fill_channel(row["write"], memory.write_latency_cycles, held, memory.max_outstanding_writes)
+
+
+def _apply_adapter(row: np.void, adapter: TimingAdapter, burst_beats: float, held_beats: float) -> None:
+    """An adapter replaces the memory's figures, passes addresses for part of a window, and caps the window's beats.
+
+    The cap works on whole transactions. The slots empty in rounds, and every round that starts while addresses pass is
+    served, so the open part of a window admits whole rounds.
+    """
+    read = row["read"]
+    _fill_channel(read, adapter.read_latency_cycles, held_beats, adapter.max_outstanding_reads)
+    _fill_channel(row["write"], adapter.write_latency_cycles, held_beats, adapter.max_outstanding_writes)
+    if adapter.max_outstanding_reads:
+        rounds = math.ceil(adapter.pulse_on_cycles / read["held_cycles"])
+        read["burst_cycles"] = min(read["burst_cycles"], adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads))
+    if adapter.pulse_off_cycles or adapter.beats_per_window:
+        row["window_cycles"] = adapter.pulse_on_cycles + adapter.pulse_off_cycles
+        row["open_cycles"] = adapter.pulse_on_cycles
+    if adapter.beats_per_window:
+        row["window_beats"] = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
+
+
+def _fill_channel(channel: np.void, latency: int, held: float, slots: int) -> None:
+    """How long a burst holds a slot, and what it costs of all slots together; 0 slots = as many as wanted."""
+    channel["latency"] = latency
+    if slots:
+        channel["held_cycles"] = latency + held
+        channel["burst_cycles"] = (latency + held) / slots

@@ -1,0 +1,48 @@
+"""How the machine cuts an operation into pieces: arithmetic on plain numbers, for Python and for compiled functions alike.
+
+Functions here call no other function of this module: each is compiled on its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SUB_KERNEL = 8
+"""The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
+
+SMALL_SUB_KERNEL = 4
+"""The same when an operation asks for the decomposition into 4x4."""
+
+BUFFER_HALVES = 2
+"""IFM buffer and accumulators are double buffers."""
+
+
+def ceil_div(value: Any, divisor: Any) -> Any:
+    """The quotient rounded up, of numbers or of each element."""
+    return -(-value // divisor)
+
+
+def round_up(value: Any, multiple: Any) -> Any:
+    """The next multiple, of a number or of each element."""
+    return -(-value // multiple) * multiple
+
+
+def kernel_group(element_bytes: int) -> int:
+    """Kernel elements of a part-kernel-first convolution that the MAC array takes in one step; 4 of any depthwise one."""
+    return 2 if element_bytes == 2 else 4
+
+
+def ifm_block_depth(ifm_depth: int, element_bytes: int, is_part_kernel: bool) -> int:
+    """Channels of an IFM block of what combines channels: all of them, filled up for the MAC array, as far as a block goes."""
+    if element_bytes == 2:
+        return -(-min(ifm_depth, 16) // 4) * 4
+    return -(-min(ifm_depth, 16 if is_part_kernel else 32) // 8) * 8
+
+
+def input_range(
+    first: int, count: int, stride: int, dilation: int, tap: int, taps: int, pad: int, extent: int, upscale: int
+) -> tuple[int, int]:
+    """(start, length) of the input rows that `count` outputs from `first` read through taps [tap, tap + taps), clipped."""
+    low = max(first * stride - pad + tap * dilation, 0) // upscale
+    high = (first + count - 1) * stride - pad + (tap + taps - 1) * dilation + 1
+    return low, max(-(-min(high, extent * upscale) // upscale) - low, 0)
