@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Cpu, Variant
+from sim.overlap import find_spans
 from sim.trace import PORT_BYTES, Column, Trace
 
 JOB_START, INTERRUPT, CACHE_CLEAN, CACHE_INVALIDATE, COPY_IN, COPY_OUT = range(-1, -7, -1)
@@ -80,10 +81,16 @@ class Segment:
 
 @dataclass(slots=True)
 class OperatorTime:
-    """What one operator took: cycles of the timeline, and bytes read and written per memory name."""
+    """What one operator took: cycles of the timeline, and bytes read and written per memory name.
+
+    `span_cycles` is how long it is at work itself, overlapped or not; `hidden_behind` the operator that nearly all of that
+    counts for.
+    """
 
     cycles: int = 0
     bound_by: str | None = None
+    span_cycles: int = 0
+    hidden_behind: int | None = None
     read_bytes: dict[str, int] = field(default_factory=dict)
     write_bytes: dict[str, int] = field(default_factory=dict)
     _longest: int = -1
@@ -133,7 +140,9 @@ def build_timeline(tasks: Sequence[Job | CpuTask | Copy], variant: Variant) -> T
         elif isinstance(task, CpuTask):
             cycles = round(task.cycles * ratio)
             row.append("cpu", task.operator, cycles)
-            operators.setdefault(task.operator, OperatorTime()).add(cycles, "CPU")
+            time = operators.setdefault(task.operator, OperatorTime())
+            time.add(cycles, "CPU")
+            time.span_cycles += cycles
         else:
             _add_job(row, operators, task, variant, jobs)
             _add_bytes(operators, task, variant)
@@ -160,6 +169,9 @@ def _add_job(row: _Row, operators: dict[int, OperatorTime], job: Job, variant: V
         if cycles:
             row.append("npu", operator, cycles, number)
         operators.setdefault(operator, OperatorTime()).add(cycles, bound_by)
+    for operator, span in find_spans(job.trace, owners_of(job)).items():
+        operators[operator].span_cycles += span.cycles
+        operators[operator].hidden_behind = span.behind
     for part in (INTERRUPT, CACHE_INVALIDATE):
         row.append("cpu", part, around[part], number)
 

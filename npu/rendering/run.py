@@ -9,14 +9,14 @@ from npu.plain import printable
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
 from npu.reports.report import OperatorReport, Report
 
-_LESS_TELLING = ("written", "read", "MACs", "output", "MAC use", "share", "bound by", "on")
+_LESS_TELLING = ("written", "read", "MACs", "at work", "output", "MAC use", "share", "bound by", "on")
 """Columns of a run's table that narrow terminals do without, in this order."""
 
 
 def run_text(report: Report, width: int) -> str:
     """The per-operator table and the totals for a terminal of `width` columns; narrow ones leave out what matters least."""
     total = report.totals.total_cycles or 1
-    names = ["#", "operator", "output", "on", "cycles", "share", "MACs", "MAC use", "bound by", "read", "written"]
+    names = ["#", "operator", "output", "on", "cycles", "share", "at work", "MACs", "MAC use", "bound by", "read", "written"]
     rows = [_run_row(row, total) for row in report.operators]
     names, rows = fitted(names, rows, width, flexible="output", expendable=_LESS_TELLING)
     if "output" in names:
@@ -24,7 +24,7 @@ def run_text(report: Report, width: int) -> str:
         for row in rows:
             row[position] = Text(short(row[position].plain, room))
     table = make_table(
-        names, rows, width, flexible="output", right={"#", "cycles", "share", "MACs", "MAC use", "read", "written"}
+        names, rows, width, flexible="output", right={"#", "cycles", "share", "at work", "MACs", "MAC use", "read", "written"}
     )
     return framed(width, f"{report.model} on {report.target}", table, _totals(report, width))
 
@@ -33,10 +33,18 @@ def _run_row(row: OperatorReport, total: int) -> list[Text]:
     cycles = row.cycles or 0
     use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation else ""
     read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
-    bound = f"in {row.absorbed_into}" if row.absorbed_into is not None else row.bound_by or "no work"
-    cells = (row.index, row.type, row.name, None, f"{cycles:,}", f"{cycles / total:.1%}", count(row.macs), use)
+    own = f"{row.span_cycles:,}" if row.span_cycles else ""
+    cells = (row.index, row.type, row.name, None, f"{cycles:,}", f"{cycles / total:.1%}", own, count(row.macs), use)
     texts = [Text(printable(str(each))) if each is not None else _device(row) for each in cells]
-    return [*texts, Text(bound), Text(kib(read)), Text(kib(written))]
+    return [*texts, Text(_bound(row)), Text(kib(read)), Text(kib(written))]
+
+
+def _bound(row: OperatorReport) -> str:
+    if row.absorbed_into is not None:
+        return f"in {row.absorbed_into}"
+    if row.hidden_behind is not None:
+        return f"hidden by {row.hidden_behind}"
+    return row.bound_by or "no work"
 
 
 def _device(row: OperatorReport) -> Text:

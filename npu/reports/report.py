@@ -42,7 +42,8 @@ class Traffic:
 class OperatorReport:
     """One operator of the source model (of a file that another compiler made: of its streams).
 
-    `cycles` is the time that the operator keeps the machine from going on: overlapped time counts for the earlier operator.
+    `cycles` is what the operator adds to the total: overlapped time counts for the earlier operator. `span_cycles` is how
+    long it is at work itself; `hidden_behind` the operator that nearly all of this counts for, None if it is not hidden.
     `absorbed_into` is the operator that does this one's work (fused), None if it has its own or became a memory view.
     Timing fields are None in a report that timed nothing.
     """
@@ -55,6 +56,8 @@ class OperatorReport:
     reasons: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
     cycles: int | None = None
+    span_cycles: int | None = None
+    hidden_behind: int | None = None
     mac_utilisation: float | None = None
     bound_by: str | None = None
     bytes: Mapping[str, Traffic] = field(default_factory=dict)
@@ -254,12 +257,14 @@ def _arena_of_cpu(graph: Graph, sizes: Mapping[int, int]) -> int:
 
 def _timed(row: OperatorReport, time: OperatorTime | None, variant: Variant) -> OperatorReport:
     if time is None:
-        return dataclasses.replace(row, cycles=0)
-    offered = time.cycles * variant.accelerator.macs_per_cycle
+        return dataclasses.replace(row, cycles=0, span_cycles=0)
+    offered = time.span_cycles * variant.accelerator.macs_per_cycle
     memories = sorted({*time.read_bytes, *time.write_bytes})
     return dataclasses.replace(
         row,
         cycles=time.cycles,
+        span_cycles=time.span_cycles,
+        hidden_behind=time.hidden_behind,
         mac_utilisation=min(1.0, row.macs / offered) if offered and row.placement == "npu" else None,
         bound_by=time.bound_by,
         bytes={name: Traffic(time.read_bytes.get(name, 0), time.write_bytes.get(name, 0)) for name in memories},
