@@ -9,36 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
+from npu.graph.operands import Role
+from npu.graph.ops import inputs_with
 from npu.hardware.variant import Variant
-
-DATA_INPUTS: dict[str, tuple[int, ...]] = {
-    "BATCH_TO_SPACE_ND": (0,),
-    "CONV_2D": (0,),
-    "DEPTHWISE_CONV_2D": (0,),
-    "EXPAND_DIMS": (0,),
-    "FULLY_CONNECTED": (0,),
-    "GATHER": (0,),
-    "MEAN": (0,),
-    "MIRROR_PAD": (0,),
-    "PAD": (0,),
-    "PADV2": (0,),
-    "RESHAPE": (0,),
-    "RESIZE_BILINEAR": (0,),
-    "RESIZE_NEAREST_NEIGHBOR": (0,),
-    "SLICE": (0,),
-    "SPACE_TO_BATCH_ND": (0,),
-    "SPLIT": (1,),
-    "SPLIT_V": (0,),
-    "STRIDED_SLICE": (0,),
-    "SUM": (0,),
-    "TILE": (0,),
-    "TRANSPOSE": (0,),
-    "TRANSPOSE_CONV": (2,),
-}
-"""Input positions that are feature maps; operators that are not here have feature maps only."""
-
-WEIGHT_INPUT: dict[str, int] = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1, "PRELU": 1}
-BIAS_INPUT: dict[str, int] = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +33,20 @@ class OpView:
     @property
     def ifm(self) -> Tensor | None:
         """The first feature map that the operator reads."""
-        return self.input(DATA_INPUTS.get(self.op.kind, (0,))[0])
+        return self._first(Role.FEATURE_MAP)
 
     @property
     def weights(self) -> Tensor | None:
-        position = WEIGHT_INPUT.get(self.op.kind)
-        return None if position is None else self.input(position)
+        return self._first(Role.WEIGHTS)
 
     @property
     def bias(self) -> Tensor | None:
-        position = BIAS_INPUT.get(self.op.kind)
-        return None if position is None else self.input(position)
+        return self._first(Role.BIAS)
 
     @property
     def inputs(self) -> tuple[tuple[str, Tensor], ...]:
         """Feature maps that are read, with what to call them."""
-        positions = DATA_INPUTS.get(self.op.kind, range(len(self.op.inputs)))
-        found = ((position, self.input(position)) for position in positions)
+        found = ((position, self.input(position)) for position in inputs_with(Role.FEATURE_MAP, self.op))
         return tuple((f"input {position}", tensor) for position, tensor in found if tensor is not None)
 
     @property
@@ -105,6 +75,10 @@ class OpView:
         """Name of the fused activation, "NONE" without one."""
         value = self.attribute("fused_activation_function")
         return "NONE" if value is None else str(getattr(value, "name", value))
+
+    def _first(self, role: Role) -> Tensor | None:
+        positions = inputs_with(role, self.op)
+        return self.input(positions[0]) if positions else None
 
     def _tensor(self, indices: tuple[int, ...], position: int) -> Tensor | None:
         index = indices[position] if position < len(indices) else ABSENT

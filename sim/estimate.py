@@ -17,52 +17,52 @@ import math
 from collections.abc import Iterable
 
 from npu.graph.graph import ABSENT, Graph, Op
-from npu.graph.idle import VIEWS
+from npu.graph.ops import BY_NAME, Cost
 from npu.graph.work import input_shape, output_elements
 from npu.hardware.ports import port_rate
 from npu.hardware.variant import OutputCycles, Variant
 from npu.isa.weight_stream.order import KERNEL_GROUP
 
-_TABLES = frozenset({"ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
 _SOFTMAX_PASSES = 8
 """Times that a SOFTMAX goes over its data."""
 
 
 def npu_cycles(graph: Graph, op: Op, variant: Variant) -> int:
     """Estimated cycles of the NPU clock for one operator of `graph`."""
-    if op.kind in VIEWS:
+    cost = BY_NAME[op.kind].cost if op.kind in BY_NAME else Cost.OTHER
+    if cost is Cost.VIEW:
         return 0
     elements = output_elements(graph, op)
     bounds = (
-        _mac_cycles(graph, op, variant) / variant.accelerator.cores,
-        elements * _output_cycles(op.kind, variant.timing.output_cycles),
+        _mac_cycles(graph, op, cost, variant) / variant.accelerator.cores,
+        elements * _output_cycles(cost, variant.timing.output_cycles),
         _bytes(graph, {*op.inputs, *op.outputs}, of_constants=False) / port_rate(variant, variant.memory_mode.cache).read,
         _bytes(graph, {*op.inputs}, of_constants=True) / port_rate(variant, variant.memory_mode.constants).read,
     )
-    passes = _SOFTMAX_PASSES if op.kind == "SOFTMAX" else 1
+    passes = _SOFTMAX_PASSES if cost is Cost.SOFTMAX else 1
     return passes * (variant.timing.operation_overhead_cycles + round(max(bounds)))
 
 
-def _mac_cycles(graph: Graph, op: Op, variant: Variant) -> float:
+def _mac_cycles(graph: Graph, op: Op, cost: Cost, variant: Variant) -> float:
     timing = variant.timing
     ofm = graph.tensors[op.outputs[0]].shape if op.outputs and op.outputs[0] != ABSENT else ()
     weights = input_shape(graph, op, 1)
     blocks = _micro_blocks(ofm, variant) * timing.ublock_mac_cycles
-    if op.kind in ("CONV_2D", "TRANSPOSE_CONV") and len(weights) == 4:
+    if cost is Cost.CONVOLUTION and len(weights) == 4:
         kernel, depth = weights[1] * weights[2], weights[3]
         return blocks * min(kernel * _parts(depth, 32), _parts(kernel, KERNEL_GROUP) * _parts(depth, 8))
-    if op.kind == "DEPTHWISE_CONV_2D" and len(weights) == 4:
+    if cost is Cost.DEPTHWISE and len(weights) == 4:
         return blocks * _parts(weights[1] * weights[2], KERNEL_GROUP)
-    if op.kind == "FULLY_CONNECTED" and len(weights) == 2:
+    if cost is Cost.FULLY_CONNECTED and len(weights) == 2:
         rows = _parts(output_elements(graph, op), max(weights[0], 1))
         return max(blocks * _parts(weights[1], 32), rows * weights[0] * weights[1] / timing.weights_per_cycle)
-    if op.kind == "BATCH_MATMUL":
+    if cost is Cost.MATMUL:
         left = input_shape(graph, op, 0)
         return blocks * _parts(left[-1] if left else 1, 32)
-    if op.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+    if cost in (Cost.AVERAGE_POOL, Cost.MAX_POOL):
         height, width = (getattr(op.attributes, f"filter_{name}", 1) or 1 for name in ("height", "width"))
         return blocks * max(1, height * width / timing.ublock_mac_cycles)
-    if op.kind == "RESIZE_BILINEAR":
+    if cost is Cost.RESIZE_BILINEAR:
         factor = _resize_factor(input_shape(graph, op, 0), ofm)
         if getattr(op.attributes, "half_pixel_centers", False) and factor > 1:
             return blocks * _parts((factor + 1) ** 2, KERNEL_GROUP)
@@ -87,14 +87,14 @@ def _parts(extent: int, size: int) -> int:
     return -(-extent // size)
 
 
-def _output_cycles(kind: str, cycles: OutputCycles) -> float:
-    if kind in ("ADD", "SUB"):
+def _output_cycles(cost: Cost, cycles: OutputCycles) -> float:
+    if cost is Cost.SUM:
         return cycles.add_sub
-    if kind == "MUL":
+    if cost is Cost.PRODUCT:
         return cycles.mul_or_40_bit_accumulator
-    if kind == "MAX_POOL_2D":
+    if cost is Cost.MAX_POOL:
         return cycles.max_pool
-    return max(cycles.other, cycles.activation_lut) if kind in _TABLES else cycles.other
+    return max(cycles.other, cycles.activation_lut) if cost is Cost.TABLE else cycles.other
 
 
 def _bytes(graph: Graph, indices: Iterable[int], *, of_constants: bool) -> int:

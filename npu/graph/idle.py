@@ -10,10 +10,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from npu.graph.graph import Graph, Model
+from npu.graph.ops import OPS, Cost
 from npu.graph.partition import Partition, partition
 from npu.graph.placement import OpPlacement, Placement, Violation
 
-VIEWS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE"})
+VIEWS = frozenset(row.name for row in OPS if row.cost is Cost.VIEW)
 """Operators that are another view of the same bytes: they need no work of the hardware."""
 RULE = "JOB-WORK"
 

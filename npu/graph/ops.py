@@ -1,159 +1,256 @@
-"""The op table: every builtin operator of the TFLite schema with its code and options class; the only such list."""
+"""The operator table: every builtin operator of the TFLite schema, one row each; the only place that says what an operator is.
+
+A row holds the schema's name, code and class of options; the signature of its operands (see `npu.graph.operands`); the rules
+that infer the shapes of its outputs and that scales must follow; its multiply-accumulates; what it costs the NPU; and whether a
+table of 256 entries computes it. Reader, verifier, checker, lowering, interpreter and estimates look here. An operator without
+signature is known by name only: nothing here runs it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from npu.graph import attributes as options
+from npu.graph import macs, quantizations, shapes
 from npu.graph.attributes import Attributes
+from npu.graph.graph import Op
+from npu.graph.operands import Role, Signature, parse, positions
 
 UNKNOWN_PREFIX = "UNKNOWN_"
 """Start of the kind of an operator whose code is not in the table; the code follows in decimal."""
 
 
+class Cost(Enum):
+    """What the NPU spends its cycles on, as estimates tell operators apart."""
+
+    VIEW = auto()
+    """Another view of the same bytes: nothing."""
+    CONVOLUTION = auto()
+    DEPTHWISE = auto()
+    FULLY_CONNECTED = auto()
+    MATMUL = auto()
+    AVERAGE_POOL = auto()
+    MAX_POOL = auto()
+    RESIZE_BILINEAR = auto()
+    SUM = auto()
+    PRODUCT = auto()
+    TABLE = auto()
+    SOFTMAX = auto()
+    OTHER = auto()
+    """Elements that are read and written once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A builtin operator: the schema's name and code, and the class of its options (None: it has none)."""
+    """A builtin operator; `attributes` is None if it has no options, `is_lut` says that it is a function of one element."""
 
     name: str
     code: int
     attributes: type[Attributes] | None = None
+    operands: str | None = None
+    shape: shapes.ShapeRule | None = None
+    quantization: quantizations.QuantizationRule | None = None
+    macs: macs.MacRule | None = None
+    cost: Cost = Cost.OTHER
+    is_lut: bool = False
 
+    @property
+    def signature(self) -> Signature | None:
+        """Names and roles of the operands, None if they are not known."""
+        return None if self.operands is None else parse(self.operands)
+
+
+def _rnn(way: str) -> str:
+    return f"{way}_weights {way}_recurrent_weights {way}_bias {way}_state"
+
+
+def _cell(way: str) -> str:
+    """The operands of an LSTM cell before its state; the input gate is optional, as are peepholes and projection."""
+    gates = (("input", "?"), ("forget", ""), ("cell", ""), ("output", ""))
+    return " ".join((
+        *(f"{way}{gate}_weights{mark}" for gate, mark in gates),
+        *(f"{way}{gate}_recurrent_weights{mark}" for gate, mark in gates),
+        *(f"{way}{gate}_peephole_weights?" for gate in ("input", "forget", "output")),
+        *(f"{way}{gate}_bias{mark}" for gate, mark in gates),
+        f"{way}projection_weights?",
+        f"{way}projection_bias?",
+    ))  # fmt: skip
+
+
+def _auxiliary(way: str) -> str:
+    return " ".join(f"{way}{gate}_auxiliary_weights?" for gate in ("input", "forget", "cell", "output"))
+
+
+_BIDIRECTIONAL_RNN = (
+    f"ifm {_rnn('forward')} {_rnn('backward')} auxiliary_ifm? forward_auxiliary_weights? backward_auxiliary_weights?"
+    " -> ofm backward_ofm?"
+)
+_LSTM = (
+    f"ifm {_cell('')} output_state cell_state"
+    " input_norm_weights? forget_norm_weights? cell_norm_weights? output_norm_weights? -> ofm"
+)
+_BIDIRECTIONAL_LSTM = (
+    f"ifm {_cell('forward_')} {_cell('backward_')} forward_output_state forward_cell_state backward_output_state"
+    f" backward_cell_state auxiliary_ifm? {_auxiliary('forward_')} {_auxiliary('backward_')} -> ofm backward_ofm?"
+)
 
 OPS: tuple[Operator, ...] = (
-    Operator("ADD", 0, options.AddOptions),
-    Operator("AVERAGE_POOL_2D", 1, options.Pool2DOptions),
-    Operator("CONCATENATION", 2, options.ConcatenationOptions),
-    Operator("CONV_2D", 3, options.Conv2DOptions),
-    Operator("DEPTHWISE_CONV_2D", 4, options.DepthwiseConv2DOptions),
-    Operator("DEPTH_TO_SPACE", 5, options.DepthToSpaceOptions),
-    Operator("DEQUANTIZE", 6, options.DequantizeOptions),
-    Operator("EMBEDDING_LOOKUP", 7),
-    Operator("FLOOR", 8),
-    Operator("FULLY_CONNECTED", 9, options.FullyConnectedOptions),
-    Operator("HASHTABLE_LOOKUP", 10),
-    Operator("L2_NORMALIZATION", 11, options.L2NormOptions),
-    Operator("L2_POOL_2D", 12, options.Pool2DOptions),
-    Operator("LOCAL_RESPONSE_NORMALIZATION", 13, options.LocalResponseNormalizationOptions),
-    Operator("LOGISTIC", 14),
-    Operator("LSH_PROJECTION", 15, options.LSHProjectionOptions),
-    Operator("LSTM", 16, options.LSTMOptions),
-    Operator("MAX_POOL_2D", 17, options.Pool2DOptions),
-    Operator("MUL", 18, options.MulOptions),
-    Operator("RELU", 19),
-    Operator("RELU_N1_TO_1", 20),
-    Operator("RELU6", 21),
-    Operator("RESHAPE", 22, options.ReshapeOptions),
-    Operator("RESIZE_BILINEAR", 23, options.ResizeBilinearOptions),
-    Operator("RNN", 24, options.RNNOptions),
-    Operator("SOFTMAX", 25, options.SoftmaxOptions),
-    Operator("SPACE_TO_DEPTH", 26, options.SpaceToDepthOptions),
-    Operator("SVDF", 27, options.SVDFOptions),
-    Operator("TANH", 28),
+    Operator("ADD", 0, options.AddOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.SUM),
+    Operator("AVERAGE_POOL_2D", 1, options.Pool2DOptions, "ifm -> ofm", shapes.pool, cost=Cost.AVERAGE_POOL),
+    Operator("CONCATENATION", 2, options.ConcatenationOptions, "ifm ifm* -> ofm", shapes.concatenation,
+             quantization=quantizations.concatenation),
+    Operator("CONV_2D", 3, options.Conv2DOptions, "ifm weights bias? -> ofm", shapes.convolution, macs=macs.convolution,
+             cost=Cost.CONVOLUTION),
+    Operator("DEPTHWISE_CONV_2D", 4, options.DepthwiseConv2DOptions, "ifm weights bias? -> ofm", shapes.depthwise,
+             macs=macs.depthwise, cost=Cost.DEPTHWISE),
+    Operator("DEPTH_TO_SPACE", 5, options.DepthToSpaceOptions, "ifm -> ofm", shapes.depth_to_space),
+    Operator("DEQUANTIZE", 6, options.DequantizeOptions, "ifm -> ofm", shapes.same),
+    Operator("EMBEDDING_LOOKUP", 7, None, "rows table -> ofm", shapes.embedding_lookup),
+    Operator("FLOOR", 8, None, "ifm -> ofm", shapes.same),
+    Operator("FULLY_CONNECTED", 9, options.FullyConnectedOptions, "ifm weights bias? -> ofm", shapes.fully_connected,
+             macs=macs.fully_connected, cost=Cost.FULLY_CONNECTED),
+    Operator("HASHTABLE_LOOKUP", 10, None, "lookup keys values -> ofm hits", shapes.hashtable_lookup),
+    Operator("L2_NORMALIZATION", 11, options.L2NormOptions, "ifm -> ofm", shapes.same),
+    Operator("L2_POOL_2D", 12, options.Pool2DOptions, "ifm -> ofm", shapes.pool),
+    Operator("LOCAL_RESPONSE_NORMALIZATION", 13, options.LocalResponseNormalizationOptions, "ifm -> ofm", shapes.same),
+    Operator("LOGISTIC", 14, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("LSH_PROJECTION", 15, options.LSHProjectionOptions, "seeds ifm importance? -> ofm", shapes.lsh_projection),
+    Operator("LSTM", 16, options.LSTMOptions, "ifm operand?* -> ofm operand*", shapes.lstm, macs=macs.lstm),
+    Operator("MAX_POOL_2D", 17, options.Pool2DOptions, "ifm -> ofm", shapes.pool, cost=Cost.MAX_POOL),
+    Operator("MUL", 18, options.MulOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.PRODUCT),
+    Operator("RELU", 19, None, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("RELU_N1_TO_1", 20, None, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("RELU6", 21, None, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("RESHAPE", 22, options.ReshapeOptions, "ifm shape? -> ofm", shapes.reshape, cost=Cost.VIEW),
+    Operator("RESIZE_BILINEAR", 23, options.ResizeBilinearOptions, "ifm size -> ofm", shapes.resize_bilinear,
+             cost=Cost.RESIZE_BILINEAR),
+    Operator("RNN", 24, options.RNNOptions, "ifm weights recurrent_weights bias state -> ofm", shapes.recurrent,
+             macs=macs.recurrent(1, 2)),
+    Operator("SOFTMAX", 25, options.SoftmaxOptions, "ifm -> ofm", shapes.same, cost=Cost.SOFTMAX),
+    Operator("SPACE_TO_DEPTH", 26, options.SpaceToDepthOptions, "ifm -> ofm", shapes.space_to_depth),
+    Operator("SVDF", 27, options.SVDFOptions, "ifm weights time_weights bias? state -> ofm", shapes.svdf,
+             macs=macs.recurrent(1, 2)),
+    Operator("TANH", 28, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
     Operator("CONCAT_EMBEDDINGS", 29, options.ConcatEmbeddingsOptions),
-    Operator("SKIP_GRAM", 30, options.SkipGramOptions),
-    Operator("CALL", 31, options.CallOptions),
+    Operator("SKIP_GRAM", 30, options.SkipGramOptions, "ifm -> ofm", shapes.unknown),
+    Operator("CALL", 31, options.CallOptions, "operand* -> operand*"),
     Operator("CUSTOM", 32),
-    Operator("EMBEDDING_LOOKUP_SPARSE", 33, options.EmbeddingLookupSparseOptions),
-    Operator("PAD", 34, options.PadOptions),
-    Operator("UNIDIRECTIONAL_SEQUENCE_RNN", 35, options.SequenceRNNOptions),
-    Operator("GATHER", 36, options.GatherOptions),
-    Operator("BATCH_TO_SPACE_ND", 37, options.BatchToSpaceNDOptions),
-    Operator("SPACE_TO_BATCH_ND", 38, options.SpaceToBatchNDOptions),
-    Operator("TRANSPOSE", 39, options.TransposeOptions),
-    Operator("MEAN", 40, options.ReducerOptions),
-    Operator("SUB", 41, options.SubOptions),
-    Operator("DIV", 42, options.DivOptions),
-    Operator("SQUEEZE", 43, options.SqueezeOptions),
-    Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", 44, options.UnidirectionalSequenceLSTMOptions),
-    Operator("STRIDED_SLICE", 45, options.StridedSliceOptions),
-    Operator("BIDIRECTIONAL_SEQUENCE_RNN", 46, options.BidirectionalSequenceRNNOptions),
-    Operator("EXP", 47, options.ExpOptions),
-    Operator("TOPK_V2", 48, options.TopKV2Options),
-    Operator("SPLIT", 49, options.SplitOptions),
-    Operator("LOG_SOFTMAX", 50, options.LogSoftmaxOptions),
+    Operator("EMBEDDING_LOOKUP_SPARSE", 33, options.EmbeddingLookupSparseOptions,
+             "rows indices shape importance table -> ofm", shapes.unknown),
+    Operator("PAD", 34, options.PadOptions, "ifm paddings -> ofm", shapes.pad),
+    Operator("UNIDIRECTIONAL_SEQUENCE_RNN", 35, options.SequenceRNNOptions,
+             "ifm weights recurrent_weights bias state -> ofm", shapes.sequence_recurrent, macs=macs.recurrent(1, 2)),
+    Operator("GATHER", 36, options.GatherOptions, "ifm indices -> ofm", shapes.gather),
+    Operator("BATCH_TO_SPACE_ND", 37, options.BatchToSpaceNDOptions, "ifm block crops -> ofm", shapes.batch_to_space,
+             quantization=quantizations.first_input),
+    Operator("SPACE_TO_BATCH_ND", 38, options.SpaceToBatchNDOptions, "ifm block paddings -> ofm", shapes.space_to_batch,
+             quantization=quantizations.first_input),
+    Operator("TRANSPOSE", 39, options.TransposeOptions, "ifm permutation -> ofm", shapes.transpose),
+    Operator("MEAN", 40, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
+    Operator("SUB", 41, options.SubOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.SUM),
+    Operator("DIV", 42, options.DivOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("SQUEEZE", 43, options.SqueezeOptions, "ifm -> ofm", shapes.squeeze, cost=Cost.VIEW),
+    Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", 44, options.UnidirectionalSequenceLSTMOptions, _LSTM, shapes.sequence_lstm,
+             macs=macs.full_lstm),
+    Operator("STRIDED_SLICE", 45, options.StridedSliceOptions, "ifm begin end strides -> ofm", shapes.strided_slice),
+    Operator("BIDIRECTIONAL_SEQUENCE_RNN", 46, options.BidirectionalSequenceRNNOptions, _BIDIRECTIONAL_RNN,
+             shapes.bidirectional_recurrent, macs=macs.recurrent(1, 2, 5, 6, 10, 11)),
+    Operator("EXP", 47, options.ExpOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("TOPK_V2", 48, options.TopKV2Options, "ifm k -> ofm indices", shapes.top_k),
+    Operator("SPLIT", 49, options.SplitOptions, "axis ifm -> ofm ofm*", shapes.split),
+    Operator("LOG_SOFTMAX", 50, options.LogSoftmaxOptions, "ifm -> ofm", shapes.same),
     Operator("DELEGATE", 51),
-    Operator("BIDIRECTIONAL_SEQUENCE_LSTM", 52, options.BidirectionalSequenceLSTMOptions),
-    Operator("CAST", 53, options.CastOptions),
-    Operator("PRELU", 54),
-    Operator("MAXIMUM", 55, options.MaximumMinimumOptions),
-    Operator("ARG_MAX", 56, options.ArgMaxOptions),
-    Operator("MINIMUM", 57, options.MaximumMinimumOptions),
-    Operator("LESS", 58, options.LessOptions),
-    Operator("NEG", 59, options.NegOptions),
-    Operator("PADV2", 60, options.PadV2Options),
-    Operator("GREATER", 61, options.GreaterOptions),
-    Operator("GREATER_EQUAL", 62, options.GreaterEqualOptions),
-    Operator("LESS_EQUAL", 63, options.LessEqualOptions),
-    Operator("SELECT", 64, options.SelectOptions),
-    Operator("SLICE", 65, options.SliceOptions),
-    Operator("SIN", 66),
-    Operator("TRANSPOSE_CONV", 67, options.TransposeConvOptions),
-    Operator("SPARSE_TO_DENSE", 68, options.SparseToDenseOptions),
-    Operator("TILE", 69, options.TileOptions),
-    Operator("EXPAND_DIMS", 70, options.ExpandDimsOptions),
-    Operator("EQUAL", 71, options.EqualOptions),
-    Operator("NOT_EQUAL", 72, options.NotEqualOptions),
-    Operator("LOG", 73),
-    Operator("SUM", 74, options.ReducerOptions),
-    Operator("SQRT", 75),
-    Operator("RSQRT", 76),
-    Operator("SHAPE", 77, options.ShapeOptions),
-    Operator("POW", 78, options.PowOptions),
-    Operator("ARG_MIN", 79, options.ArgMinOptions),
-    Operator("FAKE_QUANT", 80, options.FakeQuantOptions),
-    Operator("REDUCE_PROD", 81, options.ReducerOptions),
-    Operator("REDUCE_MAX", 82, options.ReducerOptions),
-    Operator("PACK", 83, options.PackOptions),
-    Operator("LOGICAL_OR", 84, options.LogicalOrOptions),
-    Operator("ONE_HOT", 85, options.OneHotOptions),
-    Operator("LOGICAL_AND", 86, options.LogicalAndOptions),
-    Operator("LOGICAL_NOT", 87, options.LogicalNotOptions),
-    Operator("UNPACK", 88, options.UnpackOptions),
-    Operator("REDUCE_MIN", 89, options.ReducerOptions),
-    Operator("FLOOR_DIV", 90, options.FloorDivOptions),
-    Operator("REDUCE_ANY", 91, options.ReducerOptions),
-    Operator("SQUARE", 92, options.SquareOptions),
-    Operator("ZEROS_LIKE", 93, options.ZerosLikeOptions),
-    Operator("FILL", 94, options.FillOptions),
-    Operator("FLOOR_MOD", 95, options.FloorModOptions),
-    Operator("RANGE", 96, options.RangeOptions),
-    Operator("RESIZE_NEAREST_NEIGHBOR", 97, options.ResizeNearestNeighborOptions),
-    Operator("LEAKY_RELU", 98, options.LeakyReluOptions),
-    Operator("SQUARED_DIFFERENCE", 99, options.SquaredDifferenceOptions),
-    Operator("MIRROR_PAD", 100, options.MirrorPadOptions),
-    Operator("ABS", 101, options.AbsOptions),
-    Operator("SPLIT_V", 102, options.SplitVOptions),
+    Operator("BIDIRECTIONAL_SEQUENCE_LSTM", 52, options.BidirectionalSequenceLSTMOptions, _BIDIRECTIONAL_LSTM,
+             shapes.bidirectional_lstm, macs=macs.recurrent(*range(1, 9), 16, *range(18, 26), 33, *range(40, 48))),
+    Operator("CAST", 53, options.CastOptions, "ifm -> ofm", shapes.same),
+    Operator("PRELU", 54, None, "ifm weights -> ofm", shapes.prelu),
+    Operator("MAXIMUM", 55, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("ARG_MAX", 56, options.ArgMaxOptions, "ifm axis -> ofm", shapes.arg),
+    Operator("MINIMUM", 57, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("LESS", 58, options.LessOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("NEG", 59, options.NegOptions, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("PADV2", 60, options.PadV2Options, "ifm paddings value -> ofm", shapes.pad,
+             quantization=quantizations.padding_value),
+    Operator("GREATER", 61, options.GreaterOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("GREATER_EQUAL", 62, options.GreaterEqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("LESS_EQUAL", 63, options.LessEqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("SELECT", 64, options.SelectOptions, "condition ifm ifm2 -> ofm", shapes.select),
+    Operator("SLICE", 65, options.SliceOptions, "ifm begin size -> ofm", shapes.slice_),
+    Operator("SIN", 66, None, "ifm -> ofm", shapes.same),
+    Operator("TRANSPOSE_CONV", 67, options.TransposeConvOptions, "shape weights ifm bias? -> ofm",
+             shapes.transpose_convolution, macs=macs.transposed, cost=Cost.CONVOLUTION),
+    Operator("SPARSE_TO_DENSE", 68, options.SparseToDenseOptions, "indices shape values default -> ofm",
+             shapes.sparse_to_dense),
+    Operator("TILE", 69, options.TileOptions, "ifm multiples -> ofm", shapes.tile),
+    Operator("EXPAND_DIMS", 70, options.ExpandDimsOptions, "ifm axis -> ofm", shapes.expand_dims,
+             quantization=quantizations.first_input, cost=Cost.VIEW),
+    Operator("EQUAL", 71, options.EqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("NOT_EQUAL", 72, options.NotEqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("LOG", 73, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("SUM", 74, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
+    Operator("SQRT", 75, None, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("RSQRT", 76, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("SHAPE", 77, options.ShapeOptions, "ifm -> ofm", shapes.shape_of),
+    Operator("POW", 78, options.PowOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("ARG_MIN", 79, options.ArgMinOptions, "ifm axis -> ofm", shapes.arg),
+    Operator("FAKE_QUANT", 80, options.FakeQuantOptions, "ifm -> ofm", shapes.same),
+    Operator("REDUCE_PROD", 81, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
+    Operator("REDUCE_MAX", 82, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction,
+             quantization=quantizations.first_input),
+    Operator("PACK", 83, options.PackOptions, "ifm ifm* -> ofm", shapes.pack, quantization=quantizations.every_input),
+    Operator("LOGICAL_OR", 84, options.LogicalOrOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("ONE_HOT", 85, options.OneHotOptions, "indices depth on off -> ofm", shapes.one_hot),
+    Operator("LOGICAL_AND", 86, options.LogicalAndOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("LOGICAL_NOT", 87, options.LogicalNotOptions, "ifm -> ofm", shapes.same),
+    Operator("UNPACK", 88, options.UnpackOptions, "ifm -> ofm ofm*", shapes.unpack, quantization=quantizations.first_input),
+    Operator("REDUCE_MIN", 89, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction,
+             quantization=quantizations.first_input),
+    Operator("FLOOR_DIV", 90, options.FloorDivOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("REDUCE_ANY", 91, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
+    Operator("SQUARE", 92, options.SquareOptions, "ifm -> ofm", shapes.same),
+    Operator("ZEROS_LIKE", 93, options.ZerosLikeOptions, "ifm -> ofm", shapes.same),
+    Operator("FILL", 94, options.FillOptions, "shape value -> ofm", shapes.fill, quantization=quantizations.fill),
+    Operator("FLOOR_MOD", 95, options.FloorModOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("RANGE", 96, options.RangeOptions, "start limit delta -> ofm", shapes.unknown),
+    Operator("RESIZE_NEAREST_NEIGHBOR", 97, options.ResizeNearestNeighborOptions, "ifm size -> ofm", shapes.resize),
+    Operator("LEAKY_RELU", 98, options.LeakyReluOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("SQUARED_DIFFERENCE", 99, options.SquaredDifferenceOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("MIRROR_PAD", 100, options.MirrorPadOptions, "ifm paddings -> ofm", shapes.mirror_pad,
+             quantization=quantizations.first_input),
+    Operator("ABS", 101, options.AbsOptions, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("SPLIT_V", 102, options.SplitVOptions, "ifm sizes axis -> ofm ofm*", shapes.split_v),
     Operator("UNIQUE", 103, options.UniqueOptions),
-    Operator("CEIL", 104),
-    Operator("REVERSE_V2", 105, options.ReverseV2Options),
+    Operator("CEIL", 104, None, "ifm -> ofm", shapes.same),
+    Operator("REVERSE_V2", 105, options.ReverseV2Options, "ifm axes -> ofm", shapes.reverse),
     Operator("ADD_N", 106, options.AddNOptions),
-    Operator("GATHER_ND", 107, options.GatherNdOptions),
-    Operator("COS", 108, options.CosOptions),
-    Operator("WHERE", 109, options.WhereOptions),
-    Operator("RANK", 110, options.RankOptions),
-    Operator("ELU", 111),
+    Operator("GATHER_ND", 107, options.GatherNdOptions, "ifm indices -> ofm", shapes.gather_nd),
+    Operator("COS", 108, options.CosOptions, "ifm -> ofm", shapes.same),
+    Operator("WHERE", 109, options.WhereOptions, "ifm -> ofm", shapes.unknown),
+    Operator("RANK", 110, options.RankOptions, "ifm -> ofm", shapes.scalar),
+    Operator("ELU", 111, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
     Operator("REVERSE_SEQUENCE", 112, options.ReverseSequenceOptions),
     Operator("MATRIX_DIAG", 113, options.MatrixDiagOptions),
-    Operator("QUANTIZE", 114, options.QuantizeOptions),
+    Operator("QUANTIZE", 114, options.QuantizeOptions, "ifm -> ofm", shapes.same, is_lut=True),
     Operator("MATRIX_SET_DIAG", 115, options.MatrixSetDiagOptions),
-    Operator("ROUND", 116),
-    Operator("HARD_SWISH", 117, options.HardSwishOptions),
-    Operator("IF", 118, options.IfOptions),
-    Operator("WHILE", 119, options.WhileOptions),
+    Operator("ROUND", 116, None, "ifm -> ofm", shapes.same),
+    Operator("HARD_SWISH", 117, options.HardSwishOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("IF", 118, options.IfOptions, "condition operand* -> operand*"),
+    Operator("WHILE", 119, options.WhileOptions, "operand* -> operand*"),
     Operator("NON_MAX_SUPPRESSION_V4", 120, options.NonMaxSuppressionV4Options),
     Operator("NON_MAX_SUPPRESSION_V5", 121, options.NonMaxSuppressionV5Options),
-    Operator("SCATTER_ND", 122, options.ScatterNdOptions),
-    Operator("SELECT_V2", 123, options.SelectV2Options),
-    Operator("DENSIFY", 124, options.DensifyOptions),
+    Operator("SCATTER_ND", 122, options.ScatterNdOptions, "indices updates shape -> ofm", shapes.scatter_nd),
+    Operator("SELECT_V2", 123, options.SelectV2Options, "condition ifm ifm2 -> ofm", shapes.select_v2),
+    Operator("DENSIFY", 124, options.DensifyOptions, "ifm -> ofm", shapes.same),
     Operator("SEGMENT_SUM", 125, options.SegmentSumOptions),
-    Operator("BATCH_MATMUL", 126, options.BatchMatMulOptions),
+    Operator("BATCH_MATMUL", 126, options.BatchMatMulOptions, "ifm ifm2 -> ofm", shapes.batch_matmul, macs=macs.matmul,
+             cost=Cost.MATMUL),
     Operator("PLACEHOLDER_FOR_GREATER_OP_CODES", 127),
-    Operator("CUMSUM", 128, options.CumsumOptions),
-    Operator("CALL_ONCE", 129, options.CallOnceOptions),
-    Operator("BROADCAST_TO", 130, options.BroadcastToOptions),
+    Operator("CUMSUM", 128, options.CumsumOptions, "ifm axis -> ofm", shapes.same),
+    Operator("CALL_ONCE", 129, options.CallOnceOptions, "->"),
+    Operator("BROADCAST_TO", 130, options.BroadcastToOptions, "ifm shape -> ofm", shapes.broadcast_to),
     Operator("RFFT2D", 131, options.Rfft2dOptions),
-    Operator("CONV_3D", 132, options.Conv3DOptions),
+    Operator("CONV_3D", 132, options.Conv3DOptions, macs=macs.convolution_3d),
     Operator("IMAG", 133),
     Operator("REAL", 134),
     Operator("COMPLEX_ABS", 135),
@@ -161,25 +258,26 @@ OPS: tuple[Operator, ...] = (
     Operator("HASHTABLE_FIND", 137, options.HashtableFindOptions),
     Operator("HASHTABLE_IMPORT", 138, options.HashtableImportOptions),
     Operator("HASHTABLE_SIZE", 139, options.HashtableSizeOptions),
-    Operator("REDUCE_ALL", 140, options.ReducerOptions),
+    Operator("REDUCE_ALL", 140, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
     Operator("CONV_3D_TRANSPOSE", 141, options.Conv3DOptions),
-    Operator("VAR_HANDLE", 142, options.VarHandleOptions),
-    Operator("READ_VARIABLE", 143, options.ReadVariableOptions),
-    Operator("ASSIGN_VARIABLE", 144, options.AssignVariableOptions),
+    Operator("VAR_HANDLE", 142, options.VarHandleOptions, "-> resource", shapes.scalar),
+    Operator("READ_VARIABLE", 143, options.ReadVariableOptions, "resource -> ofm", shapes.unknown),
+    Operator("ASSIGN_VARIABLE", 144, options.AssignVariableOptions, "resource ifm ->"),
     Operator("BROADCAST_ARGS", 145),
     Operator("RANDOM_STANDARD_NORMAL", 146, options.RandomOptions),
     Operator("BUCKETIZE", 147, options.BucketizeOptions),
     Operator("RANDOM_UNIFORM", 148, options.RandomOptions),
     Operator("MULTINOMIAL", 149, options.RandomOptions),
-    Operator("GELU", 150, options.GeluOptions),
-    Operator("DYNAMIC_UPDATE_SLICE", 151, options.DynamicUpdateSliceOptions),
+    Operator("GELU", 150, options.GeluOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("DYNAMIC_UPDATE_SLICE", 151, options.DynamicUpdateSliceOptions, "ifm update start -> ofm",
+             shapes.dynamic_update_slice),
     Operator("RELU_0_TO_1", 152),
     Operator("UNSORTED_SEGMENT_PROD", 153, options.UnsortedSegmentProdOptions),
     Operator("UNSORTED_SEGMENT_MAX", 154, options.UnsortedSegmentMaxOptions),
     Operator("UNSORTED_SEGMENT_SUM", 155, options.UnsortedSegmentSumOptions),
     Operator("ATAN2", 156, options.ATan2Options),
     Operator("UNSORTED_SEGMENT_MIN", 157, options.UnsortedSegmentMinOptions),
-    Operator("SIGN", 158, options.SignOptions),
+    Operator("SIGN", 158, options.SignOptions, "ifm -> ofm", shapes.same),
     Operator("BITCAST", 159, options.BitcastOptions),
     Operator("BITWISE_XOR", 160, options.BitwiseXorOptions),
     Operator("RIGHT_SHIFT", 161, options.RightShiftOptions),
@@ -231,10 +329,18 @@ OPS: tuple[Operator, ...] = (
     Operator("STABLEHLO_SHIFT_LEFT", 207, options.StablehloShiftLeftOptions),
     Operator("STABLEHLO_CBRT", 208),
     Operator("STABLEHLO_CASE", 209, options.StablehloCaseOptions),
-)
+)  # fmt: skip
 
 BY_NAME: dict[str, Operator] = {op.name: op for op in OPS}
 BY_CODE: dict[int, Operator] = {op.code: op for op in OPS}
+
+
+def inputs_with(role: Role, op: Op) -> tuple[int, ...]:
+    """Positions of an operator's inputs with a role; all are feature maps of an operator of which nothing is known."""
+    row = BY_NAME.get(op.kind)
+    if row is None or row.operands is None:
+        return tuple(range(len(op.inputs))) if role is Role.FEATURE_MAP else ()
+    return positions(row.operands, role, len(op.inputs))
 
 
 def kind_of_code(code: int) -> str:

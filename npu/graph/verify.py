@@ -13,7 +13,8 @@ from npu.errors import ModelError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Tensor
-from npu.graph.ops import code_of_kind
+from npu.graph.operands import count_defect
+from npu.graph.ops import BY_NAME, code_of_kind
 from npu.graph.wire import Scalar, Vector, wire_fields
 
 MAX_TENSOR_BYTES = 1 << 36
@@ -170,6 +171,22 @@ def _kinds(graph: Graph) -> Iterator[str]:
             yield f"{_name(index, op)}: a custom code must stand with kind CUSTOM and only there, got {op.custom_code!r}"
 
 
+def _operands(graph: Graph) -> Iterator[str]:
+    """Operators have the operands of their signature, and options of their own class or none."""
+    for index, op in enumerate(graph.ops):
+        row = BY_NAME.get(op.kind)
+        if row is None:
+            continue
+        if op.attributes is not None and row.attributes is not None and not isinstance(op.attributes, row.attributes):
+            yield f"{_name(index, op)}: must have {row.attributes.__name__}, got {type(op.attributes).__name__}"
+        if row.signature is not None:
+            given = [tensor != ABSENT for tensor in op.inputs]
+            defect = count_defect(row.signature.inputs, given, "input")
+            defect = defect or count_defect(row.signature.outputs, [True] * len(op.outputs), "output")
+            if defect is not None:
+                yield f"{_name(index, op)}: {defect}"
+
+
 def _producers(graph: Graph) -> Iterator[str]:
     """Operators stand in execution order and every tensor has one source.
 
@@ -199,7 +216,7 @@ def _name(index: int, op: Op) -> str:
     return f"{op.name} (op {index})"
 
 
-CHECKS: tuple[Check, ...] = (_tensors, _boundary, _op_indices, _kinds, _producers)
+CHECKS: tuple[Check, ...] = (_tensors, _boundary, _op_indices, _kinds, _producers, _operands)
 """In this order: a later check may use what an earlier one guarantees."""
 
 

@@ -26,7 +26,7 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
         lowering = LOWERED.get(graph.ops[index].kind)
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
-        check_operator(graph, index, lowering.form)
+        check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     plan = make_plan(graph, ops)
     builder = Builder(graph, plan, variant)
     for index in ops:

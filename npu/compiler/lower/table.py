@@ -1,4 +1,4 @@
-"""The one table of what the compiler can lower: operator kind to its form and the function that makes its steps."""
+"""The one table of what the compiler can lower: operator kind to the function that makes its steps."""
 
 from __future__ import annotations
 
@@ -39,48 +39,52 @@ from npu.graph.graph import Op
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What an operator must look like, and what makes its steps."""
+    """What makes the steps of an operator, and the limit of the hardware that it must keep beyond those of all operators.
 
-    form: admit.Form
+    `needs_options`: the schema's defaults do not stand for options that the file leaves out.
+    """
+
     make_steps: Callable[[Builder, Op], None]
+    limit: admit.Limit | None = None
+    needs_options: bool = False
 
 
 LOWERED: Mapping[str, Lowering] = {
-    "ABS": Lowering(admit.UNARY, lower_abs),
-    "ADD": Lowering(admit.BINARY, lower_add),
-    "AVERAGE_POOL_2D": Lowering(admit.POOL, lower_average_pool),
-    "CONCATENATION": Lowering(admit.CONCATENATION, lower_concatenation),
-    "CONV_2D": Lowering(admit.CONVOLUTION, lower_convolution),
-    "DEPTHWISE_CONV_2D": Lowering(admit.DEPTHWISE, lower_depthwise),
-    "EXPAND_DIMS": Lowering(admit.RESHAPE, lower_reshape),
-    "FULLY_CONNECTED": Lowering(admit.FULLY_CONNECTED, lower_fully_connected),
-    "HARD_SWISH": Lowering(admit.UNARY, lower_hard_swish),
-    "LEAKY_RELU": Lowering(admit.LEAKY_RELU, lower_leaky_relu),
-    "LOGISTIC": Lowering(admit.UNARY, lower_table),
-    "MAXIMUM": Lowering(admit.BINARY, lower_maximum),
-    "MAX_POOL_2D": Lowering(admit.POOL, lower_max_pool),
-    "MEAN": Lowering(admit.MEAN, lower_mean),
-    "MINIMUM": Lowering(admit.BINARY, lower_minimum),
-    "MUL": Lowering(admit.BINARY, lower_mul),
-    "PACK": Lowering(admit.PACK, lower_pack),
-    "PAD": Lowering(admit.PAD, lower_pad),
-    "PADV2": Lowering(admit.PAD_WITH_VALUE, lower_pad),
-    "QUANTIZE": Lowering(admit.UNARY, lower_quantize),
-    "RELU": Lowering(admit.UNARY, lower_rectifier),
-    "RELU6": Lowering(admit.UNARY, lower_rectifier),
-    "RELU_N1_TO_1": Lowering(admit.UNARY, lower_rectifier),
-    "RESHAPE": Lowering(admit.RESHAPE, lower_reshape),
-    "RESIZE_BILINEAR": Lowering(admit.RESIZE_BILINEAR, lower_resize_bilinear),
-    "RESIZE_NEAREST_NEIGHBOR": Lowering(admit.RESIZE_NEAREST, lower_resize_nearest),
-    "SLICE": Lowering(admit.SLICE, lower_slice),
-    "SOFTMAX": Lowering(admit.SOFTMAX, lower_softmax),
-    "SPLIT": Lowering(admit.SPLIT, lower_split),
-    "SPLIT_V": Lowering(admit.SPLIT_V, lower_split_v),
-    "SQUEEZE": Lowering(admit.RESHAPE, lower_reshape),
-    "STRIDED_SLICE": Lowering(admit.STRIDED_SLICE, lower_strided_slice),
-    "SUB": Lowering(admit.BINARY, lower_sub),
-    "TANH": Lowering(admit.UNARY, lower_table),
-    "TRANSPOSE": Lowering(admit.TRANSPOSE, lower_transpose),
-    "TRANSPOSE_CONV": Lowering(admit.TRANSPOSE_CONV, lower_transpose_conv),
-    "UNPACK": Lowering(admit.UNPACK, lower_unpack),
+    "ABS": Lowering(lower_abs),
+    "ADD": Lowering(lower_add),
+    "AVERAGE_POOL_2D": Lowering(lower_average_pool, needs_options=True),
+    "CONCATENATION": Lowering(lower_concatenation, needs_options=True),
+    "CONV_2D": Lowering(lower_convolution, admit.ungrouped, needs_options=True),
+    "DEPTHWISE_CONV_2D": Lowering(lower_depthwise, needs_options=True),
+    "EXPAND_DIMS": Lowering(lower_reshape),
+    "FULLY_CONNECTED": Lowering(lower_fully_connected),
+    "HARD_SWISH": Lowering(lower_hard_swish),
+    "LEAKY_RELU": Lowering(lower_leaky_relu, needs_options=True),
+    "LOGISTIC": Lowering(lower_table),
+    "MAXIMUM": Lowering(lower_maximum),
+    "MAX_POOL_2D": Lowering(lower_max_pool, needs_options=True),
+    "MEAN": Lowering(lower_mean),
+    "MINIMUM": Lowering(lower_minimum),
+    "MUL": Lowering(lower_mul),
+    "PACK": Lowering(lower_pack, needs_options=True),
+    "PAD": Lowering(lower_pad),
+    "PADV2": Lowering(lower_pad),
+    "QUANTIZE": Lowering(lower_quantize),
+    "RELU": Lowering(lower_rectifier),
+    "RELU6": Lowering(lower_rectifier),
+    "RELU_N1_TO_1": Lowering(lower_rectifier),
+    "RESHAPE": Lowering(lower_reshape),
+    "RESIZE_BILINEAR": Lowering(lower_resize_bilinear, needs_options=True),
+    "RESIZE_NEAREST_NEIGHBOR": Lowering(lower_resize_nearest, needs_options=True),
+    "SLICE": Lowering(lower_slice),
+    "SOFTMAX": Lowering(lower_softmax, needs_options=True),
+    "SPLIT": Lowering(lower_split),
+    "SPLIT_V": Lowering(lower_split_v),
+    "SQUEEZE": Lowering(lower_reshape),
+    "STRIDED_SLICE": Lowering(lower_strided_slice, needs_options=True),
+    "SUB": Lowering(lower_sub),
+    "TANH": Lowering(lower_table),
+    "TRANSPOSE": Lowering(lower_transpose, admit.counted_from_the_first),
+    "TRANSPOSE_CONV": Lowering(lower_transpose_conv, needs_options=True),
+    "UNPACK": Lowering(lower_unpack, needs_options=True),
 }

@@ -13,13 +13,13 @@ from constraints.view import OpView
 from constraints.xnnpack import XnnpackOptions as ProfileOptions
 from constraints.xnnpack import xnnpack_profile
 from npu.graph.graph import Graph, Op, Tensor
+from npu.graph.operands import Role
+from npu.graph.ops import inputs_with
 from npu.graph.placement import Violation
 from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.tflite.sparsity import densify, is_sparse
 
 VARIABLE_KINDS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
-_WEIGHTS = {"CONV_2D": (1, 2), "DEPTHWISE_CONV_2D": (1, 2), "FULLY_CONNECTED": (1, 2), "TRANSPOSE_CONV": (1, 3), "PRELU": (1,)}
-"""Input positions that DENSIFY may feed."""
 
 
 def profile_for(options: XnnpackOptions) -> Profile:
@@ -80,5 +80,8 @@ def _unpacked(graph: Graph) -> Mapping[int, Tensor]:
 
 def _only_weights(graph: Graph, tensor: int) -> bool:
     return all(
-        position in _WEIGHTS.get(op.kind, ()) for op in graph.ops for position, index in enumerate(op.inputs) if index == tensor
+        position in (*inputs_with(Role.WEIGHTS, op), *inputs_with(Role.BIAS, op))
+        for op in graph.ops
+        for position, index in enumerate(op.inputs)
+        if index == tensor
     )

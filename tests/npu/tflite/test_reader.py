@@ -153,16 +153,21 @@ def test_an_options_table_of_the_future_keeps_its_number() -> None:
 
 
 def test_of_two_options_tables_the_second_counts_and_both_are_kept() -> None:
-    model = read_model(pack(with_op(builtin_options_2=DilateOptions())))
+    dilate = replace(with_op(builtin_options_2=DilateOptions()), operator_codes=(OperatorCode(127, "", 1, 203),))
+    model = read_model(pack(dilate))
     op = model.graphs[0].ops[0]
     assert op.attributes == DilateOptions()
     written = tables(write_model(model)).subgraphs[0].operators[0]
     assert (written.builtin_options, written.builtin_options_2) == (AddOptions(), DilateOptions())
 
 
-@pytest.mark.parametrize(("old", "new", "kind"), [(3, 0, "CONV_2D"), (3, 3, "CONV_2D"), (127, 150, "GELU"), (127, 0, None)])
+CODES = [(55, 0, "MAXIMUM"), (55, 55, "MAXIMUM"), (127, 130, "BROADCAST_TO"), (127, 0, None)]
+
+
+@pytest.mark.parametrize(("old", "new", "kind"), CODES)
 def test_the_larger_of_both_operator_codes_counts(old: int, new: int, kind: str | None) -> None:
-    op = read_model(pack(replace(ADD, operator_codes=(OperatorCode(old, "", 1, new),)))).graphs[0].ops[0]
+    other = replace(with_op(builtin_options=None), operator_codes=(OperatorCode(old, "", 1, new),))
+    op = read_model(pack(other)).graphs[0].ops[0]
     assert op.kind == (kind or "PLACEHOLDER_FOR_GREATER_OP_CODES")
 
 

@@ -28,12 +28,14 @@ def change(s: Sketch, index: int, **fields: Any) -> None:
     s.tensors[index] = replace(s.tensors[index], **fields)
 
 
-def convolution(kind: str = "CONV_2D", channels: int = 3, stride: int = 1, dilation: int = 1, **tensor: Any) -> Graph:
+def convolution(
+    kind: str = "CONV_2D", channels: int = 3, stride: int = 1, dilation: int = 1, count: int = 4, **tensor: Any
+) -> Graph:
     """A convolution over 3 channels; `tensor` is (number of the input, changed fields)."""
     s = sketch()
     x = s.input((1, 24, 24, 3), 0.05, 2)
-    shape = (4, 1, 1, channels) if kind == "CONV_2D" else (1, 1, 1, 6)
-    count = 4 if kind == "CONV_2D" else 6
+    shape = (count, 1, 1, channels) if kind == "CONV_2D" else (1, 1, 1, 6)
+    count = count if kind == "CONV_2D" else 6
     w = s.weights(shape, 0 if kind == "CONV_2D" else 3, per_channel=False)
     b = s.bias(x, w, count, 10)
     for name, fields in tensor.items():
@@ -94,7 +96,8 @@ PLAIN = at.StridedSliceOptions()
 ENDS = ([0, 0, 0, 0], [1, 4, 4, 3])
 CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "unknown operator": (lambda: single("SIN", SAME), "operator 0 .SIN.: must be one that the NPU can run"),
-    "grouped convolution": (lambda: convolution(channels=1), "weights must have the input's 3 channels, got 1"),
+    "grouped convolution": (lambda: convolution(channels=1, count=6), "weights must have the input's 3 channels, got 1"),
+    "uneven groups": (lambda: convolution(channels=1), "must be a multiple of the filter's 1 and fit its groups, got 3"),
     "wide stride": (lambda: convolution(stride=5), "stride must be in .1, .., got 5x5"),
     "wide dilation": (lambda: convolution(dilation=3), "dilation must be in .1, 2., got 3x3"),
     "computed weights": (lambda: convolution(weights={"data": None}), "weights must be constant"),
@@ -105,17 +108,17 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("PAD", ((1, 4, 4, 3), (3, 4, 4, 3)), ([[1, 1], [0, 0], [0, 0], [0, 0]],), at.PadOptions()),
         "padding must be 0 in front of height, width and depth",
     ),
-    "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "amounts must be 4 constant pairs"),
+    "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "paddings must be constant"),
     "half pixel centres and aligned corners": (
         lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL_ALIGNED),
-        "align_corners and half_pixel_centers must not both be true",
+        "align_corners and half_pixel_centers must not both be set",
     ),
     "aligned nearest": (lambda: single("RESIZE_NEAREST_NEIGHBOR", SAME, ([4, 4],), NEAREST_ALIGNED), "align_corners must be"),
     "resize to another size": (
         lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 8, 8, 3)), ([4, 8],), at.ResizeBilinearOptions()),
-        "output must have shape .1, 4, 8, 3., got .1, 8, 8, 3.",
+        "output 't2' must have shape .1, 4, 8, 3., got .1, 8, 8, 3.",
     ),
-    "computed size": (lambda: single("RESIZE_BILINEAR", SAME, (None,), at.ResizeBilinearOptions()), "size must be 2 constants"),
+    "computed size": (lambda: single("RESIZE_BILINEAR", SAME, (None,), at.ResizeBilinearOptions()), "size must be constant"),
     "resize by three": (
         lambda: single("RESIZE_BILINEAR", ((1, 4, 4, 3), (1, 12, 12, 3)), ([12, 12],), at.ResizeBilinearOptions()),
         "output must be 2, 4 or 8 times the input, equal to it, or from 1x1, got 4x4 to 12x12",
@@ -136,29 +139,32 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("MEAN", ((1, 300, 4, 3), (1, 1, 4, 3)), ([1],), at.ReducerOptions(True)),
         "must average over at most 256 rows",
     ),
-    "computed axes": (lambda: single("MEAN", SAME, (None,), at.ReducerOptions(True)), "axes must be constants"),
-    "strided slice": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1, 2, 1, 1]), PLAIN), "strides must be 1, got .1, 2"),
+    "computed axes": (lambda: single("MEAN", SAME, (None,), at.ReducerOptions(True)), "axes must be constant"),
+    "strided slice": (
+        lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (1, 2, 4, 3)), (*ENDS, [1, 2, 1, 1]), PLAIN),
+        "strides must be 1, got .1, 2",
+    ),
     "strided slice of another shape": (
         lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (1,)), ([0] * 4, [1, 2, 3, 3], [1] * 4), PLAIN),
-        "output must have shape .1, 2, 3, 3., got .1.",
+        "output 't4' must have shape .1, 2, 3, 3., got .1.",
     ),
     "removed axis beyond the map": (
         lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (4, 4, 3)), ([3], [4], [1]), at.StridedSliceOptions(shrink_axis_mask=1)),
-        "begin must lie inside .1, 4, 4, 3. where the axis is removed, got .3.",
+        "begin 0 must be in .-1, 1. where the axis is removed, got 3",
     ),
     "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
     "transposed stride": (lambda: transposed(3), "strides must be 1x1 or 2x2, got 3x3"),
     "computed permutation": (
         lambda: single("TRANSPOSE", SAME, (None,)),
-        "permutation must be constants that name each of 4 axes",
+        "permutation must be constant",
     ),
-    "axis twice": (lambda: single("TRANSPOSE", SAME, ([0, 1, 1, 3],)), "each of 4 axes once, got .0, 1, 1, 3."),
-    "axis from the end": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, -1],)), "each of 4 axes once, got .0, 1, 2, -1."),
-    "axis beyond": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, 4],)), "each of 4 axes once, got .0, 1, 2, 4."),
-    "short permutation": (lambda: single("TRANSPOSE", SAME, ([0, 2, 1],)), "each of 4 axes once, got .0, 2, 1."),
+    "axis twice": (lambda: single("TRANSPOSE", SAME, ([0, 1, 1, 3],)), "every axis of .1, 4, 4, 3. once, got .0, 1, 1, 3."),
+    "axis from the end": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, -1],)), "must name axes from 0 on, got .0, 1, 2, -1."),
+    "axis beyond": (lambda: single("TRANSPOSE", SAME, ([0, 1, 2, 4],)), "axis must be in .-4, 4., got 4"),
+    "short permutation": (lambda: single("TRANSPOSE", SAME, ([0, 2, 1],)), "every axis of .1, 4, 4, 3. once, got .0, 2, 1."),
     "permutation to another shape": (
         lambda: single("TRANSPOSE", ((1, 4, 5, 3), (1, 4, 5, 3)), ([0, 2, 1, 3],)),
-        "output must have shape .1, 5, 4, 3., got .1, 4, 5, 3.",
+        "output 't2' must have shape .1, 5, 4, 3., got .1, 4, 5, 3.",
     ),
     "permutation that requantises": (requantised, "input and output must have the same scale and zero point"),
     "element type": (strange_dtype, "tensor t0 must be int8, got int64"),
@@ -193,20 +199,29 @@ def scaled(kind: str, first: float, output: float) -> Graph:
 
 POOL = at.Pool2DOptions(Padding.VALID, 2, 2, 2, 2)
 CASES |= {
-    "sum of other shape": (lambda: one("ADD", ((4, 3), (4, 1), (4, 4))), "output must have shape .4, 3., got .4, 4."),
-    "sum of unequal shapes": (lambda: one("ADD", ((4, 3), (4, 2), (4, 3))), "inputs must have equal extents or 1"),
-    "one operand": (lambda: one("MUL", ((4, 3), (4, 3))), "must have 2 to 2 inputs, got 1"),
-    "tall pool": (lambda: one("MAX_POOL_2D", ((1, 1, 4, 3), (1, 1, 2, 3)), POOL), "kernel of 2x2 must fit the input of 1x4"),
-    "flat pool": (lambda: one("MAX_POOL_2D", ((4, 4, 3), (2, 2, 3)), POOL), "must have 4 dimensions, got .4, 4, 3."),
+    "sum of other shape": (lambda: one("ADD", ((4, 3), (4, 1), (4, 4))), "output 't2' must have shape .4, 3., got .4, 4."),
+    "sum of unequal shapes": (
+        lambda: one("ADD", ((4, 3), (4, 2), (4, 3))),
+        "shapes must be broadcastable, got .4, 3. and .4, 2.",
+    ),
+    "one operand": (lambda: one("MUL", ((4, 3), (4, 3))), "must have 2 inputs, got 1"),
+    "tall pool": (
+        lambda: one("MAX_POOL_2D", ((1, 1, 4, 3), (1, 1, 2, 3)), POOL),
+        "output 't1' must have shape .1, 0, 2, 3., got .1, 1, 2, 3.",
+    ),
+    "flat pool": (lambda: one("MAX_POOL_2D", ((4, 4, 3), (2, 2, 3)), POOL), "input must have rank 4, got .4, 4, 3."),
     "no elements": (lambda: one("RELU", ((4, 0), (4, 0))), "must have extents in .1, 65536., got .4, 0."),
-    "reshape to more": (lambda: one("RESHAPE", ((4, 4), (4, 5))), "output must have 16 elements, got 20"),
+    "reshape to more": (
+        lambda: one("RESHAPE", ((4, 4), (4, 5)), at.ReshapeOptions((4, 4))),
+        "output 't1' must have shape .4, 4., got .4, 5.",
+    ),
     "concatenation of another rank": (
         lambda: one("CONCATENATION", ((4, 4), (4,), (8, 4)), at.ConcatenationOptions(0)),
-        "inputs must have equal extents but along axis 0",
+        "inputs must agree in all dimensions but 0",
     ),
     "concatenation beyond": (
         lambda: one("CONCATENATION", ((4, 4), (4, 4), (9, 4)), at.ConcatenationOptions(0)),
-        "output must have shape .8, 4., got .9, 4.",
+        "output 't2' must have shape .8, 4., got .9, 4.",
     ),
     "huge factor": (lambda: scaled("RELU", 3e30, 1e-3), "operator 0 .RELU.: the factor .* must be in .0, 2..31., got"),
     "huge product": (lambda: scaled("MUL", 3e30, 1e-3), "operator 0 .MUL.: the factor .* must be in .0, 2..31., got"),

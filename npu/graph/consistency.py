@@ -1,0 +1,96 @@
+"""Whether a model agrees with itself: the operator table's shape and quantization inference against what the file declares.
+
+LiteRT's kernels compute the shapes of their outputs and never look at those that a file declares; the NPU is compiled for the
+declared ones. So an operator whose declared shapes are not those that TFLite's rules give runs on the CPU, and so does every
+operator that reads what it makes. An operator whose operands no kernel takes together runs nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from npu.graph.graph import ABSENT, Graph, Op, Tensor
+from npu.graph.operands import Mismatch, Operands, Shape
+from npu.graph.ops import BY_NAME, Operator
+
+RULE = "CONSISTENCY"
+"""Rule id of an operator that is on the CPU because of this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inconsistency:
+    """What is wrong with an operator, as a clause; `runs` is whether a kernel of the CPU takes it all the same."""
+
+    message: str
+    runs: bool
+
+
+def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape] | None = None) -> Operands:
+    """The operands of an operator of a graph; `shapes` stand for the declared ones of some tensors."""
+
+    def tensor(index: int) -> Tensor | None:
+        if index == ABSENT:
+            return None
+        found = graph.tensors[index]
+        shape = shapes.get(index) if shapes else None
+        return found if shape is None or shape == found.shape else replace(found, shape=shape)
+
+    inputs = [tensor(index) for index in op.inputs]
+    contents = [None if one is None or one.is_variable or one.dtype.numpy is None else one.data for one in inputs]
+    options = row.attributes() if row.attributes is not None and op.attributes is None else op.attributes
+    return Operands(options, inputs, [graph.tensors[index] for index in op.outputs], contents)
+
+
+def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
+    """Shapes of the outputs, None where elements decide them. Mismatch if no kernel takes the operands."""
+    if row.quantization is not None:
+        row.quantization(operands)
+    found = None if row.shape is None else row.shape(operands)
+    if found is not None and len(found) < len(operands.outputs):
+        raise Mismatch(f"must have at most {len(found)} outputs, got {len(operands.outputs)}")
+    return found
+
+
+def inconsistency(graph: Graph, op: Op) -> Inconsistency | None:
+    """What is wrong with one operator by itself, with inputs of the declared shapes."""
+    row = BY_NAME.get(op.kind)
+    return None if row is None else _judge(row, graph, op, {})[0]
+
+
+def inconsistencies(graph: Graph, *, is_entry: bool = True) -> Mapping[int, Inconsistency]:
+    """What is wrong with a graph, by operator index; its inputs have the declared shapes.
+
+    Who calls a graph that is no entry decides the shapes of its inputs, so that nothing in it is known to run nowhere.
+    """
+    shapes: dict[int, Shape | None] = {}
+    found: dict[int, Inconsistency] = {}
+    for index, op in enumerate(graph.ops):
+        row = BY_NAME.get(op.kind)
+        unknown = row is None or row.shape is None or any(shapes.get(i, ()) is None for i in op.inputs)
+        known = {i: shape for i in op.inputs if (shape := shapes.get(i)) is not None}
+        defect, made = (None, None) if row is None or unknown else _judge(row, graph, op, known)
+        shapes.update(zip(op.outputs, [None] * len(op.outputs) if made is None else made, strict=False))
+        if defect is not None:
+            found[index] = defect if is_entry else replace(defect, runs=True)
+    return found
+
+
+def _judge(
+    row: Operator, graph: Graph, op: Op, known: Mapping[int, Shape]
+) -> tuple[Inconsistency | None, Sequence[Shape] | None]:
+    """What is wrong, and the shapes of the outputs as far as they are known."""
+    try:
+        made = infer_shapes(row, operands_of(row, graph, op, known))
+    except Mismatch as error:
+        return Inconsistency(str(error), runs=False), None
+    for what, indices, shapes in (
+        ("input", op.inputs, [known.get(index) for index in op.inputs]),
+        ("output", op.outputs, made or []),
+    ):
+        for index, shape in zip(indices, shapes, strict=False):
+            tensor = graph.tensors[index]
+            if shape is not None and index != ABSENT and tensor.shape != shape:
+                message = f"{what} '{tensor.name}' must have shape {list(shape)}, got {list(tensor.shape)}"
+                return Inconsistency(message, runs=True), made
+    return None, made
