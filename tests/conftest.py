@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from npu.compiler import pipeline
+from npu.compiler.verify import verify_state
 
 from tests.support.coverage_table import Collector
 from tests.support.plugged import DELEGATES
@@ -34,6 +37,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def verified_passes() -> Iterator[None]:
+    """Whatever the tests compile is verified after every pass."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "DEFAULT_OBSERVERS", (verify_state,))
+        yield
 
 
 @pytest.fixture

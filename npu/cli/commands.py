@@ -57,10 +57,12 @@ def fix(options: argparse.Namespace) -> int:
 
 def compile(options: argparse.Namespace) -> int:
     """Compile and write the file, then say what it needs."""
+    from npu.compiler.watch import watching
     from npu.toolchain import compile as verb
 
+    observers = watching(options.dump_after, verifies=options.verify_passes, write=say)
     with console.progress() as progress:
-        compiled = verb.compile(options.model, options.session, progress=progress)
+        compiled = verb.compile(options.model, options.session, progress=progress, observers=observers)
     compiled.save(options.output)
     if options.report:
         write_atomically(options.report, compiled.report.to_json().encode())

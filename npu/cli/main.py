@@ -204,6 +204,10 @@ def _add_compile(commands: Commands) -> None:
         "-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file, as a board loads it"
     )
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
+    compile_.add_argument(
+        "--dump-after", metavar="PASS", help="print what the compiler has after this pass, or after each with 'all'"
+    )
+    compile_.add_argument("--verify-passes", action="store_true", help="verify what the compiler has after every pass")
 
 
 def _add_run(commands: Commands) -> None:

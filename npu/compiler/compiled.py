@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from npu.compiler.ir import Program
 from npu.graph.graph import Model
@@ -30,10 +30,6 @@ class CompiledPartition:
     operations: tuple[Operation, ...]
     source_of: tuple[int, ...]
     payload: bytes
-
-    def at(self, op_index: int) -> CompiledPartition:
-        """The same partition, standing at operator `op_index` of the compiled graph."""
-        return replace(self, op_index=op_index)
 
 
 @dataclass(frozen=True, slots=True)

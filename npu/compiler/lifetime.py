@@ -17,10 +17,11 @@ Item: TypeAlias = int | Storage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One step of the graph at run time: the operators `ops` as an NPU program, or a single CPU operator."""
+    """What runs at one go: operators `ops` on the NPU, with their program once it is made, or one operator on the CPU."""
 
     ops: tuple[int, ...]
     program: Program | None = None
+    is_npu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from npu.compiler.compiled import Compiled as CompiledModel
 from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
 from npu.compiler.memory import arena_budget
+from npu.compiler.pipeline import Observer
 from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
@@ -49,22 +50,32 @@ class Compiled:
         write_atomically(Path(path), self.content)
 
 
-def compile(model: Source, session: Session, *, progress: Progress | None = None) -> Compiled:
-    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
+def compile(
+    model: Source, session: Session, *, progress: Progress | None = None, observers: tuple[Observer, ...] = ()
+) -> Compiled:
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
+
+    `observers` see what the compiler has after every pass.
+    """
     model = given(model)
     variant, content = session.variant, contents(model)
-    compiled = compile_source(
-        load_plain(model, content), model_name(model), variant, profile=session.profile, progress=progress
-    )
+    source, name = load_plain(model, content), model_name(model)
+    compiled = compile_source(source, name, variant, profile=session.profile, progress=progress, observers=observers)
     report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
     return dataclasses.replace(compiled, report=report)
 
 
 def compile_source(
-    source: Model, name: str, variant: Variant, *, profile: str = DEFAULT_PROFILE, progress: Progress | None = None
+    source: Model,
+    name: str,
+    variant: Variant,
+    *,
+    profile: str = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+    observers: tuple[Observer, ...] = (),
 ) -> Compiled:
     """`compile` for a model that has been read, on a variant that has been chosen."""
-    compilation = compile_in_memory(source, name, variant, profile=profile, progress=progress)
+    compilation = compile_in_memory(source, name, variant, profile=profile, progress=progress, observers=observers)
     usage = compilation.result.usage
     notes = tuple(arena_notes(usage.arena_bytes, variant)) or None
     report = dataclasses.replace(compile_report(compilation.operators, name, variant, usage), notes=notes)
@@ -72,11 +83,17 @@ def compile_source(
 
 
 def compile_in_memory(
-    source: Model, name: str, variant: Variant, *, profile: str = DEFAULT_PROFILE, progress: Progress | None = None
+    source: Model,
+    name: str,
+    variant: Variant,
+    *,
+    profile: str = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+    observers: tuple[Observer, ...] = (),
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
     placement = check_model(source, profile=profile, variant=variant)
-    result = compile_model(source, placement, variant, progress=progress)
+    result = compile_model(source, placement, variant, progress=progress, observers=observers)
     _check_read_only(result.usage, name, variant)
     operators = map_of_compiled(result, hardware_names(variant))
     model = result.model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,17 @@ import pytest
 
 import npu
 from npu.compiler.compiler import compile_model
+from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError
-from npu.compiler.refused import without_refused
+from npu.compiler.lower.partition import lower_partition
+from npu.compiler.passes import lower_partitions
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
+from npu.graph.graph import Graph
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
@@ -98,16 +103,20 @@ def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
     assert violation.message == "RELU cannot be lowered: tensor 1 (t1): must have a quantisation scale, got none"
 
 
-def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error() -> None:
+def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lower(graph: Graph, ops: Sequence[int], variant: Variant) -> Program:
+        if len(ops) > 1:
+            raise LoweringError(1, graph.ops[1], "must stand alone")
+        return lower_partition(graph, ops, variant)
+
+    monkeypatch.setattr(lower_partitions, "lower_partition", lower)
     b = ModelBuilder()
     x = b.input((4, 4), I8, scale=0.1)
     y = b.op("ABS", [x], (4, 4), I8, 0.1)
     b.output(b.op("ABS", [y], (4, 4), I8, 0.1))
-    model = read_model(b.build())
-    error = LoweringError(1, model.graphs[0].ops[1], "must stand alone")
-    placement = without_refused(model, everything(b.build()), load_variant("ethos-u55-128"), 0, error)
-    assert [op.device for op in placement.ops] == [Device.NPU, Device.CPU]
-    assert placement.ops[1].violations[0].message == "ABS cannot be lowered: must stand alone"
+    compiled = compile_model(read_model(b.build()), everything(b.build()), load_variant("ethos-u55-128"))
+    assert [op.device for op in compiled.placement.ops] == [Device.NPU, Device.CPU]
+    assert compiled.placement.ops[1].violations[0].message == "ABS cannot be lowered: must stand alone"
 
 
 def scaled(kind: str, source: float, target: float) -> bytes:

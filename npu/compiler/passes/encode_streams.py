@@ -1,0 +1,23 @@
+"""Pass: operations become command words in driver payloads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npu.compiler.state import State, Stream
+from npu.hardware.variant import Variant
+from npu.isa.encode import encode
+from npu.isa.payload import build_payload
+
+
+def encode_streams(state: State) -> State:
+    """The state with the payload of every stream."""
+    return state.with_graphs(
+        tuple(replace(each, streams=tuple(_encoded(stream, state.variant) for stream in each.streams)) for each in state.graphs)
+    )
+
+
+def _encoded(stream: Stream | None, variant: Variant) -> Stream | None:
+    if stream is None:
+        return None
+    return replace(stream, payload=build_payload(encode(stream.operations, variant), variant))

@@ -1,0 +1,54 @@
+"""Pass: the operators of every NPU node become a program; those that cannot be lowered are refused.
+
+A placement follows a profile, which may list more than the compiler lowers (`v0.1` takes a bias that is computed), or is what
+its author wrote. Such an operator runs on the CPU for the reason LOWERING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from npu.compiler.ir import Program
+from npu.compiler.lower.admit import LoweringError
+from npu.compiler.lower.partition import lower_partition
+from npu.compiler.state import GraphState, Refusal, State
+from npu.graph.graph import Graph
+from npu.graph.placement import LOWERING, Violation
+from npu.hardware.variant import Variant
+
+
+def lower_partitions(state: State) -> State:
+    """The state with the programs of all nodes, or with every operator that cannot be lowered by itself refused.
+
+    If each of them can, only the one is refused that cannot be lowered with its neighbours.
+    """
+    graphs: list[GraphState] = []
+    for number, each in enumerate(state.graphs):
+        nodes = []
+        for node in each.nodes:
+            program = try_lower(each.graph, number, node.ops, state.variant) if node.is_npu else None
+            if isinstance(program, Refusal):
+                return state.refuse(tuple(_defects(state)) or (program,))
+            nodes.append(replace(node, program=program))
+        graphs.append(replace(each, nodes=tuple(nodes)))
+    return state.with_graphs(tuple(graphs))
+
+
+def try_lower(graph: Graph, number: int, ops: Sequence[int], variant: Variant) -> Program | Refusal:
+    """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
+    try:
+        return lower_partition(graph, ops, variant)
+    except LoweringError as error:
+        message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
+        return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))
+
+
+def _defects(state: State) -> list[Refusal]:
+    """The operators on the NPU that cannot be lowered even by themselves."""
+    found = (
+        try_lower(state.model.graphs[op.graph], op.graph, (op.index,), state.variant)
+        for op in state.placement.ops
+        if not op.violations
+    )
+    return [one for one in found if isinstance(one, Refusal)]

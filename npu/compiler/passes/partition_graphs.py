@@ -1,0 +1,34 @@
+"""Pass: operators that the NPU can run in one go become one node; every other operator is a node of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from npu.compiler.lifetime import Node
+from npu.compiler.state import State
+from npu.graph.graph import Graph
+from npu.graph.partition import ORDERED_KINDS, partition_nodes
+
+
+def partition_graphs(state: State) -> State:
+    """The state with the nodes of every graph, without programs."""
+    return state.with_graphs(
+        tuple(
+            replace(each, nodes=tuple(_nodes(each.graph, state.placement.npu_indices(number))))
+            for number, each in enumerate(state.graphs)
+        )
+    )
+
+
+def _nodes(graph: Graph, accepted: Sequence[int]) -> list[Node]:
+    """The graph's operators in execution order, those of an NPU partition together."""
+    ordered = [index for index, op in enumerate(graph.ops) if op.kind in ORDERED_KINDS]
+    subsets = partition_nodes([(op.inputs, op.outputs) for op in graph.ops], accepted, graph.outputs, ordered=ordered)
+    nodes: list[Node] = []
+    for subset in subsets:
+        if subset.delegated:
+            nodes.append(Node(subset.nodes, is_npu=True))
+        else:
+            nodes += [Node((index,)) for index in subset.nodes]
+    return nodes

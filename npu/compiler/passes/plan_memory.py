@@ -1,0 +1,21 @@
+"""Pass: everything gets its address, and copies of constants their time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npu.compiler import memory
+from npu.compiler.state import GraphState, State
+
+
+def plan_memory(state: State) -> State:
+    """The state with the memory plans, one graph behind the other in every memory."""
+    graphs: list[GraphState] = []
+    arena = fast = 0
+    for each in state.graphs:
+        plan = memory.plan_memory(
+            each.graph, each.nodes, each.jobs, each.layouts, state.variant, arena_start=arena, fast_start=fast
+        )
+        arena, fast = arena + plan.arena_bytes, fast + plan.fast_bytes
+        graphs.append(replace(each, memory=plan))
+    return state.with_graphs(tuple(graphs))

@@ -1,0 +1,30 @@
+"""Pass: the graphs with one `ethos-u` operator for every node of the NPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npu.compiler.container import NpuJob, Rebuilt, rebuild_graph
+from npu.compiler.lifetime import Node
+from npu.compiler.state import GraphState, State, Stream
+from npu.graph.ethos_u import Region
+
+
+def rebuild_graphs(state: State) -> State:
+    """The state with the rebuilt graphs."""
+    arena = sum(each.planned.arena_bytes for each in state.graphs)
+    fast = sum(each.planned.fast_bytes for each in state.graphs) if state.variant.memory_mode.has_separate_cache else None
+    return state.with_graphs(tuple(replace(each, rebuilt=_rebuilt(each, state, arena, fast)) for each in state.graphs))
+
+
+def _rebuilt(each: GraphState, state: State, arena: int, fast: int | None) -> Rebuilt:
+    order = [_entry(node, stream) for node, stream in zip(each.nodes, each.streams, strict=True)]
+    places = each.planned.places.items()
+    offsets = {item: place.offset for item, place in places if isinstance(item, int) and place.region == Region.ARENA}
+    return rebuild_graph(each.graph, order, state.constants.data(), arena, fast, offsets)
+
+
+def _entry(node: Node, stream: Stream | None) -> int | NpuJob:
+    if node.program is None or stream is None:
+        return node.ops[0]
+    return NpuJob(node.program, stream.payload)

@@ -1,0 +1,22 @@
+"""Pass: steps become jobs, with block, slices of output channels and encoded weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npu.compiler.memory import step_rooms
+from npu.compiler.schedule import Job, make_jobs
+from npu.compiler.state import GraphState, State
+
+
+def schedule_jobs(state: State) -> State:
+    """The state with the jobs of every node."""
+    return state.with_graphs(tuple(replace(each, jobs=_jobs(each, state)) for each in state.graphs))
+
+
+def _jobs(graph: GraphState, state: State) -> tuple[tuple[Job, ...], ...]:
+    rooms = step_rooms(graph.graph, graph.nodes, graph.layouts, state.variant)
+    return tuple(
+        tuple(make_jobs(node.program.steps, room, graph.layouts, state.chooser, state.constants)) if node.program else ()
+        for node, room in zip(graph.nodes, rooms, strict=True)
+    )

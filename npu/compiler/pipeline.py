@@ -1,0 +1,69 @@
+"""The passes in order, and the loop that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from npu.compiler.passes.assign_layouts import assign_layouts
+from npu.compiler.passes.cut_cascades import cut_cascades
+from npu.compiler.passes.drop_idle_jobs import drop_idle_jobs
+from npu.compiler.passes.emit_operations import emit_operations
+from npu.compiler.passes.encode_streams import encode_streams
+from npu.compiler.passes.lower_partitions import lower_partitions
+from npu.compiler.passes.partition_graphs import partition_graphs
+from npu.compiler.passes.plan_memory import plan_memory
+from npu.compiler.passes.rebuild_graphs import rebuild_graphs
+from npu.compiler.passes.refuse_misfits import refuse_misfits
+from npu.compiler.passes.schedule_jobs import schedule_jobs
+from npu.compiler.state import State, initial_state, without_refused
+
+Pass: TypeAlias = Callable[[State], State]
+Observer: TypeAlias = Callable[[str, State], None]
+"""Is told the name of the pass that has run and the state that it made."""
+
+PASSES: tuple[Pass, ...] = (
+    drop_idle_jobs,  # operators that would only copy go to the CPU
+    partition_graphs,  # operators of the NPU that can run in one go become one node
+    lower_partitions,  # TFLite operators become hardware operations over storages
+    cut_cascades,  # stripes, so that the feature maps fit the memory
+    assign_layouts,  # NHWC or NHCWB16 for every storage
+    schedule_jobs,  # blocks, slices of output channels, encoded weights
+    plan_memory,  # addresses, and transfers ahead of use
+    refuse_misfits,  # what no stripes make fit goes to the CPU
+    emit_operations,  # machine operations with addresses and waits
+    encode_streams,  # command words and driver payloads
+    rebuild_graphs,  # TFLite again, with one operator for each node of the NPU
+)
+
+
+DEFAULT_OBSERVERS: tuple[Observer, ...] = ()
+"""Observers of every compilation; the tests verify all of theirs."""
+
+
+def pass_names() -> tuple[str, ...]:
+    """Names of the passes in order."""
+    return tuple(each.__name__ for each in PASSES)
+
+
+def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
+    """The state after the last pass, or as soon as nothing is left for the NPU.
+
+    Operators that a pass refuses go to the CPU, and the passes begin anew: other partitions, other programs.
+    """
+    while True:
+        state = _run_until_refused(state, observers)
+        if not state.refusals:
+            return state
+        placement = without_refused(state.placement, state.refusals)
+        state = initial_state(state.model, placement, state.chooser)
+
+
+def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:
+    for each in PASSES:
+        state = each(state)
+        for observe in (*DEFAULT_OBSERVERS, *observers):
+            observe(each.__name__, state)
+        if state.refusals or not state.has_work:
+            return state
+    return state

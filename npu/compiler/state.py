@@ -1,0 +1,108 @@
+"""What a compilation knows between two passes: the only place that says which pass yields what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.container import Rebuilt
+from npu.compiler.ir import Storage
+from npu.compiler.lifetime import Node
+from npu.compiler.memory import MemoryPlan
+from npu.compiler.schedule import Job
+from npu.compiler.weights import Constants
+from npu.graph.graph import Graph, Model
+from npu.graph.placement import Placement, Violation
+from npu.hardware.variant import Variant
+from npu.isa.operations import Layout, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An operator that must run on the CPU, and why."""
+
+    graph: int
+    op: int
+    violation: Violation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """The operations of one node, ended by Stop, and the source operator of each; `payload` is empty until it is encoded."""
+
+    operations: tuple[Operation, ...]
+    sources: tuple[int, ...]
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphState:
+    """One graph. `jobs[i]` and `streams[i]` are those of node i, empty and None for a CPU operator.
+
+    `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `layouts` from `assign_layouts`, `jobs` from
+    `schedule_jobs`, `memory` from `plan_memory`, `streams` from `emit_operations` and `encode_streams`, `rebuilt` from
+    `rebuild_graphs`; a field is empty before.
+    """
+
+    graph: Graph
+    nodes: tuple[Node, ...] = ()
+    layouts: Mapping[Storage, Layout] = field(default_factory=dict)
+    jobs: tuple[tuple[Job, ...], ...] = ()
+    memory: MemoryPlan | None = None
+    streams: tuple[Stream | None, ...] = ()
+    rebuilt: Rebuilt | None = None
+
+    @property
+    def planned(self) -> MemoryPlan:
+        """The memory plan of a graph that has one."""
+        assert self.memory is not None
+        return self.memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """One compilation. A pass makes a new state of it and changes nothing in the old one.
+
+    `constants` is the exception: the read-only region, to which passes add contents, each once; what is in it never changes.
+    `refusals` are of the last pass: operators that must go to the CPU before the passes can go on.
+    """
+
+    model: Model
+    placement: Placement
+    chooser: BlockChooser
+    constants: Constants
+    graphs: tuple[GraphState, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def variant(self) -> Variant:
+        return self.chooser.variant
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any operator is placed on the NPU."""
+        return any(not op.violations for op in self.placement.ops)
+
+    def with_graphs(self, graphs: tuple[GraphState, ...]) -> State:
+        """The state with what a pass found out about its graphs."""
+        return replace(self, graphs=graphs)
+
+    def refuse(self, refusals: tuple[Refusal, ...]) -> State:
+        """The state with operators that the CPU must get."""
+        return replace(self, refusals=refusals)
+
+
+def initial_state(model: Model, placement: Placement, chooser: BlockChooser) -> State:
+    """The state before the first pass."""
+    return State(model, placement, chooser, Constants(chooser.variant), tuple(GraphState(graph) for graph in model.graphs))
+
+
+def without_refused(placement: Placement, refusals: tuple[Refusal, ...]) -> Placement:
+    """The placement with the refused operators on the CPU."""
+    reasons = {(refusal.graph, refusal.op): refusal.violation for refusal in refusals}
+    ops = tuple(
+        replace(op, violations=(*op.violations, reasons[op.graph, op.index])) if (op.graph, op.index) in reasons else op
+        for op in placement.ops
+    )
+    return replace(placement, ops=ops)

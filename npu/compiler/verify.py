@@ -1,0 +1,194 @@
+"""What must hold of the state between two passes, as a table of checks: `verify_state` is an observer of the passes.
+
+A check yields one sentence per defect. That a state breaks a rule is a fault of the compiler, never of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, WindowStep
+from npu.compiler.layout import reads, views
+from npu.compiler.memory import Place
+from npu.compiler.staging import Transfer
+from npu.compiler.state import GraphState, State
+from npu.errors import CompileError, StreamError, UserError
+from npu.graph.graph import Graph
+from npu.graph.verify import verify
+from npu.hardware.variant import Variant
+from npu.isa.operations import Layout, PoolingMode, Stop, ifm_plane
+from npu.isa.rules import check_operation
+from npu.layouts import BRICK_DEPTH
+
+Check = Callable[[GraphState, Variant], Iterator[str]]
+
+
+def verify_state(name: str, state: State) -> None:
+    """CompileError for the first rule of `CHECKS` that a graph breaks after pass `name`."""
+    for number, each in enumerate(state.graphs):
+        for check in CHECKS:
+            for defect in check(each, state.variant):
+                raise CompileError(f"after {name}: graph {number}: {defect}; this is a fault of the compiler, please report it")
+
+
+def _nodes(state: GraphState, _variant: Variant) -> Iterator[str]:
+    """Every operator is in one node, and those that make its inputs are not behind it."""
+    if not state.nodes:
+        return
+    ops = [index for node in state.nodes for index in node.ops]
+    if sorted(ops) != list(range(len(state.graph.ops))):
+        yield f"nodes: must hold each of {len(state.graph.ops)} operators once, got {ops}"
+    yield from _order(state.graph, ops)
+
+
+def _order(graph: Graph, ops: list[int]) -> Iterator[str]:
+    computed = {tensor for op in graph.ops for tensor in op.outputs}
+    made: set[int] = set()
+    for index in ops:
+        for tensor in graph.ops[index].inputs:
+            if tensor in computed and tensor not in made and not graph.tensors[tensor].is_variable:
+                yield f"operator {index}: must run after the one that makes tensor {tensor}"
+        made.update(graph.ops[index].outputs)
+
+
+def _programs(state: GraphState, _variant: Variant) -> Iterator[str]:
+    for number, node in enumerate(state.nodes):
+        if node.program is None:
+            continue
+        written = {storage for _, storage in node.program.inputs}
+        for position, step in enumerate(node.program.steps):
+            for defect in _step(step, written):
+                yield f"node {number} step {position}: {defect}"
+            if step.source not in node.ops:
+                yield f"node {number} step {position}: must belong to one of its operators, got {step.source}"
+            written.add(step.ofm.storage)
+        yield from (f"node {number}: {defect}" for defect in _outputs(node.program, written))
+
+
+def _outputs(program: Program, written: set[Storage]) -> Iterator[str]:
+    for tensor, storage in program.outputs:
+        if storage not in written:
+            yield f"tensor {tensor}: must be written by a step"
+
+
+def _step(step: Step, written: set[Storage]) -> Iterator[str]:
+    for view in views(step):
+        yield from _view(view)
+    for view in reads(step):
+        if view.storage.data is None and view.storage not in written:
+            yield f"{view.storage.name!r} must be written before it is read"
+    if step.ofm.storage.data is not None:
+        yield f"{step.ofm.storage.name!r} must not be written, it is constant"
+    if isinstance(step, ElementwiseStep):
+        yield from _elementwise(step)
+    if isinstance(step, WindowStep):
+        yield from _window(step)
+
+
+def _view(view: View) -> Iterator[str]:
+    size = view.storage.shape[0] * view.storage.shape[1] * view.storage.shape[2]
+    low = any(offset < 0 or extent < 1 for offset, extent in zip(view.offset, view.shape, strict=True))
+    last = view.offset[2] + view.shape[2] - 1
+    last += sum(
+        (offset + extent - 1) * pitch
+        for offset, extent, pitch in zip(view.offset[:2], view.shape[:2], view.pitches, strict=True)
+    )
+    if low or last >= size:
+        yield f"box {view.offset} of extent {view.shape} must lie in {view.storage.name!r} of {view.storage.shape}"
+    if view.element.bits != view.storage.element.bits:
+        yield f"elements of {view.storage.name!r} must have {view.storage.element.bits} bits, got {view.element.bits}"
+
+
+def _elementwise(step: ElementwiseStep) -> Iterator[str]:
+    if step.ifm.shape != step.ofm.shape:
+        yield f"IFM must be of the OFM's extent {step.ofm.shape}, got {step.ifm.shape}"
+    if (step.ifm2 is not None) + (step.scalar is not None) != (0 if step.mode.is_unary else 1):
+        yield f"{step.mode.name} must have IFM2 or a scalar unless unary"
+    if step.ifm2 is not None and any(b not in (1, a) for a, b in zip(step.ifm.shape, step.ifm2.shape, strict=True)):
+        yield f"IFM2 must be of the IFM's extent {step.ifm.shape} or 1, got {step.ifm2.shape}"
+
+
+def _window(step: WindowStep) -> Iterator[str]:
+    needed = ifm_plane(*step.ofm.shape[:2], step.kernel, step.padding, step.upscale)
+    if not all(0 < need <= extent for need, extent in zip(needed, step.ifm.shape[:2], strict=True)):
+        yield f"IFM must have at least {needed} rows and columns for its kernel and padding, got {step.ifm.shape[:2]}"
+    if isinstance(step, ConvolutionStep):
+        depths = (step.ofm.shape[2], 1 if step.is_depthwise else step.ifm.shape[2])
+        got = (step.weights.values.shape[0], step.weights.values.shape[3])
+        if got != depths:
+            yield f"weights must have {depths} channels of OFM and IFM, got {got}"
+    if isinstance(step, PoolingStep) and step.mode is not PoolingMode.REDUCE_SUM and step.ifm.shape[2] != step.ofm.shape[2]:
+        yield f"IFM depth must be the OFM's {step.ofm.shape[2]}, got {step.ifm.shape[2]}"
+
+
+def _layouts(state: GraphState, _variant: Variant) -> Iterator[str]:
+    """Bricks only where nobody sees the storage and every view of it begins at a brick."""
+    if not state.layouts:
+        return
+    for node in state.nodes:
+        for view in (view for step in (node.program.steps if node.program else ()) for view in views(step)):
+            layout = state.layouts.get(view.storage)
+            if layout is None:
+                yield f"{view.storage.name!r} must have a layout"
+            is_plain = view.full != view.storage.shape or view.offset[2] % BRICK_DEPTH or view.pitch is not None
+            if layout is Layout.NHCWB16 and (is_plain or view.storage.is_boundary):
+                yield f"{view.storage.name!r} must be NHWC for what reads or writes it"
+
+
+def _jobs(state: GraphState, _variant: Variant) -> Iterator[str]:
+    """The jobs of a node compute every channel of every step once, in order."""
+    for number, (node, row) in enumerate(zip(state.nodes, state.jobs, strict=False)):
+        expected = [step.ofm.shape for step in node.program.steps] if node.program else []
+        computed: list[tuple[int, int, int]] = []
+        for job in row:
+            if job.channel == 0:
+                computed.append((*job.step.ofm.shape[:2], 0))
+            if not computed or computed[-1][2] != job.channel:
+                yield f"node {number}: a job must begin at the channel where the one before ended, got {job.channel}"
+                return
+            computed[-1] = (*computed[-1][:2], job.channel + job.depth)
+        if computed != expected:
+            yield f"node {number}: jobs must compute {expected}, got {computed}"
+
+
+def _memory(state: GraphState, _variant: Variant) -> Iterator[str]:
+    """Copies are there before they are read, and do not overlap each other while they are."""
+    plan = state.memory
+    if plan is None:
+        return
+    for number, (row, places) in enumerate(zip(plan.transfers, plan.buffers, strict=True)):
+        unread: list[tuple[Transfer, Place]] = []
+        for transfer, place in zip(row, places, strict=True):
+            if not transfer.issue <= transfer.use <= transfer.last:
+                yield f"node {number}: a copy must be issued before its use, got {transfer}"
+            unread = [(other, elsewhere) for other, elsewhere in unread if other.last >= transfer.issue]
+            for other, elsewhere in unread:
+                is_below = elsewhere.offset + other.constants.bytes <= place.offset
+                if not is_below and place.offset + transfer.constants.bytes > elsewhere.offset:
+                    yield f"node {number}: a copy must not overwrite one that is still read: {transfer} and {other}"
+            unread.append((transfer, place))
+
+
+def _streams(state: GraphState, variant: Variant) -> Iterator[str]:
+    for number, stream in enumerate(state.streams):
+        if stream is None:
+            continue
+        if not isinstance(stream.operations[-1], Stop) or len(stream.operations) != len(stream.sources):
+            yield f"node {number}: operations must end with Stop, and have a source each"
+        for index, operation in enumerate(stream.operations):
+            try:
+                check_operation(operation, variant)
+            except StreamError as error:
+                yield f"node {number} operation {index}: {error}"
+
+
+def _rebuilt(state: GraphState, _variant: Variant) -> Iterator[str]:
+    if state.rebuilt is not None:
+        try:
+            verify(state.rebuilt.graph)
+        except UserError as error:
+            yield str(error)
+
+
+CHECKS: tuple[Check, ...] = (_nodes, _programs, _layouts, _jobs, _memory, _streams, _rebuilt)
+"""Checks by what they look at; each passes as long as the state has nothing of it."""
