@@ -43,6 +43,10 @@ class ArgumentTypeError(UserError, TypeError):
     """A caller in Python gave something of a type that the function does not take."""
 
 
+class UsageError(UserError):
+    """The command line asks for what does not exist; the exit code is that of wrong usage."""
+
+
 class ModelError(UserError):
     """A TFLite model is malformed, or asks for something that does not exist."""
 

@@ -19,12 +19,16 @@ from npu.plain import printable
 from npu.rendering import console
 from npu.rendering.terminal import is_coloured, say, width_for
 
+FAILED = 3
+"""Exit code of a judgement that was reached, and is no: a gate, a finding, a difference."""
+
 if TYPE_CHECKING:
     from npu.toolchain.timing import TimedModel
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print or write where every operator runs and why; 1 if a condition or the budget is not met."""
+    """Print or write where every operator runs and why; FAILED if a condition or the budget is not met."""
+    from npu.rendering import facts
     from npu.rendering.forms import FORMS
     from npu.rendering.text import render_text
     from npu.toolchain import gate
@@ -33,16 +37,15 @@ def check(options: argparse.Namespace) -> int:
     conditions = gate.check_conditions(options.fail_on, options.profile)
     budget = gate.read_budget(options.budget) if options.budget else None
     is_compiled = options.exact or (budget is not None and budget.needs_compilation)
-    report = check_report(options.model, options.session, is_compiled=is_compiled)
+    report = gate.judge(check_report(options.model, options.session, is_compiled=is_compiled), conditions, budget)
     if options.format == "text":
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)
     else:
         emit(FORMS[options.format](report), options.output)
-    failed = gate.failures(report, conditions, budget)
-    for message in failed:
+    for message in facts.failures(report):
         sys.stderr.write(f"npu: check failed: {printable(message)}\n")
-    return 1 if failed else 0
+    return FAILED if report.failed_gates else 0
 
 
 def fix(options: argparse.Namespace) -> int:
@@ -172,7 +175,7 @@ def asm(options: argparse.Namespace) -> int:
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Name the first operator whose output differs from the reference; 1 if one does."""
+    """Name the first operator whose output differs from the reference; FAILED if one does."""
     from npu.toolchain import diff as verb
 
     inputs = read_inputs(options)
@@ -181,11 +184,11 @@ def diff(options: argparse.Namespace) -> int:
         emit(json.dumps(dataclasses.asdict(result), indent=2) + "\n", options.output)
     else:
         emit(console.difference_text(options.reference.name, options.model.name, result), options.output)
-    return 1 if result.first is not None else 0
+    return FAILED if result.first is not None else 0
 
 
 def verify(options: argparse.Namespace) -> int:
-    """List what is wrong with a compiled file; 1 if anything is."""
+    """List what is wrong with a compiled file; FAILED if anything is."""
     from npu.toolchain import inspect
 
     findings = inspect.verify(options.model, options.session)
@@ -194,7 +197,7 @@ def verify(options: argparse.Namespace) -> int:
         emit(json.dumps(rows, indent=2) + "\n", options.output)
     else:
         emit(console.findings_text(options.model.name, findings, width_for(options.output)), options.output)
-    return 1 if findings else 0
+    return FAILED if findings else 0
 
 
 def configs(options: argparse.Namespace) -> int:

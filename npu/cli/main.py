@@ -1,6 +1,6 @@
 """The command line: arguments in, exit codes out. Everything heavy is imported by the command that needs it.
 
-Exit codes: 0 done, 1 the model, the configuration or the data is at fault, 2 wrong usage.
+Exit codes: 0 done, 1 the model, the configuration or the data is at fault, 2 wrong usage, 3 judged and failed.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         getattr(options, "refuse", parser.error)(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None and not options.version:
         parser.error("a command is needed; npu --help lists them")
-    from npu.errors import UserError
+    from npu.errors import UsageError, UserError
 
     try:
         if options.version:
             say(f"npulab {__version__}\n")
             return 0
         return _run(options)
+    except UsageError as error:
+        options.refuse(_shown(printable(str(error))))
+        return 2
     except UserError as error:
         sys.stderr.write(f"npu: error: {_shown(printable(str(error)))}\n")
         return 1
@@ -142,7 +145,8 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
         description="Check, compile and simulate TFLite models for Arm Ethos-U NPUs.",
         epilog="Example: npu run model.tflite --target ethos-u55-128\n\n"
         "npu COMMAND --help lists the options of a command.\n"
-        "Exit codes: 0 done; 1 a fault in the model, the configuration or the data, or a check that failed; 2 wrong usage.",
+        "Exit codes: 0 done; 1 a fault in the model, the configuration or the data; 2 wrong usage; 3 a check, comparison or "
+        "verification that came to an end and failed.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
@@ -180,13 +184,13 @@ def _add_check(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="exit with 1 on: cpu, reference, split or a rule id; may be repeated",
+        help="exit with 3 on: cpu, reference, split or a rule id; may be repeated",
     )
     check.add_argument(
         "--budget",
         type=Path,
         metavar="FILE",
-        help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes); exit with 1 if one is exceeded",
+        help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes); exit with 3 if one is exceeded",
     )
 
 

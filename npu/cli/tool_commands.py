@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from npu.cli.commands import emit, read_inputs
+from npu.cli.commands import FAILED, emit, read_inputs
 from npu.errors import UserError
 from npu.rendering import console, tools
 from npu.rendering.terminal import width_for
@@ -45,7 +45,7 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def inference_diff(options: argparse.Namespace) -> int:
-    """Compare; 1 if an output differs by more than --tolerance."""
+    """Compare; FAILED if an output differs by more than --tolerance."""
     from npu.tools.inference_diff import compare
 
     with console.progress() as progress:
@@ -64,7 +64,7 @@ def inference_diff(options: argparse.Namespace) -> int:
         result.to_json() if options.format == "json" else tools.comparison_text(result, width_for(options.output)),
         options.output,
     )
-    return 1 if any(output.max > options.tolerance for output in result.outputs) else 0
+    return FAILED if any(output.max > options.tolerance for output in result.outputs) else 0
 
 
 def eval_classification(options: argparse.Namespace) -> int:
@@ -115,7 +115,7 @@ def eval_detection(options: argparse.Namespace) -> int:
 
 
 def tf_compat(options: argparse.Namespace) -> int:
-    """Explain the guide's rows, or judge a file; 1 if the file is not convertible."""
+    """Explain the guide's rows, or judge a file; FAILED if the file is not convertible."""
     from npu.tflite.reader import read_model
     from npu.tools.tf_compat import find_operations, judge
 
@@ -124,7 +124,7 @@ def tf_compat(options: argparse.Namespace) -> int:
             raise UserError("tf-compat: must get operations or --model, got both")
         survivors = judge(read_model(options.model))
         emit(tools.survivors_text(options.model.name, survivors, options.format), options.output)
-        return 0 if all(each.is_convertible for each in survivors) else 1
+        return 0 if all(each.is_convertible for each in survivors) else FAILED
     rows = find_operations(options.operation)
     emit(tools.operations_text(rows, options.format, width_for(options.output)), options.output)
     return 0

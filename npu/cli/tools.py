@@ -60,7 +60,7 @@ def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bisect", action="store_true", help="find the first operator that differs")
     parser.add_argument(
-        "--tolerance", type=distance, default=0.0, metavar="X", help="exit with 1 if an output differs by more (default: 0)"
+        "--tolerance", type=distance, default=0.0, metavar="X", help="exit with 3 if an output differs by more (default: 0)"
     )
 
 

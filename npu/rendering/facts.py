@@ -29,6 +29,11 @@ def notes(report: CheckReport) -> list[str]:
     return [MEASURED if report.cycles_from == "compilation" else ESTIMATED, *report.notes]
 
 
+def failures(report: CheckReport) -> list[str]:
+    """Every condition and budget that the model does not meet, with the reason."""
+    return [f"{gate.condition}: {gate.failure}" for gate in report.failed_gates]
+
+
 def overhead_name(report: CheckReport) -> str:
     """What the CPU does beside operators."""
     if not report.job_starts:

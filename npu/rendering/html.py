@@ -30,6 +30,7 @@ def render_html(report: CheckReport) -> str:
         target=_escape(f"{report.target}, {report.system}, {report.memory_mode}, profile {report.profile}"),
         headline=_escape(facts.headline(report)),
         total=_escape(facts.total_line(report)),
+        failed="".join(f"<p><strong>Failed</strong>: {_escape(message)}</p>" for message in facts.failures(report)),
         note=_escape(" ".join([*facts.notes(report), facts.SUPPORT_NOTE])),
         bar=_bar(report),
         devices=_devices(report),

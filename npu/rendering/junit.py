@@ -1,4 +1,4 @@
-"""The report as JUnit XML: one test case per operator, which fails if the NPU does not take it."""
+"""The report as JUnit XML: one test case per condition and budget, which fails with it, and one per operator, which tells."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render_junit(report: CheckReport) -> str:
-    """A test suite named after the model; the failure's text lists every violated limit with its fix."""
-    refused = [row for row in report.operators if row.base.placement != "npu"]
-    counts = {"tests": str(len(report.operators)), "failures": str(len(refused)), "errors": "0", "time": "0"}
+    """A test suite named after the model. Its failures are those that decide the exit code: an operator on the CPU is none."""
+    tests, failed = len(report.gates) + len(report.operators), len(report.failed_gates)
+    counts = {"tests": str(tests), "failures": str(failed), "errors": "0", "time": "0"}
     suites = Element("testsuites", {"name": "npu check", **counts})
     suite = SubElement(suites, "testsuite", {"name": _text(report.model), **counts, "skipped": "0"})
     properties = SubElement(suite, "properties")
@@ -29,6 +29,10 @@ def render_junit(report: CheckReport) -> str:
     }
     for name, value in held.items():
         SubElement(properties, "property", {"name": name, "value": value})
+    for gate in report.gates:
+        case = SubElement(suite, "testcase", {"classname": _text(report.model), "name": _text(gate.condition), "time": "0"})
+        if gate.failure is not None:
+            SubElement(case, "failure", {"type": "gate", "message": _text(gate.failure)})
     for row in report.operators:
         _case(suite, report, row)
     indent(suites)
@@ -42,8 +46,8 @@ def _case(suite: Element, report: CheckReport, row: OperatorCheck) -> None:
         return
     rules = ", ".join(violation.rule for violation in row.base.violations)
     message = f"runs on {facts.DEVICE_NAMES[row.device]}" + (f": {rules}" if rules else "")
-    failure = SubElement(case, "failure", {"type": "placement", "message": _text(message)})
-    failure.text = _text("\n".join(f"{violation.rule}: {facts.advice(violation)}" for violation in row.base.violations))
+    reasons = (f"{violation.rule}: {facts.advice(violation)}" for violation in row.base.violations)
+    SubElement(case, "system-out").text = _text("\n".join((message, *reasons)))
 
 
 def _text(text: str) -> str:

@@ -15,6 +15,7 @@ def render_markdown(report: CheckReport) -> str:
     """Headline, sums per device, operators on the CPU with reasons, what to fix first; all operators in a fold."""
     lines = [f"## Placement of `{printable(report.model)}` on {report.target}", ""]
     lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
+    lines += [f"- **Failed**: {_cell(message)}" for message in facts.failures(report)] + [""] * bool(report.failed_gates)
     lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {name} | {each.operators:,} | {each.macs:,} | {each.cycles:,} |" for name, each in facts.used_devices(report)]
     lines += [f"| {facts.overhead_name(report)} | | | {report.overhead_cycles:,} |", "", *map(_cell, facts.notes(report)), ""]

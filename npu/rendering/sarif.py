@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0: one result per violated limit, for code-scanning views of continuous integration."""
+"""The report as SARIF 2.1.0 for code-scanning views: an error per failed condition or budget, a warning per violated limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from npu.graph.placement import Violation
 from npu.rendering import facts
-from npu.reports.check_report import CheckReport, OperatorCheck
+from npu.reports.check_report import CheckReport, Gate, OperatorCheck
 from npu.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -21,11 +21,12 @@ def render_sarif(report: CheckReport) -> str:
     driver = {
         "name": "npulab",
         "semanticVersion": __version__,
-        "rules": [_rule(rule, demand, fix) for rule, (demand, fix) in rules.items()],
+        "rules": [*(_rule(rule, demand, fix) for rule, (demand, fix) in rules.items()), *map(_gate_rule, report.failed_gates)],
     }
     results = [
         _result(report, row, violation, order[violation.rule]) for row in report.operators for violation in row.base.violations
     ]
+    results += [_gate_result(report, gate, len(rules) + position) for position, gate in enumerate(report.failed_gates)]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -49,6 +50,25 @@ def _rule(rule: str, demand: str, fix: str | None) -> dict[str, Any]:
         "defaultConfiguration": {"level": "warning"},
     }
     return {**described, "help": {"text": fix}} if fix else described
+
+
+def _gate_rule(gate: Gate) -> dict[str, Any]:
+    return {
+        "id": gate.condition,
+        "shortDescription": {"text": "A condition that was asked for must hold."},
+        "defaultConfiguration": {"level": "error"},
+    }
+
+
+def _gate_result(report: CheckReport, gate: Gate, rule: int) -> dict[str, Any]:
+    return {
+        "ruleId": gate.condition,
+        "ruleIndex": rule,
+        "level": "error",
+        "message": {"text": f"{gate.condition}: {gate.failure}"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(report.model), "index": 0}}}],
+        "partialFingerprints": {"gate/v1": gate.condition},
+    }
 
 
 def _result(report: CheckReport, row: OperatorCheck, violation: Violation, rule: int) -> dict[str, Any]:

@@ -215,5 +215,7 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _fitted(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles", width)
     yield from _fitted(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles", width)
     yield from _fitted(f"  total {facts.total_line(report)}", width)
+    for message in facts.failures(report):
+        yield from _wrapped(f"failed: {message}", width, 2)
     for note in facts.notes(report):
         yield from _wrapped(note, width, 2)

@@ -123,6 +123,14 @@ class Remedy:
     saved_cycles: int
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition or budget that a model must meet, as a person asked for it; `failure` says why not, None if it does."""
+
+    condition: str
+    failure: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """Everything that `npu check` says. `cycles_from` is "estimate" or "compilation"; `notes` are what `npu run` refuses."""
@@ -145,6 +153,12 @@ class CheckReport:
     ranking: tuple[Remedy, ...]
     model_sha256: str | None = None
     notes: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
+
+    @property
+    def failed_gates(self) -> tuple[Gate, ...]:
+        """Conditions and budgets that the model does not meet."""
+        return tuple(gate for gate in self.gates if gate.failure is not None)
 
     @property
     def splitting(self) -> tuple[OperatorCheck, ...]:
@@ -155,7 +169,7 @@ class CheckReport:
         """The JSON form: the report of the shipped schema, of kind `check`."""
         content = dataclasses.asdict(dataclasses.replace(self, operators=()))
         content["operators"] = [each.to_dict() for each in self.operators]
-        for name in ("model_sha256", "notes"):
+        for name in ("model_sha256", "notes", "gates"):
             if not content[name]:
                 del content[name]
         return {**HEAD, "kind": "check", **content}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from constraints.profiles import profile_named
 from constraints.rule import Profile
-from npu.errors import ConfigError
+from npu.errors import ConfigError, UsageError
 from npu.hardware.document import read_document
 from npu.hardware.shipped import closest
-from npu.reports.check_report import CheckReport
+from npu.reports.check_report import CheckReport, Gate
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
     "cpu": lambda report: _not_on("npu", report),
@@ -50,40 +51,37 @@ def read_budget(path: Path) -> Budget:
 
 
 def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
-    """The conditions of `--fail-on`, comma-separated or one by one. ConfigError for one that could never come true."""
+    """The conditions of `--fail-on`, comma-separated or one by one. UsageError for one that could never come true."""
     names = list(names)
     asked = tuple(part.strip() for name in names for part in name.split(",") if part.strip())
     rules = _rule_ids(profile_named(profile))
     for name in asked or [name.strip() for name in names]:
         if name not in CONDITIONS and name not in rules:
-            raise ConfigError(f"--fail-on: must be {', '.join(CONDITIONS)} or a rule id of profile {profile}, got {name!r}")
+            raise UsageError(f"--fail-on: must be {', '.join(CONDITIONS)} or a rule id of profile {profile}, got {name!r}")
     return asked
 
 
-def failures(report: CheckReport, conditions: Iterable[str], budget: Budget | None = None) -> list[str]:
-    """One sentence per condition or budget that the report does not meet."""
-    found = []
-    for name in conditions:
-        message = CONDITIONS[name](report) if name in CONDITIONS else _breaks(name, report)
-        if message is not None:
-            found.append(f"--fail-on {name}: {message}")
-    if budget is not None:
-        found += _over_budget(report, budget)
-    return found
+def judge(report: CheckReport, conditions: Iterable[str], budget: Budget | None = None) -> CheckReport:
+    """The report with every condition and every limit of a budget, and whether the model meets it."""
+    gates = [Gate(f"--fail-on {name}", _failure(name, report)) for name in conditions]
+    return dataclasses.replace(report, gates=(*gates, *(_budget_gates(report, budget) if budget is not None else ())))
 
 
-def _over_budget(report: CheckReport, budget: Budget) -> list[str]:
+def _budget_gates(report: CheckReport, budget: Budget) -> Iterator[Gate]:
     on_cpu = sum(each.base.placement == "cpu" for each in report.operators)
     needs = (
         ("max_cpu_ops", budget.max_cpu_ops, on_cpu, "operators are on the CPU"),
         ("max_cycles", budget.max_cycles, report.totals.total_cycles, "cycles are needed"),
         ("max_sram", budget.max_sram, report.totals.sram_bytes, "bytes of SRAM are needed"),
     )
-    return [
-        f"budget {name}: at most {limit:,} allowed, {need:,} {what}"
-        for name, limit, need, what in needs
-        if limit is not None and need is not None and need > limit
-    ]
+    for name, limit, need, what in needs:
+        if limit is not None and need is not None:
+            is_exceeded = need > limit
+            yield Gate(f"budget {name}", f"at most {limit:,} allowed, {need:,} {what}" if is_exceeded else None)
+
+
+def _failure(condition: str, report: CheckReport) -> str | None:
+    return CONDITIONS[condition](report) if condition in CONDITIONS else _breaks(condition, report)
 
 
 def _rule_ids(profile: Profile) -> set[str]:

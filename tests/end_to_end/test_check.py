@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -27,10 +28,10 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_condition_that_comes_true_gives_exit_code_1_after_the_report(
+def test_a_condition_that_comes_true_gives_exit_code_3_after_the_report(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", str(model), "--profile", "v0.1", "--fail-on", "cpu", "--fail-on", "V-CONV-2"]) == 1
+    assert main(["check", str(model), "--profile", "v0.1", "--fail-on", "cpu", "--fail-on", "V-CONV-2"]) == 3
     output = capsys.readouterr()
     assert "3 of 7 operators on the NPU" in output.out
     assert output.err == "npu: check failed: --fail-on cpu: operators 1, 3, 5, 6 not on the NPU\n"
@@ -38,15 +39,28 @@ def test_a_condition_that_comes_true_gives_exit_code_1_after_the_report(
 
 def test_an_unknown_condition_is_refused_before_anything_is_written(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    assert main(["check", str(model), "--fail-on", "X", "--format", "json", "-o", str(path)]) == 1
+    with pytest.raises(SystemExit) as caught:
+        main(["check", str(model), "--fail-on", "X", "--format", "json", "-o", str(path)])
+    assert caught.value.code == 2
     assert not path.exists()
 
 
-@pytest.mark.parametrize(("limit", "code"), [(4, 0), (3, 1)])
+@pytest.mark.parametrize(("limit", "code"), [(4, 0), (3, 3)])
 def test_a_budget_decides_the_exit_code(limit: int, code: int, model: Path, tmp_path: Path) -> None:
     budget = tmp_path / "budget.yaml"
     budget.write_text(f"max_cpu_ops: {limit}\nmax_cycles: 1000000000\nmax_sram: 1000000\n")
     assert main(["check", str(model), "--profile", "v0.1", "--budget", str(budget)]) == code
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--fail-on", "V-CONV-2"], 0), (["--fail-on", "cpu,split"], 3)])
+def test_what_a_server_displays_agrees_with_the_exit_code(options: list[str], code: int, model: Path, tmp_path: Path) -> None:
+    junit, sarif = tmp_path / "report.xml", tmp_path / "report.sarif"
+    command = ["check", str(model), "--profile", "v0.1", *options]
+    assert main([*command, "--format", "junit", "-o", str(junit)]) == code
+    assert main([*command, "--format", "sarif", "-o", str(sarif)]) == code
+    failures = ElementTree.parse(junit).getroot().findall(".//failure")
+    results = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert len(failures) == sum(result["level"] == "error" for result in results) == (2 if code else 0)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "md", "html"])

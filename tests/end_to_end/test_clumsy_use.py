@@ -332,13 +332,20 @@ MISTAKES = {
         ["check", "DIGITS", "--target", "", "--set", "name=x"],
         "target: must be one of ethos-u55-32",
     ),
-    "empty_condition": (["check", "DIGITS", "--fail-on", ""], "--fail-on: must be cpu, reference, split or a rule id"),
-    "only_commas": (["check", "DIGITS", "--fail-on", ",,"], "got ',,'"),
     "missing_memory_mode": (["run", "DIGITS", "--memory-mode", "no.yaml"], "shipped names of memory_mode are dedicated-sram"),
     "missing_system": (["run", "DIGITS", "--system", "./no"], "shipped names of system are ethos-u55-deep-embedded"),
     "tiny_std": (["eval-classification", "DIGITS", "--images", ".", "--std", "1e-320"], "std must be in [1e-06, 1e+06]"),
     "huge_mean": (["eval-classification", "DIGITS", "--images", ".", "--mean", "1e308"], "mean must be in [-1e+06, 1e+06]"),
 }
+
+
+@pytest.mark.parametrize("condition", ["bogus", "", ",,"])
+def test_a_condition_that_does_not_exist_is_wrong_usage(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["check", str(DIGITS), "--fail-on", condition])
+    assert caught.value.code == 2
+    expected = f"--fail-on: must be cpu, reference, split or a rule id of profile u55-u65, got {condition!r}"
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", MISTAKES)

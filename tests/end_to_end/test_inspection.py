@@ -246,11 +246,11 @@ def test_the_first_difference_is_named_with_position_and_values(capsys: pytest.C
     assert first.expected > -100
     path = tmp_path / "broken.tflite"
     path.write_bytes(broken())
-    assert main(["diff", str(DIGITS), str(path)]) == 1
+    assert main(["diff", str(DIGITS), str(path)]) == 3
     text = capsys.readouterr().out
     assert "first differs from digits.tflite in operator 4 MAX_POOL_2D" in text
     assert "got -100" in text
-    assert main(["diff", str(DIGITS), str(path), "--format", "json"]) == 1
+    assert main(["diff", str(DIGITS), str(path), "--format", "json"]) == 3
     assert json.loads(capsys.readouterr().out)["first"]["operator"] == 4
 
 

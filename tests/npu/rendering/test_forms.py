@@ -24,6 +24,7 @@ from npu.reports.check_report import (
     CheckReport,
     Crossing,
     DeviceSum,
+    Gate,
     OperatorCheck,
     PartitionCheck,
     Remedy,
@@ -142,7 +143,7 @@ def test_the_schema_wants_all_of_a_check(missing: str, report: CheckReport) -> N
 
 RECORDS: dict[str, tuple[type, ...]] = {
     "tensor": (TensorInfo,), "crossing": (Crossing,), "device": (DeviceSum,), "partition": (PartitionCheck,),
-    "remedy": (Remedy,), "operator": (OperatorReport, OperatorCheck),
+    "remedy": (Remedy,), "gate": (Gate,), "operator": (OperatorReport, OperatorCheck),
 }  # fmt: skip
 
 
@@ -188,17 +189,48 @@ def test_sarif_and_junit_hold_the_digest_of_the_model(report: CheckReport) -> No
     assert {each.get("name"): each.get("value") for each in properties}["model_sha256"] == "0" * 64
 
 
-def test_junit_fails_one_case_per_operator_on_the_cpu(report: CheckReport) -> None:
+def test_junit_has_a_case_per_operator_that_tells_why_it_is_on_the_cpu(report: CheckReport) -> None:
     root = ElementTree.fromstring(FORMS["junit"](report))
     assert root.tag == "testsuites"
     (suite,) = root
-    cases = suite.findall("testcase")
-    failed = [case for case in cases if case.find("failure") is not None]
-    assert (suite.get("tests"), suite.get("failures")) == ("7", "4")
-    assert [case.get("name") for case in failed] == [
+    told = [case for case in suite.findall("testcase") if case.find("system-out") is not None]
+    assert (suite.get("tests"), suite.get("failures")) == ("7", "0")
+    assert [case.get("name") for case in told] == [
         "1 CONV_2D coarse|steps", "3 TRANSPOSE turned", "5 DEQUANTIZE real", "6 SOFTMAX probabilities",
     ]  # fmt: skip
-    assert failed[0].findtext("failure", "").startswith("V-CONV-1: stride width and height must each be")
+    assert told[0].findtext("system-out", "").splitlines()[1].startswith("V-CONV-1: stride width and height must each be")
+
+
+GATES = (
+    Gate("--fail-on cpu", "operators 1, 3"),
+    Gate("budget max_cycles"),
+    Gate("budget max_sram", "9 <needed>"),
+)
+
+
+def test_every_form_says_which_gates_failed_and_no_more(report: CheckReport) -> None:
+    judged = replace(report, gates=GATES)
+    suite = ElementTree.fromstring(FORMS["junit"](judged))[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("10", "2")
+    failed = [case.get("name") for case in suite.findall("testcase") if case.find("failure") is not None]
+    assert failed == ["--fail-on cpu", "budget max_sram"]
+    run = json.loads(FORMS["sarif"](judged))["runs"][0]
+    errors = [result for result in run["results"] if result["level"] == "error"]
+    assert [result["ruleId"] for result in errors] == failed
+    assert [run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] for result in errors] == failed
+    content = json.loads(FORMS["json"](judged))
+    jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
+    assert [gate["failure"] for gate in content["gates"]] == [GATES[0].failure, None, GATES[2].failure]
+    assert FORMS["md"](judged).count("**Failed**") == 2
+    assert "<strong>Failed</strong>: budget max_sram: 9 &lt;needed&gt;" in FORMS["html"](judged)
+    assert render_text(judged, 80).count("failed: ") == 2
+
+
+def test_a_report_that_passes_holds_no_error_in_any_form(report: CheckReport) -> None:
+    passed = replace(report, gates=(Gate("--fail-on split"),))
+    assert "<failure" not in FORMS["junit"](passed)
+    assert all(result["level"] == "warning" for result in json.loads(FORMS["sarif"](passed))["runs"][0]["results"])
+    assert "**Failed**" not in FORMS["md"](passed)
 
 
 # Odd names

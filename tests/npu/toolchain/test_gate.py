@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from constraints.checker import check
-from npu.errors import ConfigError
+from npu.errors import ConfigError, UsageError
 from npu.hardware.catalogue import load_variant
+from npu.rendering.facts import failures as told
 from npu.reports.check_report import CheckReport, Measured, build_check_report
 from npu.tflite.reader import read_model
-from npu.toolchain.gate import Budget, check_conditions, failures, read_budget
+from npu.toolchain.gate import Budget, check_conditions, judge, read_budget
 
 from tests.support import single_ops as ops
 from tests.support.check_models import mixed_model
@@ -24,6 +26,10 @@ def report() -> CheckReport:
     model = read_model(mixed_model())
     measured = Measured({(0, 0): 1000}, {"sram_bytes": 10_000})
     return build_check_report(model, check(model, profile="v0.1"), "m", VARIANT, measured)
+
+
+def failures(report: CheckReport, conditions: Iterable[str], budget: Budget | None = None) -> list[str]:
+    return told(judge(report, conditions, budget))
 
 
 CONDITIONS = {
@@ -54,7 +60,7 @@ def test_conditions_may_be_given_together_or_apart() -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "V-CONV-99", "N-LIST"])
 def test_a_condition_that_cannot_come_true_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="must be cpu, reference, split or a rule id"):
+    with pytest.raises(UsageError, match="must be cpu, reference, split or a rule id"):
         check_conditions([name], "v0.1")
 
 
