@@ -154,11 +154,16 @@ def _uses(steps: Sequence[Step]) -> Mapping[Storage, int]:
 
 
 def _is_linked(producer: Step, consumer: Step, uses: Mapping[Storage, int]) -> bool:
-    """Whether the map between two steps is theirs alone and can be made in stripes."""
+    """Whether the map between two steps is theirs alone and can be made in stripes.
+
+    A map of one row that is broadcast over the consumer's rows is needed whole for each of them.
+    """
     storage = producer.ofm.storage
     if storage.is_boundary or uses[storage] != 2 or not (_is_divisible(producer) and _is_divisible(consumer)):
         return False
     inputs = [view for view in reads(consumer) if view.storage is storage]
+    if isinstance(consumer, ElementwiseStep) and any(view.shape[0] != consumer.ofm.shape[0] for view in inputs):
+        return False
     return bool(inputs) and all(view.is_whole for view in (*inputs, producer.ofm))
 
 

@@ -124,3 +124,33 @@ def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
 def test_a_budget_that_is_met_already_changes_nothing() -> None:
     nodes = [Node((0,), program())]
     assert fit_budget(graph(), nodes, 100_000) == nodes
+
+
+def squeeze_and_excite() -> Program:
+    """A map, its mean as 1x1, a 1x1 convolution of that, the product of the two, broadcast, and one more convolution."""
+    source, result = Storage("in", (16, 9, 2), INT8, 0, True), Storage("out", (16, 9, 2), INT8, 2, True)
+    product = View.whole(Storage("product", (16, 9, 8), INT8), 1)
+    a = View.whole(Storage("a", (16, 9, 8), INT8), 3)
+    mean, gate = (View.whole(Storage(name, (1, 1, 8), INT8), -5) for name in ("mean", "gate"))
+    pool = {"minimum": -128, "maximum": 127, "scale": Scale(1 << 24, 31)}
+    steps: list[Step] = [
+        convolution(View.whole(source, 5), a, Kernel(3, 3), Padding(1, 1, 1, 1)),
+        PoolingStep(source=0, ifm=a, ofm=mean, mode=PoolingMode.AVERAGE, kernel=Kernel(16, 9), **pool),  # type: ignore[arg-type]
+        convolution(mean, gate, Kernel(), Padding()),
+        ElementwiseStep(
+            source=0, ifm=a, ifm2=gate, ofm=product, minimum=-128, maximum=127, mode=ElementwiseMode.MUL,
+            scale=Scale(1 << 24, 31), rounding=Rounding.DOUBLE,
+        ),
+        convolution(product, View.whole(result), Kernel(), Padding()),
+    ]  # fmt: skip
+    return Program(tuple(steps), ((0, source),), ((2, result),))
+
+
+def test_a_broadcast_row_is_not_made_in_stripes() -> None:
+    whole = squeeze_and_excite()
+    (after,) = fit_budget(graph(), [Node((0,), whole)], 1900, hidden_only=True)
+    assert after.program is not None
+    assert len(after.program.steps) > len(whole.steps)
+    assert all(view.shape[0] > 0 and view.offset[0] >= 0 for step in after.program.steps for view in (step.ifm, step.ofm))
+    given = {0: RANDOM.integers(-128, 128, (16, 9, 2), np.int8)}
+    np.testing.assert_array_equal(execute(after.program, given)[2], execute(whole, given)[2])
