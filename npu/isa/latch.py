@@ -238,13 +238,16 @@ def _second_operand(held: Attributes, ifm: FeatureMap, ofm: FeatureMap) -> dict[
 
 
 def _operand_scales(held: Attributes) -> dict[str, Any]:
-    """Operand scaling of ADD and SUB; the other modes ignore it, so that their records have its defaults."""
+    """Operand scaling of ADD and SUB; the other modes ignore it, so that their records have its defaults.
+
+    BOTH_16 reads 16 bits of a register that an earlier operation may have filled with 32.
+    """
     scaling, scale = held["operand_scaling"], held["opa_scale.scale"]
     is_both = scaling is OperandScaling.BOTH_16
     return {
         "operand_scaling": scaling,
         "operand_rounding": held["operand_rounding"],
-        "opa_scale": Scale(scale, 0 if is_both else held["opa_scale.shift"]),
+        "opa_scale": Scale(scale & 0xFFFF, 0) if is_both else Scale(scale, held["opa_scale.shift"]),
         "opb_scale": held["opb_scale"] if is_both else 0,
     }
 

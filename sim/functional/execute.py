@@ -33,6 +33,7 @@ from sim.functional import weights as constants
 from sim.functional.kernels import compute, feature_map, output
 from sim.functional.kernels import values as v
 from sim.memory import Memory, brick_stride, pixel_stride
+from sim.undefined import undefined
 
 Cube = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int64]
@@ -224,6 +225,9 @@ def _check_kernel(operation: KernelOperation, memory: Memory) -> None:
         constants.check_constants(operation, memory)
     elif isinstance(operation, Elementwise):
         _check_elementwise(operation, memory)
+    left_open = undefined(operation)
+    if left_open is not None:
+        raise SimulationError(left_open)
 
 
 def _check_window(operation: WindowOperation) -> None:

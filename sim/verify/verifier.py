@@ -16,6 +16,7 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.isa.operations import Dma, Operation
 from sim.assumptions import assumption
+from sim.undefined import undefined
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
 from sim.verify.registers import UnreadWrite, unread_writes
@@ -33,6 +34,7 @@ RULES: Mapping[str, str] = {
     "UNREAD-WRITE": "every register that is set is read by an operation before it is set again",
     "SHRAM": "the buffers of a kernel's block fit between the boundaries that it sets",
     "UNDOCUMENTED": "every operation is one whose result public descriptions define",
+    "UNDEFINED": "no element of an OFM shares bytes with another, and padding is a value of the IFM's type",
     "LUT": "a look-up table lies whole in its area, in a slot of its own size, and transfers into SHRAM stay in that area",
 }
 
@@ -79,6 +81,9 @@ def verify(
         findings += [_finding("BOUNDS", each, *where) for where in outside]
         if not hazards.has_effect(each.operation):
             findings.append(_finding("NO-EFFECT", each, "nothing that it waits for is unfinished", None, None))
+        left_open = undefined(each.operation)
+        if left_open is not None:
+            findings.append(_finding("UNDEFINED", each, left_open, None, None))
         assumed = assumption(each.operation)
         if assumed is not None:
             findings.append(_finding("UNDOCUMENTED", each, assumed, None, None))

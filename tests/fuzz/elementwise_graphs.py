@@ -20,11 +20,14 @@ TYPES = (DType.UINT8, DType.UINT8, DType.INT16, DType.INT16, DType.INT8)
 BINARY: dict[str, type[Attributes] | None] = {
     "ADD": at.AddOptions,
     "SUB": at.SubOptions,
+    "SQUARED_DIFFERENCE": None,
     "MUL": at.MulOptions,
     "MINIMUM": None,
     "MAXIMUM": None,
 }
-UNARY = ("ABS", "LEAKY_RELU", "RELU", "RELU6", "QUANTIZE", "PRELU")
+UNARY = ("ABS", "LEAKY_RELU", "RELU", "RELU6", "QUANTIZE", "PRELU", "HARD_SWISH", "LOGISTIC", "TANH", "SOFTMAX")
+FIXED_OUTPUTS = {"LOGISTIC": (1, -128), "TANH": (2, 0), "SOFTMAX": (1, -128)}
+"""Range of an output whose quantisation the operator prescribes, and its zero point as int8."""
 FUSED = (FusedActivation.NONE, FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
 EXTENTS = (1, 1, 2, 3, 5, 8, 16, 17)
 
@@ -54,13 +57,16 @@ class _Sketch:
         low = -128 if dtype is DType.INT8 else 0
         return int(self.pick((low, low + 255, low + 128, low + int(self.rng.integers(256)))))
 
-    def operand(self, shape: tuple[int, ...], dtype: DType, scale: float, *, constant: bool) -> int:
-        zero_point = self.zero_point(dtype)
+    def operand(
+        self, shape: tuple[int, ...], dtype: DType, scale: float, *, constant: bool, zero_point: int | None = None
+    ) -> int:
+        zero_point = self.zero_point(dtype) if zero_point is None else zero_point
+        quantised: dict[str, float] = {} if dtype is DType.INT32 else {"scale": scale, "zero_point": zero_point}
         if not constant:
-            return self.builder.input(shape, dtype, scale=scale, zero_point=zero_point)
+            return self.builder.input(shape, dtype, **quantised)
         limits = np.iinfo(dtype.numpy)
         values = self.rng.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
-        return self.builder.constant(values, dtype, scale=scale, zero_point=zero_point)
+        return self.builder.constant(values, dtype, **quantised)
 
 
 def _shapes(sketch: _Sketch) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -75,29 +81,42 @@ def _shapes(sketch: _Sketch) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _binary(sketch: _Sketch) -> None:
-    kind, dtype = str(sketch.pick(tuple(BINARY))), sketch.pick(TYPES)
+    kind, dtype = str(sketch.pick(tuple(BINARY))), sketch.pick((*TYPES, DType.INT32))
     assert isinstance(dtype, DType)
+    if kind == "SQUARED_DIFFERENCE" and dtype in (DType.UINT8, DType.INT16):
+        dtype = DType.INT8  # LiteRT has no other of 8 and 16 bits
     full, part = _shapes(sketch)
     first = sketch.scale()
     is_limit = kind in ("MINIMUM", "MAXIMUM")  # of operands of one quantisation
     second = first if is_limit else sketch.scale(first)
     constant = sketch.rng.random() < 0.4
-    operands = [sketch.operand(full, dtype, first, constant=False), sketch.operand(part, dtype, second, constant=constant)]
+    shared = sketch.zero_point(dtype)
+    theirs = shared if is_limit else None
+    operands = [
+        sketch.operand(full, dtype, first, constant=False, zero_point=shared),
+        sketch.operand(part, dtype, second, constant=constant, zero_point=theirs),
+    ]
     if sketch.rng.random() < 0.3:
         operands.reverse()
-    natural = first * second * 100 if kind == "MUL" else first + second
-    out = first if is_limit else sketch.scale(natural)
-    options = BINARY[kind]
-    fused = sketch.pick(FUSED)
-    attributes = None if options is None else options(fused_activation_function=fused)  # type: ignore[call-arg]
-    made = sketch.builder.op(kind, operands, full, dtype, out, sketch.zero_point(dtype), attributes=attributes)
+    natural = first * second * 100 if kind in ("MUL", "SQUARED_DIFFERENCE") else first + second
+    out, zero_point = (first, shared) if is_limit else (sketch.scale(natural), sketch.zero_point(dtype))
+    if dtype is DType.INT32:
+        made = sketch.builder.op(kind, operands, full, dtype, attributes=_options(kind, FusedActivation.NONE))
+    else:
+        fused = sketch.pick(FUSED)
+        made = sketch.builder.op(kind, operands, full, dtype, out, zero_point, attributes=_options(kind, fused))
     sketch.builder.output(made)
+
+
+def _options(kind: str, fused: object) -> Attributes | None:
+    options = BINARY[kind]
+    return None if options is None else options(fused_activation_function=fused)  # type: ignore[call-arg]
 
 
 def _unary(sketch: _Sketch) -> None:
     kind, dtype = str(sketch.pick(UNARY)), sketch.pick(TYPES)
     assert isinstance(dtype, DType)
-    if kind == "ABS" and dtype is DType.UINT8:
+    if (kind == "HARD_SWISH" and dtype is DType.INT16) or (kind == "ABS" and dtype is DType.UINT8):
         dtype = DType.INT8  # LiteRT has no other
     full, _ = _shapes(sketch)
     first = sketch.scale()
@@ -105,9 +124,17 @@ def _unary(sketch: _Sketch) -> None:
     if kind == "PRELU":
         slopes = DType.INT8 if dtype is DType.INT16 else dtype
         inputs.append(sketch.operand((1, 1, full[3]), slopes, sketch.scale(), constant=True))
-    attributes = at.LeakyReluOptions(float(sketch.rng.uniform(-0.5, 1.5))) if kind == "LEAKY_RELU" else None
-    made = sketch.builder.op(kind, inputs, full, dtype, sketch.scale(first), sketch.zero_point(dtype), attributes=attributes)
-    sketch.builder.output(made)
+    attributes: Attributes | None = None
+    if kind == "LEAKY_RELU":
+        attributes = at.LeakyReluOptions(float(sketch.rng.uniform(-0.5, 1.5)))
+    if kind == "SOFTMAX":
+        attributes = at.SoftmaxOptions(1.0)
+    scale, zero_point = sketch.scale(first), sketch.zero_point(dtype)
+    if kind in FIXED_OUTPUTS:
+        reach, low = FIXED_OUTPUTS[kind]
+        scale = 2.0**-15 if dtype is DType.INT16 else reach / 256
+        zero_point = {DType.INT16: 0, DType.UINT8: low + 128}.get(dtype, low)
+    sketch.builder.output(sketch.builder.op(kind, inputs, full, dtype, scale, zero_point, attributes=attributes))
 
 
 def graph(seed: int) -> Model:

@@ -204,6 +204,13 @@ def test_a_unary_operation_ignores_stale_registers_of_the_second_operand() -> No
     assert decode_words(words_of(ADD, absolute))[1] == absolute
 
 
+def test_a_scale_of_16_bits_is_the_lower_half_of_its_register() -> None:
+    both = replace(ADD, operand_scaling=OperandScaling.BOTH_16, opa_scale=Scale(0x2345, 0), opb_scale=1)
+    words = words_of(both)[:-2]
+    kick_off = words_of(both)[-2:]
+    assert decode_words([*words, *write("OPA_SCALE", scale=0x12345, shift=3), *kick_off])[0] == both
+
+
 def test_a_core_without_work_has_no_stream() -> None:
     words = encode([CONVOLUTION, Stop()], U65_512).tolist()
     assert decode_words(words, U65_512)[0] == CONVOLUTION

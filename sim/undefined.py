@@ -1,0 +1,85 @@
+"""Operations whose result the hardware leaves open: the one place that says which. They are refused, not guessed.
+
+What two elements of an OFM leave in bytes that they share depends on the order of blocks, and a zero point that the IFM's type
+does not have cannot be what padding is filled with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, Padding, WindowOperation
+
+_BRICK = 16
+MAX_ELEMENTS = 1 << 22
+"""Whose addresses are listed; a larger map that is not plainly in order counts as one that overlaps."""
+
+Axes = Sequence[tuple[int, int]]
+"""Extent and stride in bytes of rows, columns, bricks of channels and channels."""
+
+
+def undefined(operation: Operation | KernelOperation) -> str | None:
+    """What must hold of an operation for its result to be defined, and does not; None if it is."""
+    if isinstance(operation, KernelOperation) and overlaps_itself(operation.ofm):
+        return "OFM: every element must have bytes of its own, got strides and tiles by which some share theirs"
+    if isinstance(operation, WindowOperation) and operation.padding != Padding():
+        element, zero_point = operation.ifm.element, operation.ifm.zero_point
+        if element.bits < 32 and not element.minimum <= zero_point <= element.maximum:
+            limits = f"[{element.minimum}, {element.maximum}]"
+            return f"IFM zero point: must be in {limits} where padding is filled with it, got {zero_point}"
+    return None
+
+
+def overlaps_itself(fm: FeatureMap) -> bool:
+    """Whether two elements of a map share a byte."""
+    size, tiles = fm.element.bytes, list(_tiles(fm))
+    if all(_is_nested(axes, size) for _, axes in tiles) and (len(tiles) == 1 or _are_apart(tiles, size)):
+        return False
+    if fm.height * fm.width * fm.depth > MAX_ELEMENTS:
+        return True
+    addresses = np.concatenate([_addresses(base, axes, fm.depth) for base, axes in tiles])
+    addresses.sort()
+    return bool((np.diff(addresses) < size).any())
+
+
+def _tiles(fm: FeatureMap) -> Iterator[tuple[int, Axes]]:
+    """Address and axes of each tile that holds anything; the last brick counts as a whole one."""
+    size = fm.element.bytes
+    is_brick = fm.layout is Layout.NHCWB16
+    inner = [(-(-fm.depth // _BRICK), fm.stride_c), (_BRICK, size)] if is_brick else [(1, 0), (fm.depth, size)]
+    left, right = min(fm.width, fm.tile_width_0), max(fm.width - fm.tile_width_0, 0)
+    for columns, tile_height, top in ((left, fm.tile_height_0, 0), (right, fm.tile_height_1, 1)):
+        for rows, tile in ((min(fm.height, tile_height), top), (max(fm.height - tile_height, 0), top + 2)):
+            if rows and columns:
+                yield fm.addresses[tile], [(rows, fm.stride_y), (columns, _BRICK * size if is_brick else fm.stride_x), *inner]
+
+
+def _is_nested(axes: Axes, size: int) -> bool:
+    """Whether each axis steps over all that the axes of smaller strides span, so that no two elements can meet."""
+    span = size
+    for stride, extent in sorted((abs(stride), extent) for extent, stride in axes if extent > 1):
+        if stride < span:
+            return False
+        span += stride * (extent - 1)
+    return True
+
+
+def _are_apart(tiles: Sequence[tuple[int, Axes]], size: int) -> bool:
+    ends = sorted(_ends(base, axes, size) for base, axes in tiles)
+    return all(end <= start for (_, end), (start, _) in pairwise(ends))
+
+
+def _ends(base: int, axes: Axes, size: int) -> tuple[int, int]:
+    reaches = [stride * (extent - 1) for extent, stride in axes]
+    return base + sum(min(reach, 0) for reach in reaches), base + sum(max(reach, 0) for reach in reaches) + size
+
+
+def _addresses(base: int, axes: Axes, depth: int) -> npt.NDArray[np.int64]:
+    (rows, y), (columns, x), (bricks, c), (channels, size) = axes
+    channel = (np.arange(bricks)[:, None] * c + np.arange(channels) * size).reshape(-1)[:depth]
+    addresses = base + np.arange(rows)[:, None, None] * y + np.arange(columns)[:, None] * x + channel
+    return addresses.reshape(-1)
