@@ -21,7 +21,7 @@ from npu.graph.ops import BY_NAME, Cost
 from npu.graph.work import input_shape, output_elements
 from npu.hardware.ports import port_rate
 from npu.hardware.variant import OutputCycles, Variant
-from npu.isa.weight_stream.order import KERNEL_GROUP
+from npu.machine.rules import kernel_group
 
 _SOFTMAX_PASSES = 8
 """Times that a SOFTMAX goes over its data."""
@@ -50,9 +50,9 @@ def _mac_cycles(graph: Graph, op: Op, cost: Cost, variant: Variant) -> float:
     blocks = _micro_blocks(ofm, variant) * timing.ublock_mac_cycles
     if cost is Cost.CONVOLUTION and len(weights) == 4:
         kernel, depth = weights[1] * weights[2], weights[3]
-        return blocks * min(kernel * _parts(depth, 32), _parts(kernel, KERNEL_GROUP) * _parts(depth, 8))
+        return blocks * min(kernel * _parts(depth, 32), _parts(kernel, kernel_group(1)) * _parts(depth, 8))
     if cost is Cost.DEPTHWISE and len(weights) == 4:
-        return blocks * _parts(weights[1] * weights[2], KERNEL_GROUP)
+        return blocks * _parts(weights[1] * weights[2], kernel_group(1))
     if cost is Cost.FULLY_CONNECTED and len(weights) == 2:
         rows = _parts(output_elements(graph, op), max(weights[0], 1))
         return max(blocks * _parts(weights[1], 32), rows * weights[0] * weights[1] / timing.weights_per_cycle)
@@ -65,7 +65,7 @@ def _mac_cycles(graph: Graph, op: Op, cost: Cost, variant: Variant) -> float:
     if cost is Cost.RESIZE_BILINEAR:
         factor = _resize_factor(input_shape(graph, op, 0), ofm)
         if getattr(op.attributes, "half_pixel_centers", False) and factor > 1:
-            return blocks * _parts((factor + 1) ** 2, KERNEL_GROUP)
+            return blocks * _parts((factor + 1) ** 2, kernel_group(1))
         return blocks * max(1, factor**2 / timing.ublock_mac_cycles)
     return 0.0
 

@@ -14,7 +14,8 @@ from npu.compiler.block_estimate import BlockProblem, estimate_cycles, multiplyi
 from npu.errors import CompileError
 from npu.hardware.variant import Variant
 from npu.isa.operations import Block, ShramLayout, Traversal
-from npu.isa.shram import Work, buffer_banks, ceil_div, lut_start, round_up, shram_layout
+from npu.isa.shram import Work, buffer_banks, lut_start, shram_layout
+from npu.machine.rules import ceil_div, round_up
 
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,21 @@ from npu.hardware.ports import PortRate, port_rate
 from npu.hardware.variant import Port, Variant
 from npu.isa.operations import AccumulatorFormat, Kernel, Traversal, Upscale
 from npu.isa.scale_records import RECORD_BYTES
-from npu.isa.shram import SUB_KERNEL, BufferProblem, Work, ceil_div, round_up
-from npu.isa.weight_stream.order import KERNEL_GROUP
+from npu.isa.shram import BufferProblem, Work
 from npu.layouts import BRICK_DEPTH
+from npu.machine.kernels.blocks import block_cycles
+from npu.machine.kernels.rows import (
+    CONV_DEPTH_FIRST,
+    CONV_PART_KERNEL,
+    DEPTHWISE,
+    ELEMENTWISE,
+    OPERATION,
+    POOL,
+    REDUCE_SUM,
+)
+from npu.machine.output_unit import element_cycles
+from npu.machine.parameters import machine_rows, working_ublock
+from npu.machine.rules import BUFFER_HALVES, ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -40,7 +53,14 @@ _EXPOSED = 0.5
 _PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
 
-_BUFFER_HALVES = 2
+_KINDS = {
+    Work.CONVOLUTION: CONV_DEPTH_FIRST,
+    Work.DEPTHWISE: DEPTHWISE,
+    Work.MAX_POOL: POOL,
+    Work.AVERAGE_POOL: POOL,
+    Work.REDUCE_SUM: REDUCE_SUM,
+    Work.ELEMENTWISE: ELEMENTWISE,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +68,9 @@ class BlockProblem(BufferProblem):
     """Everything about an operation that its block depends on. Shapes are height, width, depth.
 
     `ofm_map_depth` are the channels of the map that the OFM is part of (0: its own); `padding` the rows and columns of padding
-    on both sides together. `output_rank` is the row of the output unit's rate table: "mul", "add", "unary_32", "binary_32",
-    "mul_32" or "other". `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast
-    memory. `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream
-    per weight.
+    on both sides together. `output_rank` is the field of `OutputCycles` that holds for it.
+    `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory.
+    `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream per weight.
     """
 
     ofm_bits: int
@@ -75,7 +94,7 @@ class BlockProblem(BufferProblem):
         """Expected bytes of compressed weights and scale record per output channel, what fills up the stream included."""
         taps = self.kernel.height * self.kernel.width
         if self.work is Work.DEPTHWISE:
-            return float(round_up(taps, KERNEL_GROUP)) * self.weight_bytes + RECORD_BYTES
+            return float(round_up(taps, kernel_group(1))) * self.weight_bytes + RECORD_BYTES
         filled = round_up(self.ifm_depth, 8) - self.ifm_depth
         return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + RECORD_BYTES
 
@@ -112,8 +131,7 @@ def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Int
     """Estimated cycles of the whole operation for every candidate block; `height`, `width`, `depth` are (candidates,)."""
     blocks = _cut(problem.ofm, height, width, depth)
     steps = _steps(problem)
-    mac = _mac_cycles(problem, blocks, steps, variant)
-    output = _output_cycles(problem, blocks, variant)
+    mac, output = _unit_cycles(problem, blocks, variant)
     traffic = _Traffic(problem, blocks, steps, variant)
     moved = traffic.cycles()
     busiest = np.maximum(np.maximum(mac, output), np.maximum(_round_trip(mac, traffic, blocks, steps), moved))
@@ -164,7 +182,7 @@ def _cut(ofm: tuple[int, int, int], height: Ints, width: Ints, depth: Ints) -> _
 def _pieces(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     """Rows and columns of every sub-kernel."""
     rows, columns = (
-        [min(SUB_KERNEL // dilation, extent - at) for at in range(0, extent, SUB_KERNEL // dilation)]
+        [min(sub_kernel(dilation), extent - at) for at in range(0, extent, sub_kernel(dilation))]
         for extent, dilation in ((kernel.height, kernel.dilation_y), (kernel.width, kernel.dilation_x))
     )
     return tuple(product(rows, columns))
@@ -173,16 +191,15 @@ def _pieces(kernel: Kernel) -> tuple[tuple[int, int], ...]:
 def _steps(problem: BlockProblem) -> _Steps:
     pieces = _pieces(problem.kernel) if problem.work is not Work.ELEMENTWISE else ((1, 1),)
     taps = [rows * columns for rows, columns in pieces]
-    is_wide = problem.ifm_bits == 16
     if problem.work is Work.DEPTHWISE:
-        return _Steps(pieces, 1, tuple(ceil_div(each, KERNEL_GROUP) for each in taps), 1)
+        return _Steps(pieces, 1, tuple(ceil_div(each, kernel_group(1)) for each in taps), 1)
     if problem.work.shares_depth:
         return _Steps(pieces, 1, tuple(taps), 1)
-    if problem.traversal is Traversal.PART_KERNEL_FIRST:
-        group = KERNEL_GROUP // 2 if is_wide else KERNEL_GROUP
-        slices, groups = ceil_div(problem.ifm_depth, 16), ceil_div(problem.ifm_depth, 8)
-        return _Steps(pieces, slices, tuple(ceil_div(each, group) for each in taps), groups)
-    slices = ceil_div(problem.ifm_depth, 16 if is_wide else 32)
+    is_part_kernel, size = problem.traversal is Traversal.PART_KERNEL_FIRST, problem.ifm_bits // 8
+    slices = ceil_div(problem.ifm_depth, ifm_block_depth(problem.ifm_depth, size, is_part_kernel))
+    if is_part_kernel:
+        groups = ceil_div(problem.ifm_depth, 8)
+        return _Steps(pieces, slices, tuple(ceil_div(each, kernel_group(size)) for each in taps), groups)
     return _Steps(pieces, slices, tuple(taps), slices)
 
 
@@ -192,57 +209,33 @@ def multiplying_steps(problem: BlockProblem) -> int:
     return sum(steps.steps) * steps.groups
 
 
-def _mac_cycles(problem: BlockProblem, blocks: _Blocks, steps: _Steps, variant: Variant) -> Floats:
-    """MAC-array cycles of a block, the deepest share of the cores."""
-    if problem.work is Work.ELEMENTWISE:
-        return np.zeros(blocks.rows.shape)
-    accelerator, timing = variant.accelerator, variant.timing
-    ublock = accelerator.ofm_ublock
-    high, wide = ublock.height, ublock.width
-    if high == 2 and problem.ofm[0] == 1 and problem.kernel.height == 1 and problem.ofm[1] % 2 == 0:
-        high, wide = 1, wide * 2
-    plane = ceil_div(blocks.rows, high) * ceil_div(blocks.columns, wide)
-    planes = ceil_div(ceil_div(blocks.depth, ublock.depth), accelerator.cores)
-    busy = timing.ublock_mac_cycles
-    is_wide = problem.ifm_bits == 16
-    if problem.work in (Work.MAX_POOL, Work.AVERAGE_POOL):
-        factor = timing.pooling_16_bit_factor if is_wide else 1
-        return np.asarray(plane * planes * (factor * sum(max(busy, each) for each in steps.steps)), np.float64)
-    rate = problem.ifm_bits // 8 if problem.work is Work.DEPTHWISE else 1
-    fetch = 32 * ublock.depth // timing.weights_per_cycle
-    sets = sum(steps.steps) * steps.groups
-    bubble = timing.bubble_cycles_40_bit if problem.accumulator is AccumulatorFormat.INT40 else timing.bubble_cycles
-    lost = np.where(plane > 1, timing.weight_switch_cycles, bubble)
-    return np.asarray((np.maximum(fetch, busy * rate * plane) + lost) * planes * sets, np.float64)
+def operation_row(problem: BlockProblem, variant: Variant) -> npt.NDArray[Any]:
+    """One OPERATION row of the machine model, without a block, addresses and ports."""
+    rows = np.zeros(1, OPERATION)
+    row, kernel = rows[0], problem.kernel
+    is_part_kernel = problem.work is Work.CONVOLUTION and problem.traversal is Traversal.PART_KERNEL_FIRST
+    row["kind"] = CONV_PART_KERNEL if is_part_kernel else _KINDS[problem.work]
+    row["kernel_height"], row["kernel_width"] = kernel.height, kernel.width
+    row["sub_kernel_height"], row["sub_kernel_width"] = sub_kernel(kernel.dilation_y), sub_kernel(kernel.dilation_x)
+    row["ublock_height"], row["ublock_width"] = working_ublock(
+        variant, problem.ofm[:2], kernel.height, is_convolution=problem.work is Work.CONVOLUTION
+    )
+    row["has_40_bit_accumulators"] = problem.accumulator is AccumulatorFormat.INT40
+    row["ifm"]["depth"], row["ifm"]["element_bytes"] = problem.ifm_depth, problem.ifm_bits // 8
+    row["ofm"]["layout"] = problem.ofm_is_bricked
+    row["output_element_cycles"] = element_cycles(
+        variant, problem.output_rank, has_function=problem.has_lut, has_clamp=problem.has_clamp
+    )
+    return rows
 
 
-def _output_cycles(problem: BlockProblem, blocks: _Blocks, variant: Variant) -> Floats:
-    """Output-unit cycles of a block, activation included; elementwise bricks are always whole."""
-    cores = variant.accelerator.cores
-    unit = BRICK_DEPTH if problem.work is Work.ELEMENTWISE else variant.accelerator.ofm_ublock.depth
-    share = ceil_div(ceil_div(blocks.depth, unit), cores) * unit
-    if not (problem.work is Work.ELEMENTWISE and problem.ofm_is_bricked):
-        share = np.minimum(share, blocks.depth)
-    return np.asarray(blocks.rows * blocks.columns * share * (_output_rate(problem, variant) * cores), np.float64)
-
-
-def _output_rate(problem: BlockProblem, variant: Variant) -> float:
-    """Output-unit cycles per element of all cores, the activation included."""
-    cycles = variant.timing.output_cycles
-    rates = {
-        "mul": cycles.mul_or_40_bit_accumulator,
-        "add": cycles.add_sub,
-        "unary_32": cycles.elementwise_32_bit_unary,
-        "binary_32": cycles.elementwise_32_bit_binary,
-        "mul_32": cycles.mul_32_bit_ofm,
-    }
-    rate = rates.get(problem.output_rank, cycles.other)
-    if problem.work is Work.MAX_POOL:
-        rate = cycles.max_pool
-    elif problem.work is not Work.ELEMENTWISE and problem.accumulator is AccumulatorFormat.INT40:
-        rate = cycles.mul_or_40_bit_accumulator
-    activation = cycles.activation_lut if problem.has_lut else cycles.activation_clamp if problem.has_clamp else 0.0
-    return max(rate, activation)
+def _unit_cycles(problem: BlockProblem, blocks: _Blocks, variant: Variant) -> tuple[Floats, Floats]:
+    """Cycles of the MAC array and of the output unit for each block."""
+    shape = blocks.rows.shape
+    mac, output = np.empty(shape), np.empty(shape)
+    sizes = [np.ascontiguousarray(size).reshape(-1) for size in (blocks.rows, blocks.columns, blocks.depth)]
+    block_cycles(operation_row(problem, variant), machine_rows(variant), *sizes, mac.reshape(-1), output.reshape(-1))
+    return mac, output
 
 
 class _Traffic:
@@ -261,7 +254,7 @@ class _Traffic:
         self._written: dict[Port, Floats] = {}
         self._shared: dict[Port, Floats] = {}
         self.latency = self._rates[source].read_latency
-        self.is_kept = not problem.work.shares_depth and len(steps.pieces) == 1 and steps.slices <= _BUFFER_HALVES
+        self.is_kept = not problem.work.shares_depth and len(steps.pieces) == 1 and steps.slices <= BUFFER_HALVES
         beats, bursts = self._ifm(problem, blocks, steps, self._rates[source])
         self.load_cycles = self._read_cycles(source, beats, bursts) / steps.loads
         fetched = 1 / blocks.depth_blocks if self.is_kept else 1.0

@@ -17,10 +17,14 @@ from npu.isa.operations import (
     ElementwiseMode,
     Kernel,
     Layout,
+    OperandScaling,
+    PoolingMode,
     Upscale,
 )
-from npu.isa.shram import POOLS, Work, ceil_div, round_up
+from npu.isa.shram import POOLS, Work
 from npu.layouts import BRICK_DEPTH
+from npu.machine.output_unit import elementwise_rank, window_rank
+from npu.machine.rules import ceil_div, round_up
 
 _LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
@@ -96,6 +100,7 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
         padding = (step.padding.top + step.padding.bottom, step.padding.left + step.padding.right)
     is_pooling = work in (Work.MAX_POOL, Work.AVERAGE_POOL)
     is_wide = step.ifm.element.bits == 16 and not is_pooling
+    accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
     limits = (step.ofm.element.minimum, step.ofm.element.maximum)
     return BlockProblem(
         work=work,
@@ -110,8 +115,8 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
         has_lut=step.lut is not None,
         has_clamp=(step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
         reads_ifm2=isinstance(step, ElementwiseStep) and step.ifm2 is not None,
-        accumulator=AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32,
-        output_rank=_output_rank(step) if isinstance(step, ElementwiseStep) else "other",
+        accumulator=accumulator,
+        output_rank=_output_rank(step, accumulator),
         ifm_is_bricked=layouts[step.ifm.storage] is Layout.NHCWB16,
         ofm_is_bricked=layouts[step.ofm.storage] is Layout.NHCWB16,
         ifm_in_arena=is_far(step.ifm.storage),
@@ -119,12 +124,21 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
     )
 
 
-def _output_rank(step: ElementwiseStep) -> str:
-    if step.ifm.element.bits == 32:
-        return "unary_32" if step.mode.is_unary else "binary_32"
-    if step.mode is ElementwiseMode.MUL:
-        return "mul_32" if step.ofm.element.bits == 32 else "mul"
-    return "add" if step.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB) else "other"
+def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
+    if isinstance(step, ElementwiseStep):
+        return elementwise_rank(
+            step.ifm.element.bits,
+            step.ofm.element.bits,
+            is_unary=step.mode.is_unary,
+            is_multiplication=step.mode is ElementwiseMode.MUL,
+            scales_operands=step.mode.scales_operands,
+            scales_both_alike=step.operand_scaling is OperandScaling.BOTH_16,
+        )
+    return window_rank(
+        is_pooling=isinstance(step, PoolingStep),
+        is_max_pooling=isinstance(step, PoolingStep) and step.mode is PoolingMode.MAX,
+        has_40_bit_accumulators=accumulator is AccumulatorFormat.INT40,
+    )
 
 
 def make_jobs(

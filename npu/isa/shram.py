@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +27,12 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
+from npu.machine.rules import SUB_KERNEL, ceil_div, ifm_block_depth, round_up
 
 Ints = npt.NDArray[np.int64]
 
 LUT_SLOT_BYTES = 256
 """Look-up table n begins so many bytes times n into their area."""
-
-SUB_KERNEL = 8
-"""The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
 
 
 class Work(Enum):
@@ -116,25 +113,11 @@ def shram_layout(problem: BufferProblem, block: Block, variant: Variant) -> Shra
     return ShramLayout(ifm_end, accumulator_start) if ifm_end <= accumulator_start else None
 
 
-def round_up(value: Any, multiple: int) -> Any:
-    """The next multiple, of a number or of each element."""
-    return -(-value // multiple) * multiple
-
-
-def ceil_div(value: Any, divisor: Any) -> Any:
-    """The quotient rounded up, of numbers or of each element."""
-    return -(-value // divisor)
-
-
 def _ifm_depth(problem: BufferProblem, depth: Ints) -> Ints:
     if problem.work.shares_depth:
         return depth
-    if problem.ifm_bits == 16:
-        fixed = round_up(min(problem.ifm_depth, 16), 4)
-    else:
-        limit = 16 if problem.traversal is Traversal.PART_KERNEL_FIRST else 32
-        fixed = round_up(min(problem.ifm_depth, limit), 8)
-    return np.full_like(depth, fixed)
+    is_part_kernel = problem.traversal is Traversal.PART_KERNEL_FIRST
+    return np.full_like(depth, ifm_block_depth(problem.ifm_depth, problem.ifm_bits // 8, is_part_kernel))
 
 
 def _ifm_plane(problem: BufferProblem, height: Ints, width: Ints, variant: Variant) -> tuple[Ints, Ints]:

@@ -31,6 +31,17 @@ def machine_rows(variant: Variant) -> NDArray[Any]:
     return rows
 
 
+def working_ublock(variant: Variant, plane: tuple[int, int], kernel_height: int, *, is_convolution: bool) -> tuple[int, int]:
+    """Height and width of the micro-blocks that an OFM of this height and width is made of.
+
+    One of 2x2 works as 1x4 on one-row convolutions with a one-row kernel and an even width.
+    """
+    ublock, (height, width) = variant.accelerator.ofm_ublock, plane
+    if ublock.height > 1 and is_convolution and height == kernel_height == 1 and width % 2 == 0:
+        return 1, ublock.width * ublock.height
+    return ublock.height, ublock.width
+
+
 def burst_bytes(variant: Variant, port: Port) -> int:
     """Bytes of one full transaction of a port: what the memory takes, as far as the AXI_LIMIT registers allow."""
     memory = variant.system.memories.get(port)

@@ -1,6 +1,6 @@
 """How the machine cuts an operation into pieces: arithmetic on plain numbers, for Python and for compiled functions alike.
 
-Functions here call no other function of this module: each is compiled on its own.
+Functions here call no other function of this module, because some are compiled on their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 SUB_KERNEL = 8
 """The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
 
-SMALL_SUB_KERNEL = 4
+_SMALL_SUB_KERNEL = 4
 """The same when an operation asks for the decomposition into 4x4."""
 
 BUFFER_HALVES = 2
@@ -27,9 +27,19 @@ def round_up(value: Any, multiple: Any) -> Any:
     return -(-value // multiple) * multiple
 
 
+def sub_kernel(dilation: int, *, is_small: bool = False) -> int:
+    """Most taps along a side of a sub-kernel."""
+    return (_SMALL_SUB_KERNEL if is_small else SUB_KERNEL) // dilation
+
+
 def kernel_group(element_bytes: int) -> int:
     """Kernel elements of a part-kernel-first convolution that the MAC array takes in one step; 4 of any depthwise one."""
     return 2 if element_bytes == 2 else 4
+
+
+def widest_ifm_block(element_bytes: int, is_part_kernel: bool) -> int:
+    """Most channels of an IFM block of what combines channels."""
+    return 16 if is_part_kernel or element_bytes == 2 else 32
 
 
 def ifm_block_depth(ifm_depth: int, element_bytes: int, is_part_kernel: bool) -> int:

@@ -39,8 +39,9 @@ from npu.isa.operations import (
 )
 from npu.machine.kernels import rows as r
 from npu.machine.kernels.blocks import count_fetches, expand
-from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows
-from npu.machine.rules import SMALL_SUB_KERNEL, SUB_KERNEL
+from npu.machine.output_unit import element_cycles, elementwise_rank, window_rank
+from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, working_ublock
+from npu.machine.rules import sub_kernel
 from sim.trace import Totals
 
 MAX_FETCHES = 1_000_000
@@ -200,12 +201,14 @@ def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regio
     macs = ofm.height * ofm.width * ofm.depth * ifm.depth * kernel.height * kernel.width
     if macs > MAX_OPERATION_MACS:
         raise SimulationError(f"timing: an operation must need at most {MAX_OPERATION_MACS} products, got {macs}")
-    sub_kernel, stream_bytes, weight_port = SUB_KERNEL, 0, 0
+    is_small, stream_bytes, weight_port = False, 0, 0
     if isinstance(operation, WeightedOperation):
-        sub_kernel = SMALL_SUB_KERNEL if operation.has_4x4_sub_kernels else SUB_KERNEL
+        is_small = operation.has_4x4_sub_kernels
         stream_bytes = sum(map(_LENGTH, operation.weights)) + sum(map(_LENGTH, operation.scales))
         weight_port = regions.ports[operation.weights[0].region]
-    ublock_height, ublock_width = _ublock(operation, variant)
+    ublock_height, ublock_width = working_ublock(
+        variant, (ofm.height, ofm.width), kernel.height, is_convolution=isinstance(operation, Convolution)
+    )
     return {
         "kind": kind,
         "block_height": block.height,
@@ -220,7 +223,8 @@ def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regio
         "pad_top": padding.top,
         "pad_left": padding.left,
         "upscale": 1 if window is None or window.upscale is Upscale.NONE else 2,
-        "sub_kernel": sub_kernel,
+        "sub_kernel_height": sub_kernel(kernel.dilation_y, is_small=is_small),
+        "sub_kernel_width": sub_kernel(kernel.dilation_x, is_small=is_small),
         "ublock_height": ublock_height,
         "ublock_width": ublock_width,
         "has_40_bit_accumulators": operation.accumulator is AccumulatorFormat.INT40,
@@ -234,7 +238,7 @@ def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regio
         "dma_to": 0,
         "outstanding": 0,
         "command_words": 0,
-        "output_element_cycles": _output_rate(operation, variant),
+        "output_element_cycles": _output_element_cycles(operation, variant),
     }
 
 
@@ -246,13 +250,6 @@ def _kind(operation: KernelOperation) -> int:
     if isinstance(operation, Pooling):
         return r.REDUCE_SUM if operation.mode is PoolingMode.REDUCE_SUM else r.POOL
     return r.ELEMENTWISE
-
-
-def _ublock(operation: KernelOperation, variant: Variant) -> tuple[int, int]:
-    """A micro-block of 2x2 works as 1x4 on one-row convolutions with a one-row kernel and an even width."""
-    ublock, ofm = variant.accelerator.ofm_ublock, operation.ofm
-    is_flat = isinstance(operation, Convolution) and ofm.height == operation.kernel.height == 1 and ofm.width % 2 == 0
-    return (1, ublock.width * ublock.height) if ublock.height > 1 and is_flat else (ublock.height, ublock.width)
 
 
 def _share_words(table: NDArray[Any], stream_words: int) -> None:
@@ -268,30 +265,28 @@ def _share_words(table: NDArray[Any], stream_words: int) -> None:
         words[heavy] = np.diff(bounds)
 
 
-def _output_rate(operation: KernelOperation, variant: Variant) -> float:
-    """Output-unit cycles per element of the busiest core."""
-    cycles = variant.timing.output_cycles
-    rate = cycles.other
+def _output_element_cycles(operation: KernelOperation, variant: Variant) -> float:
+    activation, element = operation.activation, operation.ofm.element
+    return element_cycles(
+        variant,
+        _output_rank(operation),
+        has_function=activation.function is not ActivationFunction.NONE,
+        has_clamp=activation.minimum > element.minimum or activation.maximum < element.maximum,
+    )
+
+
+def _output_rank(operation: KernelOperation) -> str:
     if isinstance(operation, Elementwise):
-        rate = _elementwise_rate(operation, variant)
-    elif operation.accumulator is AccumulatorFormat.INT40 and not isinstance(operation, Pooling):
-        rate = cycles.mul_or_40_bit_accumulator
-    elif isinstance(operation, Pooling) and operation.mode is PoolingMode.MAX:
-        rate = cycles.max_pool
-    activation = operation.activation
-    if activation.function is not ActivationFunction.NONE:
-        rate = max(rate, cycles.activation_lut)
-    elif activation.minimum > operation.ofm.element.minimum or activation.maximum < operation.ofm.element.maximum:
-        rate = max(rate, cycles.activation_clamp)
-    return rate * variant.accelerator.cores
-
-
-def _elementwise_rate(operation: Elementwise, variant: Variant) -> float:
-    cycles = variant.timing.output_cycles
-    if operation.ifm.element.bits == 32:
-        return cycles.elementwise_32_bit_unary if operation.mode.is_unary else cycles.elementwise_32_bit_binary
-    if operation.mode is ElementwiseMode.MUL:
-        return cycles.mul_32_bit_ofm if operation.ofm.element.bits == 32 else cycles.mul_or_40_bit_accumulator
-    if operation.mode.scales_operands:
-        return cycles.add_sub_simple if operation.operand_scaling is OperandScaling.BOTH_16 else cycles.add_sub
-    return cycles.other
+        return elementwise_rank(
+            operation.ifm.element.bits,
+            operation.ofm.element.bits,
+            is_unary=operation.mode.is_unary,
+            is_multiplication=operation.mode is ElementwiseMode.MUL,
+            scales_operands=operation.mode.scales_operands,
+            scales_both_alike=operation.operand_scaling is OperandScaling.BOTH_16,
+        )
+    return window_rank(
+        is_pooling=isinstance(operation, Pooling),
+        is_max_pooling=isinstance(operation, Pooling) and operation.mode is PoolingMode.MAX,
+        has_40_bit_accumulators=operation.accumulator is AccumulatorFormat.INT40,
+    )

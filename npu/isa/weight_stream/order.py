@@ -13,18 +13,12 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.isa.operations import Traversal
 from npu.isa.weight_stream.kernels import order as kernels
+from npu.machine.rules import kernel_group, round_up, sub_kernel, widest_ifm_block
 
 Number = TypeVar("Number", np.int16, np.int64)
 Shape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
-KERNEL_GROUP = 4
-"""8-bit kernel elements of a depthwise or part-kernel-first stream that the MAC array takes in one step."""
-
-_SUB_KERNEL = 8
-_SMALL_SUB_KERNEL = 4
-_PART_KERNEL_DEPTH = 16
-_WIDE_DEPTH = 32
 _MAX_SYMBOLS = 1 << 31
 
 
@@ -57,22 +51,21 @@ class WeightOrder:
 
     @property
     def ifm_block_depth(self) -> int:
-        """IFM channels per block: 16 for part-kernel-first or wide elements, else 32."""
-        is_narrow = self.mode == kernels.PART_KERNEL_FIRST or self.ifm_bits == 16
-        return _PART_KERNEL_DEPTH if is_narrow else _WIDE_DEPTH
+        """IFM channels of a full block."""
+        return widest_ifm_block(self.ifm_bits // 8, self.mode == kernels.PART_KERNEL_FIRST)
 
     @property
     def element_rounding(self) -> int:
         """Multiple that the elements of a sub-kernel are padded to."""
         if self.mode == kernels.PART_KERNEL_FIRST:
-            return KERNEL_GROUP // 2 if self.ifm_bits == 16 else KERNEL_GROUP
-        return KERNEL_GROUP if self.is_depthwise else 1
+            return kernel_group(self.ifm_bits // 8)
+        return kernel_group(1) if self.is_depthwise else 1
 
     @property
     def sub_kernel(self) -> tuple[int, int]:
         """Largest sub-kernel, height and width."""
-        limit = _SMALL_SUB_KERNEL if self.has_4x4_sub_kernels else _SUB_KERNEL
-        return limit // self.dilation_y, limit // self.dilation_x
+        is_small = self.has_4x4_sub_kernels
+        return sub_kernel(self.dilation_y, is_small=is_small), sub_kernel(self.dilation_x, is_small=is_small)
 
     @property
     def core_block_depth(self) -> int:
@@ -91,13 +84,13 @@ def count_symbols(shape: Shape, order: WeightOrder) -> int:
     ofm_depth, height, width, ifm_depth = shape
     depth = order.channels(ofm_depth)
     blocks, rest = divmod(depth, order.core_block_depth)
-    channels = blocks * _round_up(order.core_block_depth, order.ofm_ublock_depth) + _round_up(rest, order.ofm_ublock_depth)
+    channels = blocks * round_up(order.core_block_depth, order.ofm_ublock_depth) + round_up(rest, order.ofm_ublock_depth)
     elements = sum(
-        _round_up(rows * columns, order.element_rounding)
+        round_up(rows * columns, order.element_rounding)
         for rows in _pieces(height, order.sub_kernel[0])
         for columns in _pieces(width, order.sub_kernel[1])
     )
-    return channels * elements * _lanes(ifm_depth, order)
+    return int(channels * elements * _lanes(ifm_depth, order))
 
 
 def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
@@ -131,10 +124,6 @@ def interleave_cores(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
     return merged
 
 
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 def _pieces(size: int, limit: int) -> list[int]:
     return [min(limit, size - start) for start in range(0, size, limit)]
 
@@ -144,8 +133,8 @@ def _lanes(ifm_depth: int, order: WeightOrder) -> int:
     if order.is_depthwise:
         return 1
     if order.mode == kernels.DEPTH_FIRST:
-        return _round_up(ifm_depth, order.ifm_block_depth)
-    return sum(_round_up(piece, order.ifm_ublock_depth) for piece in _pieces(ifm_depth, order.ifm_block_depth))
+        return int(round_up(ifm_depth, order.ifm_block_depth))
+    return sum(round_up(piece, order.ifm_ublock_depth) for piece in _pieces(ifm_depth, order.ifm_block_depth))
 
 
 def _shape(values: NDArray[np.int16]) -> Shape:

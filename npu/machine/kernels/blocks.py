@@ -42,7 +42,7 @@ def fetches_of_block(op):  # type: ignore[no-untyped-def]
     slices = np.int64(1)
     if combines_channels(op.kind):
         slices = ceil_div(op.ifm.depth, ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL))
-    return slices, ceil_div(op.kernel_height, op.sub_kernel), ceil_div(op.kernel_width, op.sub_kernel)
+    return slices, ceil_div(op.kernel_height, op.sub_kernel_height), ceil_div(op.kernel_width, op.sub_kernel_width)
 
 
 @kernel(nb.int64(OPERATIONS), error_model="numpy")
@@ -95,10 +95,10 @@ def expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetch
     for s in range(slices):
         channel = s * widest if combines else z
         slice_depth = min(widest, op.ifm.depth - channel)
-        for tap_y in range(0, op.kernel_height, op.sub_kernel):
-            taps_y = min(op.sub_kernel, op.kernel_height - tap_y)
-            for tap_x in range(0, op.kernel_width, op.sub_kernel):
-                taps_x = min(op.sub_kernel, op.kernel_width - tap_x)
+        for tap_y in range(0, op.kernel_height, op.sub_kernel_height):
+            taps_y = min(op.sub_kernel_height, op.kernel_height - tap_y)
+            for tap_x in range(0, op.kernel_width, op.sub_kernel_width):
+                taps_x = min(op.sub_kernel_width, op.kernel_width - tap_x)
                 fetch = fetches[at]
                 fetch.operation = n
                 fetch.is_first = at == first
@@ -121,7 +121,38 @@ def fill_output(fetch, op, machine, y, rows, x, columns, z, depth):  # type: ign
     fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op.ofm, y, rows, x, columns, z, depth, beat)
     if op.has_ifm2:
         fetch.ifm2_beats = second_input_beats(op, y, rows, x, columns, z, depth, beat)
-    fetch.output_cycles = rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
+    fetch.output_cycles = block_output_cycles(op, machine, rows, columns, depth)
+
+
+@inlined
+def block_mac_cycles(op, machine, rows, columns, depth):  # type: ignore[no-untyped-def]
+    """Cycles of the MAC array for all fetches of a block."""
+    combines = combines_channels(op.kind)
+    widest = ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL) if combines else np.int64(1)
+    cycles = np.int64(0)
+    for channel in range(0, op.ifm.depth if combines else 1, widest):
+        slice_depth = min(widest, op.ifm.depth - channel)
+        for tap_y in range(0, op.kernel_height, op.sub_kernel_height):
+            taps_y = min(op.sub_kernel_height, op.kernel_height - tap_y)
+            for tap_x in range(0, op.kernel_width, op.sub_kernel_width):
+                taps = taps_y * min(op.sub_kernel_width, op.kernel_width - tap_x)
+                cycles += mac_cycles(op, machine, rows, columns, depth, taps, slice_depth)
+    return cycles
+
+
+@inlined
+def block_output_cycles(op, machine, rows, columns, depth):  # type: ignore[no-untyped-def]
+    """Cycles of the output unit for a block."""
+    return rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
+
+
+@kernel(nb.void(OPERATIONS, MACHINES, *(nb.int64[::1],) * 3, *(nb.float64[::1],) * 2), error_model="numpy")
+def block_cycles(operations, machines, rows, columns, depths, macs, outputs):  # type: ignore[no-untyped-def]
+    """Fills the cycles of MAC array and output unit for blocks of given extents, all of the one operation."""
+    op, machine = operations[0], machines[0]
+    for i in range(rows.shape[0]):
+        macs[i] = block_mac_cycles(op, machine, rows[i], columns[i], depths[i])
+        outputs[i] = block_output_cycles(op, machine, rows[i], columns[i], depths[i])
 
 
 @kernel(nb.int64(OPERATIONS, MACHINES, FETCHES), error_model="numpy")

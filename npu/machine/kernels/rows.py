@@ -55,7 +55,7 @@ OPERATION = np.dtype(
             *("kernel_height", "kernel_width", "stride_y", "stride_x", "dilation_y", "dilation_x"),
             *("pad_top", "pad_left"),
             "upscale",  # 1, or 2 where rows and columns are doubled
-            "sub_kernel",  # longest side of a sub-kernel
+            *("sub_kernel_height", "sub_kernel_width"),  # of the largest sub-kernel, in taps
             *("ublock_height", "ublock_width"),
             "has_40_bit_accumulators",
             "has_ifm2",
