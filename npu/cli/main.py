@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from npu.cli.arguments import add_command, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
-from npu.numerics.first_compile import at_first_compile
+from npu.native import requests
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without `arguments` this is the program, with those of the process."""
     prepare_streams()
     if arguments is None:
-        at_first_compile(_compile_kernels_beside)
+        requests.tell = _tell_of_kernels
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
     options, unknown = parser.parse_known_args(given)
@@ -56,12 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except MemoryError:
         sys.stderr.write("npu: error: the model must fit the memory of this process, got sizes beyond it\n")
-        return 1
-    except RuntimeError as error:
-        if not str(error).startswith("cannot cache function"):
-            raise
-        sys.stderr.write("npu: error: compiled kernels must be kept in a folder, but none can be written; ")
-        sys.stderr.write("set NUMBA_CACHE_DIR to one that can\n")
         return 1
     except BrokenPipeError:
         return 1
@@ -94,10 +88,9 @@ def _session(options: argparse.Namespace) -> Session:
     return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE))
 
 
-def _compile_kernels_beside() -> None:
-    import_module("npu.toolchain.warm_up").start_beside()
-    if sys.stderr.isatty():
-        sys.stderr.write("npu: compiling the kernels for this machine, which later runs find in a cache\n")
+def _tell_of_kernels(message: str) -> None:
+    if message != requests.MAKING or sys.stderr.isatty():
+        sys.stderr.write(f"npu: {message}\n")
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:

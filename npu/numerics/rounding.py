@@ -6,13 +6,13 @@ in the second step), one rounding with ties up, and the hardware's rounding shif
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def saturating_rounding_doubling_high_mul(a, b):  # type: ignore[no-untyped-def]
     """round(a * b / 2**31) for int32 a, b, ties away from zero; gemmlowp's SaturatingRoundingDoublingHighMul."""
     if a == -(1 << 31) and b == -(1 << 31):
@@ -23,7 +23,7 @@ def saturating_rounding_doubling_high_mul(a, b):  # type: ignore[no-untyped-def]
     return -((-(product + np.int64(1) - np.int64(1 << 30))) >> np.int64(31))
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def rounding_divide_by_power_of_two(x, exponent):  # type: ignore[no-untyped-def]
     """round(x / 2**exponent), ties away from zero; gemmlowp's RoundingDivideByPOT."""
     mask = (np.int64(1) << exponent) - np.int64(1)
@@ -31,7 +31,7 @@ def rounding_divide_by_power_of_two(x, exponent):  # type: ignore[no-untyped-def
     return (x >> exponent) + (np.int64(1) if (x & mask) > threshold else np.int64(0))
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64))
 def multiply_by_quantised_multiplier(x, multiplier, exponent):  # type: ignore[no-untyped-def]
     """x * multiplier / 2**31 * 2**exponent, rounded twice: TFLite's MultiplyByQuantizedMultiplier (rule A).
 

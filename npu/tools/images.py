@@ -18,7 +18,7 @@ import numpy as np
 from npu.errors import UserError
 from npu.files import load_arrays, read_whole
 from npu.runtime.tensor import Array
-from npu.tools.png import undo_filters
+from npu.tools.kernels.png import undo_filters
 
 SUFFIXES = (".npy", ".ppm", ".pgm", ".png", ".jpg", ".jpeg", ".bmp")
 MAX_PIXELS = 1 << 26

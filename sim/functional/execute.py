@@ -72,7 +72,6 @@ def prepare(operation: Pooling | Elementwise) -> Numbers:
     """An operation as the kernel `values.execute` takes it; true for every memory."""
     n, ifm = prepare_output(operation), operation.ifm
     n[v.IFM : v.OFM], n[v.IFM_REGION] = describe(ifm, input_zero_point(ifm)), ifm.region
-    n[v.GATHER] = v.kernel_address(v.GATHER)
     if isinstance(operation, Pooling):
         _prepare_pooling(operation, n)
     else:
@@ -85,8 +84,6 @@ def prepare_output(operation: KernelOperation) -> Numbers:
     n = np.zeros(v.LENGTH, np.int64)
     n[v.OFM : v.IFM2], n[v.OFM_REGION] = describe(operation.ofm), operation.ofm.region
     n[v.STAGE : v.COMBINE] = stage_numbers(operation)
-    for index in (v.FINISH, v.SCATTER):
-        n[index] = v.kernel_address(index)
     return n
 
 
@@ -101,16 +98,16 @@ def _prepare_pooling(operation: Pooling, n: Numbers) -> None:
     n[v.PLACE : v.SCALAR] = *_around(operation), height, width
     is_copy = window == (1, 1, 1, 1) and operation.mode is not PoolingMode.REDUCE_SUM and operation.ifm.element.bits <= 16
     if not is_copy or operation.padding != Padding():
-        n[v.POOLER] = v.kernel_address(v.POOLER)
+        n[v.IS_POOLED] = 1
     if _is_placed(operation):
-        n[v.PLACER] = v.kernel_address(v.PLACER)
+        n[v.IS_PLACED] = 1
     if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
         n[v.STAGE + output.HAS_SCALE : v.COMBINE] = 1, operation.scale.scale, operation.scale.shift, rounding
 
 
 def _prepare_elementwise(operation: Elementwise, n: Numbers) -> None:
     n[v.COMBINE : v.POOL] = elementwise_numbers(operation)
-    n[v.COMBINER] = v.kernel_address(v.COMBINER)
+    n[v.IS_COMBINED] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
     if ifm2 is not None:
         n[v.IFM2 : v.STAGE], n[v.IFM2_REGION] = describe(ifm2, input_zero_point(ifm2)), ifm2.region

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib import import_module
-from types import ModuleType
 
-import llvmlite.binding as llvm
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError
 from npu.isa.decode import Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
+from npu.native.cpu import current
 from sim.functional import execute
 from sim.functional.fast import make_row
 from sim.functional.kernels import rows as r
-from sim.functional.kernels import values
-from sim.functional.kernels.raw import address_of
-from sim.functional.kernels.vectors import combine
+from sim.functional.kernels.run import run
 from sim.functional.packing import Row, pack_constants
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
-
-_FINISH_SUMS = -1
-_ARGUMENTS = (nb.int64[::1], nb.int64[::1])
-_FEATURES = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 
 
 class Tier(Enum):
@@ -62,14 +52,12 @@ class Plan:
     """int64 (steps, ROW_LENGTH), what the kernels see."""
     sums: npt.NDArray[np.uint8]
     """What rows with SUM use one after the other."""
-    is_fast: bool
+    tier: Tier
 
 
-@functools.cache
 def best_tier() -> Tier:
-    """The fastest tier of this CPU, as LLVM reports its features."""
-    features = llvm.get_host_cpu_features()
-    return Tier.VNNI if all(features.get(name, False) for name in _FEATURES) else Tier.PORTABLE
+    """The fastest tier that this CPU has kernels for."""
+    return Tier.VNNI if current().has_dot_product else Tier.PORTABLE
 
 
 def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
@@ -88,39 +76,15 @@ def describe(decoded: Decoded) -> str:
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
     """Join prepared operations."""
-    if tier is not Tier.GENERAL:
-        _convolutions(tier)
     table = np.zeros((len(steps), r.ROW_LENGTH), np.int64)
     for row, step in zip(table, steps, strict=True):
         row[:] = step.row.numbers
-        row[r.ENTRY] = _entry(step.row.kind, tier)
         step.row.numbers = row
     sums = np.empty(max((step.row.sums_bytes for step in steps), default=0), np.uint8)
     for step in steps:
         if step.row.sums_bytes > 0:
-            step.row.numbers[r.SUMS], step.row.numbers[r.SUMS_ENTRY] = sums.ctypes.data, _entry(_FINISH_SUMS, tier)
-    return Plan(list(steps), table, sums, is_fast=tier is not Tier.GENERAL)
-
-
-@functools.cache
-def _convolutions(tier: Tier) -> ModuleType:
-    """The kernels that differ from tier to tier; imported only where the CPU can run them."""
-    return import_module(f"sim.functional.kernels.{tier.value}")
-
-
-@functools.cache
-def _entry(kind: int, tier: Tier) -> int:
-    """Machine address of the kernel for rows of a kind, 0 if they need none; compiled only where a row needs it."""
-    if kind in (r.CONVOLUTION, r.DEPTHWISE):
-        kernels = _convolutions(tier)
-        return address_of(kernels.convolve if kind == r.CONVOLUTION else kernels.convolve_depthwise, *_ARGUMENTS)
-    functions = {
-        r.ELEMENTWISE: combine,
-        r.VALUES: values.execute,
-        r.COPY: r.copy_row,
-        _FINISH_SUMS: values.finish_sums,
-    }
-    return address_of(functions[kind], *_ARGUMENTS) if kind in functions else 0
+            step.row.numbers[r.SUMS] = sums.ctypes.data
+    return Plan(list(steps), table, sums, tier)
 
 
 def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None) -> None:
@@ -129,8 +93,8 @@ def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None
     rows = plan.rows[:end]
     index = first
     while index < end:
-        if plan.is_fast:
-            index = int(r.run(rows, memory.bases, index))
+        if plan.tier is not Tier.GENERAL:
+            index = run(rows, memory.bases, index, plan.tier is Tier.VNNI)
             if index == end:
                 return
         index += _run_step(plan.steps[index], memory)

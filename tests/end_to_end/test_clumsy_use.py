@@ -104,16 +104,6 @@ def test_a_pipe_is_said_to_be_no_model_file(tmp_path: Path) -> None:
     assert done.stderr.endswith("must be a TFLite file, got a pipe or device; save it to a file first\n")
 
 
-def test_kernels_that_cannot_be_kept_say_what_to_set(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(_: object) -> int:
-        raise RuntimeError("cannot cache function 'f': no locator available for file 'x.py'")  # numba's words
-
-    monkeypatch.setattr("npu.cli.commands.configs", refuse)
-    assert "set NUMBA_CACHE_DIR" in error_of(capsys, "configs")
-
-
 OUTPUTS = {
     "a_folder": (["compile", "DIGITS", "-o", "."], "--output .: must be a file, got a folder"),
     "a_dash": (["compile", "DIGITS", "-o", "-"], "--output -: must be the name of a file, got the sign for standard output"),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
-
 from npu.machine import rules
+from npu.native import types as ty
+from npu.native.kernel import Inlined, kernel
 
-inlined = nb.njit(inline="always", error_model="numpy")
+inlined = Inlined
 """A function that becomes part of its caller: as a call of its own it would take longer than what it does."""
 
 block_place = inlined(rules.block_place)
 ceil_div = inlined(rules.ceil_div)
 kernel_group = inlined(rules.kernel_group)
 ifm_block_depth = inlined(rules.ifm_block_depth)
-input_range = nb.njit(error_model="numpy")(rules.input_range)
+input_range = kernel(ty.several(ty.int64, 2)(*[ty.int64] * 9), error_model="numpy")(rules.input_range)

@@ -9,7 +9,6 @@ as the IFM buffer has halves; weights and scales are streamed again for every bl
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.arithmetic import block_place, ceil_div, ifm_block_depth, inlined, input_range
@@ -27,7 +26,8 @@ from npu.machine.kernels.rows import (
 )
 from npu.machine.kernels.traffic import read_traffic, second_input_beats, write_traffic
 from npu.machine.rules import BUFFER_HALVES
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 
 @inlined
@@ -45,7 +45,7 @@ def fetches_of_block(op):  # type: ignore[no-untyped-def]
     return slices, ceil_div(op.kernel_height, op.sub_kernel_height), ceil_div(op.kernel_width, op.sub_kernel_width)
 
 
-@kernel(nb.int64(OPERATIONS), error_model="numpy")
+@kernel(ty.int64(OPERATIONS), error_model="numpy")
 def count_fetches(operations):  # type: ignore[no-untyped-def]
     """Number of rows that `expand` writes."""
     total = np.int64(0)
@@ -155,7 +155,7 @@ def block_cycles(operations, machines, rows, columns, depths, macs, outputs):  #
         outputs[i] = block_output_cycles(op, machine, rows[i], columns[i], depths[i])
 
 
-@kernel(nb.int64(OPERATIONS, MACHINES, FETCHES), error_model="numpy")
+@kernel(ty.int64(OPERATIONS, MACHINES, FETCHES), error_model="numpy")
 def expand(operations, machines, fetches):  # type: ignore[no-untyped-def]
     """Fills the fetches, which hold zeros before, of all operations on a machine, the one row of `machines`; how many."""
     machine = machines[0]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.arithmetic import ceil_div, kernel_group
 from npu.machine.kernels.rows import CONV_PART_KERNEL, DEPTHWISE, ELEMENTWISE, MACHINE_ROW, OPERATION_ROW, POOL
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
-_I = nb.int64
+_I = ty.int64
 
 
 @kernel(_I(OPERATION_ROW, MACHINE_ROW, *(_I,) * 5), error_model="numpy")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
-
 from npu.layouts import BRICK_DEPTH
 from npu.machine.kernels.arithmetic import ceil_div
 from npu.machine.kernels.rows import ELEMENTWISE, MACHINE_ROW, OPERATION_ROW
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
-_I = nb.int64
+_I = ty.int64
 
 
 @kernel(_I(OPERATION_ROW, MACHINE_ROW, _I), error_model="numpy")

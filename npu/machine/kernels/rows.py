@@ -6,8 +6,9 @@ The names are fields of structured arrays in Python (`fetches["ifm_beats"]`) and
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from npu.native import types as ty
 
 # Kinds of operation.
 CONV_DEPTH_FIRST, CONV_PART_KERNEL, DEPTHWISE, POOL, REDUCE_SUM, ELEMENTWISE, DMA, DMA_WAIT, KERNEL_WAIT, OTHER = range(10)
@@ -117,8 +118,6 @@ PORT = np.dtype(
 FAR = 1e18
 """Time of what is not yet known, and a limit that is none."""
 
-MACHINE_ROW, FEATURE_MAP_ROW, OPERATION_ROW, FETCH_ROW = map(nb.from_dtype, (MACHINE, FEATURE_MAP, OPERATION, FETCH))
-CHANNEL_ROW, PORT_ROW = map(nb.from_dtype, (CHANNEL, PORT))
-MACHINES, OPERATIONS, FETCHES, PORTS = (
-    nb.types.Array(row, 1, "C") for row in (MACHINE_ROW, OPERATION_ROW, FETCH_ROW, PORT_ROW)
-)
+MACHINE_ROW, FEATURE_MAP_ROW, OPERATION_ROW, FETCH_ROW = map(ty.record, (MACHINE, FEATURE_MAP, OPERATION, FETCH))
+CHANNEL_ROW, PORT_ROW = map(ty.record, (CHANNEL, PORT))
+MACHINES, OPERATIONS, FETCHES, PORTS = (row[::1] for row in (MACHINE_ROW, OPERATION_ROW, FETCH_ROW, PORT_ROW))

@@ -6,16 +6,16 @@ row; rows of NHWC maps cost the beats that they touch; NHWC outputs are written 
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.layouts import BRICK_DEPTH
 from npu.machine.kernels.arithmetic import ceil_div, inlined
 from npu.machine.kernels.rows import FEATURE_MAP_ROW, OPERATION_ROW
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
-_I = nb.int64
-_BEATS_AND_BURSTS = nb.types.UniTuple(_I, 2)
+_I = ty.int64
+_BEATS_AND_BURSTS = ty.several(_I, 2)
 
 
 @inlined

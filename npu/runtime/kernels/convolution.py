@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from npu.native import types as ty
+from npu.native.kernel import kernel
+
 Array = npt.NDArray[Any]
 _PATCH_ELEMENTS = 1 << 22
-_CONSTANT = nb.types.Array(nb.float32, 2, "C", readonly=True)
+_CONSTANT = ty.constant(ty.float32, 2)
 
 
-@nb.njit(nb.void(_CONSTANT, _CONSTANT, nb.float32[:, ::1]), cache=True, nogil=True)
+@kernel(ty.void(_CONSTANT, _CONSTANT, ty.float32[:, ::1]))
 def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
     """out[m, n] = sum over k ascending of rows[m, k] * weights[k, n], in float32 without contraction."""
     for m in range(rows.shape[0]):
@@ -31,10 +33,10 @@ def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
                 out[m, n] += value * weights[k, n]
 
 
-_MAP = nb.types.Array(nb.float32, 4, "C", readonly=True)
+_MAP = ty.constant(ty.float32, 4)
 
 
-@nb.njit(nb.void(_MAP, _MAP, nb.int64, nb.int64, nb.int64, nb.int64, nb.float32[:, :, :, ::1]), cache=True, nogil=True)
+@kernel(ty.void(_MAP, _MAP, ty.int64, ty.int64, ty.int64, ty.int64, ty.float32[:, :, :, ::1]))
 def transposed_in_order(ifm, taps, stride_h, stride_w, pad_h, pad_w, out):  # type: ignore[no-untyped-def]
     """Float transposed convolution with taps (kh, kw, in, out): adds in the order input row, input column, input channel."""
     for b in range(ifm.shape[0]):

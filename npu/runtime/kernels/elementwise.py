@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
-_INPUT = nb.types.Array(nb.float32, 1, "C", readonly=True)
-_UNARY = nb.void(_INPUT, nb.float32[::1])
-_BINARY = nb.void(_INPUT, _INPUT, nb.float32[::1])
+_INPUT = ty.constant(ty.float32, 1)
+_UNARY = ty.void(_INPUT, ty.float32[::1])
+_BINARY = ty.void(_INPUT, _INPUT, ty.float32[::1])
 
 
 @kernel(_UNARY)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from npu.numerics.rounding import saturating_rounding_doubling_high_mul
 
 Array = npt.NDArray[Any]
@@ -34,7 +34,7 @@ def _bits_used(x: Array) -> Array:
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
-@kernel(nb.types.UniTuple(nb.int64, 2)(nb.int64))
+@kernel(ty.several(ty.int64, 2)(ty.int64))
 def reciprocal(x):  # type: ignore[no-untyped-def]
     """1 / x of a positive int32 number as Q0.31 and how far to shift it right; three Newton steps as gemmlowp makes them."""
     zeros = np.int64(0)
@@ -50,7 +50,7 @@ def reciprocal(x):  # type: ignore[no-untyped-def]
     return min(estimate << np.int64(1), np.int64((1 << 31) - 1)), np.int64(31) - zeros
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1], ty.int64[::1]))
 def _reciprocals(x, inverse, over):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         inverse[i], over[i] = reciprocal(x[i])

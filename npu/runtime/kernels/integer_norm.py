@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from npu.numerics.rounding import (
     multiply_by_quantised_multiplier,
     rounding_divide_by_power_of_two,
     saturating_rounding_doubling_high_mul,
 )
 
-_ROWS, _VECTOR = nb.int64[:, ::1], nb.int64[::1]
+_ROWS, _VECTOR = ty.int64[:, ::1], ty.int64[::1]
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def _saturated_shift(x, bits):  # type: ignore[no-untyped-def]
     """x * 2**bits within int32."""
     return min(max(x << bits, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
 
 
-@kernel(nb.types.UniTuple(nb.int64, 2)(nb.int64))
+@kernel(ty.several(ty.int64, 2)(ty.int64))
 def inverse_square_root(value):  # type: ignore[no-untyped-def]
     """Multiplier and exponent of 1 / sqrt(value) for value in [0, 2**31): five Newton steps in fixed point (Q3.28).
 
@@ -54,20 +54,20 @@ def inverse_square_root(value):  # type: ignore[no-untyped-def]
     return x, -shift
 
 
-@kernel(nb.void(_VECTOR, _VECTOR, _VECTOR))
+@kernel(ty.void(_VECTOR, _VECTOR, _VECTOR))
 def inverse_square_roots(values, multipliers, exponents):  # type: ignore[no-untyped-def]
     """The same for every value."""
     for i in range(values.size):
         multipliers[i], exponents[i] = inverse_square_root(values[i])
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def _truncated(a, b):  # type: ignore[no-untyped-def]
     """a / b towards zero, b above 0."""
     return a // b if a >= 0 else -((-a) // b)
 
 
-@kernel(nb.void(_ROWS, _VECTOR, _VECTOR, _VECTOR, _VECTOR, nb.int64, _ROWS))
+@kernel(ty.void(_ROWS, _VECTOR, _VECTOR, _VECTOR, _VECTOR, ty.int64, _ROWS))
 def normalize_rows(rows, weights, bias, multiplier, exponent, guard, out):  # type: ignore[no-untyped-def]
     """Rows (batch, units) of int16 values to normalised * weights + bias in Q3.12, within int16.
 

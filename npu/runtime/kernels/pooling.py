@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from npu.native import types as ty
+from npu.native.kernel import Kernel, kernel
+
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
+_I = ty.int64
+_INTEGERS = (ty.int8, ty.uint8, ty.int16)
 
 
-@nb.njit(cache=True)  # one version per type of elements, when it is used
+def _map(element: ty.Scalar) -> ty.Array:
+    return element[:, :, :, ::1]
+
+
+def _versions(
+    function: Callable[..., None], elements: tuple[ty.Scalar, ...], *between: ty.Scalar | ty.Array
+) -> dict[Any, Kernel]:
+    """A kernel for each type of elements: a map in, other arguments, a map out."""
+    return {element.dtype: kernel(ty.void(_map(element), *between, _map(element)))(function) for element in elements}
+
+
+@kernel(ty.void(_map(ty.float32), *(_I,) * 6, _map(ty.float32), ty.int64[:, ::1]))
 def _add_windows(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, total, count):  # type: ignore[no-untyped-def]
     """Adds every window to `total`, in row order, and counts the elements inside the map."""
     for b in range(total.shape[0]):
@@ -29,7 +45,6 @@ def _add_windows(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, total, 
                 count[oy, ox] = inside
 
 
-@nb.njit(cache=True)  # one version per type of elements, when it is used
 def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  # type: ignore[no-untyped-def]
     """The maximum of `out` and every window."""
     for b in range(out.shape[0]):
@@ -44,19 +59,18 @@ def _take_maxima(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, out):  
                                 out[b, oy, ox, c] = ifm[b, y, x, c]
 
 
-@nb.njit(cache=True)  # one version per type of elements, when it is used
-def average_integer(ifm, kernel, stride, before, limits, total, out):  # type: ignore[no-untyped-def]
-    """Means, rounded, ties away from zero, clamped to limits; `total`: int64 work space, one per channel."""
+def _take_means(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, low, high, total, out):  # type: ignore[no-untyped-def]
+    """Means of every window, rounded, ties away from zero, within limits; `total`: work space, one per channel."""
     for b in range(out.shape[0]):
         for oy in range(out.shape[1]):
-            y0 = oy * stride[0] - before[0]
+            y0 = oy * stride_h - top
             for ox in range(out.shape[2]):
-                x0 = ox * stride[1] - before[1]
+                x0 = ox * stride_w - left
                 n = 0
                 for c in range(out.shape[3]):
                     total[c] = 0
-                for y in range(max(y0, 0), min(y0 + kernel[0], ifm.shape[1])):
-                    for x in range(max(x0, 0), min(x0 + kernel[1], ifm.shape[2])):
+                for y in range(max(y0, 0), min(y0 + kernel_h, ifm.shape[1])):
+                    for x in range(max(x0, 0), min(x0 + kernel_w, ifm.shape[2])):
                         n += 1
                         for c in range(out.shape[3]):
                             total[c] += ifm[b, y, x, c]
@@ -64,7 +78,16 @@ def average_integer(ifm, kernel, stride, before, limits, total, out):  # type: i
                 for c in range(out.shape[3]):
                     value = total[c]
                     mean = (value + n // 2) // n if value >= 0 else -((-value + n // 2) // n)
-                    out[b, oy, ox, c] = min(max(mean, limits[0]), limits[1])
+                    out[b, oy, ox, c] = min(max(mean, low), high)
+
+
+_MAXIMA = _versions(_take_maxima, (*_INTEGERS, ty.float32), *(_I,) * 6)
+_MEANS = _versions(_take_means, _INTEGERS, *(_I,) * 8, ty.int64[::1])
+
+
+def average_integer(ifm: Array, kernel: Pair, stride: Pair, before: Pair, limits: Pair, total: Array, out: Array) -> None:
+    """Means, rounded, ties away from zero, clamped to limits; `total`: int64 work space, one per channel."""
+    _MEANS[ifm.dtype](np.ascontiguousarray(ifm), *kernel, *stride, *before, *limits, total, out)
 
 
 def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype: type[np.generic]) -> tuple[Array, Array]:
@@ -84,5 +107,5 @@ def maximum(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> 
     """Window maximum in the map's type."""
     lowest = np.finfo(ifm.dtype).min if ifm.dtype.kind == "f" else np.iinfo(ifm.dtype).min
     result = np.full((ifm.shape[0], *out, ifm.shape[3]), lowest, ifm.dtype)
-    _take_maxima(np.ascontiguousarray(ifm), *kernel, *stride, *before, result)
+    _MAXIMA[ifm.dtype](np.ascontiguousarray(ifm), *kernel, *stride, *before, result)
     return result

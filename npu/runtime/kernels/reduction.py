@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 _TOGETHER = 8
 """Rows whose sums are computed side by side: one sum waits for each of its additions."""
 
 
-@kernel(nb.void(nb.types.Array(nb.float32, 2, "C", readonly=True), nb.float32[::1]))
+@kernel(ty.void(ty.constant(ty.float32, 2), ty.float32[::1]))
 def sum_rows(rows, out):  # type: ignore[no-untyped-def]
     """out (n) = sums of rows (n, k)."""
     count, width = rows.shape

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from npu.numerics.rounding import multiply_by_quantised_multiplier
 
 
-@kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
+@kernel(ty.void(ty.int64[:, ::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64[:, ::1]))
 def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
     """ofm[i, c] = clamp(acc[i, c] * multiplier[c] * 2**(exponent[c] - 31), rounded twice, + zero_point)."""
     for i in range(acc.shape[0]):
@@ -18,7 +18,7 @@ def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: i
             ofm[i, c] = min(max(value, low), high)
 
 
-@kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64[:, ::1]))
+@kernel(ty.void(ty.int64[:, ::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64[:, ::1]))
 def rescale_wide(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: ignore[no-untyped-def]
     """The same for 64-bit accumulators: the multiplier is reduced to 16 bits, one rounding with ties up, the
     low 32 bits (TFLite's int64 overload)."""

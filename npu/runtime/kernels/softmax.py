@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from npu.numerics.rounding import rounding_divide_by_power_of_two, saturating_rounding_doubling_high_mul
 from npu.runtime.kernels.integer_functions import reciprocal
 
 Array = npt.NDArray[Any]
-_ROWS = nb.types.Array(nb.float32, 2, "C", readonly=True)
+_ROWS = ty.constant(ty.float32, 2)
 
 # The reference kernel's table has these entries one above the rounded sigmoid; measured on its int16 LOGISTIC and TANH.
 _ONE_ABOVE = frozenset(
@@ -28,7 +28,7 @@ _SIGMOID = np.array(
 )
 
 
-@kernel(nb.void(_ROWS, nb.float32, nb.float32[:, ::1]))
+@kernel(ty.void(_ROWS, ty.float32, ty.float32[:, ::1]))
 def _softmax_rows(rows, beta, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         largest = np.float32(-np.inf)
@@ -49,7 +49,7 @@ def softmax_float(rows: Array, beta: np.float32) -> Array:
     return out
 
 
-@kernel(nb.void(nb.int64[:, ::1], nb.int64[::1], nb.int64, nb.int64[:, ::1]))
+@kernel(ty.void(ty.int64[:, ::1], ty.int64[::1], ty.int64, ty.int64[:, ::1]))
 def softmax_8bit(rows, exponentials, bits, out):  # type: ignore[no-untyped-def]
     """Softmax of rows of 8-bit values as signed numbers of `bits` bits, scale 2**-bits and lowest number for 0.
 

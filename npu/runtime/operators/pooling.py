@@ -57,7 +57,7 @@ def build_average_pool(node: OperatorNode) -> Run:
     total = np.zeros(ifm.shape[3], np.int64)
 
     def run() -> None:
-        average_integer(np.ascontiguousarray(ifm.array), kernel, stride, before, limits, total, output.array)
+        average_integer(ifm.array, kernel, stride, before, limits, total, output.array)
 
     return run
 

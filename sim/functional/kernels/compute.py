@@ -5,13 +5,13 @@ These serve any width, kernel and stride; the fast kernels must equal them.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from sim.functional.kernels.output import rescale
 
-CUBE = nb.int64[:, :, ::1]
+CUBE = ty.int64[:, :, ::1]
 # The numbers that the convolutions take; `pool` begins with the same strides.
 STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X = range(4)
 # The other numbers that `pool` takes: extent of its kernel; where the rows and columns of the map begin and how many there are;
@@ -21,7 +21,7 @@ POOL_LENGTH = 11
 MAX, AVERAGE, REDUCE_SUM = range(3)
 
 
-@kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))
+@kernel(ty.void(CUBE, ty.int16[:, :, :, ::1], ty.int64[::1], ty.int64[::1], CUBE))
 def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
     """out[y, x, o] = bias[o] + sum of ifm * weights."""
     rows = np.empty((ifm.shape[0], ifm.shape[1], ifm.shape[2]), np.int32)
@@ -42,7 +42,7 @@ def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-de
                 out[y, x, o] = total
 
 
-@kernel(nb.void(CUBE, nb.int16[:, :, :, ::1], nb.int64[::1], nb.int64[::1], CUBE))
+@kernel(ty.void(CUBE, ty.int16[:, :, :, ::1], ty.int64[::1], ty.int64[::1], CUBE))
 def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = bias[c] + sum of ifm[..., c] * weights[c, ky, kx, 0]."""
     taps = np.empty((weights.shape[1], weights.shape[2], weights.shape[0]), np.int64)
@@ -62,7 +62,7 @@ def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-
                         out[y, x, c] += ifm[iy, ix, c] * taps[ky, kx, c]
 
 
-@kernel(nb.void(CUBE, CUBE, nb.int64[::1]))
+@kernel(ty.void(CUBE, CUBE, ty.int64[::1]))
 def pool(ifm, out, config):  # type: ignore[no-untyped-def]
     """Maximum, sum, or sum over the depth as well (for every channel) of the valid positions of each window; 0 without any."""
     mode = config[POOL_MODE]

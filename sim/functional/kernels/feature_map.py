@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
-from sim.functional.kernels.raw import (
+from npu.native import types as ty
+from npu.native.kernel import kernel
+from npu.native.memory import (
     load_i8_at,
     load_i16_at,
     load_i32_at,
@@ -40,7 +40,7 @@ DESCRIPTION_LENGTH = 16
 TOP, LEFT, BOTTOM, RIGHT, UPSCALE = range(5)
 
 
-@kernel(nb.int64(nb.int64[::1], nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64[::1], ty.int64, ty.int64))
 def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     """Byte offset of channel 0 at row y, column x."""
     tile = np.int64(0)
@@ -56,7 +56,7 @@ def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     return fm[tile] + y * fm[STRIDE_Y] + x * fm[STRIDE_X]
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64[:, :, ::1]))
 def gather(fm, base, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = element - zero point; `base` is the machine address of the region, `out` int64 (height, width, depth)."""
     width, depth, values = fm[WIDTH], fm[DEPTH], np.int64(out.ctypes.data)
@@ -91,7 +91,7 @@ def gather(fm, base, out):  # type: ignore[no-untyped-def]
             x += columns
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64[:, :, ::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64[:, :, ::1]))
 def scatter(fm, base, values):  # type: ignore[no-untyped-def]
     """Store the low bits of values int64 (height, width, depth)."""
     width, depth, first = fm[WIDTH], fm[DEPTH], np.int64(values.ctypes.data)
@@ -117,7 +117,7 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
             x += columns
 
 
-@kernel(nb.void(nb.int64[:, :, ::1], nb.int64[:, :, ::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[:, :, ::1], ty.int64[:, :, ::1], ty.int64[::1]))
 def place(source, out, config):  # type: ignore[no-untyped-def]
     """Write an input into the zeroed array `out`; config: padding, upscaling (0, 1 nearest, 2 zeros)."""
     upscale = config[UPSCALE]

@@ -5,14 +5,14 @@ General versions, one value at a time in 64 bits. Modes, functions and roundings
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
-from sim.functional.kernels.raw import load_i8, load_i16, load_i32, load_u8
+from npu.native import types as ty
+from npu.native.kernel import Inlined, RowsAt, keep, kernel
+from npu.native.memory import load_i8, load_i16, load_i32, load_u8
 
-CUBE = nb.int64[:, :, ::1]
-VECTOR = nb.int64[::1]
+CUBE = ty.int64[:, :, ::1]
+VECTOR = ty.int64[::1]
 DOUBLE, TRUNCATE, NATURAL = range(3)
 TANH = 3
 MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL = range(10)
@@ -71,13 +71,13 @@ SIGMOID_TABLE = np.array([
 # fmt: on
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def shift_natural(p, s):  # type: ignore[no-untyped-def]
     """floor(p / 2**s + 1/2) without overflow."""
     return p if s == 0 else ((p >> (s - 1)) + 1) >> np.int64(1)
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def divide_away(t, e):  # type: ignore[no-untyped-def]
     """round(t / 2**e), ties away from zero."""
     if e == 0:
@@ -87,7 +87,7 @@ def divide_away(t, e):  # type: ignore[no-untyped-def]
     return (t >> e) + (1 if (t & mask) > threshold else 0)
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64, ty.int64))
 def rounding_shift(p, s, rounding, first):  # type: ignore[no-untyped-def]
     """p / 2**s; DOUBLE rounds first at bit `first` (31 in the output stage), then the rest with ties away from zero."""
     if s == 0:
@@ -99,7 +99,7 @@ def rounding_shift(p, s, rounding, first):  # type: ignore[no-untyped-def]
     return divide_away(shift_natural(p, first), s - first)
 
 
-@kernel(nb.int64(nb.int64))
+@kernel(ty.int64(ty.int64))
 def sigmoid(v):  # type: ignore[no-untyped-def]
     """The output unit's sigmoid of v / (3 * 4096), in units of 2**-15."""
     a = abs(v)
@@ -112,7 +112,7 @@ def sigmoid(v):  # type: ignore[no-untyped-def]
     return r >> np.int64(10)
 
 
-@kernel(nb.int64(nb.int64))
+@kernel(ty.int64(ty.int64))
 def tanh(v):  # type: ignore[no-untyped-def]
     """The output unit's tanh of v / (3 * 4096), in units of 2**-15."""
     a = abs(v)
@@ -125,7 +125,7 @@ def tanh(v):  # type: ignore[no-untyped-def]
     return r >> np.int64(8)
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64))
 def look_up(v, table, kind):  # type: ignore[no-untyped-def]
     """Entry of the table at machine address `table`.
 
@@ -145,7 +145,7 @@ def look_up(v, table, kind):  # type: ignore[no-untyped-def]
     return load_i16(table + index * 2)
 
 
-@kernel(nb.void(VECTOR, nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.void(VECTOR, ty.int64, ty.int64, ty.int64, ty.int64))
 def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-def]
     """`rounding_shift` of values * scale, in place: a loop for each rounding, which LLVM makes vector code of."""
     if shift == 0:
@@ -166,10 +166,19 @@ def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-d
             values[k] = (t >> more) + (1 if (t & mask) > (mask >> np.int64(1)) + (1 if t < 0 else 0) else 0)
 
 
-@kernel(nb.void(CUBE, VECTOR, nb.int64))
+_vector_at = RowsAt(ty.int64, has_length=True)
+
+
+@Inlined
+def _flat(values):  # type: ignore[no-untyped-def]
+    """The elements in order."""
+    return _vector_at(np.int64(values.ctypes.data), np.int64(values.size))
+
+
+@kernel(ty.void(CUBE, VECTOR, ty.int64))
 def finish(values, stage, tables):  # type: ignore[no-untyped-def]
     """The output stage, in place; `tables` is the machine address of the tables."""
-    flat = values.reshape(values.size)
+    flat = _flat(values)
     if stage[HAS_SCALE] != 0:
         rescale(flat, stage[STAGE_SCALE], stage[STAGE_SHIFT], stage[STAGE_ROUNDING], np.int64(31))
     if stage[IS_RAW] != 0:
@@ -185,7 +194,7 @@ def finish(values, stage, tables):  # type: ignore[no-untyped-def]
             flat[k] = look_up(flat[k], tables + stage[TABLE], stage[TABLE_KIND])
 
 
-@kernel(nb.void(CUBE, nb.int64[::1], nb.int64[::1], nb.int64))
+@kernel(ty.void(CUBE, ty.int64[::1], ty.int64[::1], ty.int64))
 def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped-def]
     """values * scales[c] >> shifts[c], rounded, in place."""
     for y in range(values.shape[0]):
@@ -194,7 +203,7 @@ def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped
                 values[y, x, c] = rounding_shift(values[y, x, c] * scales[c], shifts[c], rounding, 31)
 
 
-@kernel(nb.int64(nb.int64))
+@kernel(ty.int64(ty.int64))
 def leading_zeros(pattern):  # type: ignore[no-untyped-def]
     """Zeros before the first one of 32 bits."""
     zeros, left = np.int64(32), pattern & np.int64(0xFFFFFFFF)
@@ -205,14 +214,14 @@ def leading_zeros(pattern):  # type: ignore[no-untyped-def]
     return zeros - left
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64))
 def shift_right(a, b, rounding):  # type: ignore[no-untyped-def]
     """a >> b, rounded; b is an operand, so it is limited."""
     amount = min(max(b, np.int64(0)), np.int64(62))
     return divide_away(a, amount) if rounding == DOUBLE else rounding_shift(a, amount, rounding, 31)
 
 
-@kernel(nb.int64(nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64))
 def shift_left_32(a, b):  # type: ignore[no-untyped-def]
     """a << b in 32 bits, wrapping; amounts outside 0..31 give 0."""
     if b < 0 or b > 31:
@@ -220,7 +229,7 @@ def shift_left_32(a, b):  # type: ignore[no-untyped-def]
     return np.int64(np.int32((a << b) & np.int64(0xFFFFFFFF)))
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64, ty.int64))
 def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
     """One element of the modes that have no loop of their own in `combine`, before scaling."""
     if mode == MIN:
@@ -234,7 +243,7 @@ def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
     return shift_right(a, b, rounding) if mode == SHR else shift_left_32(a, b)
 
 
-@kernel(nb.void(CUBE, CUBE, VECTOR))
+@kernel(ty.void(CUBE, CUBE, VECTOR))
 def combine(first, second, config):  # type: ignore[no-untyped-def]
     """first = the elementwise operation before the output stage, with broadcasting where an extent of `second` is 1."""
     mode, repeated = config[MODE], np.empty(first.shape, np.int64)
@@ -244,7 +253,7 @@ def combine(first, second, config):  # type: ignore[no-untyped-def]
             for c in range(first.shape[2]):
                 value = first[y, x, c] if mode == LRELU else second[y * step_y, x * step_x, c * step_c]
                 repeated[y, x, c] = value
-    out, other = first.reshape(first.size), repeated.reshape(first.size)
+    out, other = _flat(first), _flat(repeated)
     a, b = (other, out) if config[IS_REVERSED] != 0 else (out, other)
     is_sum = mode in (ADD, SUB)
     if mode == MUL:
@@ -272,3 +281,4 @@ def combine(first, second, config):  # type: ignore[no-untyped-def]
     if mode == MUL and config[SATURATES] != 0:
         for k in range(out.size):
             out[k] = min(max(out[k], np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
+    keep(repeated)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 
-@kernel(nb.int64(nb.int16[:, ::1], nb.int64[:, ::1]))
+@kernel(ty.int64(ty.int16[:, ::1], ty.int64[:, ::1]))
 def summarise(weights, sums):  # type: ignore[no-untyped-def]
     """sums[:, o] = sum and sum of magnitudes of weights[o]. Returns the largest magnitude, 128 for -128 counted as 127."""
     largest = np.int64(0)
@@ -24,7 +24,7 @@ def summarise(weights, sums):  # type: ignore[no-untyped-def]
     return largest
 
 
-@kernel(nb.void(nb.int16[:, ::1], nb.int64[::1], nb.int8[::1], nb.int64, nb.int64))
+@kernel(ty.void(ty.int16[:, ::1], ty.int64[::1], ty.int8[::1], ty.int64, ty.int64))
 def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
     """packed[o // group][k // lanes][o % group][k % lanes] = weights[o, order[k]], 0 where the order is -1."""
     length = order.shape[0]
@@ -43,7 +43,7 @@ def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    nb.boolean(nb.int64[::1], nb.int64[::1], nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.boolean, nb.int32[:, :, ::1])
+    ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.boolean, ty.int32[:, :, ::1])
 )
 def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, stage):  # type: ignore[no-untyped-def]
     """Fill `stage` (zeroed, see `rows.STAGE`). False if a sum, at most `bounds`, may leave what the kernels can do.

@@ -6,29 +6,17 @@ takes a mask and a shift, where neighbours would take a permutation.
 """
 
 # mypy: allow-untyped-calls
-# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.extending import intrinsic
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.emit import BYTE, BYTES, INT, LANES, WORD
+from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.vectors import (
-    BYTE,
-    BYTES,
-    DEPTHWISE_ARGUMENTS,
-    INT,
-    LANES,
-    WORD,
-    as_intrinsic,
-    depthwise_row,
-    set_line,
-    set_part,
-)
+from sim.functional.kernels.vectors import DEPTHWISE_ARGUMENTS, depthwise_row, set_line, set_part, stage_function
 
 SHORT = ir.IntType(16)
 SHORTS = ir.VectorType(SHORT, 32)
@@ -69,34 +57,37 @@ def _emit_collect(e, args):  # type: ignore[no-untyped-def]
     half, eight = ir.VectorType(SHORT, 8), ir.Constant(ir.VectorType(SHORT, 8), [8] * 8)
     four = ir.VectorType(INT, 4)
     order = ir.Constant(ir.VectorType(INT, 8), [0, 4, 1, 5, 2, 6, 3, 7])
-    with e.loop(count, [target]) as outer:
-        pixel = e.b.add(base, e.load(WORD, e.b.add(pixels, e.b.shl(outer.index, e.word(3)))))
-        with e.loop(segment_count, outer.values) as middle:
-            start = e.b.add(pixel, e.load(WORD, e.b.add(segments, e.b.shl(middle.index, e.word(3)))))
-            with e.loop(many, [start, *middle.values]) as whole:
-                source, to = whole.values
-                inputs = e.b.bitcast(e.b.xor(e.load(BYTES, source), flip), half)
-                even = e.b.bitcast(e.b.and_(inputs, ir.Constant(half, [0xFF] * 8)), four)
-                odd = e.b.bitcast(e.b.lshr(inputs, eight), four)
-                e.store(e.b.shuffle_vector(even, odd, order), to)
-                whole.results = [e.offset(source, 16), e.offset(to, 32)]
-            with e.loop(e.b.and_(dwords, e.word(3)), whole.values) as rest:
-                source, to = rest.values
-                inputs = e.b.xor(e.load(INT, source), e.b.trunc(xor, INT))
-                for pair, at in ((inputs, to), (e.b.lshr(inputs, ir.Constant(INT, 8)), e.offset(to, 4))):
-                    e.store(e.b.and_(pair, ir.Constant(INT, 0x00FF00FF)), at)
-                rest.results = [e.offset(source, 4), e.offset(to, 8)]
-            middle.results = [rest.values[1]]
-        outer.results = middle.values
+
+    def over_pixels(pixel_index, targets):  # type: ignore[no-untyped-def]
+        pixel = e.b.add(base, e.load(WORD, e.b.add(pixels, e.b.shl(pixel_index, e.word(3)))))
+
+        def over_segments(segment, carried):  # type: ignore[no-untyped-def]
+            start = e.b.add(pixel, e.load(WORD, e.b.add(segments, e.b.shl(segment, e.word(3)))))
+            whole = e.loop(many, [start, *carried], four_dwords)
+            return [e.loop(e.b.and_(dwords, e.word(3)), whole, one_dword)[1]]
+
+        return e.loop(segment_count, targets, over_segments)
+
+    def four_dwords(_index, carried):  # type: ignore[no-untyped-def]
+        source, to = carried
+        inputs = e.b.bitcast(e.b.xor(e.load(BYTES, source), flip), half)
+        even = e.b.bitcast(e.b.and_(inputs, ir.Constant(half, [0xFF] * 8)), four)
+        odd = e.b.bitcast(e.b.lshr(inputs, eight), four)
+        e.store(e.b.shuffle_vector(even, odd, order), to)
+        return [e.offset(source, 16), e.offset(to, 32)]
+
+    def one_dword(_index, carried):  # type: ignore[no-untyped-def]
+        source, to = carried
+        inputs = e.b.xor(e.load(INT, source), e.b.trunc(xor, INT))
+        for pair, at in ((inputs, to), (e.b.lshr(inputs, ir.Constant(INT, 8)), e.offset(to, 4))):
+            e.store(e.b.and_(pair, ir.Constant(INT, 0x00FF00FF)), at)
+        return [e.offset(source, 4), e.offset(to, 8)]
+
+    e.loop(count, [target], over_pixels)
 
 
-_collect_code = as_intrinsic("portable_collect", 8, _emit_collect)
-
-
-@intrinsic
-def collect(typingctx, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
-    """The inputs of pixels one after the other, as pairs of 16-bit numbers."""
-    return nb.void(*[nb.int64] * 8), _collect_code
+collect = stage_function("portable_collect", 8, _emit_collect)
+"""The inputs of pixels one after the other, as pairs of 16-bit numbers."""
 
 
 def _tile(height, width):  # type: ignore[no-untyped-def]
@@ -107,18 +98,20 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         rows = [e.b.add(panel, e.b.mul(pitch, e.word(k))) for k in range(height)]
         biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
-        with e.loop(dwords, [weights, *biases * height]) as loop:
-            at = e.b.shl(loop.index, e.word(3))
-            vectors = [_prepare(e, e.load(LANES, e.b.add(loop.values[0], step))) for step in steps]
-            totals = loop.values[1:]
+
+        def over_dwords(index, values):  # type: ignore[no-untyped-def]
+            at = e.b.shl(index, e.word(3))
+            vectors = [_prepare(e, e.load(LANES, e.b.add(values[0], step))) for step in steps]
+            totals = values[1:]
             for half in range(2):
                 for k in range(height):
                     pair = e.load(INT, e.offset(e.b.add(rows[k], at), 4 * half))
                     value = e.b.bitcast(e.splat(pair), SHORTS)
                     for n in range(width):
                         totals[k * width + n] = _add_pairs(e, totals[k * width + n], value, vectors[n][half])
-            loop.results = [e.offset(loop.values[0], 64), *totals]
-        totals = loop.values[1:]
+            return [e.offset(values[0], 64), *totals]
+
+        totals = e.loop(dwords, [weights, *biases * height], over_dwords)[1:]
         limits = [e.splat_word(value) for value in (zp, low, high)]
 
         def target(k, n):  # type: ignore[no-untyped-def]
@@ -126,19 +119,13 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
 
         e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, target, tail)
 
-    codegen = as_intrinsic(f"portable_tile_{height}_{width}", 14, emit)
-
-    @intrinsic
-    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * 14), codegen
-
-    return tile
+    return stage_function(f"portable_tile_{height}_{width}", 14, emit)
 
 
 tile_many, tile_1_1, tile_1_4 = _tile(HEIGHT, 1), _tile(1, 1), _tile(1, 4)
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64))
 def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
     blocks, outs = row[r.BLOCKS], row[r.OUT_TABLE] + 8 * first
@@ -166,7 +153,7 @@ def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no
         done += width
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product, with the inputs of some pixels made ready at a time."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
@@ -179,9 +166,10 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
         table = row[r.IN_TABLE] + 8 * first
         collect(table, base, pixels, row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS], row[r.XOR], panel)
         _convolve_panel(row, bases, panel, pitch, np.int64(first), pixels)
+    keep(buffer)
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
     """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
 
@@ -200,3 +188,4 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                         depthwise_2(arguments)
                     else:
                         depthwise_1(arguments)
+    keep(buffer, line)

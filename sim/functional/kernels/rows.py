@@ -6,12 +6,12 @@ region they belong to. Which fields an operation uses is said at the field.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
+from npu.native.memory import compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
 from sim.functional.kernels import values
-from sim.functional.kernels.raw import call_2, compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
 
 KIND = 0
 """GENERAL (not for these kernels), CONVOLUTION, DEPTHWISE, ELEMENTWISE (of 8 bits), VALUES (the others), COPY, NOTHING."""
@@ -86,18 +86,16 @@ FINISH = 43
 """REQUANTISE; FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; or SUM: the
 sums themselves, 16 int32, which `values.finish_sums` takes on."""
 REQUANTISE, FLOOR, SUM = range(3)
-ENTRY = 44
-"""Machine address of the kernel, which takes the row, or for VALUES what is at NUMBERS."""
-SUMS = 45
-SUMS_ENTRY = 46
-"""With SUM: the machine addresses of the sums and of the kernel that takes them on, with what is at NUMBERS."""
-NUMBERS = 47
+SUMS = 44
+"""With SUM: the machine address of the sums that `values.finish_sums` takes on."""
+NUMBERS = 45
+"""VALUES, and with SUM: what `values` takes."""
 ROW_LENGTH = NUMBERS + values.LENGTH
 STAGE_VECTORS = 9
 STAGE_BYTES = 64 * STAGE_VECTORS
 
 
-@kernel(nb.boolean(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.boolean(ty.int64[::1], ty.int64[::1]))
 def is_current(row, bases):  # type: ignore[no-untyped-def]
     """Whether the bytes from which the row's constants were made are still in memory."""
     if row[CHECKS] == 0:
@@ -110,7 +108,7 @@ def is_current(row, bases):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def fill_padded(row, bases):  # type: ignore[no-untyped-def]
     """Copy the input into the middle of its padded buffer as dense height, width, depth."""
     depth = row[PAD_DEPTH]
@@ -133,33 +131,14 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
                         store_8(to + k, load_u8(at + k))
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def copy_row(row, bases):  # type: ignore[no-untyped-def]
     """A contiguous transfer."""
     source = bases[row[IN_REGION]] + row[IN_TABLE]
     copy_bytes(bases[row[OUT_REGION]] + row[OUT_TABLE], source, row[PIXELS])
 
 
-@kernel(nb.int64(nb.int64[::1], nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64[::1], ty.int64, ty.int64))
 def base_of(bases, region, absolute):  # type: ignore[no-untyped-def]
     """Base address of a region; `absolute` for region -1."""
     return absolute if region < 0 else bases[region]
-
-
-@kernel(nb.int64(nb.int64[:, ::1], nb.int64[::1], nb.int64))
-def run(rows, bases, first):  # type: ignore[no-untyped-def]
-    """Execute rows from `first`; the index of the first row that no fast kernel can run (now), or the number of rows."""
-    for index in range(first, rows.shape[0]):
-        row = rows[index]
-        kind = row[KIND]
-        if kind == GENERAL or (kind <= DEPTHWISE and not is_current(row, bases)):
-            return index
-        if row[PAD_ROWS] > 0:
-            fill_padded(row, bases)
-        if kind == VALUES:
-            call_2(row[ENTRY], row[NUMBERS:], bases)
-        elif kind != NOTHING:
-            call_2(row[ENTRY], row, bases)
-        if row[FINISH] == SUM:
-            call_2(row[SUMS_ENTRY], row[NUMBERS:], bases)
-    return rows.shape[0]

@@ -4,79 +4,25 @@ Vectors have 16 lanes, of 32 bits or less; LLVM cuts them to what the CPU has.
 """
 
 # mypy: allow-untyped-calls
-# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.extending import intrinsic
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.emit import BYTE, BYTES, LANES, PAIRS, WORD, Emitter, function
+from npu.native.kernel import kernel
+from npu.native.memory import load_i64, store_64
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.raw import load_i64, store_64
 
-WORD = ir.IntType(64)
-INT = ir.IntType(32)
-BYTE = ir.IntType(8)
-LANES = ir.VectorType(INT, 16)
-PAIRS = ir.VectorType(WORD, 8)
-BYTES = ir.VectorType(BYTE, 16)
 DEPTHWISE_ARGUMENTS = 23
 
 
-class Emitter:
-    """Emits the vector idioms that the kernels share."""
+class StageEmitter(Emitter):
+    """Emits the output stage as well."""
 
-    def __init__(self, builder, module):  # type: ignore[no-untyped-def]
-        self.b, self.module = builder, module
-
-    def load(self, kind, address):  # type: ignore[no-untyped-def]
-        value = self.b.load(self.b.inttoptr(address, kind.as_pointer()))
-        value.align = 1
-        return value
-
-    def store(self, value, address):  # type: ignore[no-untyped-def]
-        self.b.store(value, self.b.inttoptr(address, value.type.as_pointer())).align = 1
-
-    def word(self, value):  # type: ignore[no-untyped-def]
-        return ir.Constant(WORD, value)
-
-    def offset(self, address, distance):  # type: ignore[no-untyped-def]
-        return self.b.add(address, self.word(distance)) if distance else address
-
-    def splat(self, scalar):  # type: ignore[no-untyped-def]
-        kind = ir.VectorType(scalar.type, 16)
-        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(INT, 0))
-        return self.b.shuffle_vector(one, one, ir.Constant(LANES, [0] * 16))
-
-    def splat_pair(self, value):  # type: ignore[no-untyped-def]
-        one = self.b.insert_element(ir.Constant(PAIRS, ir.Undefined), value, ir.Constant(INT, 0))
-        return self.b.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, 8), [0] * 8))
-
-    def constant(self, value):  # type: ignore[no-untyped-def]
-        return ir.Constant(LANES, [value] * 16)
-
-    def call(self, name, *arguments):  # type: ignore[no-untyped-def]
-        """A call of one of LLVM's functions whose arguments and result are vectors of 16 times 32 bits."""
-        kind = ir.FunctionType(LANES, [LANES] * len(arguments))
-        return self.b.call(self.module.globals.get(name) or ir.Function(self.module, kind, name), arguments)
-
-    def products(self, a, m):  # type: ignore[no-untyped-def]
-        """64-bit products of even and odd lanes."""
-        half = ir.Constant(PAIRS, [32] * 8)
-        a, m = self.b.bitcast(a, PAIRS), self.b.bitcast(m, PAIRS)
-        even = self.b.mul(self.b.ashr(self.b.shl(a, half), half), self.b.ashr(self.b.shl(m, half), half))
-        return even, self.b.mul(self.b.ashr(a, half), self.b.ashr(m, half))
-
-    def merge(self, even, odd, *, high):  # type: ignore[no-untyped-def]
-        """The high or low halves of even and odd products as lanes."""
-        first = [2 * k + (1 if high else 0) for k in range(8)]
-        order = [lane for k in first for lane in (k, k + 16)]
-        return self.b.shuffle_vector(self.b.bitcast(even, LANES), self.b.bitcast(odd, LANES), ir.Constant(LANES, order))
-
-    def divide_away(self, t, term, mask, shift):  # type: ignore[no-untyped-def]
+    def round_away(self, t, term, mask, shift):  # type: ignore[no-untyped-def]
         """t / 2**shift, ties away from zero: term is 2**(shift - 1), mask -1; both 0 if shift is 0."""
         sign = self.b.and_(self.b.ashr(t, self.constant(31)), mask)
         return self.b.ashr(self.b.add(self.b.add(t, term), sign), shift)
@@ -86,7 +32,7 @@ class Emitter:
         even, odd = self.products(self.b.shl(total, stage[0]), stage[1])
         half = ir.Constant(PAIRS, [1 << 31] * 8)
         t = self.merge(self.b.add(even, half), self.b.add(odd, half), high=True)
-        return self.divide_away(t, stage[2], stage[3], stage[4])
+        return self.round_away(t, stage[2], stage[3], stage[4])
 
     def floor(self, total, stage):  # type: ignore[no-untyped-def]
         """stage: multiplier, addends of even and odd products (with the zero point), right shift of the high halves."""
@@ -102,18 +48,14 @@ class Emitter:
         kinds = ((LANES, 2), (PAIRS, 6), (PAIRS, 7), (LANES, 8))
         return [self.load(kind, self.offset(stage, 64 * k)) for kind, k in kinds]
 
-    def clamp(self, v, low, high):  # type: ignore[no-untyped-def]
-        v = self.b.select(self.b.icmp_signed(">", v, low), v, low)
-        v = self.b.select(self.b.icmp_signed("<", v, high), v, high)
-        return self.b.trunc(v, BYTES)
+    def clamp_bytes(self, value, low, high):  # type: ignore[no-untyped-def]
+        return self.b.trunc(self.clamp(value, low, high), BYTES)
 
-    def store_lanes(self, value, address, count):  # type: ignore[no-untyped-def]
+    def blend_first(self, value, address, count):  # type: ignore[no-untyped-def]
         """Store the first `count` of 16 bytes; the others keep what they hold."""
         with self.b.if_else(self.b.icmp_signed("<", count, self.word(16))) as (partial, whole):
             with partial:
-                lanes = ir.Constant(LANES, list(range(16)))
-                keep = self.b.icmp_signed("<", lanes, self.splat(self.b.trunc(count, INT)))
-                self.store(self.b.select(keep, value, self.load(BYTES, address)), address)
+                self.store(self.b.select(self.first_lanes(count), value, self.load(BYTES, address)), address)
             with whole:
                 self.store(value, address)
 
@@ -129,9 +71,9 @@ class Emitter:
             for n in range(last + 1):
                 numbers = constants(self.offset(stage, r.STAGE_BYTES * n))
                 for k, of_pixel in enumerate(totals):
-                    value = self.clamp(scale(of_pixel[n], numbers), low, high)
+                    value = self.clamp_bytes(scale(of_pixel[n], numbers), low, high)
                     if n == last:
-                        self.store_lanes(value, target(k, n), tail)
+                        self.blend_first(value, target(k, n), tail)
                     else:
                         self.store(value, target(k, n))
 
@@ -158,60 +100,10 @@ class Emitter:
                 with full:
                     emit_requantised()
 
-    def splat_word(self, value):  # type: ignore[no-untyped-def]
-        return self.splat(self.b.trunc(value, INT))
 
-    def loop(self, count, carried):  # type: ignore[no-untyped-def]
-        return _Loop(self.b, count, carried)
-
-
-class _Loop:
-    """`for index in range(count)` with carried values; the body sets `results`."""
-
-    def __init__(self, builder, count, carried):  # type: ignore[no-untyped-def]
-        self.b, self.count, self.start = builder, count, carried
-        self.results = carried
-
-    def __enter__(self):  # type: ignore[no-untyped-def]
-        before = self.b.block
-        self.head, self.body, self.end = (self.b.append_basic_block() for _ in range(3))
-        self.b.branch(self.head)
-        self.b.position_at_end(self.head)
-        self.index = self.b.phi(WORD)
-        self.index.add_incoming(ir.Constant(WORD, 0), before)
-        self.values = [self.b.phi(value.type) for value in self.start]
-        for phi, value in zip(self.values, self.start, strict=True):
-            phi.add_incoming(value, before)
-        self.b.cbranch(self.b.icmp_signed("<", self.index, self.count), self.body, self.end)
-        self.b.position_at_end(self.body)
-        return self
-
-    def __exit__(self, kind, value, trace):  # type: ignore[no-untyped-def]
-        last = self.b.block
-        self.index.add_incoming(self.b.add(self.index, ir.Constant(WORD, 1)), last)
-        for phi, result in zip(self.values, self.results, strict=True):
-            phi.add_incoming(result, last)
-        self.b.branch(self.head)
-        self.b.position_at_end(self.end)
-
-
-def as_intrinsic(name, argument_count, emit):  # type: ignore[no-untyped-def]
-    """A numba intrinsic that calls an internal function of int64 arguments whose body `emit` writes."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        module = builder.module
-        function = module.globals.get(name)
-        if function is None:
-            function = ir.Function(module, ir.FunctionType(ir.VoidType(), [WORD] * argument_count), name)
-            function.linkage = "internal"
-            function.attributes.add("noinline")
-            body = ir.IRBuilder(function.append_basic_block())
-            emit(Emitter(body, module), function.args)
-            body.ret_void()
-        builder.call(function, args)
-        return context.get_dummy_value()
-
-    return codegen
+def stage_function(name, count, emit):  # type: ignore[no-untyped-def]
+    """A function of words for kernels to call, written with a StageEmitter."""
+    return function(name, count, emit, StageEmitter)
 
 
 def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
@@ -240,13 +132,12 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
                 found.append(e.call("llvm.fshr.v16i32", e.b.zext(pixel, LANES), states[k], e.constant(8)))
             return found
 
-        with e.loop(warm_up, [e.constant(0)] * 3) as warm:
-            warm.results = take(e.b.add(first, warm.index), warm.values)
+        warm = e.loop(warm_up, [e.constant(0)] * 3, lambda index, states: take(e.b.add(first, index), states))
         start = e.b.add(first, warm_up)
 
         def slide(put):  # type: ignore[no-untyped-def]
-            with e.loop(width, [start, sums, out, *warm.values]) as main:
-                column, source, target, *states = main.values
+            def over_columns(_index, carried):  # type: ignore[no-untyped-def]
+                column, source, target, *states = carried
                 for _ in range(stride):
                     states = take(column, states)
                     column = e.offset(column, 1)
@@ -254,10 +145,12 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
                 for k in range(3):
                     total = dot(e, total, states[k], taps[k])
                 put(total, target)
-                main.results = [column, e.b.add(source, sum_step), e.b.add(target, out_step), *states]
+                return [column, e.b.add(source, sum_step), e.b.add(target, out_step), *states]
+
+            e.loop(width, [start, sums, out, *warm], over_columns)
 
         def slide_clamped(numbers, scale):  # type: ignore[no-untyped-def]
-            slide(lambda total, target: e.store_lanes(e.clamp(scale(total, numbers), low, high), target, tail))
+            slide(lambda total, target: e.blend_first(e.clamp_bytes(scale(total, numbers), low, high), target, tail))
 
         e.choose(
             finish,
@@ -266,16 +159,10 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
             lambda: slide_clamped(e.constants(stage), lambda total, numbers: e.b.add(e.requantise(total, numbers), zp)),
         )
 
-    codegen = as_intrinsic(f"{tier}_depthwise_{stride}", 1, emit)
-
-    @intrinsic
-    def kernel(typingctx, arguments):  # type: ignore[no-untyped-def]
-        return nb.void(nb.int64), codegen
-
-    return kernel
+    return stage_function(f"{tier}_depthwise_{stride}", 1, emit)
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64))
 def set_line(row, y, block, width, arguments):  # type: ignore[no-untyped-def]
     """Write the arguments of `depthwise_row` that all parts of the window share, for an output row and a group of channels."""
     store_64(arguments + 48, row[r.PADDING_PIXEL])
@@ -289,7 +176,7 @@ def set_line(row, y, block, width, arguments):  # type: ignore[no-untyped-def]
     store_64(arguments + 152, row[r.HIGH])
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1], nb.int64, nb.int64, nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
 def set_part(row, bases, y, x, block, part, sums, arguments):  # type: ignore[no-untyped-def]
     """Write the other arguments, those of a part; x is the first column, `sums` where parts hand on 16 int32 per column."""
     base, parts, entry = r.base_of(bases, row[r.IN_REGION], np.int64(0)), row[r.SEGMENTS], row[r.SEGMENT_TABLE] + 24 * part
@@ -332,28 +219,24 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
             even, odd = e.products(value, e.splat_word(numbers[0]))
             even = e.b.ashr(e.b.add(even, pair[0]), pair[1])
             odd = e.b.ashr(e.b.add(odd, pair[0]), pair[1])
-            return e.divide_away(e.merge(even, odd, high=False), *(e.splat_word(n) for n in numbers[3:6]))
+            return e.round_away(e.merge(even, odd, high=False), *(e.splat_word(n) for n in numbers[3:6]))
 
-        with e.loop(width, [first, second, out]) as loop:
-            a, b = fetch(loop.values[0], 0), fetch(loop.values[1], 1)
+        def over_pixels(_index, addresses):  # type: ignore[no-untyped-def]
+            a, b = fetch(addresses[0], 0), fetch(addresses[1], 1)
             total = {"add": e.b.add, "sub": e.b.sub, "mul": e.b.mul}[mode](a, b)
-            e.store_lanes(e.clamp(e.b.add(e.requantise(total, constants), zp), low, high), loop.values[2], tail)
+            e.blend_first(e.clamp_bytes(e.b.add(e.requantise(total, constants), zp), low, high), addresses[2], tail)
             steps = (first_step, second_step, out_step)
-            loop.results = [e.b.add(value, step) for value, step in zip(loop.values, steps, strict=True)]
+            return [e.b.add(address, step) for address, step in zip(addresses, steps, strict=True)]
 
-    codegen = as_intrinsic(f"elementwise_{mode}", 14, emit)
+        e.loop(width, [first, second, out], over_pixels)
 
-    @intrinsic
-    def kernel(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * 14), codegen
-
-    return kernel
+    return stage_function(f"elementwise_{mode}", 14, emit)
 
 
 add_row, subtract_row, multiply_row = _elementwise("add"), _elementwise("sub"), _elementwise("mul")
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def combine(row, bases):  # type: ignore[no-untyped-def]
     """ADD, SUB or MUL of 8-bit maps."""
     mode = load_i64(row[r.OPERANDS] + 128)

@@ -4,30 +4,16 @@ Each kernel gives the bytes of the portable one. Sums are 32-bit modulo 2**32; t
 """
 
 # mypy: allow-untyped-calls
-# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
-from numba.extending import intrinsic
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.emit import INT, LANES, WORD, Emitter
+from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.vectors import (
-    DEPTHWISE_ARGUMENTS,
-    INT,
-    LANES,
-    WORD,
-    as_intrinsic,
-    depthwise_row,
-    set_line,
-    set_part,
-)
-
-
-def _dot(e, total, unsigned, signed):  # type: ignore[no-untyped-def]
-    return e.call("llvm.x86.avx512.vpdpbusd.512", total, unsigned, signed)
+from sim.functional.kernels.vectors import DEPTHWISE_ARGUMENTS, depthwise_row, set_line, set_part, stage_function
 
 
 def _tile(height, width):  # type: ignore[no-untyped-def]
@@ -40,20 +26,24 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
         xor = e.splat_word(xor)
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
-        with e.loop(count, [weights] + biases * height) as outer:
-            start = e.load(WORD, e.b.add(segments, e.b.shl(outer.index, e.word(3))))
+
+        def over_segments(segment, carried):  # type: ignore[no-untyped-def]
+            start = e.load(WORD, e.b.add(segments, e.b.shl(segment, e.word(3))))
             rows = [e.b.add(pixel, start) for pixel in pixels]
-            with e.loop(dwords, outer.values) as inner:
-                at = e.b.shl(inner.index, e.word(2))
-                vectors = [e.load(LANES, e.b.add(inner.values[0], step)) for step in steps]
-                totals = inner.values[1:]
+
+            def over_dwords(index, values):  # type: ignore[no-untyped-def]
+                at = e.b.shl(index, e.word(2))
+                vectors = [e.load(LANES, e.b.add(values[0], step)) for step in steps]
+                totals = values[1:]
                 for k in range(height):
                     value = e.b.xor(e.splat(e.load(INT, e.b.add(rows[k], at))), xor)
                     for n in range(width):
-                        totals[k * width + n] = _dot(e, totals[k * width + n], value, vectors[n])
-                inner.results = [e.offset(inner.values[0], 64), *totals]
-            outer.results = inner.values
-        totals = outer.values[1:]
+                        totals[k * width + n] = e.dot(totals[k * width + n], value, vectors[n])
+                return [e.offset(values[0], 64), *totals]
+
+            return e.loop(dwords, carried, over_dwords)
+
+        totals = e.loop(count, [weights] + biases * height, over_segments)[1:]
         limits = [e.splat_word(value) for value in (zp, low, high)]
         targets = [e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))) for k in range(height)]
 
@@ -62,23 +52,17 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
 
         e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, target, tail)
 
-    codegen = as_intrinsic(f"vnni_tile_{height}_{width}", 17, emit)
-
-    @intrinsic
-    def tile(typingctx, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q):  # type: ignore[no-untyped-def]
-        return nb.void(*[nb.int64] * 17), codegen
-
-    return tile
+    return stage_function(f"vnni_tile_{height}_{width}", 17, emit)
 
 
 tile_16_1, tile_12_2, tile_8_3, tile_6_4 = _tile(16, 1), _tile(12, 2), _tile(8, 3), _tile(6, 4)
 tile_1_1, tile_1_4 = _tile(1, 1), _tile(1, 4)
 
 
-depthwise_1, depthwise_2 = (depthwise_row(stride, "vnni", lambda _e, weights: weights, _dot) for stride in (1, 2))
+depthwise_1, depthwise_2 = (depthwise_row(stride, "vnni", lambda _e, weights: weights, Emitter.dot) for stride in (1, 2))
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time."""
     base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
@@ -124,7 +108,7 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
         done += width
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
     """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
 
@@ -143,3 +127,4 @@ def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
                         depthwise_2(arguments)
                     else:
                         depthwise_1(arguments)
+    keep(buffer, line)

@@ -11,12 +11,12 @@ unit one block, one of the DMA engine one chunk.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.arithmetic import inlined
 from npu.machine.kernels.rows import FAR
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from sim.timing.kernels.ports import open_port
 from sim.timing.kernels.rounding import round_results
 from sim.timing.kernels.rows import (
@@ -51,9 +51,9 @@ from sim.timing.kernels.units import (
     write_output,
 )
 
-_MEMORY = nb.uint8[::1]
-_COLUMNS = nb.int64[::1]
-_TABLE = nb.int64[:, ::1]
+_MEMORY = ty.uint8[::1]
+_COLUMNS = ty.int64[::1]
+_TABLE = ty.int64[:, ::1]
 
 
 @inlined
@@ -72,7 +72,7 @@ def rows_in(memory):  # type: ignore[no-untyped-def]
     )
 
 
-@kernel(nb.types.UniTuple(nb.float64, 4)(_MEMORY, TIME_ROWS, _COLUMNS, _TABLE), error_model="numpy")
+@kernel(ty.several(ty.float64, 4)(_MEMORY, TIME_ROWS, _COLUMNS, _TABLE), error_model="numpy")
 def run(memory, times, columns, table):  # type: ignore[no-untyped-def]
     """Runs the stream; (when everything has finished, and from when on MAC array, output unit and weight decoder are idle).
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.arithmetic import inlined
 from npu.machine.kernels.rows import FAR
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
-_F = nb.float64
+_F = ty.float64
 
 _SURE = 1.0 - 1e-14
 """A division rounds: it can put a time just before the end of a window into the next one."""
@@ -50,7 +50,7 @@ def reserve(port, channel, time, cycles, beats):  # type: ignore[no-untyped-def]
     return begin, passed
 
 
-@kernel(nb.types.UniTuple(_F, 3)(*(_F,) * 8), error_model="numpy")
+@kernel(ty.several(_F, 3)(*(_F,) * 8), error_model="numpy")
 def admit(start, cycles, beats, window, opened, cap, current, used):  # type: ignore[no-untyped-def]
     """(end, current window, beats used in it) of a transfer that does not fit into what is left of the current window.
 

@@ -5,14 +5,14 @@ Nothing here depends on when things happen, so one preparation serves every run 
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.arithmetic import ceil_div, inlined
 from npu.machine.kernels.ports import read_cycles, write_cycles
 from npu.machine.kernels.rows import DMA, DMA_WAIT, ELEMENTWISE, FETCHES, KERNEL_WAIT, OPERATIONS, PORTS, integers
 from npu.machine.rules import BUFFER_HALVES
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from sim.timing.kernels.rows import ENGINES, NOTHING, TIMED_BLOCKS, TIMED_FETCHES, TIMED_OPERATIONS
 
 LINK = np.dtype(
@@ -22,7 +22,7 @@ LINK = np.dtype(
     )
 )
 """What is known while the work of the operations is linked; as many rows as operations."""
-LINKS = nb.types.Array(nb.from_dtype(LINK), 1, "C")
+LINKS = ty.record(LINK)[::1]
 
 TRAFFIC = np.dtype(
     integers(
@@ -32,7 +32,7 @@ TRAFFIC = np.dtype(
     )
 )
 """What an operation moves and multiplies, by the names of the trace's columns."""
-TRAFFICS = nb.types.Array(nb.from_dtype(TRAFFIC), 1, "C")
+TRAFFICS = ty.record(TRAFFIC)[::1]
 
 DMA_CHUNK_BYTES = 512
 """Granularity at which a transfer and the other users of a port take turns; a multiple of every burst length."""
@@ -56,7 +56,7 @@ def parser_needs(kind, outstanding, kernels, transfers, engine):  # type: ignore
     return kernels - 1, transfers - 1
 
 
-@kernel(nb.int64(OPERATIONS, ENGINES, LINKS, TIMED_OPERATIONS), error_model="numpy")
+@kernel(ty.int64(OPERATIONS, ENGINES, LINKS, TIMED_OPERATIONS), error_model="numpy")
 def link_operations(ops, engines, links, timed):  # type: ignore[no-untyped-def]
     """Fills the integers of the rows of operations; the first transfer (the number of operations: there is none)."""
     count, engine = ops.shape[0], engines[0]
@@ -83,7 +83,7 @@ def link_operations(ops, engines, links, timed):  # type: ignore[no-untyped-def]
     return following
 
 
-@kernel(nb.void(OPERATIONS, PORTS, ENGINES, TIMED_OPERATIONS), error_model="numpy")
+@kernel(ty.void(OPERATIONS, PORTS, ENGINES, TIMED_OPERATIONS), error_model="numpy")
 def cost_commands(ops, ports, engines, timed):  # type: ignore[no-untyped-def]
     """Fills the costs of the commands of the rows of operations."""
     engine = engines[0]
@@ -109,7 +109,7 @@ def dependency(links, n, block, blockdep):  # type: ignore[no-untyped-def]
     return links[one.previous].first_block + links[one.previous].block_count - 1
 
 
-@kernel(nb.int64(OPERATIONS, FETCHES, ENGINES, LINKS, TIMED_FETCHES, TIMED_BLOCKS), error_model="numpy")
+@kernel(ty.int64(OPERATIONS, FETCHES, ENGINES, LINKS, TIMED_FETCHES, TIMED_BLOCKS), error_model="numpy")
 def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[no-untyped-def]
     """Fills the integers of the rows of fetches and of blocks, one more than there are; the number of blocks."""
     block, last, freed, waiting = np.int64(-1), np.int64(NOTHING), np.int64(0), np.int64(0)
@@ -139,7 +139,7 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
     return block + 1
 
 
-@kernel(nb.void(OPERATIONS, FETCHES, PORTS, ENGINES, TIMED_FETCHES), error_model="numpy")
+@kernel(ty.void(OPERATIONS, FETCHES, PORTS, ENGINES, TIMED_FETCHES), error_model="numpy")
 def cost_fetches(ops, fetches, ports, engines, timed):  # type: ignore[no-untyped-def]
     """Fills what units and ports take for the fetches."""
     engine = engines[0]
@@ -187,7 +187,7 @@ def add_write(traffic, port, size):  # type: ignore[no-untyped-def]
         traffic.axi1_write_bytes += size
 
 
-@kernel(nb.void(OPERATIONS, FETCHES, ENGINES, TRAFFICS), error_model="numpy")
+@kernel(ty.void(OPERATIONS, FETCHES, ENGINES, TRAFFICS), error_model="numpy")
 def count_traffic(ops, fetches, engines, traffics):  # type: ignore[no-untyped-def]
     """Fills a row of zeros per operation: whole beats, but of weights and commands the bytes that are used."""
     beat, command_port = np.int64(engines[0].beat_bytes), engines[0].command_port
@@ -218,7 +218,7 @@ def count_traffic(ops, fetches, engines, traffics):  # type: ignore[no-untyped-d
             add_write(row, op.dma_to, moved)
 
 
-@kernel(nb.void(TIMED_FETCHES, nb.float64[:, ::1]), error_model="numpy")
+@kernel(ty.void(TIMED_FETCHES, ty.float64[:, ::1]), error_model="numpy")
 def count_work(fetches, busy):  # type: ignore[no-untyped-def]
     """Adds to `busy` (n, 3) the cycles that MAC array, output unit and weight decoder work for each operation."""
     for i in range(fetches.shape[0]):

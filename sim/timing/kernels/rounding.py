@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.arithmetic import inlined
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 from sim.timing.kernels.tables import floats_at
 
 
@@ -27,7 +27,7 @@ def round_results(results, columns, moments, table):  # type: ignore[no-untyped-
                 whole = rounded
 
 
-@kernel(nb.void(nb.float64[:, ::1], nb.int64[::1], nb.int64[:, ::1]), error_model="numpy")
+@kernel(ty.void(ty.float64[:, ::1], ty.int64[::1], ty.int64[:, ::1]), error_model="numpy")
 def round_durations(durations, columns, table):  # type: ignore[no-untyped-def]
     """`round_results` for durations (n, len(columns)) alone."""
     round_results(floats_at(durations.ctypes.data, columns.shape[0]), columns, 0, table)

@@ -6,11 +6,11 @@ further argument of a compiled function takes a tenth of a microsecond, rows bec
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.machine.kernels.rows import PORT, floats, integers
-from npu.numerics.records import rows_of
+from npu.native import types as ty
+from npu.native.kernel import RowsAt
 
 NOTHING = -1
 """A row number that stands for none: there is nothing to wait for."""
@@ -104,8 +104,10 @@ TIMES = np.dtype(
 )
 """When each unit worked on a fetch, for those who ask."""
 
-ENGINE_ROW, HEAD_ROW = nb.from_dtype(ENGINE), nb.from_dtype(HEAD)
+ENGINE_ROW, HEAD_ROW = ty.record(ENGINE), ty.record(HEAD)
 ENGINES, TIMED_OPERATIONS, TIMED_FETCHES, TIMED_BLOCKS, TIME_ROWS = (
-    nb.types.Array(nb.from_dtype(row), 1, "C") for row in (ENGINE, TIMED_OPERATION, TIMED_FETCH, TIMED_BLOCK, TIMES)
+    ty.record(row)[::1] for row in (ENGINE, TIMED_OPERATION, TIMED_FETCH, TIMED_BLOCK, TIMES)
 )
-heads_at, ports_at, operations_at, fetches_at, blocks_at = map(rows_of, (HEAD, PORT, TIMED_OPERATION, TIMED_FETCH, TIMED_BLOCK))
+heads_at, ports_at, operations_at, fetches_at, blocks_at = (
+    RowsAt(ty.record(row)) for row in (HEAD, PORT, TIMED_OPERATION, TIMED_FETCH, TIMED_BLOCK)
+)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.isa.weight_stream.kernels.format import END_OF_STREAM, MAX_QUOTIENT, MAX_WDIV, MAX_ZDIV, NO_ZERO_RUNS, UNCOMPRESSED
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 OK = 0
 TRUNCATED = 1
@@ -23,24 +23,24 @@ SYMBOLS = 512
 _TABLE = 2048
 """More than any symbol, valid or not, with a quotient that one chunk can reach."""
 SPARE_WORDS = 8
-WORDS = nb.uint64[::1]
-GROUPS = nb.uint64[::1]
-GROUP_TABLES = nb.uint64[:, ::1]
+WORDS = ty.uint64[::1]
+GROUPS = ty.uint64[::1]
+GROUP_TABLES = ty.uint64[:, ::1]
 
 
-@kernel(nb.uint64(WORDS, nb.uint64))
+@kernel(ty.uint64(WORDS, ty.uint64))
 def _peek(words, position):  # type: ignore[no-untyped-def]
     """The next 64 bits; `words` has spare zero words."""
     at, shift = position >> np.uint64(6), position & np.uint64(63)
     return words[at] >> shift | words[at + np.uint64(1)] << np.uint64(1) << (np.uint64(63) - shift)
 
 
-@kernel(nb.int64(WORDS, nb.int64, nb.int64))
+@kernel(ty.int64(WORDS, ty.int64, ty.int64))
 def _take(words, position, count):  # type: ignore[no-untyped-def]
     return np.int64(_peek(words, np.uint64(position)) & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
 
 
-@kernel(nb.uint64(nb.uint64))
+@kernel(ty.uint64(ty.uint64))
 def _count_ones(bits):  # type: ignore[no-untyped-def]
     """Number of ones in a 64-bit number, in the form that compilers know as one instruction."""
     bits -= bits >> np.uint64(1) & np.uint64(0x5555555555555555)
@@ -49,7 +49,7 @@ def _count_ones(bits):  # type: ignore[no-untyped-def]
     return bits * np.uint64(0x0101010101010101) >> np.uint64(56)
 
 
-@kernel(nb.void(nb.uint64[:, ::1]))
+@kernel(ty.void(ty.uint64[:, ::1]))
 def make_groups(groups):  # type: ignore[no-untyped-def]
     """What four positions of unary weight code mean, per truncation and per 4 first bits + 16 * the next 4 second bits.
 
@@ -74,10 +74,10 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
             groups[is_truncated, bits] = entry | np.uint64(flags) << np.uint64(32)
 
 
-PAIR = nb.types.UniTuple(nb.int64, 2)
+PAIR = ty.several(ty.int64, 2)
 
 
-@kernel(PAIR(WORDS, nb.int64, nb.int64, nb.int64[::1], GROUPS, nb.uint16[::1], nb.int64[::1]))
+@kernel(PAIR(WORDS, ty.int64, ty.int64, ty.int64[::1], GROUPS, ty.uint16[::1], ty.int64[::1]))
 def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: ignore[no-untyped-def]
     """Chunks of one slice into `symbols` and `runs`. Returns status and position.
 
@@ -161,7 +161,7 @@ def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: 
             return OK, np.int64(position)
 
 
-@kernel(nb.void(nb.int64[::1], nb.int64, nb.int64, nb.int16[::1]))
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64, ty.int16[::1]))
 def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-untyped-def]
     """table[symbol] is the symbol's weight; out of int9 range (512) if the symbol means none. Those from 512 on are there."""
     for symbol in range(SYMBOLS):
@@ -170,8 +170,8 @@ def _make_weights(palette, palette_size, offset, table):  # type: ignore[no-unty
 
 
 @kernel(
-    nb.types.UniTuple(nb.int64, 2)(
-        nb.uint16[::1], nb.int64, nb.int64[::1], nb.boolean, nb.boolean, nb.int16[::1], nb.int16[::1], nb.int64
+    ty.several(ty.int64, 2)(
+        ty.uint16[::1], ty.int64, ty.int64[::1], ty.boolean, ty.boolean, ty.int16[::1], ty.int16[::1], ty.int64
     )
 )
 def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type: ignore[no-untyped-def]
@@ -205,7 +205,7 @@ def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type:
     return SYMBOL_RANGE if worst == SYMBOLS else OK, count
 
 
-@kernel(nb.types.UniTuple(nb.int64, 4)(WORDS, nb.int64, nb.int64, nb.int16[::1]))
+@kernel(ty.several(ty.int64, 4)(WORDS, ty.int64, ty.int64, ty.int16[::1]))
 def _read_palette(words, total, position, table):  # type: ignore[no-untyped-def]
     """The weight of every symbol into `table`. Returns status, position, size of the palette and bits of its values."""
     if position + 13 > total:
@@ -225,7 +225,7 @@ def _read_palette(words, total, position, table):  # type: ignore[no-untyped-def
     return OK, position, size, bits
 
 
-@kernel(nb.int64(nb.int64, nb.int64, nb.int64))
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64))
 def _remainder_bits(wdiv, palette_size, value_bits):  # type: ignore[no-untyped-def]
     """Bits of a symbol's remainder: of the whole symbol if it is uncompressed."""
     if wdiv != UNCOMPRESSED:
@@ -238,7 +238,7 @@ def _remainder_bits(wdiv, palette_size, value_bits):  # type: ignore[no-untyped-
     return bits
 
 
-@kernel(nb.types.UniTuple(nb.int64, 3)(WORDS, nb.int64, GROUP_TABLES, nb.uint16[::1], nb.int64[::1], nb.int16[::1]))
+@kernel(ty.several(ty.int64, 3)(WORDS, ty.int64, GROUP_TABLES, ty.uint16[::1], ty.int64[::1], ty.int16[::1]))
 def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[no-untyped-def]
     """Decode `total` bits of `words` (uint64, `SPARE_WORDS` zero words at the end) into `output` (int16).
 

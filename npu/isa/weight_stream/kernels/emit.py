@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.isa.weight_stream.kernels.format import END_OF_STREAM, NO_ZERO_RUNS, UNCOMPRESSED
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 CONFIGURATIONS = 13
 """Weight configurations: 0..5 divisor, 6..11 divisor with truncated quotients, 12 uncompressed."""
 RAW = 12
-BUFFER = nb.uint32[::1]
-STATE = nb.uint64[::1]
-SYMBOLS = nb.int16[::1]
-RUNS = nb.int32[::1]
+BUFFER = ty.uint32[::1]
+STATE = ty.uint64[::1]
+SYMBOLS = ty.int16[::1]
+RUNS = ty.int32[::1]
 
 
-@kernel(nb.void(BUFFER, STATE, nb.uint64, nb.uint64))
+@kernel(ty.void(BUFFER, STATE, ty.uint64, ty.uint64))
 def put(buffer, state, value, count):  # type: ignore[no-untyped-def]
     """Append the low `count` <= 32 bits of `value`. `state` (uint64) is accumulator, bits in it, 32-bit words written."""
     state[0] |= np.uint64(value) << state[1]
@@ -29,7 +29,7 @@ def put(buffer, state, value, count):  # type: ignore[no-untyped-def]
         state[2] += np.uint64(1)
 
 
-@kernel(nb.void(BUFFER, STATE, nb.int64, nb.int64[::1], nb.int64, nb.int64))
+@kernel(ty.void(BUFFER, STATE, ty.int64, ty.int64[::1], ty.int64, ty.int64))
 def put_palette(buffer, state, offset, palette, size, value_bits):  # type: ignore[no-untyped-def]
     """Palette block; `size` 0 is no palette."""
     put(buffer, state, offset, 5)
@@ -39,7 +39,7 @@ def put_palette(buffer, state, offset, palette, size, value_bits):  # type: igno
         put(buffer, state, palette[k], value_bits)
 
 
-@kernel(nb.void(BUFFER, STATE, nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.void(BUFFER, STATE, ty.int64, ty.int64, ty.int64, ty.int64))
 def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: ignore[no-untyped-def]
     """Slice header; zdiv < 0 is no zero runs."""
     put(buffer, state, zdiv if zdiv >= 0 else NO_ZERO_RUNS, 3)
@@ -49,7 +49,7 @@ def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: igno
     put(buffer, state, is_new, 1)
 
 
-@kernel(nb.void(BUFFER, STATE, nb.uint64, nb.int64))
+@kernel(ty.void(BUFFER, STATE, ty.uint64, ty.int64))
 def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
     """Append `count` <= 64 bits of a uint64."""
     if count > 32:
@@ -59,7 +59,7 @@ def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
         put(buffer, state, value, count)
 
 
-@kernel(nb.void(BUFFER, STATE, SYMBOLS, nb.int64, nb.int64, RUNS, nb.int64, nb.int64, nb.int64, nb.int64, nb.int64))
+@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, ty.int64, RUNS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
 def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits):  # type: ignore[no-untyped-def]
     """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz].
 
@@ -149,7 +149,7 @@ def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configura
             return
 
 
-@kernel(nb.int64(BUFFER, STATE))
+@kernel(ty.int64(BUFFER, STATE))
 def put_end(buffer, state):  # type: ignore[no-untyped-def]
     """End marker, then ones to a multiple of 16 bytes. Returns the number of 32-bit words."""
     put(buffer, state, END_OF_STREAM, 3)

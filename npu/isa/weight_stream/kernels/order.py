@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 DEPTH_FIRST = 0
 PART_KERNEL_FIRST = 1
@@ -14,7 +14,7 @@ LANES = 8
 """IFM channels that real hardware takes together."""
 
 
-@kernel(nb.void(nb.int16[::1], nb.uint64, nb.int16[::1], nb.uint64))
+@kernel(ty.void(ty.int16[::1], ty.uint64, ty.int16[::1], ty.uint64))
 def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
     """target[to : to + LANES] = source[at : at + LANES]: read, then written, which compiles to one load and one store."""
     a, b, c, d = source[at], source[at + np.uint64(1)], source[at + np.uint64(2)], source[at + np.uint64(3)]
@@ -23,7 +23,7 @@ def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
     target[to + np.uint64(4)], target[to + np.uint64(5)], target[to + np.uint64(6)], target[to + np.uint64(7)] = e, f, g, h
 
 
-@kernel(nb.int64(nb.int16[::1], nb.int16[::1], nb.int64[::1], nb.boolean))
+@kernel(ty.int64(ty.int16[::1], ty.int16[::1], ty.int64[::1], ty.boolean))
 def move(symbols, weights, numbers, to_symbols):  # type: ignore[no-untyped-def]
     """Symbols in stream order from the flat weights (O, KH, KW, I) or, unless `to_symbols`, the weights from the symbols.
 

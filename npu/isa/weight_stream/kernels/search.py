@@ -6,7 +6,6 @@ row describes a section; a palette row is 32 codes. Costs are in bits.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from npu.isa.weight_stream.kernels.emit import (
@@ -22,7 +21,8 @@ from npu.isa.weight_stream.kernels.emit import (
     put_palette,
 )
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
-from npu.numerics.kernel import kernel
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 CODES = 512
 MAX_PALETTE = 32
@@ -37,12 +37,12 @@ INFINITE = np.int64(1) << 40
 BEGIN, END, HAS_RUNS, PALETTE_SIZE, OFFSET, VALUE_BITS = range(6)
 """Columns of a plan row: codes from BEGIN to END, direct OFFSET, bits of a palette value."""
 PLAN_COLUMNS = 6
-LIST = nb.int64[::1]
-TABLE = nb.int64[:, ::1]
-CODE_LIST = nb.uint16[::1]
+LIST = ty.int64[::1]
+TABLE = ty.int64[:, ::1]
+CODE_LIST = ty.uint16[::1]
 
 
-@kernel(nb.void(nb.int16[::1], CODE_LIST))
+@kernel(ty.void(ty.int16[::1], CODE_LIST))
 def make_codes(weights, codes):  # type: ignore[no-untyped-def]
     """codes[k] (uint16) of weights[k] (int16, -255..255)."""
     for k in range(weights.shape[0]):
@@ -50,7 +50,7 @@ def make_codes(weights, codes):  # type: ignore[no-untyped-def]
         codes[k] = np.uint16((-value << 1) | 1) if value < 0 else np.uint16(value << 1)
 
 
-@kernel(nb.void(CODE_LIST, nb.int64, TABLE, TABLE))
+@kernel(ty.void(CODE_LIST, ty.int64, TABLE, TABLE))
 def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-untyped-def]
     """Per segment of `size` codes: counts per code, and the bits of the zero runs behind its non-zero codes for ZDIV 0..3."""
     run, owner = np.int64(0), np.int64(0)
@@ -67,7 +67,7 @@ def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-unty
         run_costs[owner, d] += (run >> d) + 1 + d
 
 
-@kernel(nb.int64(LIST, nb.int64, LIST))
+@kernel(ty.int64(LIST, ty.int64, LIST))
 def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
     """Fill `top` with the up to 32 most frequent codes >= first, most frequent first. Returns how many."""
     kept = 0
@@ -87,7 +87,7 @@ def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
     return kept
 
 
-@kernel(nb.int64(LIST, LIST, nb.int64, nb.int64))
+@kernel(ty.int64(LIST, LIST, ty.int64, ty.int64))
 def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-def]
     """Bits of the best single configuration for `counts[k]` symbols `values[k]`; raw_bits 0 forbids uncompressed."""
     total, largest = np.int64(0), np.int64(0)
@@ -109,7 +109,7 @@ def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-
     return best
 
 
-@kernel(nb.int64(nb.int64))
+@kernel(ty.int64(ty.int64))
 def _bit_length(value):  # type: ignore[no-untyped-def]
     bits = 0
     while value >> bits:
@@ -117,7 +117,7 @@ def _bit_length(value):  # type: ignore[no-untyped-def]
     return bits
 
 
-@kernel(nb.types.UniTuple(nb.int64, 3)(LIST, nb.int64, LIST, nb.int64, LIST, LIST))
+@kernel(ty.several(ty.int64, 3)(LIST, ty.int64, LIST, ty.int64, LIST, LIST))
 def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ignore[no-untyped-def]
     """Cost, direct offset and value bits if the `size` most frequent codes >= first are the palette (0: none)."""
     in_palette = np.zeros(CODES, np.uint8)
@@ -155,7 +155,7 @@ def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ign
     return _symbols_cost(values, counts, number, raw_bits) + stored * value_bits + PALETTE_BITS, offset, value_bits
 
 
-@kernel(nb.int64(LIST, LIST, nb.boolean, TABLE, LIST, LIST))
+@kernel(ty.int64(LIST, LIST, ty.boolean, TABLE, LIST, LIST))
 def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type: ignore[no-untyped-def]
     """Cost of the best section for a histogram; writes the section's choice into `plan[HAS_RUNS:]` and `palette`.
 
@@ -192,14 +192,14 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
     return best
 
 
-@kernel(nb.int64(LIST))
+@kernel(ty.int64(LIST))
 def naive_cost(histogram):  # type: ignore[no-untyped-def]
     """Cost of one section without palette and zero runs."""
     scratch, top = np.empty((2, CODES + MAX_PALETTE), np.int64), np.zeros(MAX_PALETTE, np.int64)
     return _evaluate_palette(histogram, 0, top, 0, scratch[0], scratch[1])[0] + SLICE_BITS
 
 
-@kernel(nb.int64(TABLE, TABLE, LIST, LIST))
+@kernel(ty.int64(TABLE, TABLE, LIST, LIST))
 def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyped-def]
     """Merge neighbouring segments while that saves bits. Returns the number left; rows are compacted to the front."""
     scratch = np.empty((2, CODES + MAX_PALETTE), np.int64)
@@ -238,13 +238,13 @@ def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyp
     return count
 
 
-@kernel(nb.int64(LIST))
+@kernel(ty.int64(LIST))
 def _raw_bits(plan):  # type: ignore[no-untyped-def]
     """Bits of a symbol that is not compressed."""
     return _bit_length(plan[PALETTE_SIZE] - 1) if plan[PALETTE_SIZE] > 0 else plan[VALUE_BITS]
 
 
-@kernel(nb.int64(CODE_LIST, LIST, LIST, SYMBOLS, RUNS))
+@kernel(ty.int64(CODE_LIST, LIST, LIST, SYMBOLS, RUNS))
 def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyped-def]
     """Symbols, and runs if on, of one section. Returns the number of symbols; there is one run more."""
     table = np.empty(CODES, np.int64)
@@ -273,7 +273,7 @@ def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyp
     return number
 
 
-@kernel(nb.void(nb.int64, TABLE))
+@kernel(ty.void(ty.int64, TABLE))
 def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
     """costs[symbol, configuration] in bits; INFINITE >> 20 where the symbol cannot be coded."""
     never = INFINITE >> 20
@@ -285,7 +285,7 @@ def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
         costs[symbol, RAW] = raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else never
 
 
-@kernel(nb.int64(SYMBOLS, nb.int64, TABLE, nb.uint8[::1]))
+@kernel(ty.int64(SYMBOLS, ty.int64, TABLE, ty.uint8[::1]))
 def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-untyped-def]
     """Viterbi search over groups of symbols: choices[group] is the configuration. Returns the number of groups."""
     groups = (number + GROUP - 1) // GROUP
@@ -321,7 +321,7 @@ def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-
     return groups
 
 
-@kernel(nb.int64(RUNS, nb.int64, nb.int64))
+@kernel(ty.int64(RUNS, ty.int64, ty.int64))
 def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
     best, best_cost = 0, INFINITE
     for d in range(4):
@@ -333,7 +333,7 @@ def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
     return best
 
 
-@kernel(nb.void(BUFFER, STATE, SYMBOLS, nb.int64, RUNS, LIST, LIST, nb.uint8[::1]))
+@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, RUNS, LIST, LIST, ty.uint8[::1]))
 def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):  # type: ignore[no-untyped-def]
     """Slices of one section: a new one where the configuration changes or the length field is full."""
     raw_bits = _raw_bits(plan)
@@ -354,7 +354,7 @@ def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):
         first = last
 
 
-@kernel(nb.int64(CODE_LIST, TABLE, TABLE, nb.int64, BUFFER))
+@kernel(ty.int64(CODE_LIST, TABLE, TABLE, ty.int64, BUFFER))
 def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-untyped-def]
     """Stream of `count` planned sections into `buffer` (uint32). Returns the number of words."""
     state = np.zeros(3, np.uint64)

@@ -4,18 +4,16 @@ Taps are summed in the order of the filter. 8-bit taps are taken four at a time:
 """
 
 # mypy: allow-untyped-calls
-# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
-from numba.extending import intrinsic
 
+from npu.native import types as ty
+from npu.native.emit import BYTES, FLOATS, LANES, WORD, choice, function
+from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTES, FLOATS, LANES, WORD, choice, has_dot_product, internal
 
-_DOT = has_dot_product()
 _ARGUMENTS = 13
 
 
@@ -46,7 +44,7 @@ def _emit_float(taps):  # type: ignore[no-untyped-def]
                     return [tap(pointers, e.b.mul(k, e.word(8)), vector, values[0])]
 
                 total = e.loop(count, [bias], over_taps)[0]
-            e.store(e.clamp_float(total, low, high), target, tail)
+            e.store_first(e.clamp_float(total, low, high), target, tail)
             return [e.b.add(pointers, step), e.b.add(target, out_step)]
 
         e.loop(pixels, [table, out], over_pixels)
@@ -95,7 +93,7 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
                 totals = e.loop(e.b.lshr(count, e.word(2)), begin, over_groups)
             total = e.b.sub(*totals) if centred else totals[0]
             value = e.clamp(e.b.add(e.rescale(total, factors), zero_point), low, high)
-            e.store(e.b.trunc(value, BYTES), target, tail)
+            e.store_first(e.b.trunc(value, BYTES), target, tail)
             return [e.b.add(pointers, step), e.b.add(target, out_step)]
 
         e.loop(pixels, [table, out], over_pixels)
@@ -112,13 +110,10 @@ _BODIES = {
 """By number; the odd ones are for nine taps."""
 
 
-@intrinsic
-def _convolve(typingctx, number, a, b, c, d, e, f, g, h, i, j, k, l, m):  # type: ignore[no-untyped-def]
-    kernels = {key: internal(f"depthwise_{key}", _ARGUMENTS, body, dot=_DOT) for key, body in _BODIES.items()}
-    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(kernels)
+_convolve = choice({key: function(f"depthwise_{key}", _ARGUMENTS, body) for key, body in _BODIES.items()})
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def depthwise(row, first, last):  # type: ignore[no-untyped-def]
     """The output rows `first` to `last` (exclusive) of a job; a table row of 9 8-bit taps has 12 entries."""
     taps, width, out_step = row[r.SEGMENTS], row[r.WIDTH], row[r.OUT_STEP]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 from llvmlite import ir
-from numba.extending import intrinsic
 
+from npu.native import types as ty
+from npu.native.emit import DOUBLES, FLOAT, FLOATS, LANES, WORD, choice, function
+from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import DOUBLES, FLOAT, FLOATS, LANES, WORD, choice, has_dot_product, internal
 
 _ARGUMENTS = 6
 _WORDS = ir.VectorType(WORD, 16)
@@ -28,37 +28,28 @@ def _constant(value):  # type: ignore[no-untyped-def]
     return ir.Constant(DOUBLES, [value] * 16)
 
 
-def _fused(e, a, b, c):  # type: ignore[no-untyped-def]
-    return e.b.fadd(e.b.fmul(a, b, flags=("contract",)), c, flags=("contract",))
-
-
 def _exponential(e, x):  # type: ignore[no-untyped-def]
     """2**k and e**r - 1, with x = k ln 2 + r, for double lanes of magnitude below 700; not-a-number stays."""
-    shifted = _fused(e, x, _constant(1 / math.log(2)), _constant(_TO_INTEGER))
+    shifted = e.multiply_add(x, _constant(1 / math.log(2)), _constant(_TO_INTEGER))
     k = e.b.fsub(shifted, _constant(_TO_INTEGER))
-    remainder = _fused(e, k, _constant(-math.log(2)), x)
+    remainder = e.multiply_add(k, _constant(-math.log(2)), x)
     total = _constant(1.0)
     for term in range(_TERMS, 1, -1):
-        total = _fused(e, e.b.fmul(remainder, _constant(1 / term)), total, _constant(1.0))
+        total = e.multiply_add(e.b.fmul(remainder, _constant(1 / term)), total, _constant(1.0))
     exponent = e.b.add(e.b.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [1023] * 16))
     power = e.b.bitcast(e.b.shl(exponent, ir.Constant(_WORDS, [52] * 16)), DOUBLES)
     return power, e.b.fmul(remainder, total)
 
 
-def _magnitude(e, x):  # type: ignore[no-untyped-def]
-    return e.b.call(e.function("llvm.fabs.v16f64", ir.FunctionType(DOUBLES, [DOUBLES])), [x])
-
-
 def _tanh(e, x):  # type: ignore[no-untyped-def]
     """(e**2x - 1) / (e**2x + 1); the result is 1 from 10 on."""
     wide = e.b.fpext(x, DOUBLES)
-    size = _magnitude(e, wide)
+    size = e.call("llvm.fabs.v16f64", wide)
     size = e.b.select(e.b.fcmp_ordered(">", size, _constant(10.0)), _constant(10.0), size)
     power, part = _exponential(e, e.b.fadd(size, size))
-    above = _fused(e, power, part, e.b.fsub(power, _constant(1.0)))
+    above = e.multiply_add(power, part, e.b.fsub(power, _constant(1.0)))
     value = e.b.fdiv(above, e.b.fadd(above, _constant(2.0)))
-    sign = e.function("llvm.copysign.v16f64", ir.FunctionType(DOUBLES, [DOUBLES, DOUBLES]))
-    return e.b.fptrunc(e.b.call(sign, [value, wide]), FLOATS)
+    return e.b.fptrunc(e.call("llvm.copysign.v16f64", value, wide), FLOATS)
 
 
 def _squared_difference(e, x, y):  # type: ignore[no-untyped-def]
@@ -89,7 +80,7 @@ def _emit_pairs(kind, single):  # type: ignore[no-untyped-def]
 
         def block(at, load, size):  # type: ignore[no-untyped-def]
             x, y = ((fixed[k] or load(e.b.add(source, at))) if k < needed else None for k, source in enumerate(sources))
-            e.store(e.clamp_float(_FORMULAS[kind](e, x, y), *limits), e.b.add(out, at), size)
+            e.store_first(e.clamp_float(_FORMULAS[kind](e, x, y), *limits), e.b.add(out, at), size)
 
         def over_blocks(index, carried):  # type: ignore[no-untyped-def]
             block(e.b.mul(index, e.word(64)), lambda address: e.load(FLOATS, address), e.word(16))
@@ -107,19 +98,18 @@ _VARIANTS = {0: (), 1: (0,), 2: (1,)}
 """Operands that are one element, by the field SINGLE of a row."""
 
 
-@intrinsic
-def _pairs(typingctx, number, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
-    """`number`: three times the kind, plus SINGLE."""
-    kernels = {
-        3 * kind + single: internal(f"float_pairs_{kind}_{single}", _ARGUMENTS, _emit_pairs(kind, fixed), dot=has_dot_product())
+_pairs = choice(
+    {
+        3 * kind + single: function(f"float_pairs_{kind}_{single}", _ARGUMENTS, _emit_pairs(kind, fixed))
         for kind in _FORMULAS
         for single, fixed in _VARIANTS.items()
         if kind not in _UNARY or not fixed
     }
-    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(kernels)
+)
+"""By number: three times the kind, plus SINGLE."""
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def float_pairs(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of WIDTH elements; IN_STEP and IN2_STEP are 0 where an operand is repeated."""
     kind, single, count, low, high = row[r.KIND], row[r.SINGLE], row[r.WIDTH], row[r.LOW], row[r.HIGH]
@@ -152,37 +142,35 @@ def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
         wide = e.b.select(e.b.fcmp_ordered("<", wide, _constant(-200.0)), _constant(-200.0), wide)
         wide = e.b.select(e.b.fcmp_ordered(">", wide, _constant(200.0)), _constant(200.0), wide)
         power, part = _exponential(e, wide)
-        return e.b.fptrunc(_fused(e, power, part, power), FLOATS)
+        return e.b.fptrunc(e.multiply_add(power, part, power), FLOATS)
 
     def over_exponentials(index, carried):  # type: ignore[no-untyped-def]
         at = e.b.mul(index, e.word(64))
         value = exponential(e.load(FLOATS, e.b.add(source, at)))
-        e.store(value, e.b.add(out, at), e.word(16))
+        e.store_first(value, e.b.add(out, at), e.word(16))
         return [e.b.fadd(carried[0], e.b.fpext(value, DOUBLES))]
 
     sums = e.loop(whole, [zero], over_exponentials)[0]
     value = exponential(e.load_first(FLOATS, e.b.add(source, end), rest))
-    e.store(value, e.b.add(out, end), rest)
+    e.store_first(value, e.b.add(out, end), rest)
     sums = e.b.fadd(sums, e.b.select(within, e.b.fpext(value, DOUBLES), zero))
     add = e.function("llvm.vector.reduce.fadd.v16f64", ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), DOUBLES]))
     total = e.b.fptrunc(e.b.call(add, [ir.Constant(ir.DoubleType(), 0.0), sums]), FLOAT)
 
     def over_quotients(index, carried):  # type: ignore[no-untyped-def]
         at = e.b.add(out, e.b.mul(index, e.word(64)))
-        e.store(e.b.fdiv(e.load(FLOATS, at), e.splat(total)), at, e.word(16))
+        e.store_first(e.b.fdiv(e.load(FLOATS, at), e.splat(total)), at, e.word(16))
         return []
 
     e.loop(whole, [], over_quotients)
     at = e.b.add(out, end)
-    e.store(e.b.fdiv(e.load_first(FLOATS, at, rest), e.splat(total)), at, rest)
+    e.store_first(e.b.fdiv(e.load_first(FLOATS, at, rest), e.splat(total)), at, rest)
 
 
-@intrinsic
-def _softmax(typingctx, a, b, c, d):  # type: ignore[no-untyped-def]
-    return nb.void(*[nb.int64] * 4), internal("softmax_row", 4, _emit_softmax, dot=has_dot_product())
+_softmax = function("softmax_row", 4, _emit_softmax)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def softmax_rows(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of WIDTH elements; LOW holds beta."""
     for y in range(first, last):

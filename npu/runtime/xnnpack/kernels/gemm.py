@@ -5,18 +5,16 @@ elements, in that order whatever the tile, so neither tiling nor threads change 
 """
 
 # mypy: allow-untyped-calls
-# ruff: noqa: E741 - the intrinsics' arguments have no meaning by name
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
-from numba.extending import intrinsic
 
+from npu.native import types as ty
+from npu.native.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, choice, function
+from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, choice, has_dot_product, internal
 
-_DOT = has_dot_product()
 _ARGUMENTS = 15
 """The last two: address of an int32 that is added to all sums of a pixel, and bytes from it to that of the next pixel."""
 
@@ -65,7 +63,7 @@ def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
             finish = _finish(e, mode, e.b.add(stage, e.word(stage_bytes * n)), zero_point, low, high)
             for k in range(height):
                 target = e.b.add(e.b.add(out, e.b.mul(out_step, e.word(k))), e.word(16 * size * n))
-                e.store(finish(totals[k * width + n]), target, tail if n == width - 1 else e.word(16))
+                e.store_first(finish(totals[k * width + n]), target, tail if n == width - 1 else e.word(16))
 
     return emit
 
@@ -89,7 +87,7 @@ _HEIGHTS = (14, 12, 8, 6)
 
 
 def _tiles():  # type: ignore[no-untyped-def]
-    """Code generators by number: eight per mode, those of one pixel first."""
+    """By number: eight per mode, those of one pixel first."""
     made = {}
     for mode, name in _MODES.items():
         for width, height in enumerate(_HEIGHTS, 1):
@@ -98,17 +96,14 @@ def _tiles():  # type: ignore[no-untyped-def]
                     continue
                 emit = _emit_tile(height if is_tall else 1, width, name)
                 number = 8 * mode + 4 * is_tall + width - 1
-                made[number] = internal(f"gemm_{number}", _ARGUMENTS, emit, dot=_DOT)
+                made[number] = function(f"gemm_{number}", _ARGUMENTS, emit)
     return made
 
 
-@intrinsic
-def _multiply(typingctx, number, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o):  # type: ignore[no-untyped-def]
-    """The tile of a number."""
-    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(_tiles())
+_multiply = choice(_tiles())
 
 
-@nb.njit(nb.int64(nb.int64), inline="always")
+@kernel(ty.int64(ty.int64))
 def _tile_width(left):  # type: ignore[no-untyped-def]
     """How many blocks of channels to take at once, so that the last tile is not narrow."""
     if left <= 4:
@@ -118,7 +113,7 @@ def _tile_width(left):  # type: ignore[no-untyped-def]
     return np.int64(4)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def gemm(row, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last` (exclusive) of a job: float, scaled 8-bit, or sums without scaling (biases only)."""
     segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]

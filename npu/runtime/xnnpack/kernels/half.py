@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-_IN2 = nb.types.Array(nb.float32, 2, "C", readonly=True)
-_IN3 = nb.types.Array(nb.float32, 3, "C", readonly=True)
-_IN1 = nb.types.Array(nb.float32, 1, "C", readonly=True)
+from npu.native import types as ty
+from npu.native.kernel import kernel
+
+_IN2 = ty.constant(ty.float32, 2)
+_IN3 = ty.constant(ty.float32, 3)
+_IN1 = ty.constant(ty.float32, 1)
 
 
-@nb.njit(nb.float64(nb.float64), cache=True)
+@kernel(ty.float64(ty.float64))
 def round_half(value):  # type: ignore[no-untyped-def]
     """The nearest fp16 number, ties to even; infinity from 65520 on."""
     size = abs(value)
@@ -24,7 +26,7 @@ def round_half(value):  # type: ignore[no-untyped-def]
     return (value + shift) - shift
 
 
-@nb.njit(nb.float64(nb.float64, nb.float64, nb.float64, nb.boolean), cache=True)
+@kernel(ty.float64(ty.float64, ty.float64, ty.float64, ty.boolean))
 def step_half(a, b, total, native):  # type: ignore[no-untyped-def]
     """a * b + total for fp16 operands; their product is exact in float32, so one addition rounds if not native."""
     exact = a * b + total
@@ -33,7 +35,7 @@ def step_half(a, b, total, native):  # type: ignore[no-untyped-def]
     return round_half(np.float64(np.float32(exact)))
 
 
-@nb.njit(nb.void(_IN2, _IN2, _IN1, nb.boolean, nb.float32[:, ::1]), cache=True, nogil=True)
+@kernel(ty.void(_IN2, _IN2, _IN1, ty.boolean, ty.float32[:, ::1]))
 def product_half(rows, weights, start, native, out):  # type: ignore[no-untyped-def]
     """out[m, n] = start[n] + sum over k of rows[m, k] * weights[k, n]."""
     for m in range(rows.shape[0]):
@@ -44,7 +46,7 @@ def product_half(rows, weights, start, native, out):  # type: ignore[no-untyped-
             out[m, n] = np.float32(total)
 
 
-@nb.njit(nb.void(_IN3, _IN2, _IN1, nb.boolean, nb.float32[:, ::1]), cache=True, nogil=True)
+@kernel(ty.void(_IN3, _IN2, _IN1, ty.boolean, ty.float32[:, ::1]))
 def depthwise_half(rows, weights, start, native, out):  # type: ignore[no-untyped-def]
     """out[m, n] = start[n] + sum over taps of rows[m, tap, n // multiplier] * weights[tap, n]."""
     multiplier = weights.shape[1] // rows.shape[2]

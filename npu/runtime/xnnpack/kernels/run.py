@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.depthwise import depthwise
-from npu.runtime.xnnpack.kernels.emit import (
+from npu.native import types as ty
+from npu.native.kernel import kernel
+from npu.native.memory import (
     add_atomic,
     copy_bytes,
-    load_byte,
     load_float,
-    load_int,
-    load_word,
-    store_byte,
+    load_i32,
+    load_i64,
+    load_u8,
+    store_8,
+    store_32,
     store_float,
-    store_int,
     yield_processor,
 )
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.depthwise import depthwise
 from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
 from npu.runtime.xnnpack.kernels.gemm import gemm
 from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
@@ -26,14 +27,14 @@ from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, s
 _SPINS = 2000
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def copy_rows(row, first, last):  # type: ignore[no-untyped-def]
     """Copy the rows `first` to `last` of a map into a larger one."""
     for y in range(first, last):
         copy_bytes(row[r.OUT] + y * row[r.OUT_STEP], row[r.IN] + y * row[r.IN_STEP], row[r.ROW_BYTES])
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def move(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of a transposed map: WIDTH elements of 1 or 4 bytes, LENGTH bytes apart in the input."""
     size, count, step = row[r.ROW_BYTES], row[r.WIDTH], row[r.LENGTH]
@@ -44,27 +45,27 @@ def move(row, first, last):  # type: ignore[no-untyped-def]
             copy_bytes(out, source, count * size)
         elif size == 4:
             for k in range(count):
-                store_int(out + 4 * k, load_int(source + k * step))
+                store_32(out + 4 * k, load_i32(source + k * step))
         else:
             for k in range(count):
-                store_byte(out + k, load_byte(source + k * step))
+                store_8(out + k, load_u8(source + k * step))
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def look_up_pairs(row, first, last):  # type: ignore[no-untyped-def]
     """out = table[256 * a + b] for the elements `first` to `last`."""
     a, b, out, table = row[r.IN], row[r.IN2], row[r.OUT], row[r.WEIGHTS]
     for k in range(first, last):
-        store_byte(out + k, load_byte(table + 256 * load_byte(a + k) + load_byte(b + k)))
+        store_8(out + k, load_u8(table + 256 * load_u8(a + k) + load_u8(b + k)))
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last`: corners (top, left), (bottom, left), (top, right), (bottom, right)."""
     one = np.float32(1)
     for m in range(first, last):
         t = row[r.TABLE] + 32 * m
-        a, b, c, d = load_word(t), load_word(t + 8), load_word(t + 16), load_word(t + 24)
+        a, b, c, d = load_i64(t), load_i64(t + 8), load_i64(t + 16), load_i64(t + 24)
         fy, fx = load_float(row[r.IN] + 4 * m), load_float(row[r.IN2] + 4 * m)
         out = row[r.OUT] + m * row[r.OUT_STEP]
         for k in range(row[r.LENGTH]):
@@ -76,7 +77,7 @@ def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
             store_float(out + at, total)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def run_part(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of one job; parts of a job write different bytes."""
     kind = row[r.KIND]
@@ -106,14 +107,14 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
         flip_rows(row, first, last)
 
 
-@nb.njit(nb.void(nb.int64[:, ::1]), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[:, ::1]))
 def run_alone(rows):  # type: ignore[no-untyped-def]
     """Every job in order."""
     for k in range(rows.shape[0]):
         run_part(rows[k], np.int64(0), rows[k, r.ROWS])
 
 
-@nb.njit(nb.void(nb.int64[:, ::1], nb.int64[:, ::1]), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[:, ::1], ty.int64[:, ::1]))
 def run_shared(rows, counters):  # type: ignore[no-untyped-def]
     """Every job in order, beside other threads that call this with the same arguments.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-_WORDS = nb.types.Array(nb.int64, 1, "C", readonly=True)
-_FLOATS = nb.types.Array(nb.float32, 1, "C", readonly=True)
-_MAP = nb.types.Array(nb.float32, 2, "C", readonly=True)
+from npu.native import types as ty
+from npu.native.kernel import kernel
+
+_WORDS = ty.constant(ty.int64, 1)
+_FLOATS = ty.constant(ty.float32, 1)
+_MAP = ty.constant(ty.float32, 2)
 
 
-@nb.njit(nb.void(_MAP, _WORDS, _WORDS, _FLOATS, _FLOATS, nb.float32, nb.float32, nb.float32[:, ::1]), cache=True, nogil=True)
+@kernel(ty.void(_MAP, _WORDS, _WORDS, _FLOATS, _FLOATS, ty.float32, ty.float32, ty.float32[:, ::1]))
 def multiply_sparse(ifm, starts, columns, values, bias, low, high, out):  # type: ignore[no-untyped-def]
     """out[n, m] = clamp(bias[n] + sum over stored k of ifm[columns[k], m] * values[k]); maps are (channels, pixels)."""
     pixels = ifm.shape[1]

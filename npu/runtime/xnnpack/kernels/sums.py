@@ -7,12 +7,12 @@ The last block of an ADD overlaps the one before, so there must be 16 elements.
 
 from __future__ import annotations
 
-import numba as nb
 from llvmlite import ir
-from numba.extending import intrinsic
 
+from npu.native import types as ty
+from npu.native.emit import BYTE, BYTES, DOUBLES, INT, LANES, WORD, choice, function
+from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.emit import BYTE, BYTES, DOUBLES, INT, LANES, WORD, choice, has_dot_product, internal
 
 _ARGUMENTS = 10
 LEFT_SHIFT = 20
@@ -37,7 +37,9 @@ def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
             if k == exact:
                 return e.b.shl(value, e.constant(LEFT_SHIFT - 1))
             low_part = e.b.add(e.b.mul(value, factors[k][1]), e.constant(1 << LOW_BITS - 1))
-            return e.divide(e.b.add(e.b.mul(value, factors[k][0]), e.b.ashr(low_part, e.constant(LOW_BITS))), factors[k][2])
+            return e.divide_away(
+                e.b.add(e.b.mul(value, factors[k][0]), e.b.ashr(low_part, e.constant(LOW_BITS))), factors[k][2]
+            )
 
         def over_blocks(index, carried):  # type: ignore[no-untyped-def]
             start, end = e.b.mul(e.b.add(first, index), e.word(16)), e.b.sub(count, e.word(16))
@@ -45,7 +47,7 @@ def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
             left, right = operand(e.b.add(a, at), 0), operand(e.b.add(b, at), 1)
             total = e.b.sub(left, right) if subtract else e.b.add(left, right)
             value = e.clamp(e.b.add(e.rescale(total, factors[2]), offsets[2]), low, high)
-            e.store(e.b.trunc(value, BYTES), e.b.add(out, at), ir.Constant(count.type, 16))
+            e.store_first(e.b.trunc(value, BYTES), e.b.add(out, at), ir.Constant(count.type, 16))
             return []
 
         e.loop(e.b.sub(last, first), [], over_blocks)
@@ -53,20 +55,17 @@ def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
     return emit
 
 
-@intrinsic
-def _sums(typingctx, number, a, b, c, d, e, f, g, h, i, j):  # type: ignore[no-untyped-def]
-    """`number`: which operand is exact, plus two to subtract."""
-    kernels = {
-        exact + 2 * subtract: internal(
-            f"sum_bytes_{exact}_{subtract}", _ARGUMENTS, _emit(exact, subtract=subtract), dot=has_dot_product()
-        )
+_sums = choice(
+    {
+        exact + 2 * subtract: function(f"sum_bytes_{exact}_{subtract}", _ARGUMENTS, _emit(exact, subtract=bool(subtract)))
         for exact in range(2)
         for subtract in range(2)
     }
-    return nb.void(*[nb.int64] * (1 + _ARGUMENTS)), choice(kernels)
+)
+"""By number: which operand is exact, plus two to subtract."""
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
     """The blocks `first` to `last` of a job; WIDTH is the number of elements."""
     number = row[r.SINGLE] - 1 + 2 * (row[r.KIND] == r.SUBTRACT_BYTES)
@@ -101,12 +100,10 @@ def _emit_pixels(e, args):  # type: ignore[no-untyped-def]
     e.loop(pixels, [table, out], over_pixels)
 
 
-@intrinsic
-def _pixels(typingctx, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
-    return nb.void(*[nb.int64] * 6), internal("sum_pixels", 6, _emit_pixels, dot=has_dot_product())
+_pixels = function("sum_pixels", 6, _emit_pixels)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def sum_pixels(row, first, last):  # type: ignore[no-untyped-def]
     """What the zero point of the weights adds to the sums of the pixels `first` to `last`."""
     table = row[r.TABLE] + 8 * first * row[r.SEGMENTS]
@@ -117,18 +114,16 @@ def _emit_round(e, args):  # type: ignore[no-untyped-def]
     """int32 sums times a double per channel, to the nearest integer, ties away from zero, offset and clamped."""
     sums, scales, out, count, zero_point, low, high = args
     limits = e.splat_word(zero_point), e.splat_word(low), e.splat_word(high)
-    floor = e.function("llvm.floor.v16f64", ir.FunctionType(DOUBLES, [DOUBLES]))
-    absolute = e.function("llvm.fabs.v16f64", ir.FunctionType(DOUBLES, [DOUBLES]))
-    sign = e.function("llvm.copysign.v16f64", ir.FunctionType(DOUBLES, [DOUBLES, DOUBLES]))
     most = ir.Constant(DOUBLES, [float(1 << 24)] * 16)
 
     def block(at, total, scale, size):  # type: ignore[no-untyped-def]
         value = e.b.fmul(e.b.sitofp(total, DOUBLES), scale)
-        away = e.b.call(floor, [e.b.fadd(e.b.call(absolute, [value]), ir.Constant(DOUBLES, [0.5] * 16))])
+        magnitude = e.call("llvm.fabs.v16f64", value)
+        away = e.call("llvm.floor.v16f64", e.b.fadd(magnitude, ir.Constant(DOUBLES, [0.5] * 16)))
         # What is beyond 24 bits is beyond the clamp as well, and must stay within an integer.
         away = e.b.select(e.b.fcmp_ordered("<", away, most), away, most)
-        whole = e.b.add(e.b.fptosi(e.b.call(sign, [away, value]), LANES), limits[0])
-        e.store(e.b.trunc(e.clamp(whole, *limits[1:]), BYTES), e.b.add(out, at), size)
+        whole = e.b.add(e.b.fptosi(e.call("llvm.copysign.v16f64", away, value), LANES), limits[0])
+        e.store_first(e.b.trunc(e.clamp(whole, *limits[1:]), BYTES), e.b.add(out, at), size)
 
     def over_blocks(index, carried):  # type: ignore[no-untyped-def]
         at = e.b.mul(index, e.word(16))
@@ -144,12 +139,10 @@ def _emit_round(e, args):  # type: ignore[no-untyped-def]
         block(e.b.mul(whole, e.word(16)), total, scale, rest)
 
 
-@intrinsic
-def _round(typingctx, a, b, c, d, e, f, g):  # type: ignore[no-untyped-def]
-    return nb.void(*[nb.int64] * 7), internal("round_sums", 7, _emit_round, dot=has_dot_product())
+_round = function("round_sums", 7, _emit_round)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def round_sums(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of WIDTH sums."""
     for m in range(first, last):
@@ -166,13 +159,13 @@ def _emit_flip(e, args):  # type: ignore[no-untyped-def]
     def over_blocks(index, carried):  # type: ignore[no-untyped-def]
         at = e.b.mul(index, e.word(64))
         value = e.b.xor(e.load(blocks, e.b.add(source, at)), ir.Constant(blocks, [-128] * 64))
-        e.b.store(value, e.b.inttoptr(e.b.add(out, at), blocks.as_pointer())).align = 1
+        e.store(value, e.b.add(out, at))
         return []
 
     def quarter(index, size):  # type: ignore[no-untyped-def]
         at = e.b.mul(index, e.word(16))
         value = e.b.xor(e.load_first(BYTES, e.b.add(source, at), size), ir.Constant(BYTES, [-128] * 16))
-        e.store(value, e.b.add(out, at), size)
+        e.store_first(value, e.b.add(out, at), size)
 
     def over_quarters(index, carried):  # type: ignore[no-untyped-def]
         quarter(e.b.add(e.b.mul(whole, e.word(4)), index), e.word(16))
@@ -184,12 +177,10 @@ def _emit_flip(e, args):  # type: ignore[no-untyped-def]
         quarter(quarters, e.b.and_(count, e.word(15)))
 
 
-@intrinsic
-def _flip(typingctx, a, b, c):  # type: ignore[no-untyped-def]
-    return nb.void(*[nb.int64] * 3), internal("flip_bytes", 3, _emit_flip, dot=has_dot_product())
+_flip = function("flip_bytes", 3, _emit_flip)
 
 
-@nb.njit(nb.void(nb.int64[::1], nb.int64, nb.int64), cache=True, nogil=True)
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
 def flip_rows(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of a map into another one, int8 to unsigned."""
     for y in range(first, last):

@@ -210,10 +210,10 @@ def test_results_are_the_same_without_dot_product_instructions(tmp_path: Path) -
     np.save(tmp_path / "input.npy", inputs[0])
     code = (
         "import sys, numpy as np; from tests.support.interpreters import run; from tests.support.xnnpack import delegated;"
-        "from npu.runtime.xnnpack.kernels.emit import has_dot_product; assert not has_dot_product();"
+        "from npu.native.cpu import current; assert not current().has_dot_product;"
         "folder = sys.argv[1]; content = open(folder + '/model.tflite', 'rb').read();"
         "np.save(folder + '/output.npy', run(delegated(content, qs8=True)[0], [np.load(folder + '/input.npy')])[0])"
     )
-    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    plain = {"NPULAB_CPU": "x86-64", "NPULAB_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env={**os.environ, **plain}, cwd=ROOT)
     np.testing.assert_array_equal(np.load(tmp_path / "output.npy"), run_reference(content, inputs)[0])

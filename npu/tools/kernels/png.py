@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from npu.native import types as ty
+from npu.native.kernel import kernel
 
 
-@njit(cache=True)
+@kernel(ty.void(ty.constant(ty.uint8, 2), ty.int64, ty.uint8[:, ::1]))
 def undo_filters(rows, channels, out):  # type: ignore[no-untyped-def]
     """Rows (height, 1 + bytes) uint8, each with its filter type 0-4 first, into rows 1.. of `out` (height + 1, bytes).
 
@@ -30,7 +32,7 @@ def undo_filters(rows, channels, out):  # type: ignore[no-untyped-def]
             out[y + 1, i] = np.uint8((np.int64(rows[y, i + 1]) + guess) & 255)
 
 
-@njit(cache=True)
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64))
 def _paeth(left, above, corner):  # type: ignore[no-untyped-def]
     """The neighbour nearest to left + above - corner; in a tie left, then above."""
     base = left + above - corner

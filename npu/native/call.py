@@ -1,0 +1,91 @@
+"""How Python calls an entry of a library: addresses, lengths and numbers in, numbers out.
+
+The entry `i32 f(...)` takes an int64 for an integer, a double for a float, an int64 with the address of a structure, and for an
+array its address and an int64 for each axis; then, if it returns anything, the address of 8 bytes for each number. It gives 0,
+or another number if the kernel ended with an exception.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+from npu.native.types import Array, Scalar, Signature
+
+WORD, REAL, STATUS = ctypes.c_int64, ctypes.c_double, ctypes.c_int32
+
+
+def prototype(signature: Signature) -> list[type[Any]]:
+    """The C types of the arguments of an entry."""
+    words = chain.from_iterable(_c_types(kind) for kind in signature.arguments)
+    return [*words, *([ctypes.c_void_p] if signature.returns else [])]
+
+
+def _c_types(kind: Scalar | Array) -> list[type[Any]]:
+    if isinstance(kind, Array):
+        return [WORD] * (1 + kind.ndim)
+    return [REAL if kind.dtype.kind == "f" else WORD]
+
+
+def caller(signature: Signature, address: int, name: str) -> Callable[..., Any]:
+    """A Python function that calls the entry at an address."""
+    entry = ctypes.CFUNCTYPE(STATUS, *prototype(signature))(address)
+    converters = [_converter(kind) for kind in signature.arguments]
+    count = len(converters)
+    results = type("Results", (ctypes.Structure,), {"_fields_": [(f"r{k}", _wide(r)) for k, r in enumerate(signature.returns)]})
+    returned = [f"r{k}" for k in range(len(signature.returns))]
+
+    def words_of(arguments: tuple[Any, ...]) -> list[Any]:
+        if len(arguments) != count:
+            raise TypeError(f"{name} takes {count} arguments, got {len(arguments)}")
+        words: list[Any] = []
+        for convert, argument in zip(converters, arguments, strict=True):
+            convert(argument, words)
+        return words
+
+    def check(status: int) -> None:
+        if status:
+            raise ArithmeticError(f"{name} divided by zero or found no memory")
+
+    def call_void(*arguments: Any) -> None:
+        check(entry(*words_of(arguments)))
+
+    def call(*arguments: Any) -> Any:
+        out = results()
+        check(entry(*words_of(arguments), ctypes.addressof(out)))
+        return tuple(getattr(out, name) for name in returned) if signature.is_tuple else out.r0
+
+    return call if signature.returns else call_void
+
+
+def _wide(scalar: Scalar) -> type[Any]:
+    """What lies in the 8 bytes of a returned number, from the first on."""
+    kinds = {"f": REAL, "b": ctypes.c_bool, "u": ctypes.c_uint64}
+    return kinds.get(scalar.dtype.kind, WORD)
+
+
+def _converter(kind: Scalar | Array) -> Callable[[Any, list[Any]], None]:
+    """What appends an argument to the words of a call."""
+    if isinstance(kind, Array):
+        return _array_converter(kind)
+    if kind.dtype.kind == "V":
+        return lambda record, words: words.append(record.__array_interface__["data"][0])
+    number = float if kind.dtype.kind == "f" else int
+    return lambda argument, words: words.append(number(argument))
+
+
+def _array_converter(kind: Array) -> Callable[[Any, list[Any]], None]:
+    dtype, ndim, is_constant = kind.dtype, kind.ndim, kind.is_constant
+
+    def convert(array: Any, words: list[Any]) -> None:
+        if array.dtype != dtype or array.ndim != ndim:
+            raise TypeError(f"an array of {dtype} with {ndim} axes is needed, got {array.dtype} with {array.ndim}")
+        flags = array.flags
+        if not flags.c_contiguous or not (is_constant or flags.writeable):
+            raise TypeError("a C-contiguous array that may be written is needed")
+        words.append(array.__array_interface__["data"][0])
+        words.extend(array.shape)
+
+    return convert

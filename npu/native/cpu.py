@@ -1,0 +1,83 @@
+"""The kinds of CPU that libraries are made for."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+from npu.errors import UserError
+
+X86_64, AARCH64 = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+_AVX512 = ("avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512cd")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTier:
+    """What LLVM makes code for, and which features of a CPU that code needs."""
+
+    name: str
+    triple: str
+    cpu: str
+    needs: tuple[str, ...] = ()
+    """As LLVM names them; those of `cpu` and more."""
+    tuning: str = ""
+    """Features that only say how code is made."""
+
+    @property
+    def features(self) -> str:
+        """For LLVM's target machine."""
+        return ",".join([*(f"+{name}" for name in self.needs), *filter(None, [self.tuning])])
+
+    @property
+    def has_dot_product(self) -> bool:
+        """Whether four products of bytes are added to each lane by one instruction (vpdpbusd)."""
+        return "avx512vnni" in self.needs
+
+
+_V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+TIERS = (
+    CpuTier("vnni", X86_64, "x86-64-v4", (*_V3, *_AVX512, "avx512vnni"), "-prefer-256-bit"),
+    CpuTier("avx512", X86_64, "x86-64-v4", (*_V3, *_AVX512), "-prefer-256-bit"),
+    CpuTier("avx2", X86_64, "x86-64-v3", _V3),
+    CpuTier("x86-64", X86_64, "x86-64"),
+    CpuTier("aarch64", AARCH64, "generic"),
+)
+"""Fastest first, for each machine."""
+_forced: list[CpuTier] = []
+
+
+def named(name: str) -> CpuTier:
+    """A tier by name. Raises UserError."""
+    for tier in TIERS:
+        if tier.name == name:
+            return tier
+    raise UserError(f"a CPU must be one of {', '.join(tier.name for tier in TIERS)}, got {name!r}")
+
+
+def usable() -> list[CpuTier]:
+    """The tiers whose code this CPU runs, fastest first."""
+    import llvmlite.binding as llvm
+
+    machine = llvm.get_process_triple().split("-")[0]
+    features = llvm.get_host_cpu_features()
+    return [tier for tier in TIERS if tier.triple.startswith(machine) and all(features.get(name, False) for name in tier.needs)]
+
+
+def use(tier: CpuTier) -> None:
+    """Make libraries for this tier, which need not be this CPU's; before any kernel is imported."""
+    _forced[:] = [tier]
+    current.cache_clear()
+
+
+@functools.cache
+def current() -> CpuTier:
+    """The tier whose libraries are used and made: the fastest of this CPU, or NPULAB_CPU. Raises UserError."""
+    if _forced:
+        return _forced[0]
+    tiers, name = usable(), os.environ.get("NPULAB_CPU")
+    if name and named(name) not in tiers:
+        raise UserError(f"NPULAB_CPU must be one that this CPU can be ({', '.join(tier.name for tier in tiers)}), got {name!r}")
+    if not tiers:
+        raise UserError("kernels must be compiled for x86-64 or aarch64, got another CPU")
+    return named(name) if name else tiers[0]

@@ -1,0 +1,228 @@
+"""LLVM vector code: the idioms that kernels share, and functions of such code that kernels call.
+
+Addresses are int64 everywhere. Vectors have 16 lanes; LLVM cuts them to what a CPU has.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from npu.native import types as ty
+from npu.native.cpu import current
+from npu.native.kernel import Intrinsic
+
+WORD = ir.IntType(64)
+INT = ir.IntType(32)
+BYTE = ir.IntType(8)
+FLOAT = ir.FloatType()
+LANES = ir.VectorType(INT, 16)
+PAIRS = ir.VectorType(WORD, 8)
+BYTES = ir.VectorType(BYTE, 16)
+FLOATS = ir.VectorType(FLOAT, 16)
+DOUBLES = ir.VectorType(ir.DoubleType(), 16)
+MASK = ir.VectorType(ir.IntType(1), 16)
+_MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8", str(DOUBLES): "v16f64"}
+_DOT = "llvm.x86.avx512.vpdpbusd.512"
+
+Value = Any
+Body = Callable[[Value, list[Value]], list[Value]]
+
+
+class Emitter:
+    """Wraps an IRBuilder."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.b, self.module = builder, builder.module
+
+    def word(self, value: int) -> Value:
+        return ir.Constant(WORD, value)
+
+    def constant(self, value: int) -> Value:
+        return ir.Constant(LANES, [value] * 16)
+
+    def offset(self, address: Value, distance: int) -> Value:
+        return self.b.add(address, self.word(distance)) if distance else address
+
+    def function(self, name: str, kind: ir.FunctionType) -> Value:
+        return self.module.globals.get(name) or ir.Function(self.module, kind, name)
+
+    def call(self, name: str, *arguments: Value) -> Value:
+        """A call of one of LLVM's functions whose arguments and result have the same type."""
+        kind = arguments[0].type
+        return self.b.call(self.function(name, ir.FunctionType(kind, [kind] * len(arguments))), arguments)
+
+    def load(self, kind: ir.Type, address: Value, displacement: int = 0) -> Value:
+        pointer = self.b.inttoptr(self.offset(address, displacement), kind.as_pointer())
+        value = self.b.load(pointer, typ=kind)
+        value.align = 1
+        return value
+
+    def load_first(self, kind: ir.Type, address: Value, count: Value) -> Value:
+        """The first `count` lanes at an address, zero in the others, without touching the memory of those."""
+        pointer = self.b.inttoptr(address, kind.as_pointer())
+        name = f"llvm.masked.load.{_MANGLED[str(kind)]}.p0"
+        function = self.function(name, ir.FunctionType(kind, [pointer.type, INT, MASK, kind]))
+        return self.b.call(function, [pointer, ir.Constant(INT, 1), self.first_lanes(count), ir.Constant(kind, None)])
+
+    def store(self, value: Value, address: Value) -> None:
+        self.b.store(value, self.b.inttoptr(address, value.type.as_pointer())).align = 1
+
+    def store_first(self, value: Value, address: Value, count: Value) -> None:
+        """Store the first `count` lanes and touch nothing else, so that threads may write neighbours."""
+        with self.b.if_else(self.b.icmp_signed("<", count, self.word(16))) as (partial, whole):
+            with partial:
+                pointer = self.b.inttoptr(address, value.type.as_pointer())
+                name = f"llvm.masked.store.{_MANGLED[str(value.type)]}.p0"
+                kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, MASK])
+                self.b.call(self.function(name, kind), [value, pointer, ir.Constant(INT, 1), self.first_lanes(count)])
+            with whole:
+                self.store(value, address)
+
+    def first_lanes(self, count: Value) -> Value:
+        """The mask of the first `count` lanes."""
+        return self.b.icmp_signed("<", ir.Constant(LANES, list(range(16))), self.splat_word(count))
+
+    def splat(self, scalar: Value) -> Value:
+        kind = ir.VectorType(scalar.type, 16)
+        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(INT, 0))
+        return self.b.shuffle_vector(one, one, ir.Constant(LANES, [0] * 16))
+
+    def splat_word(self, value: Value) -> Value:
+        return self.splat(self.b.trunc(value, INT))
+
+    def splat_float(self, value: Value) -> Value:
+        """A float32 whose bits are the low half of a word."""
+        return self.splat(self.b.bitcast(self.b.trunc(value, INT), FLOAT))
+
+    def splat_pair(self, value: Value) -> Value:
+        """A word in 8 lanes."""
+        one = self.b.insert_element(ir.Constant(PAIRS, ir.Undefined), value, ir.Constant(INT, 0))
+        return self.b.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, 8), [0] * 8))
+
+    def products(self, a: Value, m: Value) -> tuple[Value, Value]:
+        """64-bit products of even and odd lanes."""
+        half = ir.Constant(PAIRS, [32] * 8)
+        a, m = self.b.bitcast(a, PAIRS), self.b.bitcast(m, PAIRS)
+        even = self.b.mul(self.b.ashr(self.b.shl(a, half), half), self.b.ashr(self.b.shl(m, half), half))
+        return even, self.b.mul(self.b.ashr(a, half), self.b.ashr(m, half))
+
+    def merge(self, even: Value, odd: Value, *, high: bool) -> Value:
+        """The high or low halves of even and odd products as lanes."""
+        first = [2 * k + (1 if high else 0) for k in range(8)]
+        order = [lane for k in first for lane in (k, k + 16)]
+        return self.b.shuffle_vector(self.b.bitcast(even, LANES), self.b.bitcast(odd, LANES), ir.Constant(LANES, order))
+
+    def multiply_add(self, a: Value, b: Value, total: Value) -> Value:
+        """a * b + total in floats or doubles, fused where the CPU can."""
+        product = self.b.fmul(a, b, flags=("contract",))
+        return self.b.fadd(product, total, flags=("contract",))
+
+    def dot(self, total: Value, unsigned: Value, signed: Value) -> Value:
+        """Each lane of `total` plus four products of unsigned by signed bytes, modulo 2**32."""
+        if current().has_dot_product:
+            return self.call(_DOT, total, unsigned, signed)
+        for byte in range(4):
+            left = self.b.and_(self.b.lshr(unsigned, self.constant(8 * byte)), self.constant(255))
+            right = self.b.ashr(self.b.shl(signed, self.constant(24 - 8 * byte)), self.constant(24))
+            total = self.b.add(total, self.b.mul(left, right))
+        return total
+
+    def divide_away(self, value: Value, shift: Value) -> Value:
+        """value / 2**shift, ties away from zero, without overflow."""
+        mask = self.b.sub(self.b.shl(self.constant(1), shift), self.constant(1))
+        negative = self.b.lshr(value, self.constant(31))
+        threshold = self.b.add(self.b.lshr(mask, self.constant(1)), negative)
+        above = self.b.icmp_signed(">", self.b.and_(value, mask), threshold)
+        return self.b.add(self.b.ashr(value, shift), self.b.zext(above, LANES))
+
+    def rescale(self, total: Value, factors: list[Value]) -> Value:
+        """Doubling high multiplication, then division by a power of two with ties away from zero (rounds twice).
+
+        factors: left shift, multiplier, right shift, as lanes. |total| << left shift must be below 2**31.
+        """
+        nudge, places = ir.Constant(PAIRS, [1 << 30] * 8), ir.Constant(PAIRS, [31] * 8)
+        halves = self.products(self.b.shl(total, factors[0]), factors[1])
+        even, odd = (self.b.ashr(self.b.add(half, nudge), places) for half in halves)
+        return self.divide_away(self.merge(even, odd, high=False), factors[2])
+
+    def interleave(self, parts: list[Value]) -> Value:
+        """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""
+        parts = [*parts, *[ir.Constant(BYTES, ir.Undefined)] * (4 - len(parts))]
+        order = ir.Constant(ir.VectorType(INT, 32), list(range(32)))
+        halves = [self.b.shuffle_vector(parts[k], parts[k + 1], order) for k in (0, 2)]
+        places = [16 * part + lane for lane in range(16) for part in range(4)]
+        whole = self.b.shuffle_vector(*halves, ir.Constant(ir.VectorType(INT, 64), places))
+        return self.b.bitcast(whole, LANES)
+
+    def clamp(self, value: Value, low: Value, high: Value) -> Value:
+        value = self.b.select(self.b.icmp_signed(">", value, low), value, low)
+        return self.b.select(self.b.icmp_signed("<", value, high), value, high)
+
+    def clamp_float(self, value: Value, low: Value, high: Value) -> Value:
+        """Not-a-number stays as it is."""
+        is_number = self.b.fcmp_ordered("ord", value, value)
+        raised = self.b.select(self.b.and_(is_number, self.b.fcmp_ordered("<", value, low)), low, value)
+        return self.b.select(self.b.fcmp_ordered(">", raised, high), high, raised)
+
+    def loop(self, count: Value, carried: list[Value], body: Body) -> list[Value]:
+        """`for index in range(count): carried = body(index, carried)`; the values after the loop."""
+        before = self.b.block
+        head, inside, after = (self.b.append_basic_block() for _ in range(3))
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        index = self.b.phi(WORD)
+        index.add_incoming(self.word(0), before)
+        phis = [self.b.phi(value.type) for value in carried]
+        for phi, value in zip(phis, carried, strict=True):
+            phi.add_incoming(value, before)
+        self.b.cbranch(self.b.icmp_signed("<", index, count), inside, after)
+        self.b.position_at_end(inside)
+        results = body(index, phis)
+        last = self.b.block
+        index.add_incoming(self.b.add(index, self.word(1)), last)
+        for phi, value in zip(phis, results, strict=True):
+            phi.add_incoming(value, last)
+        self.b.branch(head)
+        self.b.position_at_end(after)
+        return phis
+
+
+def function(name: str, count: int, emit: Callable[..., None], emitter: type[Emitter] = Emitter) -> Intrinsic:
+    """A function of `count` words for kernels to call, of its own in the code, whose body `emit(emitter, arguments)` writes."""
+
+    def call(builder: ir.IRBuilder, *arguments: Value) -> None:
+        module = builder.module
+        target = module.globals.get(name)
+        if target is None:
+            target = ir.Function(module, ir.FunctionType(ir.VoidType(), [WORD] * count), name)
+            target.linkage = "internal"
+            target.attributes.add("noinline")
+            body = ir.IRBuilder(target.append_basic_block())
+            emit(emitter(body), target.args)
+            body.ret_void()
+        builder.call(target, arguments)
+
+    return Intrinsic(call, ty.void(*[ty.int64] * count))
+
+
+def choice(functions: dict[int, Intrinsic]) -> Intrinsic:
+    """Calls one of `functions`, by the number in the first argument, with the others."""
+
+    def call(builder: ir.IRBuilder, number: Value, *arguments: Value) -> None:
+        after = builder.append_basic_block()
+        switch = builder.switch(number, after)
+        for key, target in functions.items():
+            block = builder.append_basic_block()
+            switch.add_case(ir.Constant(WORD, key), block)
+            builder.position_at_end(block)
+            target.emit(builder, *arguments)
+            builder.branch(after)
+        builder.position_at_end(after)
+
+    (signature, *_) = (target.signature for target in functions.values())
+    return Intrinsic(call, ty.void(ty.int64, *signature.arguments))

@@ -1,0 +1,94 @@
+"""What the machine code of a library depends on: its modules and the modules of this project that they import."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+"""Holds the packages, in a checkout and where a wheel is installed."""
+GROUPS = (
+    "npu.numerics",
+    "npu.machine.kernels",
+    "npu.isa.weight_stream.kernels",
+    "npu.runtime.kernels",
+    "npu.runtime.xnnpack.kernels",
+    "npu.tools.kernels",
+    "sim.functional.kernels",
+    "sim.timing.kernels",
+)
+"""The packages whose kernels become a library each."""
+_PACKAGES = ("npu", "sim", "constraints")
+_IMPORT = re.compile(
+    rb"^[ \t]*from ((?:npu|sim|constraints)[\w.]*) import (\([^)]*\)|[^\n]*)|^[ \t]*import ((?:npu|sim|constraints)[\w.]*)",
+    re.M,
+)
+
+
+def search_path() -> list[str]:
+    """Where modules are found, but for the current folder, in which anybody's files may lie."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""
+    return [entry for entry in sys.path if os.path.isabs(entry) and os.path.normpath(entry) != here]
+
+
+def group_of(module: str) -> str:
+    """The group that a module belongs to."""
+    for group in GROUPS:
+        if f"{module}.".startswith(f"{group}."):
+            return group
+    raise LookupError(f"kernels must be declared in {', '.join(GROUPS)}, got {module}")
+
+
+def modules_of(group: str) -> list[str]:
+    """The modules of a group, by name."""
+    folder = ROOT.joinpath(*group.split("."))
+    return sorted(f"{group}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__")
+
+
+@functools.cache
+def files_of(group: str) -> dict[str, bytes]:
+    """The source of every module that a group depends on, by name in order."""
+    found: dict[str, bytes] = {}
+    waiting = [*modules_of(group), "npu.native.make"]
+    while waiting:
+        module = waiting.pop()
+        if module not in found and (path := _path(module)) is not None:
+            found[module] = path.read_bytes()
+            waiting.extend(_imported(found[module]))
+    return dict(sorted(found.items()))
+
+
+def _path(module: str) -> Path | None:
+    place = ROOT.joinpath(*module.split("."))
+    path = place.with_suffix(".py")
+    if path.is_file():
+        return path
+    init = place / "__init__.py"
+    return init if module not in _PACKAGES and init.is_file() else None
+
+
+def _imported(source: bytes) -> list[str]:
+    """Modules that a source names; a name that is imported from one may be a module as well."""
+    names = []
+    for package, imported, plain in _IMPORT.findall(source):
+        base = (package or plain).decode()
+        names.append(base)
+        names += [f"{base}.{name}" for name in re.findall(r"(\w+)(?:\s+as\s+\w+)?", imported.decode()) if package]
+    return names
+
+
+@functools.cache
+def digest(group: str) -> str:
+    """Changes with every source that a group depends on."""
+    content = hashlib.sha256()
+    for module, source in files_of(group).items():
+        content.update(f"{module} {len(source)}\n".encode())
+        content.update(source)
+    return content.hexdigest()

@@ -1,0 +1,81 @@
+"""Types of what kernels take and return, written as numba writes them, without importing it.
+
+ty.int64(ty.float64[:, ::1], ty.int64)      takes a C-contiguous float64 array of two dimensions and an integer
+ty.void(ty.constant(ty.float32, 2))         takes an array that it does not write
+ty.several(ty.int64, 2)(ty.record(ROW)[::1])      returns two integers, takes an array of structures
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A C-contiguous array."""
+
+    dtype: np.dtype[Any]
+    ndim: int
+    is_constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number; or, of a structured dtype, what an array has as elements."""
+
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, axes: slice | tuple[slice, ...]) -> Array:
+        axes = axes if isinstance(axes, tuple) else (axes,)
+        if [axis.step for axis in axes] != [None] * (len(axes) - 1) + [1]:
+            raise TypeError("an array argument must be C-contiguous: [::1], [:, ::1], ...")
+        return Array(self.dtype, len(axes))
+
+    def __call__(self, *arguments: Scalar | Array) -> Signature:
+        return Signature((self,), arguments, is_tuple=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """More than one number to return."""
+
+    scalars: tuple[Scalar, ...]
+
+    def __call__(self, *arguments: Scalar | Array) -> Signature:
+        return Signature(self.scalars, arguments, is_tuple=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a kernel returns and takes."""
+
+    returns: tuple[Scalar, ...]
+    arguments: tuple[Scalar | Array, ...]
+    is_tuple: bool
+
+
+void = Several(())
+"""Returns nothing."""
+boolean = Scalar(np.dtype(np.bool_))
+int8, int16, int32, int64 = (Scalar(np.dtype(f"i{size}")) for size in (1, 2, 4, 8))
+uint8, uint16, uint32, uint64 = (Scalar(np.dtype(f"u{size}")) for size in (1, 2, 4, 8))
+float32, float64 = Scalar(np.dtype(np.float32)), Scalar(np.dtype(np.float64))
+
+
+def several(scalar: Scalar, count: int) -> Several:
+    """`count` numbers of one type to return, as a tuple."""
+    return Several((scalar,) * count)
+
+
+def constant(scalar: Scalar, ndim: int) -> Array:
+    """An array that is only read; others must be writeable."""
+    return Array(scalar.dtype, ndim, is_constant=True)
+
+
+def record(dtype: npt.DTypeLike) -> Scalar:
+    """The elements of arrays of structures."""
+    return Scalar(np.dtype(dtype))

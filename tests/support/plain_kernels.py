@@ -1,0 +1,25 @@
+"""Kernels as numba alone compiles and calls them: the oracle of the libraries. For a process of its own."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba as nb
+
+from npu.native import compile as by_numba
+from npu.native.kernel import Kernel
+
+
+@functools.cache
+def _dispatcher(kernel: Kernel) -> Any:
+    made = nb.njit(error_model=kernel.error_model)(kernel.function)
+    made.compile(by_numba._signature(kernel.signature))
+    made.disable_compile()
+    return made
+
+
+def install() -> None:
+    """From here on no library is used."""
+    Kernel._bind = lambda kernel: _dispatcher(kernel)  # type: ignore[method-assign]
+    Kernel._numba_type_ = property(lambda kernel: nb.types.Dispatcher(_dispatcher(kernel)))  # type: ignore[assignment,method-assign]
