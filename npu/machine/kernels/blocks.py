@@ -146,7 +146,7 @@ def block_output_cycles(op, machine, rows, columns, depth):  # type: ignore[no-u
     return rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
 
 
-@kernel(nb.void(OPERATIONS, MACHINES, *(nb.int64[::1],) * 3, *(nb.float64[::1],) * 2), error_model="numpy")
+@kernel(ty.void(OPERATIONS, MACHINES, *(ty.int64[::1],) * 3, *(ty.float64[::1],) * 2), error_model="numpy")
 def block_cycles(operations, machines, rows, columns, depths, macs, outputs):  # type: ignore[no-untyped-def]
     """Fills the cycles of MAC array and output unit for blocks of given extents, all of the one operation."""
     op, machine = operations[0], machines[0]
