@@ -20,6 +20,9 @@ test: ## Run the default tests, two at a time
 test-all: ## Run every test, long differential runs included
 	$(PYTHON) -m pytest -n 2 -q -m "slow or not slow"
 
+fuzz: ## Break inputs of every kind for MINUTES (default 5); seeds and failures are printed
+	nice -n 19 $(PYTHON) -m tests.fuzz.campaign --minutes $(or $(MINUTES),5)
+
 golden: ## Rewrite the golden files of the tests
 	$(PYTHON) -m pytest -q --update-golden tests
 
@@ -33,6 +36,7 @@ docs: ## Rewrite the generated pages that need no measurements
 	$(PYTHON) -m tests.support.vela_features
 	$(PYTHON) -m tests.support.vela_agreement
 	$(PYTHON) -m tests.support.coverage_table
+	$(PYTHON) -m tests.fuzz.page
 
 benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) benchmarks/processes.py
@@ -40,4 +44,4 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.compiler_quality examples/digits.tflite
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all golden docs benchmark
+.PHONY: help lint format test test-all fuzz golden docs benchmark

@@ -68,6 +68,11 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good file of each kind."""
     folder = tmp_path_factory.mktemp("good")
+    make_good_files(folder)
+    return folder
+
+
+def make_good_files(folder: Path) -> None:
     image = folder / "images" / "0" / "0.ppm"
     image.parent.mkdir(parents=True)
     image.write_bytes(b"P6 8 8 255\n" + bytes(range(192)))
@@ -81,7 +86,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["compile", DIGITS, "-o", str(folder / "compiled.tflite")]) == 0
     assert main(["disasm", str(folder / "compiled.tflite"), "-o", str(folder / "listing.lst")]) == 0
     np.savez(folder / "raw.npz", cmd_data=np.zeros(4, np.uint8), weight_data=np.zeros(4, np.uint8))
-    return folder
 
 
 Arguments = Callable[[str, Path], list[str]]

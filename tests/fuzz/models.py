@@ -1,0 +1,109 @@
+"""Broken models: read, run on the CPU and beside LiteRT, compiled, and the compiled file run on the NPU."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+import npu
+from npu.api import disassemble
+from npu.errors import UserError
+from npu.graph.graph import Model
+from npu.runtime.interpreter import Interpreter
+from npu.runtime.operator import RuntimeOptions
+from npu.tflite.reader import read_model
+
+from tests.fuzz.answer import Refused, attempt, difference
+from tests.fuzz.litert_child import LiteRt
+from tests.support.hostile import mutant
+
+TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u55-32")
+MOST_INPUT_BYTES = 1 << 24
+LOOPS = 1000
+_LITERT = LiteRt()
+
+
+def case(number: int) -> str:
+    """Every third mutant of `tests.support.hostile` is of a compiled file, which only runs."""
+    content = mutant(number).content
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = attempt("read", lambda: read_model(content))
+        inputs = _inputs(model, number)
+        if any(op.custom_code == "ethos-u" for graph in model.graphs for op in graph.ops):
+            return _compiled_file(content, inputs)
+        return f"{_on_cpu(content, inputs)}; {_on_npu(content, inputs, TARGETS[number % len(TARGETS)])}"
+
+
+def _inputs(model: Model, seed: int) -> list[np.ndarray]:
+    """Random inputs of moderate size for a model of ordinary types; Refused for others."""
+    rng, made = np.random.default_rng(seed), []
+    for index in model.graphs[0].inputs if model.graphs else ():
+        tensor = model.graphs[0].tensors[index]
+        dtype = tensor.dtype.numpy
+        size = np.prod([float(max(extent, 0)) for extent in tensor.shape])
+        if (
+            dtype is None
+            or dtype.kind not in "fiub"
+            or min(tensor.shape, default=0) < 0
+            or size * dtype.itemsize > MOST_INPUT_BYTES
+        ):
+            raise Refused("inputs: of another kind or size than tried")
+        if dtype.kind == "f":
+            made.append(rng.standard_normal(tensor.shape).astype(dtype))
+        elif dtype.kind == "b":
+            made.append(rng.integers(0, 2, tensor.shape).astype(dtype))
+        else:
+            limits = np.iinfo(dtype)
+            made.append(rng.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True))
+    return made
+
+
+def _run(content: bytes, inputs: list[np.ndarray], rounding: str) -> list[np.ndarray]:
+    options = RuntimeOptions(fully_connected_rounding=rounding, while_limit=LOOPS)
+    interpreter = Interpreter(model_content=content, options=options)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    first = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return [np.array(each) for each in first]
+
+
+def _on_cpu(content: bytes, inputs: list[np.ndarray]) -> str:
+    """Our CPU kernels against LiteRT's, where both take the model."""
+    ours = attempt("cpu", lambda: _run(content, inputs, "double"))
+    again = _run(content, inputs, "double")
+    assert not difference(ours, again, exact=True), "two runs differ"
+    theirs = _LITERT.outputs(content, inputs)
+    if isinstance(theirs, str):
+        return f"cpu: ran, LiteRT {theirs}"
+    found = difference(ours, [np.array(each) for each in theirs], exact=False)
+    assert not found, f"CPU against LiteRT: {found}"
+    return "cpu: equals LiteRT"
+
+
+def _on_npu(content: bytes, inputs: list[np.ndarray], target: str) -> str:
+    """The compiled file against CPU kernels that round as the NPU does."""
+    compiled = attempt("compile", lambda: npu.compile(content, target=target).content)
+    if b"ethos-u" not in compiled:
+        return "npu: nothing for it"
+    findings = npu.verify(compiled)
+    assert not findings, f"verify of our own file: {findings[0][1].message}"
+    try:
+        result = npu.run(compiled, inputs).outputs
+    except UserError as error:
+        raise AssertionError(f"a file that we wrote is refused: {error}") from error
+    found = difference(result, _run(content, inputs, "npu"), exact=False)
+    assert not found, f"NPU against CPU: {found}"
+    return "npu: equals the CPU"
+
+
+def _compiled_file(content: bytes, inputs: list[np.ndarray]) -> str:
+    attempt("verify", lambda: npu.verify(content))
+    attempt("disasm", lambda: disassemble(content))
+    first = attempt("run", lambda: npu.run(content, inputs).outputs)
+    second = npu.run(content, inputs).outputs
+    assert not difference(first, second, exact=True), "two runs differ"
+    return "compiled file: ran"

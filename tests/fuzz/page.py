@@ -1,0 +1,84 @@
+"""docs/robustness.md: what the campaign has tried so far and what it found. `python -m tests.fuzz.page` writes it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.fuzz.campaign import EXTRA_BYTES, KINDS, RESULTS, ROOT, SECONDS
+
+PAGE = ROOT / "docs" / "robustness.md"
+MOST_ANSWERS = 12
+"""Rows per kind; rarer answers are counted together."""
+_ORACLES = {
+    "models": "Our CPU kernels equal LiteRT's (in a process of its own, which some of the models end), the NPU equals the CPU, "
+    "two runs are equal, a file that was compiled is verified and runs.",
+    "streams": "Every set of kernels leaves the same bytes; what `npu verify` finds nothing in is executed, and transfers and "
+    "kernels at the earliest and at the latest moment that the waits allow leave the same bytes.",
+    "weights": "Weights of the shape that was asked for, or an error.",
+    "files": "A result, or one line of error that names the file.",
+    "options": "A delegate that runs a model, or an error that names the option.",
+}
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The text of the page."""
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: Mapping[str, Any]) -> Iterator[str]:
+    total = sum(each["cases"] for each in results.values())
+    failed = sum(each["answers"].get("failure", 0) for each in results.values())
+    yield "<!-- Written by python -m tests.fuzz.page from robustness.json. -->"
+    yield "# Robustness"
+    yield ""
+    yield "Whatever is in a file, a command ends in a result or in one error: where, what must hold, what was found."
+    yield "A campaign breaks inputs of every kind on purpose and judges what comes of them:"
+    yield ""
+    yield "```sh"
+    yield "make fuzz MINUTES=5"
+    yield "python -m tests.fuzz.campaign --only models --first 1234 --count 1  # one case again"
+    yield "```"
+    yield ""
+    yield f"For every kind it is a failure to end in an exception, a crash, after more than {SECONDS:g} s of processor time,"
+    yield f"or with more than {EXTRA_BYTES >> 20} MiB beyond what sound files need. What else must hold is below. Failures are"
+    yield "printed with the number that repeats them, mended as a class, and kept as tests beside the code that was wrong."
+    yield ""
+    yield f"So far {total:,} cases; {failed:,} of them failed when they were tried."
+    yield ""
+    yield "| kind | cases | CPU s | slowest s | failures | numbers |"
+    yield "| --- | ---: | ---: | ---: | ---: | --- |"
+    for kind in KINDS:
+        if kind in results:
+            yield _row(kind, results[kind])
+    for kind, about in KINDS.items():
+        if kind in results:
+            yield from _section(kind, about.what, results[kind]["answers"])
+
+
+def _row(kind: str, found: Mapping[str, Any]) -> str:
+    ranges = ", ".join(f"{first:,} to {last - 1:,}" for first, last in found["numbers"])
+    failures = found["answers"].get("failure", 0)
+    return f"| {kind} | {found['cases']:,} | {found['cpu_seconds']:,} | {found['slowest_seconds']} | {failures} | {ranges} |"
+
+
+def _section(kind: str, what: str, answers: Mapping[str, int]) -> Iterator[str]:
+    yield ""
+    yield f"## {kind.capitalize()}"
+    yield ""
+    yield f"Broken: {what}. {_ORACLES[kind]}"
+    yield ""
+    yield "| answer | cases |"
+    yield "| --- | ---: |"
+    counted = Counter(dict(answers)).most_common()
+    for text, count in counted[:MOST_ANSWERS]:
+        yield f"| {text} | {count:,} |"
+    rest = counted[MOST_ANSWERS:]
+    if rest:
+        yield f"| {len(rest)} rarer answers | {sum(count for _, count in rest):,} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(json.loads(RESULTS.read_text())))
