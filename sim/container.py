@@ -5,7 +5,7 @@ Read-only facts of the file; `sim.delegate` binds them to live tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from npu.errors import StreamError, stream_errors_at
@@ -64,11 +64,14 @@ class CompiledFile:
     A model without NPU jobs is one too. StreamError for an operator without a payload, or with a malformed one.
     """
 
-    def __init__(self, model: Model, variant: Variant) -> None:
+    def __init__(self, model: Model, variant: Variant, streams: Mapping[Key, CommandStream] | None = None) -> None:
+        """`streams` are those of the jobs, from a compiler that has just made them."""
         self.model = model
         self.variant = variant
         self._payloads = {(number, index): payload_of(model.graphs[number], index) for number, index in npu_operators(model)}
-        self._streams = {key: CommandStream(payload.words, variant) for key, payload in self._payloads.items()}
+        if streams is None:
+            streams = {key: CommandStream(payload.words, variant) for key, payload in self._payloads.items()}
+        self._streams = streams
         self.traces: dict[tuple[int, int, bool], Trace] = {}
         """Times of the streams that have been timed: with the place of the job, whether with events."""
 

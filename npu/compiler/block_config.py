@@ -16,7 +16,9 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work, buffer_banks, lut_start, shram_layout
 from npu.machine.rules import ceil_div, round_up
+from npu.memo import LastUsed
 
+_REMEMBERED = 1 << 14
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
 
@@ -34,11 +36,11 @@ class BlockChoice:
 
 
 class BlockChooser:
-    """Chooses blocks for one variant and remembers its answers."""
+    """Chooses blocks for one variant and remembers its last answers; threads may share it."""
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self._known: dict[tuple[BlockProblem, int], BlockChoice] = {}
+        self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
 
     def choose(self, problem: BlockProblem, *, depth_limit: int = 0) -> BlockChoice:
         """The legal block with the lowest estimated cycles; ties go to the larger block.
@@ -46,10 +48,7 @@ class BlockChooser:
         For a convolution both traversals are tried. `depth_limit` bounds the block depth (0 = only the hardware does).
         CompileError if no block fits SHRAM.
         """
-        key = (problem, depth_limit)
-        if key not in self._known:
-            self._known[key] = _choose(problem, self.variant, depth_limit)
-        return self._known[key]
+        return self._known.get((problem, depth_limit), lambda: _choose(problem, self.variant, depth_limit))
 
 
 def _choose(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockChoice:

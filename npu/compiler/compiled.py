@@ -9,6 +9,7 @@ from npu.compiler.ir import Program
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.isa.operations import Operation
+from npu.isa.stream import CommandStream
 
 NO_SOURCE = -1
 """`source_of` of an operation that belongs to no operator (the end of the stream)."""
@@ -20,7 +21,7 @@ class CompiledPartition:
 
     `op_index` says where the operator stands in the compiled subgraph. `source_of[i]` is the source
     operator's index that `operations[i]` works for, NO_SOURCE if none. `payload` is the driver payload with the
-    command stream.
+    command stream `stream`.
     """
 
     graph: int
@@ -30,6 +31,7 @@ class CompiledPartition:
     operations: tuple[Operation, ...]
     source_of: tuple[int, ...]
     payload: bytes
+    stream: CommandStream
 
 
 @dataclass(frozen=True, slots=True)

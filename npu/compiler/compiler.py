@@ -8,7 +8,6 @@ from npu.compiler.container import rebuild_model
 from npu.compiler.pipeline import Observer, pass_names, run_passes
 from npu.compiler.state import GraphState, State, initial_state
 from npu.errors import CompileError
-from npu.graph.consistency import require_runnable, without_inconsistent
 from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
@@ -23,19 +22,19 @@ def compile_model(
     *,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
+    chooser: BlockChooser | None = None,
 ) -> Compiled:
     """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for `variant`.
 
     Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
     A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
-    does not fit the model, ModelError for an operator that no kernel runs. `observers` see the state after every pass.
+    does not fit the model. `observers` see the state after every pass. `chooser` is one for `variant` that has
+    chosen blocks before, and knows them.
     """
     _check(model, placement)
-    require_runnable(model)
     if progress is not None:
         observers = (*observers, _progress_of(progress))
-    placement = without_inconsistent(model, placement)
-    state = run_passes(initial_state(model, placement, BlockChooser(variant)), observers)
+    state = run_passes(initial_state(model, placement, chooser or BlockChooser(variant)), observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 
 
@@ -86,9 +85,10 @@ def _partitions(number: int, state: GraphState) -> list[CompiledPartition]:
             operations=stream.operations,
             source_of=stream.sources,
             payload=stream.payload,
+            stream=stream.encoded,
         )
         for node, stream in zip(state.nodes, state.streams, strict=True)
-        if node.program is not None and stream is not None
+        if node.program is not None and stream is not None and stream.encoded is not None
     ]
 
 

@@ -16,6 +16,7 @@ from npu.graph.graph import Graph, Model
 from npu.graph.placement import Placement, Violation
 from npu.hardware.variant import Variant
 from npu.isa.operations import Layout, Operation
+from npu.isa.stream import CommandStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """The operations of one node, ended by Stop, and the source operator of each; `payload` is empty until it is encoded."""
+    """The operations of one node, ended by Stop, and the source operator of each; the rest is there once it is encoded."""
 
     operations: tuple[Operation, ...]
     sources: tuple[int, ...]
     payload: bytes = b""
+    encoded: CommandStream | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

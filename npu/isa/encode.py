@@ -17,9 +17,11 @@ from npu.errors import StreamError
 from npu.hardware.variant import Variant
 from npu.isa.command import Command
 from npu.isa.commands import OPERATIONS
+from npu.isa.decode import Decoded
 from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
 from npu.isa.sections import SECTIONS
+from npu.isa.stream import CommandStream
 
 _Reader = Callable[[Any], Any]
 _KICK_OFFS = {command.starts: command for command in OPERATIONS}
@@ -30,18 +32,30 @@ def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint
 
     Returns one-dimensional uint32. Raises StreamError naming the operation, field, range and value of what does not fit.
     """
+    return encode_stream(operations, variant).words
+
+
+def encode_stream(operations: Sequence[Operation], variant: Variant) -> CommandStream:
+    """The command stream of `operations`, as `encode`, that need not be decoded again."""
     stops = [index for index, operation in enumerate(operations) if isinstance(operation, Stop)]
     if stops != [len(operations) - 1]:
         raise StreamError(f"operations: the last, and only the last, must be Stop, got Stop at {stops} of {len(operations)}")
     writer = _Writer(variant)
     words: list[int] = []
+    placed: list[Decoded] = []
+    commands = 0
     for index, operation in enumerate(operations):
         try:
             check_operation(operation, variant)
-            words += writer.words(operation)
+            for written in writer.writes(operation):
+                words += written
+                commands += 1
+            placed.append(Decoded(operation, commands, len(words)))
+            words += writer.kick_off(operation)
+            commands += 1
         except StreamError as error:
             raise StreamError(f"operation {index} ({type(operation).__name__}): {error}") from error
-    return np.array(words, dtype=np.uint32)
+    return CommandStream(np.array(words, dtype=np.uint32), variant, tuple(placed))
 
 
 class _Writer:
@@ -54,16 +68,19 @@ class _Writer:
         self._operands: dict[str, int] = {}
         self._readers: dict[tuple[int, type], tuple[tuple[Command, _Reader], ...]] = {}
 
-    def words(self, operation: Operation) -> Iterator[int]:
-        """Words of the register writes that change something, and of the kick-off."""
+    def writes(self, operation: Operation) -> Iterator[Sequence[int]]:
+        """Words of each register write that changes something."""
         for number, section in enumerate(SECTIONS):
             if section.is_read_by(operation, self._variant):
-                yield from self._section_words(number, operation)
+                yield from self._section_writes(number, operation)
+
+    def kick_off(self, operation: Operation) -> Sequence[int]:
+        """Words of the command that starts the operation."""
         command = _KICK_OFFS[type(operation)]
         values = {field.name: int(getattr(operation, field.holds)) for field in command.fields}
-        yield from command.words(command.operand(values, self._variant.accelerator.product))
+        return command.words(command.operand(values, self._variant.accelerator.product))
 
-    def _section_words(self, number: int, operation: Operation) -> Iterator[int]:
+    def _section_writes(self, number: int, operation: Operation) -> Iterator[Sequence[int]]:
         for command, read in self._readers_of(number, type(operation)):
             attributes = read(operation)
             if self._attributes.get(command.name) == attributes:
@@ -73,7 +90,7 @@ class _Writer:
             operand = command.operand_of(values, self._variant.accelerator.product)
             if self._operands.get(command.name) != operand:
                 self._operands[command.name] = operand
-                yield from command.words(operand)
+                yield command.words(operand)
 
     def _readers_of(self, number: int, kind: type) -> tuple[tuple[Command, _Reader], ...]:
         """Registers of section `number`, and functions of the attributes that they hold of a record of type `kind`."""

@@ -1,9 +1,6 @@
-"""A command stream with its operations, decoded once and owned by whoever holds it."""
+"""A command stream with its operations, worked out once and owned by whoever holds it."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +9,20 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
 
 
-@dataclass(frozen=True, eq=False)
 class CommandStream:
-    """Command words for a variant. Two streams are the same only if they are one object, so that it may be a key."""
+    """Command words for a variant. Two streams are the same only if they are one object, so that it may be a key.
 
-    words: NDArray[np.uint32]
-    variant: Variant
+    `operations` are those of the words where they are known, from the encoder.
+    """
 
-    @cached_property
+    def __init__(self, words: NDArray[np.uint32], variant: Variant, operations: tuple[Decoded, ...] | None = None) -> None:
+        self.words = words
+        self.variant = variant
+        self._operations = operations
+
+    @property
     def operations(self) -> tuple[Decoded, ...]:
         """The operations in order. StreamError names the command at fault."""
-        return decode(self.words, self.variant)
+        if self._operations is None:
+            self._operations = decode(self.words, self.variant)
+        return self._operations

@@ -70,11 +70,10 @@ def measured_report(source: Model, name: str, variant: Variant, profile: str) ->
     from npu.reports.report import memory_totals
     from npu.toolchain.compile import compile_in_memory
     from npu.toolchain.timing import tasks_of, time_streams
-    from sim.container import CompiledFile
     from sim.timeline import build_timeline
 
     compilation = compile_in_memory(source, name, variant, profile=profile)
-    result, file = compilation.result, CompiledFile(compilation.model, variant)
+    result, file = compilation.result, compilation.file(variant)
     cycles: dict[tuple[int, int], int] = {}
     for number, graph in enumerate(file.model.graphs):
         sources = {each.op_index: each.source_of for each in result.partitions if each.graph == number}

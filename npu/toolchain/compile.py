@@ -9,6 +9,7 @@ from pathlib import Path
 
 from constraints.checker import check as check_model
 from npu.arguments import PATH, require_type
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiled import Compiled as CompiledModel
 from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
@@ -24,6 +25,7 @@ from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name
+from sim.container import CompiledFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,11 @@ class Compilation:
     model: Model
     operators: OperatorMap
     result: CompiledModel
+
+    def file(self, variant: Variant) -> CompiledFile:
+        """The model as a compiled file, with the streams as the compiler made them."""
+        streams = {(partition.graph, partition.op_index): partition.stream for partition in self.result.partitions}
+        return CompiledFile(self.model, variant, streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,8 @@ def compile(
     model = given(model)
     variant, content = session.variant, contents(model)
     source, name = load_plain(model, content), model_name(model)
-    compiled = compile_source(source, name, variant, profile=session.profile, progress=progress, observers=observers)
+    compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
+    compiled = _written(compilation, name, variant)
     report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
     return dataclasses.replace(compiled, report=report)
 
@@ -76,10 +84,25 @@ def compile_source(
 ) -> Compiled:
     """`compile` for a model that has been read, on a variant that has been chosen."""
     compilation = compile_in_memory(source, name, variant, profile=profile, progress=progress, observers=observers)
+    return _written(compilation, name, variant)
+
+
+def _written(compilation: Compilation, name: str, variant: Variant) -> Compiled:
     usage = compilation.result.usage
     notes = tuple(arena_notes(usage.arena_bytes, variant)) or None
     report = dataclasses.replace(compile_report(compilation.operators, name, variant, usage), notes=notes)
     return Compiled(write_model(compilation.model), report, variant, compilation.result)
+
+
+def compile_in_session(
+    source: Model, name: str, session: Session, *, progress: Progress | None = None, observers: tuple[Observer, ...] = ()
+) -> Compilation:
+    """`compile_in_memory` for the hardware of a session, which keeps the blocks that were chosen: like operators recur."""
+    variant = session.variant
+    chooser = session.choosers.get(variant.name, lambda: BlockChooser(variant))
+    return compile_in_memory(
+        source, name, variant, profile=session.profile, progress=progress, observers=observers, chooser=chooser
+    )
 
 
 def compile_in_memory(
@@ -90,10 +113,11 @@ def compile_in_memory(
     profile: str = DEFAULT_PROFILE,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
+    chooser: BlockChooser | None = None,
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
     placement = check_model(source, profile=profile, variant=variant)
-    result = compile_model(source, placement, variant, progress=progress, observers=observers)
+    result = compile_model(source, placement, variant, progress=progress, observers=observers, chooser=chooser)
     _check_read_only(result.usage, name, variant)
     operators = map_of_compiled(result, hardware_names(variant))
     model = result.model

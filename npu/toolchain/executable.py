@@ -8,7 +8,7 @@ from npu.errors import stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.progress import Progress
 from npu.reports.operator_map import map_of_file
-from npu.toolchain.compile import compile_in_memory
+from npu.toolchain.compile import compile_in_session
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source, contents, digest, given, model_name, parse
 from sim.container import CompiledFile
@@ -29,5 +29,5 @@ def _prepare(model: Source, content: bytes, origin: str, session: Session, progr
         with stream_errors_at(name):
             file = CompiledFile(source, session.variant_of(source, name))
             return Executable(file, name, map_of_file(file, name), origin)
-    compiled = compile_in_memory(source, name, session.variant, profile=session.profile, progress=progress)
-    return Executable(CompiledFile(compiled.model, session.variant), name, compiled.operators, origin)
+    compilation = compile_in_session(source, name, session, progress=progress)
+    return Executable(compilation.file(session.variant), name, compilation.operators, origin)

@@ -166,9 +166,14 @@ def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[K
     plain = ExplainedOperator(source.index, source.type, source.name, source.placement, bound, cycles, 0, {}, (), copied)
     if source.placement != "npu":
         return plain
-    found = [explain_operation(operation, timed.variant) for operation in operations]
-    ideal, parts = _sum(found, cycles)
-    hints = _hints(found, operations) if bound in _ARRAY_BOUNDS else ()
+    is_of_array = bound in _ARRAY_BOUNDS  # only then a hint is given, and that is about the last operation
+    last = len(operations) - 1
+    explained = [
+        explain_operation(operation, timed.variant, with_shapes=is_of_array and index == last)
+        for index, operation in enumerate(operations)
+    ]
+    ideal, parts = _sum(explained, cycles)
+    hints = _hints(explained, operations) if is_of_array else ()
     return replace(plain, ideal_cycles=ideal, parts=parts, hints=hints)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from npu.errors import StreamError
 from npu.graph.graph import Model
@@ -16,6 +17,9 @@ from npu.memo import LastUsed
 from npu.reports.operator_map import OperatorMap
 from sim.container import CompiledFile, npu_operators, payload_of
 from sim.cpu import check_costs
+
+if TYPE_CHECKING:
+    from npu.compiler.block_config import BlockChooser
 
 DEFAULT_PROFILE = "u55-u65"
 _EXECUTABLES = 8
@@ -55,6 +59,8 @@ class Session:
         self.notes: tuple[str, ...] = ()
         self.executables: LastUsed[str, Executable] = LastUsed(_EXECUTABLES)
         """Models that are ready to run, by the digest of the file that was given."""
+        self.choosers: LastUsed[str, BlockChooser] = LastUsed(1)
+        """What chose the blocks of operators, by the name of the hardware."""
         self._variants: dict[str, Variant] = {}
         self._lock = RLock()
 

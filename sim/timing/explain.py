@@ -88,8 +88,8 @@ class Explanation:
     """Cycles of the unit that does the work, as in `FreeShape.cycles`."""
 
 
-def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
-    """Schedules `operation` alone and again without each cause of loss."""
+def explain_operation(operation: Kernel, variant: Variant, *, with_shapes: bool = True) -> Explanation:
+    """Schedules `operation` alone and again without each cause of loss; `with_shapes` also looks for free shapes."""
     plan = make_plan([replace(operation, blockdep=0)], variant, stream_words=0)
     ports, engines = port_rows(variant), engine_rows(variant)
     alone = finish_time(plan, ports, engines)
@@ -119,7 +119,7 @@ def explain_operation(operation: Kernel, variant: Variant) -> Explanation:
         after = min(max(cycles, ideal), before)
         parts[name] = before - after
         before = after
-    return Explanation(alone, ideal, parts, _free_shapes(base, row), base.cycles(row))
+    return Explanation(alone, ideal, parts, _free_shapes(base, row) if with_shapes else (), base.cycles(row))
 
 
 class _Base:
@@ -127,6 +127,11 @@ class _Base:
 
     def __init__(self, row: NDArray[Any], variant: Variant) -> None:
         self._variant = variant
+        machine = machine_rows(variant)
+        undecoded = machine.copy()
+        undecoded["weight_block_cycles"] = 0
+        self._machines = {True: machine, False: undecoded}
+        self._known: dict[tuple[bytes, bool], tuple[float, float]] = {}
         macs, outputs = self._both(row, has_decoder=True)
         self.is_mac = row["kind"][0] in (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.DEPTHWISE)
         self.uses_macs = self.is_mac or macs > outputs
@@ -136,11 +141,11 @@ class _Base:
         return macs if self.uses_macs else outputs
 
     def _both(self, row: NDArray[Any], *, has_decoder: bool) -> tuple[float, float]:
-        machine = machine_rows(self._variant)
-        if not has_decoder:
-            machine["weight_block_cycles"] = 0
-        fetches = expand_rows(row, machine)
-        return float(fetches["mac_cycles"].sum()), float(fetches["output_cycles"].sum())
+        key = row.tobytes(), has_decoder
+        if key not in self._known:
+            fetches = expand_rows(row, self._machines[has_decoder])
+            self._known[key] = float(fetches["mac_cycles"].sum()), float(fetches["output_cycles"].sum())
+        return self._known[key]
 
     def products(self, row: NDArray[Any]) -> int:
         """Multiply-accumulates of the operation."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from npu.compiler.state import State, Stream
 from npu.hardware.variant import Variant
-from npu.isa.encode import encode
+from npu.isa.encode import encode_stream
 from npu.isa.payload import build_payload
 
 
@@ -20,4 +20,5 @@ def encode_streams(state: State) -> State:
 def _encoded(stream: Stream | None, variant: Variant) -> Stream | None:
     if stream is None:
         return None
-    return replace(stream, payload=build_payload(encode(stream.operations, variant), variant))
+    encoded = encode_stream(stream.operations, variant)
+    return replace(stream, payload=build_payload(encoded.words, variant), encoded=encoded)

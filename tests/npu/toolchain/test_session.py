@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 import npu
+from benchmarks.many_models import keyword_network
 from npu.errors import ConfigError
 from npu.hardware import catalogue
+from npu.isa.decode import decode
+from npu.isa.payload import parse_payload
 from npu.reports.operator_map import stored_map
 from npu.tflite.reader import read_model
 from npu.toolchain import executable
-from npu.toolchain.compile import compile_in_memory, compile_source
+from npu.toolchain.compile import compile_in_memory, compile_in_session, compile_source
 from npu.toolchain.session import Session
 
 from tests.support.shared import shared_models
@@ -62,9 +65,9 @@ def test_a_model_is_compiled_once_whatever_is_asked_of_it(monkeypatch: pytest.Mo
 
     def count(*arguments: object, **options: object) -> object:
         compiled.append(arguments[1])
-        return compile_in_memory(*arguments, **options)  # type: ignore[arg-type]
+        return compile_in_session(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(executable, "compile_in_memory", count)
+    monkeypatch.setattr(executable, "compile_in_session", count)
     session = Session()
     outputs = [npu.run(DIGITS, session=session).outputs for _ in range(2)]
     timed = npu.time_model(DIGITS.read_bytes(), session=session)
@@ -88,6 +91,26 @@ def test_a_session_and_hardware_at_once_are_refused() -> None:
     for keywords in ({"target": "ethos-u55-32"}, {"memory_mode": "Sram_Only"}, {"profile": "v0.1"}):
         with pytest.raises(ConfigError, match="session: decides hardware and profile; leave target"):
             npu.time_model(DIGITS, session=Session(), **keywords)
+
+
+def test_blocks_that_were_chosen_for_another_model_are_those_of_a_session_of_its_own() -> None:
+    random = np.random.default_rng(5)
+    for target in ("ethos-u55-64", "ethos-u65-512"):
+        session = Session(npu.Hardware(target))
+        for model in [keyword_network(random) for _ in range(12)]:
+            assert npu.compile(model, session=session).content == npu.compile(model, target=target).content
+            assert npu.time_model(model, session=session).report == npu.time_model(model, target=target).report
+
+
+def test_a_stream_from_the_compiler_holds_what_its_words_say() -> None:
+    random = np.random.default_rng(6)
+    for target in ("ethos-u55-64", "ethos-u65-512"):
+        variant = Session(npu.Hardware(target)).variant
+        for content in (DIGITS.read_bytes(), PARTIAL.read_bytes(), *(keyword_network(random) for _ in range(4))):
+            for partition in compile_in_memory(read_model(content), "model", variant).result.partitions:
+                words = parse_payload(partition.payload).words
+                assert np.array_equal(partition.stream.words, words)
+                assert partition.stream.operations == decode(words, variant)
 
 
 def test_eight_threads_share_a_session() -> None:
