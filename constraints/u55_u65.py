@@ -102,26 +102,6 @@ def _scale_count(view: OpView) -> Iterator[Observed]:
         yield Observed("scales, output channels", (int(weights.quantization.scales.size), int(ofm.shape[-1])))
 
 
-def _output_channels(view: OpView) -> int | None:
-    """Output channels of the weights."""
-    weights = view.weights
-    if weights is None or len(weights.shape) != (2 if view.op.kind == "FULLY_CONNECTED" else 4):
-        return None
-    return int(weights.shape[3 if view.op.kind == "DEPTHWISE_CONV_2D" else 0])
-
-
-def _bias_elements(view: OpView) -> Iterator[Observed]:
-    if view.bias is not None:
-        channels = _output_channels(view)
-        yield Observed("bias elements, channels", None if channels is None else (view.bias.elements, channels))
-
-
-def _filter_outputs(view: OpView) -> Iterator[Observed]:
-    ofm, channels = view.output(), _output_channels(view)
-    known = channels is not None and ofm is not None and ofm.shape
-    yield Observed("channels of weights, OFM", (channels, int(ofm.shape[-1])) if known and ofm else None)
-
-
 def _padded_size(view: OpView) -> Iterator[Observed]:
     """Height and width that a window slides over."""
     ifm, ofm = view.ifm, view.output()
@@ -160,20 +140,6 @@ def _rescale_factor(view: OpView) -> Iterator[Observed]:
         product = largest * (_largest_scale(view.weights) if view.weights is not None else 1.0)
     output = _largest_scale(view.output())
     yield Observed("factor", product / output if output > 0 else None)
-
-
-def _broadcast_result(view: OpView) -> Iterator[Observed]:
-    """(shape that the operands give, shape of the output); not observed where the operands do not fit."""
-    first, second, output = view.input(0), view.input(1), view.output()
-    if first is None or second is None or output is None or not observe.can_broadcast((first.shape, second.shape)):
-        return
-    yield Observed("operands, output", (tuple(np.broadcast_shapes(first.shape, second.shape)), tuple(output.shape)))
-
-
-def _element_counts(view: OpView) -> Iterator[Observed]:
-    ifm, ofm = view.ifm, view.output()
-    if ifm is not None and ofm is not None:
-        yield Observed("IFM elements, OFM elements", (ifm.elements, ofm.elements))
 
 
 def _options(view: OpView) -> Iterator[Observed]:
@@ -281,17 +247,11 @@ def _transposed_rank(view: OpView) -> Iterator[Observed]:
     yield from (Observed(name, len(tensor.shape)) for name, tensor in view.inputs)
 
 
-def _ordered_axes(view: OpView) -> Iterator[Observed]:
+def _permuted_axes(view: OpView) -> Iterator[Observed]:
+    """Axes of a constant permutation."""
     found = _order(view)
     if found is not None:
-        yield Observed("rank, permutation", (len(found[0]), found[1]))
-
-
-def _transposed_shape(view: OpView) -> Iterator[Observed]:
-    """(shape of the OFM, what the permutation gives); not observed where it is none."""
-    found, ofm = _order(view), view.output()
-    if found is not None and ofm is not None and is_permutation(found[1], len(found[0])):
-        yield Observed("OFM, expected", (tuple(ofm.shape), tuple(found[0][axis] for axis in found[1])))
+        yield from (Observed("axis", axis) for axis in found[1])
 
 
 def _both_quantizations(view: OpView) -> Iterator[Observed]:
@@ -327,11 +287,6 @@ def _resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
         all(out == factor * (size - aligned) + aligned or (size, out) == (1, 1) for size, out in sides)
         for factor in RESIZE_FACTORS
     )
-
-
-def _resize_modes(view: OpView) -> Iterator[Observed]:
-    modes = (view.attribute("align_corners"), view.attribute("half_pixel_centers"))
-    yield Observed("align_corners, half_pixel_centers", modes)
 
 
 def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
@@ -399,12 +354,8 @@ HARDWARE = (
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
          "number of weight scales must be {limit}", _scale_count),
-    Rule("N-W-5", WEIGHTED, EQUAL_PAIR, "elements of the bias and output channels must be {limit}", _bias_elements),
-    Rule("N-W-6", WEIGHTED, EQUAL_PAIR, "output channels of weights and OFM must be {limit}", _filter_outputs),
     Rule("N-CONV-1", ("CONV_2D", "TRANSPOSE_CONV"), EQUAL_PAIR, "filter channels and IFM channels must be {limit}",
          _filter_channels, fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
-    Rule("N-BIN-1", ("MAXIMUM", "MINIMUM"), v0_1.BROADCAST, "broadcasting is {limit}", observe.operand_shapes),
-    Rule("N-BIN-2", BINARY, EQUAL_PAIR, "output shape and the shape that the operands give must be {limit}", _broadcast_result),
     Rule("N-CAT-1", ("CONCATENATION",), Exactly("NONE", others=("RELU", "RELU6")), "fused activation must be {limit}",
          _unit_activation, fix="apply the activation before the operands are joined"),
     Rule("N-PAD-1", PADS, CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
@@ -439,18 +390,12 @@ HARDWARE = (
     Rule("N-TR-1", ("TRANSPOSE",), CONSTANT, *_constants("permutation", (1, "permutation"))),
     Rule("N-TR-2", ("TRANSPOSE",), v0_1.INT32, "permutation must be of type {limit}", _order_type),
     Rule("N-TR-3", ("TRANSPOSE",), Range(1, 6), "rank of the IFM must be {limit}", _transposed_rank),
-    Rule("N-TR-4", ("TRANSPOSE",),
-         Predicate("every axis of the IFM once", lambda found: is_permutation(found[1], found[0]),
-                   examples=(((3, (2, 0, 1)), True), ((3, (0, 0, 1)), False), ((3, (0, 1)), False), ((3, (-1, 0, 1)), False))),
-         "permutation must name {limit}", _ordered_axes),
-    Rule("N-TR-5", ("TRANSPOSE",), EQUAL_PAIR, "shape of the OFM and the one that the permutation gives must be {limit}",
-         _transposed_shape),
+    Rule("N-TR-4", ("TRANSPOSE",), Range(0, 5), "axes of the permutation must each be {limit}", _permuted_axes),
     Rule("N-TR-6", ("TRANSPOSE",), EQUAL_PAIR, "scale and zero point of IFM and OFM must be {limit}", _both_quantizations,
          fix="requantise with a QUANTIZE before it"),
     Rule("N-TR-7", ("TRANSPOSE",), AtMost(1024), "copies of two axes that it takes must be {limit}", _copies,
          fix="permute in several steps that move fewer axes each",
          details=("Neighbours that stay so count as one axis; a copy takes two axes, and a third that stays the last.",)),
-    Rule("N-MEM-1", SAME_ELEMENTS, EQUAL_PAIR, "number of elements of IFM and OFM must be {limit}", _element_counts),
     Rule("N-SLICE-1", ("SLICE",), CONSTANT, *_constants("begin and size", (1, "begin"), (2, "size"))),
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
          *_constants("begin, end and strides", (1, "begin"), (2, "end"), (3, "strides"))),
@@ -474,10 +419,6 @@ HARDWARE = (
          details=("IFM width and height are both 1", "OFM has the width and height of the IFM",
                   "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
                   "no align_corners: OFM width and height are 2, 4 or 8 times those of the IFM (one that is 1 may stay 1)")),
-    Rule("N-RSZ-3", ("RESIZE_BILINEAR",),
-         Predicate("at most one may be true", lambda pair: not all(pair),
-                   examples=(((False, False), True), ((True, False), True), ((False, True), True), ((True, True), False))),
-         "of align_corners and half_pixel_centers {limit}", _resize_modes, fix="export the model without one of the two"),
     Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
          Predicate("from 1x1, equal, or 2, 4 or 8 times the IFM (a width or height of 1 may stay 1)", _resize_fits,
                    examples=RESIZED),
@@ -497,8 +438,9 @@ PROFILE = Profile(
         *v0_1.READINGS,
         "Limits with an id `V-...` are those of profile `v0.1`, those with `N-...` belong to this compiler; stride and "
         "dilation follow the target's description.",
-        "Two more reasons depend on the whole model: `MEMORY-ARENA`, found when the model is compiled, where feature maps do "
-        "not fit the arena even in stripes; `JOB-WORK`, where an NPU job would hold nothing but reshapes. A third, `LOWERING`, "
-        "is found when the model is compiled, where shapes or inputs of an operator contradict each other.",
+        "Four more reasons depend on the whole model: `CONSISTENCY`, where the file declares other shapes or scales than "
+        "TFLite's kernels compute; `JOB-WORK`, where an NPU job would hold nothing but reshapes; and, found when the model "
+        "is compiled, `MEMORY-ARENA`, where feature maps do not fit the arena even in stripes, and `LOWERING`, where the "
+        "compiler cannot lower what the profile takes.",
     ),
 )

@@ -114,12 +114,12 @@ def _check_region(number: int, data: npt.NDArray[np.uint8]) -> None:
 
 def pixel_stride(fm: FeatureMap) -> int:
     """Bytes from one column to the next."""
-    return 16 * fm.element.bytes if fm.layout is Layout.NHCWB16 else fm.stride_x
+    return fm.steps[1]
 
 
 def brick_stride(fm: FeatureMap) -> int:
     """Bytes from one group of 16 channels to the next."""
-    return fm.stride_c if fm.layout is Layout.NHCWB16 else 16 * fm.element.bytes
+    return fm.steps[2]
 
 
 def tile_rectangles(fm: FeatureMap) -> list[tuple[int, int, int, int, int]]:

@@ -8,6 +8,7 @@ from npu.compiler.container import rebuild_model
 from npu.compiler.pipeline import Observer, pass_names, run_passes
 from npu.compiler.state import GraphState, State, initial_state
 from npu.errors import CompileError
+from npu.graph.consistency import require_runnable, without_inconsistent
 from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
@@ -28,12 +29,14 @@ def compile_model(
 
     Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
     A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
-    does not fit the model. `observers` see the state after every pass. `chooser` is one for `variant` that has
-    chosen blocks before, and knows them.
+    does not fit the model, ModelError for an operator that no kernel runs. `observers` see the state after every pass.
+    `chooser` is one for `variant` that has chosen blocks before, and knows them.
     """
     _check(model, placement)
+    require_runnable(model)
     if progress is not None:
         observers = (*observers, _progress_of(progress))
+    placement = without_inconsistent(model, placement)
     state = run_passes(initial_state(model, placement, chooser or BlockChooser(variant)), observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 

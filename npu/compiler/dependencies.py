@@ -28,6 +28,8 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
+from npu.layouts import BRICK_DEPTH
+from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
 
 Shape = tuple[int, int, int]
 SHRAM = None
@@ -171,16 +173,15 @@ def _span(fm: FeatureMap, box: Box) -> tuple[int, int]:
 
     A map of several tiles, or of a negative stride, spans all of its tiles.
     """
-    steps = (fm.stride_y, fm.stride_x, fm.stride_c)
     size = fm.element.bytes
+    row, pixel, group = fm.steps
     low = [start for start in box.start]
     high = [end - 1 for end in box.end]
-    unit = size
+    unit, channel = size, size
     if fm.layout is Layout.NHCWB16:
-        low[2], high[2] = low[2] // 16, high[2] // 16
-        steps, unit = (fm.stride_y, 16 * size, fm.stride_c), 16 * size
-    else:
-        steps = (fm.stride_y, fm.stride_x, size)
+        low[2], high[2] = low[2] // BRICK_DEPTH, high[2] // BRICK_DEPTH
+        unit, channel = pixel, group
+    steps = (row, pixel, channel)
     ends = [(a * step, b * step) for a, b, step in zip(low, high, steps, strict=True)]
     first, last = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
     bases = [fm.addresses[0]]
@@ -257,14 +258,14 @@ def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
 
 
 def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box]:
-    """OFM blocks in the order in which they are made (depth fastest, then width, then height), or from the last one."""
+    """OFM blocks in the order in which they are made, or from the last one."""
     ofm, block = operation.ofm, operation.block
-    counts = (-(-ofm.height // block.height), -(-ofm.width // block.width), -(-ofm.depth // block.depth))
-    total = counts[0] * counts[1] * counts[2]
-    numbers = range(total - 1, -1, -1) if is_reversed else range(total)
-    for number in numbers:
-        z, rest = number % counts[2], number // counts[2]
-        x, y = rest % counts[1], rest // counts[1]
+    down, across, deep = (
+        ceil_div(ofm.height, block.height), ceil_div(ofm.width, block.width), ceil_div(ofm.depth, block.depth)
+    )  # fmt: skip
+    numbers = range(down * across * deep)
+    for number in reversed(numbers) if is_reversed else numbers:
+        y, x, z = block_place(number, across, deep)
         start = (y * block.height, x * block.width, z * block.depth)
         yield Box(
             start,
@@ -277,35 +278,28 @@ def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box
 
 
 def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
-    """The boxes of `fm` in the order in which they are fetched.
-
-    What combines channels has one fetch of 32 (8-bit, depth first) or 16 channels after another for each of its OFM blocks.
-    """
-    pieces = fm.depth
+    """The boxes of `fm` in the order in which they are fetched: of what combines channels, one IFM block after another."""
+    step = fm.depth
     if operation.combines_channels:
         is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
-        pieces = 16 if is_part_kernel or fm.element.bits > 8 else 32
+        step = widest_ifm_block(fm.element.bytes, is_part_kernel)
     for made in _ofm_boxes(operation, is_reversed=False):
         whole = _input_box(operation, fm, made)
-        for channel in range(whole.start[2], whole.end[2], pieces):
-            yield Box((*whole.start[:2], channel), (*whole.end[:2], min(channel + pieces, whole.end[2])))
+        for channel in range(whole.start[2], whole.end[2], step):
+            yield Box((*whole.start[:2], channel), (*whole.end[:2], min(channel + step, whole.end[2])))
 
 
 def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
-    """Elements of `fm` that the OFM elements of `box` are computed from."""
-    depth = (0, fm.depth) if operation.combines_channels else (box.start[2], box.end[2])
+    """Elements of `fm` that the OFM elements of `box` are computed from, through all sub-kernels."""
+    first, last = (0, fm.depth) if operation.combines_channels else (box.start[2], min(box.end[2], fm.depth))
     if not isinstance(operation, WindowOperation):
-        rows, columns = (box.start[0], box.end[0]), (box.start[1], box.end[1])
-    else:
-        kernel, padding = operation.kernel, operation.padding
-        factor = 1 if operation.upscale is Upscale.NONE else 2
-        rows = _window(box.start[0], box.end[0], kernel.stride_y, kernel.dilated_height, padding.top, factor)
-        columns = _window(box.start[1], box.end[1], kernel.stride_x, kernel.dilated_width, padding.left, factor)
-    ends = (min(rows[1], fm.height), min(columns[1], fm.width), min(depth[1], fm.depth))
-    return Box((max(rows[0], 0), max(columns[0], 0), depth[0]), ends)
-
-
-def _window(start: int, end: int, stride: int, kernel: int, pad: int, factor: int) -> tuple[int, int]:
-    """Rows of the IFM, before upscaling, that OFM rows [start, end) are computed from."""
-    first, last = start * stride - pad, (end - 1) * stride - pad + kernel
-    return first // factor, -(-last // factor)
+        return Box((*box.start[:2], first), (min(box.end[0], fm.height), min(box.end[1], fm.width), last))
+    kernel, padding, rows, columns = operation.kernel, operation.padding, box.end[0] - box.start[0], box.end[1] - box.start[1]
+    upscale = 1 if operation.upscale is Upscale.NONE else 2
+    top, height = input_range(
+        box.start[0], rows, kernel.stride_y, kernel.dilation_y, 0, kernel.height, padding.top, fm.height, upscale
+    )
+    left, width = input_range(
+        box.start[1], columns, kernel.stride_x, kernel.dilation_x, 0, kernel.width, padding.left, fm.width, upscale
+    )
+    return Box((top, left, first), (top + height, left + width, last))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from npu.compiler.allocate import round_up
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
-from npu.layouts import BRICK_DEPTH
+from npu.layouts import BRICK_DEPTH, dense_steps, element_offset
+from npu.machine.rules import round_up
 
 _MAX_PADDING = 1 / 8
 """Padding channels that bricks may add before NHWC, which has none, is the better choice."""
@@ -70,16 +70,14 @@ def feature_map(
     _, full_width, full_depth = view.full
     y, x, c = view.offset[0], view.offset[1], view.offset[2] + channel
     size = view.element.bytes
-    if layout is Layout.NHCWB16:
-        stride_x, stride_c = BRICK_DEPTH * size, BRICK_DEPTH * size * full_width
-        stride_y = size * full_width * round_up(full_depth, BRICK_DEPTH)
-        start = address + y * stride_y + x * stride_x + c // BRICK_DEPTH * stride_c
-    else:
-        stride_y, stride_x = (pitch * size for pitch in view.pitches)
-        stride_c = size
-        start = address + y * stride_y + x * stride_x + c * size
+    is_bricked = layout is Layout.NHCWB16
+    steps = dense_steps(full_width, full_depth, size, is_bricked=is_bricked)
+    if not is_bricked:
+        row, pixel = view.pitches
+        steps = (row * size, pixel * size, steps[2])
+    start = address + element_offset(y, x, c, steps, size)
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
         zero_point=view.zero_point, addresses=(start, 0, 0, 0), tile_height_0=height, tile_height_1=height,
-        tile_width_0=width, stride_y=stride_y, stride_x=stride_x, stride_c=stride_c,
+        tile_width_0=width, stride_y=steps[0], stride_x=steps[1], stride_c=steps[2] if is_bricked else size,
     )  # fmt: skip

@@ -70,7 +70,11 @@ def plan_memory(
     separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
     packer = Packer(_buffers(fast.values()), cache) if separate else Packer(_buffers(slow.values()), arena)
-    goal = limit - base if separate else arena.total_bytes
+    goal = packer.total_bytes
+    if separate:
+        goal = max(
+            goal, 2 * max((job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged), default=0)
+        )
     starts = lifetimes.starts
     transfers = [
         tuple(plan_transfers(row, start, packer, goal, max(limit - base, goal), variant)) if node.program else ()
@@ -115,9 +119,10 @@ def step_rooms(graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, La
     """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps."""
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+    groups = _group(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
     if variant.memory_mode.has_separate_cache:
-        return [[staging_reserve(variant)] * len(steps) for steps in works]
-    usage = _usage(_group(lifetimes, share_in_place(lifetimes, nodes, works, layouts)).values(), lifetimes.events)
+        groups = {item: span for item, span in groups.items() if not isinstance(item, int)}
+    usage = _usage(groups.values(), lifetimes.events)
     peak = max(usage, default=0)
     return [
         [max(peak - usage[start + index], peak // 8) for index in range(len(steps))]

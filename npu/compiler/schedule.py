@@ -188,7 +188,7 @@ def _convolution_jobs(
 ) -> list[Job]:
     total = step.ofm.shape[2]
     problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
-    in_place = _in_place(problem, room, chooser)
+    in_place = _in_place(problem, room, chooser, pace)
     slices = [(total, in_place)] if in_place else _cut(problem, room, chooser, pace)
     is_staged = in_place is None
     jobs, channel = [], 0
@@ -201,18 +201,22 @@ def _convolution_jobs(
     return jobs
 
 
-def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser) -> BlockChoice | None:
+def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) -> BlockChoice | None:
     """The block of an operation that reads its constants where they are, None if they are copied.
 
     They are not copied if each is read once and they are small or their copy would enlarge the arena. From a slow memory
     behind the other port (Dedicated_Sram) the rest is copied: its latency would be paid in every block.
     """
     mode = chooser.variant.memory_mode
-    has_room = mode.has_separate_cache or room >= 2 * _SMALLEST_SLICE_BYTES
+    has_room = room >= 2 * _SMALLEST_SLICE_BYTES
     if mode.stages_weights and has_room and problem.channel_bytes * problem.ofm[2] > _IN_PLACE_BYTES:
         return None
     choice = chooser.choose(replace(problem, weights_in_place=True))
-    return choice if _plane_blocks(problem, choice) == 1 or not mode.stages_weights else None
+    if _plane_blocks(problem, choice) > 1 and mode.stages_weights:
+        return None
+    if mode.has_separate_cache and choice.cycles > 1.2 * _span(_cut(problem, room, chooser, pace), problem, pace):
+        return None
+    return choice
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from npu.graph.graph import ABSENT, Graph, Op, Tensor
+from npu.errors import ModelError
+from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.graph.operands import Mismatch, Operands, Shape
 from npu.graph.ops import BY_NAME, Operator
-
-RULE = "CONSISTENCY"
-"""Rule id of an operator that is on the CPU because of this."""
+from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +93,33 @@ def _judge(
                 message = f"{what} '{tensor.name}' must have shape {list(shape)}, got {list(tensor.shape)}"
                 return Inconsistency(message, runs=True), made
     return None, made
+
+
+def without_inconsistent(model: Model, placement: Placement) -> Placement:
+    """The placement with every inconsistent operator on the CPU, for the reason CONSISTENCY; itself if there are none."""
+    found = {
+        (number, index): what
+        for number, graph in enumerate(model.graphs)
+        for index, what in inconsistencies(graph, is_entry=number == 0).items()
+    }
+    if not found:
+        return placement
+    ops = (_with_reason(op, found[op.graph, op.index]) if (op.graph, op.index) in found else op for op in placement.ops)
+    return replace(placement, ops=tuple(ops))
+
+
+def _with_reason(op: OpPlacement, found: Inconsistency) -> OpPlacement:
+    if any(violation.rule == CONSISTENCY for violation in op.violations):
+        return op
+    what = "the file declares another shape than the operator computes" if found.runs else "no kernel runs the operator"
+    fix = "convert the model again" if found.runs else "mend the model: npu compile and npu run refuse it"
+    violation = Violation(CONSISTENCY, f"{what}: {found.message}", "what TFLite's kernels compute", found.message, fix)
+    return replace(op, violations=(*op.violations, violation))
+
+
+def require_runnable(model: Model) -> None:
+    """Raise ModelError for the first operator of the entry graph that no kernel runs."""
+    graph = model.graphs[0]
+    for index, found in inconsistencies(graph).items():
+        if not found.runs:
+            raise ModelError(f"{graph.ops[index].name} (op {index}): {found.message}; no kernel runs the operator")

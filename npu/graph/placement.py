@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 MEMORY_ARENA, LOWERING = "MEMORY-ARENA", "LOWERING"
-"""Rules that show only when a model is compiled: its feature maps fit the arena, and the compiler has a form for it."""
+"""Rules that show only when a model is compiled: its feature maps fit the arena, and the compiler lowers it."""
+CONSISTENCY = "CONSISTENCY"
+"""Rule that every profile of this compiler has: what the file declares is what TFLite's kernels compute."""
 
 
 class Device(Enum):

@@ -666,7 +666,7 @@ def unknown(operands: Operands) -> Shapes:
 
 def embedding_lookup(operands: Operands) -> Shapes:
     rows, table = operands.shape(0), operands.shape(1)
-    rank_of(rows, 1, "lookup")
+    rank_of(rows, 1, "rows")
     if len(table) < 2:
         raise Mismatch(f"table must have rank 2 or more, got {list(table)}")
     return [(rows[0], *table[1:])]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+from npu.layouts import Steps, map_steps
+
 
 class Layout(IntEnum):
     """Order of a feature map's elements in memory (register value)."""
@@ -199,6 +201,12 @@ class FeatureMap:
     stride_y: int
     stride_x: int
     stride_c: int
+
+    @property
+    def steps(self) -> Steps:
+        """Bytes from row to row, from pixel to pixel, and from one group of 16 channels to the next."""
+        is_bricked = self.layout is Layout.NHCWB16
+        return map_steps(self.stride_y, self.stride_x, self.stride_c, self.element.bytes, is_bricked=is_bricked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ def round_up(value: Any, multiple: Any) -> Any:
     return -(-value // multiple) * multiple
 
 
+def block_place(number: int, across: int, deep: int) -> tuple[int, int, int]:
+    """Which block along height, width and depth an OFM block is: blocks run depth first, then width, then height."""
+    return number // (across * deep), number // deep % across, number % deep
+
+
 def sub_kernel(dilation: int, *, is_small: bool = False) -> int:
     """Most taps along a side of a sub-kernel."""
     return (_SMALL_SUB_KERNEL if is_small else SUB_KERNEL) // dilation
@@ -38,7 +43,7 @@ def kernel_group(element_bytes: int) -> int:
 
 
 def widest_ifm_block(element_bytes: int, is_part_kernel: bool) -> int:
-    """Most channels of an IFM block of what combines channels."""
+    """Most channels of an IFM block of what combines channels; its IFM blocks follow one another in depth."""
     return 16 if is_part_kernel or element_bytes == 2 else 32
 
 

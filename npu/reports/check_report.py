@@ -18,6 +18,7 @@ from constraints.rule import Profile
 from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
 from constraints.xnnpack import XnnpackOptions, xnnpack_profile
+from npu.graph.consistency import without_inconsistent
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.idle import RULE as IDLE
@@ -362,7 +363,9 @@ def _is_read_alone(placement: Placement, measured: Measured | None) -> bool:
 
 def settled(model: Model, placement: Placement) -> Placement:
     """The placement with what this compiler adds to its profile before it compiles: itself if the profile is another's."""
-    return placement if _is_read_alone(placement, None) else without_idle_jobs(model, placement)
+    if _is_read_alone(placement, None):
+        return placement
+    return without_idle_jobs(model, without_inconsistent(model, placement))
 
 
 def _is_idle(placed: OpPlacement) -> bool:

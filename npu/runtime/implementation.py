@@ -14,7 +14,10 @@ from npu.runtime.types import describe, matches
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """`build` sets the output shapes and returns what an invoke runs; `types` are patterns of supported type combinations."""
+    """`build` returns what an invoke runs; `types` are patterns of supported type combinations.
+
+    The operator table sets the shapes of the outputs, but for operators whose elements decide them: those `build` sets.
+    """
 
     kind: str
     build: Callable[[OperatorNode], Run]
@@ -27,8 +30,20 @@ class Implementation:
         if not any(matches(pattern, inputs, outputs) for pattern in self.types):
             supported = ", ".join(self.types)
             raise InterpreterError(f"{node.label}: types must be one of ({supported}), got {describe(inputs, outputs)}")
+        is_placed = node.place()
         try:
             with np.errstate(all="ignore"):  # numbers overflow silently, as they do in the reference kernels
-                return np.errstate(all="ignore")(self.build(node))
+                run = np.errstate(all="ignore")(self.build(node))
         except ModelError as error:
             raise node.fail(str(error)) from error
+        return run if is_placed else _placing(node, run)
+
+
+def _placing(node: OperatorNode, run: Run) -> Run:
+    """A run that sets the shapes of the outputs first, which what was computed before decides."""
+
+    def placed() -> None:
+        node.place(is_running=True)
+        run()
+
+    return placed

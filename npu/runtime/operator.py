@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from npu.errors import InterpreterError
+from npu.graph.consistency import infer_shapes
 from npu.graph.dtype import DType
+from npu.graph.operands import Mismatch, Operands
+from npu.graph.ops import BY_NAME
+from npu.graph.shapes import unknown
 from npu.runtime.tensor import Array, RuntimeTensor
 
 Run = Callable[[], None]
@@ -104,6 +108,26 @@ class OperatorNode:
         """The value of an input if it is a constant, None if it is computed."""
         tensor = self.input(position)
         return tensor.data if tensor.is_constant else None
+
+    def place(self, *, is_running: bool = False) -> bool:
+        """Set the shapes of the outputs by the operator table, as far as it has a rule; False where elements decide them.
+
+        Before a run only constants are known, in a run every input is.
+        """
+        row = BY_NAME.get(self.kind)
+        if row is None or row.shape in (None, unknown):
+            return True
+        known = [None if one is None or not (one.is_constant or is_running) else one.data for one in self.inputs]
+        try:
+            shapes = infer_shapes(row, Operands(self.attributes, self.inputs, self.outputs, known))
+        except Mismatch as error:
+            raise self.fail(str(error)) from error
+        for position in range(len(self.outputs)):
+            if shapes is None:
+                self.set_dynamic(position)
+            else:
+                self.set_shape(shapes[position], position)
+        return shapes is not None
 
     def fail(self, message: str) -> InterpreterError:
         """An error that names the operator; to be raised by the caller."""

@@ -1,6 +1,7 @@
 """Whether a kernel's buffers and look-up tables fit where the stream puts them in SHRAM.
 
-The sizes of the buffers are those of `npu.isa.shram`; the boundaries are the registers of the operation.
+The sizes of the buffers are those of `npu.isa.shram`, which the compiler uses too: what judges these formulas are the
+registers of Vela's streams, in the tests. The boundaries are the registers of the operation.
 """
 
 from __future__ import annotations

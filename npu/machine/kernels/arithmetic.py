@@ -9,6 +9,7 @@ from npu.native.kernel import Inlined, kernel
 inlined = Inlined
 """A function that becomes part of its caller: as a call of its own it would take longer than what it does."""
 
+block_place = inlined(rules.block_place)
 ceil_div = inlined(rules.ceil_div)
 kernel_group = inlined(rules.kernel_group)
 ifm_block_depth = inlined(rules.ifm_block_depth)

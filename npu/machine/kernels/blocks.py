@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.machine.kernels.arithmetic import ceil_div, ifm_block_depth, inlined, input_range
+from npu.machine.kernels.arithmetic import block_place, ceil_div, ifm_block_depth, inlined, input_range
 from npu.machine.kernels.mac_array import mac_cycles
 from npu.machine.kernels.output_unit import output_depth
 from npu.machine.kernels.rows import (
@@ -165,13 +165,14 @@ def expand(operations, machines, fetches):  # type: ignore[no-untyped-def]
         if op.kind > ELEMENTWISE:
             continue
         ofm = op.ofm
-        for y in range(0, ofm.height, op.block_height):
-            rows = min(op.block_height, ofm.height - y)
-            for x in range(0, ofm.width, op.block_width):
-                columns = min(op.block_width, ofm.width - x)
-                for z in range(0, ofm.depth, op.block_depth):
-                    depth = min(op.block_depth, ofm.depth - z)
-                    share = stream_share(op, z, depth, x + y == 0)
-                    at = expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetches)
-                    fill_output(fetches[at - 1], op, machine, y, rows, x, columns, z, depth)
+        down, across = ceil_div(ofm.height, op.block_height), ceil_div(ofm.width, op.block_width)
+        deep = ceil_div(ofm.depth, op.block_depth)
+        for number in range(down * across * deep):
+            row, column, layer = block_place(number, across, deep)
+            y, x, z = row * op.block_height, column * op.block_width, layer * op.block_depth
+            rows, columns = min(op.block_height, ofm.height - y), min(op.block_width, ofm.width - x)
+            depth = min(op.block_depth, ofm.depth - z)
+            share = stream_share(op, z, depth, x + y == 0)
+            at = expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetches)
+            fill_output(fetches[at - 1], op, machine, y, rows, x, columns, z, depth)
     return at

@@ -349,7 +349,7 @@ REFUSED: dict[str, tuple[Build, str]] = {
     "output that the input cannot give": (lambda: _transposed(7), "input must"),
     "joined maps with a tanh": (_joined, "fused activation must be NONE, RELU"),
     "normalised bytes with a tanh": (_normalised, "fused activation must be NONE, RELU"),
-    "window larger than the map": (_convolved, "no negative dimension"),
+    "window larger than the map": (_convolved, "kernel of 3x3 must fit the input of 1x5"),
     "maps without channels": (_without_channels, "input channels must be a multiple of the filter's 2 .*, got 0"),
     "softmax of another scale": (_coarse_softmax, "output must have the scale"),
 }
