@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu.cli import kernels
 from npu.cli.arguments import add_command, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
-from npu.native import requests
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -32,8 +32,6 @@ PROFILES = ("u55-u65", "v0.1", "xnnpack")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without `arguments` this is the program, with those of the process."""
     prepare_streams()
-    if arguments is None:
-        requests.tell = _tell_of_kernels
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
     options, unknown = parser.parse_known_args(given)
@@ -45,8 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         if options.version:
-            say(f"npulab {__version__}\n")
+            say(f"npulab {__version__}\n" + (kernels.describe() if options.verbose else ""))
             return 0
+        if arguments is None:
+            kernels.prepare(options.command)
         return _run(options)
     except UsageError as error:
         options.refuse(_shown(printable(str(error))))
@@ -86,11 +86,6 @@ def _session(options: argparse.Namespace) -> Session:
     sections = {name: getattr(options, name, None) for name in ("memory_mode", "system")}
     hardware = Hardware(options.target, options.config, **sections, changes=tuple(options.set or ()))
     return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE))
-
-
-def _tell_of_kernels(message: str) -> None:
-    if message != requests.MAKING or sys.stderr.isatty():
-        sys.stderr.write(f"npu: {message}\n")
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
@@ -143,6 +138,9 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument(
+        "--verbose", action="store_true", help="with --version: which compiled kernels are used, and where they are"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     _add_check(commands)
     _add_fix(commands)
@@ -159,9 +157,16 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     operators = add_command(commands, "supported-ops", "print the supported operators and their rules as Markdown")
     _add_profile(operators)
     add_output(operators)
+    _add_warm_up(commands)
     reference = add_command(commands, "isa", "print the reference of the command stream as Markdown")
     add_output(reference)
     return parser
+
+
+def _add_warm_up(commands: Commands) -> None:
+    warm_up = add_command(commands, "warm-up", "compile the kernels ahead of the first run, for containers and caches")
+    warm_up.add_argument("--cpu", metavar="NAME", help="vnni, avx512, avx2, x86-64, aarch64 or all (default: this CPU)")
+    warm_up.set_defaults(handlers="npu.cli.kernels")
 
 
 def _add_check(commands: Commands) -> None:

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from npu.native import requests, store
-from npu.native.cpu import current
+from npu.native.cpu import CpuTier, current
 from npu.native.sources import group_of
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _lock = RLock()
 _loaded: dict[str, Any] = {}
 """LLVM's engine for each group; it owns the code."""
-_makers: dict[str, Maker] = {}
+_makers: dict[tuple[str, CpuTier], Maker] = {}
 _told: set[str] = set()
+_PROGRESS_SECONDS = 0.2
 
 
 def address_of(kernel: Kernel) -> int:
@@ -33,38 +34,39 @@ def address_of(kernel: Kernel) -> int:
     return address
 
 
-def prepare(groups: Iterable[str]) -> None:
+def prepare(groups: Iterable[str], tier: CpuTier | None = None) -> None:
     """Make the libraries of groups that are missing, all at the same time."""
     with _lock:
-        wanted = list(groups)
-        requests.expect(wanted)
-        for group in wanted:
-            _object_of(group)
+        tier = tier or current()
+        _start(groups, tier)
+        for group in groups:
+            if store.find(group, tier) is None:
+                _made(group, tier)
 
 
 def _object_of(group: str) -> bytes:
     found = store.find(group, current())
-    return found[0] if found else _made(group)
+    return found[0] if found else _made(group, current())
 
 
-def _made(group: str) -> bytes:
+def _start(groups: Iterable[str], tier: CpuTier) -> None:
     from npu.native import makers
 
-    tier = current()
-    if group not in _makers:
-        missing = [
-            each for each in dict.fromkeys([group, *requests.expected]) if each not in _makers and not store.find(each, tier)
-        ]
+    missing = [each for each in dict.fromkeys(groups) if (each, tier) not in _makers and not store.find(each, tier)]
+    if missing:
         _tell_once(requests.MAKING)
-        _makers.update({maker.group: maker for maker in makers.start(missing, tier)})
-    content = _makers[group].content()
-    try:
-        store.keep(store.cache_path(group, tier), content)
-    except OSError as error:
-        _tell_once(f"the compiled kernels cannot be kept ({error}): set NPULAB_CACHE_DIR to a folder that can be written")
-    code = store.decode(group, tier, content)
-    assert code is not None  # `content` has checked it
-    return code
+        _makers.update({(maker.group, tier): maker for maker in makers.start(missing, tier)})
+
+
+def _made(group: str, tier: CpuTier) -> bytes:
+    _start([group, *requests.expected], tier)
+    maker = _makers[group, tier]
+    while not maker.wait(_PROGRESS_SECONDS):
+        requests.progress(sum(each.wait(0) for each in _makers.values()), len(_makers))
+    requests.progress(len(_makers), len(_makers))
+    if maker.problem is not None:
+        _tell_once(f"compiled kernels cannot be kept ({maker.problem}): set NPULAB_CACHE_DIR to a folder that can be written")
+    return maker.code()
 
 
 def _tell_once(message: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes that make missing libraries side by side."""
+"""Processes that make missing libraries side by side, and keep what they made."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
+from threading import Thread
 
 from npu.errors import UserError
 from npu.native import sources, store
@@ -16,58 +18,66 @@ _START = "import sys; sys.path += sys.argv.pop(1).split(sys.argv.pop(1)); from n
 
 
 class Maker:
-    """A process that makes one library."""
+    """A process that makes one library. What it made is kept as soon as it is there, if there is a place for it."""
 
-    def __init__(self, group: str, tier: CpuTier) -> None:
-        self.group, self.tier = group, tier
-        self._content: bytes | None = None
+    def __init__(self, group: str, tier: CpuTier, path: Path) -> None:
+        self.group, self.tier, self._path = group, tier, path
+        self.problem: OSError | None = None
+        """Why the library could not be kept."""
+        self._output = b""
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-I",
-                "-c",
-                _START,
-                os.pathsep.join([*sources.search_path(), str(sources.ROOT)]),
-                os.pathsep,
-                group,
-                tier.name,
-            ],
-            stdin=subprocess.PIPE,
+            [sys.executable, "-I", "-c", _START, _search_path(), os.pathsep, group, tier.name],
+            stdin=subprocess.PIPE,  # its end ends the process, however this one ends
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        atexit.register(self.end)
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+        atexit.register(self._end)
 
-    def content(self) -> bytes:
-        """What the process made, when it is done. Raises UserError."""
-        if self._content is None:
-            with self._process:
-                assert self._process.stdout
-                output = self._process.stdout.read()
-            if store.decode(self.group, self.tier, output) is None:
-                reason = output.decode(errors="replace").strip() or f"exit code {self._process.returncode}"
-                raise UserError(f"the kernels of {self.group} must compile for {self.tier.name}, got: {reason}")
-            self._content = output
-        return self._content
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether the process is done, after so many seconds at the latest."""
+        self._reader.join(seconds)
+        return not self._reader.is_alive()
 
-    def end(self) -> None:
-        """Stop the process if nobody has waited for it."""
-        if self._content is None:
-            with self._process:
-                self._process.kill()
+    def code(self) -> bytes:
+        """The object that the process made. Raises UserError."""
+        self.wait()
+        code = store.decode(self.group, self.tier, self._output)
+        if code is None:
+            reason = self._output.decode(errors="replace").strip() or f"exit code {self._process.returncode}"
+            raise UserError(f"the kernels of {self.group} must compile for {self.tier.name}, got: {reason}")
+        return code
+
+    def _read(self) -> None:
+        with self._process as process:
+            assert process.stdout
+            self._output = process.stdout.read()
+        if store.decode(self.group, self.tier, self._output) is not None:
+            try:
+                store.keep(self._path, self._output)
+            except OSError as error:
+                self.problem = error
+
+    def _end(self) -> None:
+        if self._reader.is_alive():
+            self._process.kill()
+            self._reader.join()
 
 
-def processors() -> int:
-    """Those that this process may use, where the system tells."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
+def _search_path() -> str:
+    """Where the process looks for modules after its own folders."""
+    return os.pathsep.join([*sources.search_path(), str(sources.ROOT)])
 
 
-def start(groups: Iterable[str], tier: CpuTier) -> list[Maker]:
-    """A process for each group. Raises UserError where the system starts none."""
+def start(groups: Iterable[str], tier: CpuTier, folder: Path | None = None) -> list[Maker]:
+    """A process for each group, whose libraries go to the cache or, as a wheel has them, to a folder. Raises UserError."""
     if not sys.executable:
         raise UserError("kernels must be compiled, but this program cannot start Python: run `npu warm-up` first")
     try:
-        return [Maker(group, tier) for group in groups]
+        return [
+            Maker(group, tier, folder / store.shipped_path(group, tier).name if folder else store.cache_path(group, tier))
+            for group in groups
+        ]
     except OSError as error:
         raise UserError(f"kernels must be compiled, but a process cannot be started: {error}") from error

@@ -22,6 +22,9 @@ GROUPS = (
     "sim.timing.kernels",
 )
 """The packages whose kernels become a library each."""
+_CODE = ("npu.native.compile", "npu.native.cpu", "npu.native.link")
+_ABOUT_FILES = ("npu.errors", *(f"npu.native.{name}" for name in ("library", "make", "makers", "requests", "sources", "store")))
+"""These find, keep and load code, and have no part in what it is; nor has the wording of errors."""
 _PACKAGES = ("npu", "sim", "constraints")
 _IMPORT = re.compile(
     rb"^[ \t]*from ((?:npu|sim|constraints)[\w.]*) import (\([^)]*\)|[^\n]*)|^[ \t]*import ((?:npu|sim|constraints)[\w.]*)",
@@ -56,10 +59,10 @@ def modules_of(group: str) -> list[str]:
 def files_of(group: str) -> dict[str, bytes]:
     """The source of every module that a group depends on, by name in order."""
     found: dict[str, bytes] = {}
-    waiting = [*modules_of(group), "npu.native.make"]
+    waiting = [*modules_of(group), *_CODE]
     while waiting:
         module = waiting.pop()
-        if module not in found and (path := _path(module)) is not None:
+        if module not in found and module not in _ABOUT_FILES and (path := _path(module)) is not None:
             found[module] = path.read_bytes()
             waiting.extend(_imported(found[module]))
     return dict(sorted(found.items()))
