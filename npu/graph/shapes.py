@@ -675,13 +675,13 @@ def embedding_lookup(operands: Operands) -> Shapes:
 def hashtable_lookup(operands: Operands) -> Shapes:
     asked, keys, values = operands.shapes
     if len(asked) != 1 or len(keys) != 1 or not values or keys[0] != values[0]:
-        raise Mismatch(f"lookup and keys must have rank 1 with a value for each key, got {list(keys)} and {list(values)}")
+        raise Mismatch(f"lookup and keys must have rank 1 and keys one value each, got {list(keys)} and {list(values)}")
     return [(asked[0], *values[1:]), asked]
 
 
 def lsh_projection(operands: Operands) -> Shapes:
     hashes = operands.shape(0)
-    rank_of(hashes, 2, "hashes")
+    rank_of(hashes, 2, "seeds")
     is_sparse = operands.options.type is LshProjectionType.SPARSE
     return [(hashes[0] if is_sparse else hashes[0] * hashes[1],)]
 

@@ -17,7 +17,7 @@ from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
 from npu.runtime.kernels.integer_functions import softmax_table, to_16bit
 from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, broadcast_shape, quantized_range, require_quantized, scaled
+from npu.runtime.operators.common import INTEGER_RANGE, quantized_range, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import each
@@ -51,7 +51,6 @@ def hyperbolic_tangent(x: Array) -> Array:
 def run_float(node: OperatorNode, function: Callable[[Array], Array]) -> Run:
     """Prepare an elementwise float operator."""
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
 
     def run() -> None:
         output.array[...] = function(ifm.array)
@@ -90,7 +89,6 @@ def _smooth(
 def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -> Run:
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
     multiplier, shift = _input_scaling_16bit(ifm)
 
     def run() -> None:
@@ -108,7 +106,6 @@ def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
             low, high = np.float32(lower), np.float32(np.inf if upper is None else upper)
             return run_float(node, lambda x: np.minimum(np.maximum(x, low), high))
         require_quantized(node, ifm, output)
-        node.set_shape(ifm.shape)
         factor = quantise_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
         low_q, high_q = quantized_range(node, activation, output)
 
@@ -127,7 +124,6 @@ def build_leaky_relu(node: OperatorNode) -> Run:
     if ifm.dtype is DType.FLOAT32:
         return run_float(node, lambda x: np.where(x > 0, x, x * alpha))
     require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
     f32 = np.float32
     identity = quantise_multiplier(float(f32(ifm.scale) / f32(output.scale)))
     negative = quantise_multiplier(float(f32(ifm.scale) * alpha / f32(output.scale)))
@@ -143,10 +139,6 @@ def build_leaky_relu(node: OperatorNode) -> Run:
 
 def build_prelu(node: OperatorNode) -> Run:
     ifm, slope, output = node.input(0), node.input(1), node.output()
-    shape = broadcast_shape(node, ifm.shape, slope.shape)
-    if shape != ifm.shape:
-        raise node.fail(f"slope must broadcast to the input's {list(ifm.shape)}, got {list(slope.shape)}")
-    node.set_shape(shape)
     if ifm.dtype is DType.FLOAT32:
 
         def run_real() -> None:
@@ -184,7 +176,6 @@ def build_hard_swish(node: OperatorNode) -> Run:
     if ifm.dtype is DType.FLOAT32:
         return run_float(node, hard_swish)
     require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
     fine = np.float32(1 / 128) * np.float32(ifm.scale)
     factors = [quantise_multiplier(float(fine / np.float32(scale))) for scale in (output.scale, 3.0 / 32768.0)]
     to_output, gate = ((to_16bit(multiplier), exponent) for multiplier, exponent in factors)
@@ -230,7 +221,6 @@ def build_softmax(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
-    node.set_shape(ifm.shape)
     compute = _softmax_rows(node)
 
     def run() -> None:
@@ -301,7 +291,6 @@ def build_log_softmax(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
-    node.set_shape(ifm.shape)
 
     def run() -> None:
         if not output.elements:

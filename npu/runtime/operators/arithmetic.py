@@ -16,7 +16,6 @@ from npu.runtime.kernels.integer_functions import divide as quotient
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
-    broadcast_shape,
     float_bounds,
     multipliers,
     quantized_range,
@@ -30,10 +29,6 @@ from npu.runtime.types import each
 
 _MAX_EXPONENT = 1 << 16
 Binary = Callable[[Array, Array], Array]
-
-
-def _prepare(node: OperatorNode) -> None:
-    node.set_shape(broadcast_shape(node, node.input(0).shape, node.input(1).shape))
 
 
 def _activation(node: OperatorNode) -> FusedActivation:
@@ -61,7 +56,6 @@ def _is_quantized(node: OperatorNode) -> bool:
 
 
 def _sum(node: OperatorNode, function: Binary) -> Run:
-    _prepare(node)
     if not _is_quantized(node):
         return _plain(node, function)
     left, right, output = node.input(0), node.input(1), node.output()
@@ -128,7 +122,6 @@ def _complex_product(x: Array, y: Array) -> Array:
 
 
 def build_mul(node: OperatorNode) -> Run:
-    _prepare(node)
     if node.input(0).dtype is DType.COMPLEX64:
         require_no_activation(node)
         return _plain(node, _complex_product)
@@ -148,7 +141,6 @@ def build_mul(node: OperatorNode) -> Run:
 
 
 def build_div(node: OperatorNode) -> Run:
-    _prepare(node)
     if _is_quantized(node):
         return _quantized_quotient(node)
     right = node.input(1)
@@ -185,7 +177,6 @@ def _quantized_quotient(node: OperatorNode) -> Run:
 
 
 def build_squared_difference(node: OperatorNode) -> Run:
-    _prepare(node)
     if not _is_quantized(node):
         return _plain(node, lambda x, y: (x - y) * (x - y))
     left, right, output = node.input(0), node.input(1), node.output()
@@ -206,14 +197,12 @@ def build_squared_difference(node: OperatorNode) -> Run:
 
 def build_extremum(function: Binary) -> Callable[[OperatorNode], Run]:
     def build(node: OperatorNode) -> Run:
-        _prepare(node)
         return _plain(node, function)
 
     return build
 
 
 def build_floor_div(node: OperatorNode) -> Run:
-    _prepare(node)
 
     def divide(x: Array, y: Array) -> Array:
         if np.any(y == 0):
@@ -224,7 +213,6 @@ def build_floor_div(node: OperatorNode) -> Run:
 
 
 def build_floor_mod(node: OperatorNode) -> Run:
-    _prepare(node)
 
     def modulo(x: Array, y: Array) -> Array:
         if x.dtype.kind != "f":
@@ -238,7 +226,6 @@ def build_floor_mod(node: OperatorNode) -> Run:
 
 
 def build_power(node: OperatorNode) -> Run:
-    _prepare(node)
     output = node.output()
 
     def power(x: Array, y: Array) -> Array:

@@ -37,8 +37,6 @@ def build_basic_lstm(node: OperatorNode) -> Run:
     require_shape(node, "bias", bias, 4 * units)
     require_state(node, former, batches, units)
     require_state(node, state, batches, units)
-    for position, width in enumerate((units, units, depth, 4 * units)):
-        node.set_shape((batches, width), position)
     compute = _float(node) if ifm.dtype is DType.FLOAT32 else _integer(node)
 
     def run() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.kernels.requantize import rescale, rescale_wide
@@ -119,12 +119,6 @@ def scaled(values: Array, factor: tuple[int, int]) -> Array:
     return requantize(values, scaling, 0, (-(1 << 62), 1 << 62))
 
 
-def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Padding) -> int:
-    """Output height or width of a window operator; negative where the window is larger than the map by a stride or more."""
-    lost = 0 if padding is Padding.SAME else (kernel - 1) * dilation
-    return int((size - lost + stride - 1) / stride)
-
-
 def pad_before(size: int, out: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     """Padding before and after one spatial dimension for the given output size; after may be negative (unused input)."""
     total = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
@@ -132,16 +126,23 @@ def pad_before(size: int, out: int, kernel: int, stride: int, dilation: int) -> 
     return before, total - before
 
 
-def broadcast_shape(node: OperatorNode, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape of operands, as numpy and TFLite define it."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise node.fail(f"shapes must be broadcastable, got {' and '.join(str(list(s)) for s in shapes)}") from None
-
-
 def normalized_axis(node: OperatorNode, axis: int, rank: int) -> int:
     """An axis counted from the front; errors if it is outside the rank."""
     if not -rank <= axis < max(rank, 1):
         raise node.fail(f"axis must be in [{-rank}, {max(rank, 1)}), got {axis}")
     return axis + rank if axis < 0 else axis
+
+
+def from_values(node: OperatorNode, positions: Sequence[int], shape_of: Callable[[], tuple[int, ...]]) -> Callable[[], None]:
+    """Of an operator without shape rule: set the output shape now if the inputs at `positions` are constants, else in every
+    run; returns what a run calls first."""
+    if all(node.input(i).is_constant for i in positions):
+        node.set_shape(shape_of())
+        return lambda: None
+    node.set_dynamic()
+    return lambda: node.set_shape(shape_of())
+
+
+def ints(tensor: RuntimeTensor) -> list[int]:
+    """The elements of a tensor of integers."""
+    return [int(value) for value in tensor.array.reshape(-1)]

@@ -10,7 +10,7 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import broadcast_shape, require_quantized, scaled
+from npu.runtime.operators.common import require_quantized, scaled
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import each
 
@@ -21,7 +21,6 @@ _LEFT_SHIFT = 8
 def _comparison(relation: Relation, types: tuple[DType, ...] = (DType.INT8, DType.UINT8)) -> Callable[[OperatorNode], Run]:
     def build(node: OperatorNode) -> Run:
         left, right, output = node.input(0), node.input(1), node.output()
-        node.set_shape(broadcast_shape(node, left.shape, right.shape))
         if left.dtype in types and left.is_quantized:
             require_quantized(node, left, right)
 

@@ -114,7 +114,6 @@ def build_call_once(node: OperatorNode) -> Run:
 
 def build_var_handle(node: OperatorNode) -> Run:
     output, a = node.output(), node.attributes
-    node.set_shape(())
     key = (a.container, a.shared_name)
 
     def run() -> None:

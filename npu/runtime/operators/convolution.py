@@ -10,6 +10,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
+from npu.graph.shapes import window_extent
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import (
     Window,
@@ -22,7 +23,6 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     float_bounds,
     multipliers,
-    output_size,
     pad_before,
     quantized_range,
     requantize,
@@ -35,9 +35,7 @@ from npu.runtime.tensor import Array, RuntimeTensor
 def _window(node: OperatorNode, ifm: RuntimeTensor, kernel: tuple[int, int]) -> Window:
     a = node.attributes
     stride, dilation, sizes = (a.stride_h, a.stride_w), (a.dilation_h_factor, a.dilation_w_factor), ifm.shape[1:3]
-    if min(*stride, *dilation, *kernel, *sizes) < 1:
-        raise node.fail(f"stride, dilation, kernel and map must be positive, got {stride}, {dilation}, {kernel} and {sizes}")
-    out = tuple(output_size(s, k, t, d, a.padding) for s, k, t, d in zip(sizes, kernel, stride, dilation, strict=True))
+    out = node.output().shape[1:3]
     if a.padding is Padding.VALID:
         before = (0, 0)
     else:
@@ -61,17 +59,6 @@ def products(ifm: RuntimeTensor, scales: Array) -> Array:
     if ifm.dtype is DType.UINT8:
         return (np.float32(ifm.scale) * scales.astype(np.float32)).astype(np.float64)
     return ifm.scale * scales
-
-
-def _check_ranks(node: OperatorNode, *tensors: RuntimeTensor) -> None:
-    for tensor in tensors:
-        if len(tensor.shape) != 4:
-            raise node.fail(f"tensor '{tensor.name}' must have rank 4, got {list(tensor.shape)}")
-
-
-def _check_bias(node: OperatorNode, bias: RuntimeTensor | None, channels: int) -> None:
-    if bias is not None and bias.elements != channels:
-        raise node.fail(f"bias must have {channels} elements, got {bias.elements}")
 
 
 def _finish(
@@ -126,13 +113,8 @@ def _is_hybrid(ifm: RuntimeTensor, weights: RuntimeTensor) -> bool:
 
 def build_conv_2d(node: OperatorNode) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
-    _check_ranks(node, ifm, weights)
     channels, kh, kw, depth = weights.shape
-    if 0 in (depth, channels, ifm.shape[3]) or ifm.shape[3] % depth or channels % (ifm.shape[3] // depth):
-        raise node.fail(f"input channels must be a multiple of the filter's {depth} and fit its groups, got {ifm.shape[3]}")
-    _check_bias(node, bias, channels)
     window = _window(node, ifm, (kh, kw))
-    node.set_shape((ifm.shape[0], *window.out, channels))
     if _is_hybrid(ifm, weights):
         return _hybrid_conv(node, window)
     finish = _finish(node, ifm, weights, bias, channels)
@@ -186,14 +168,9 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
 
 def build_depthwise(node: OperatorNode) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
-    _check_ranks(node, ifm, weights)
     _, kh, kw, channels = weights.shape
     depth = ifm.shape[3]
-    if depth == 0 or channels % depth or weights.shape[0] != 1:
-        raise node.fail(f"filter must be [1, height, width, a multiple of {depth}], got {list(weights.shape)}")
-    _check_bias(node, bias, channels)
     window = _window(node, ifm, (kh, kw))
-    node.set_shape((ifm.shape[0], *window.out, channels))
     if _is_hybrid(ifm, weights):
         return _hybrid_depthwise(node, window)
     finish = _finish(node, ifm, weights, bias, channels)
@@ -230,26 +207,13 @@ def _hybrid_depthwise(node: OperatorNode, window: Window) -> Run:
 
 
 def build_transpose_conv(node: OperatorNode) -> Run:
-    shape, weights, ifm, bias, output = node.input(0), node.input(1), node.input(2), node.optional(3), node.output()
-    _check_ranks(node, weights, ifm)
-    channels, kh, kw, depth = weights.shape
-    if ifm.shape[3] != depth:
-        raise node.fail(f"input must have {depth} channels as the filter, got {ifm.shape[3]}")
-    _check_bias(node, bias, channels)
+    weights, ifm, bias, output = node.input(1), node.input(2), node.optional(3), node.output()
+    channels, kh, kw, _ = weights.shape
     a = node.attributes
-    if min(a.stride_h, a.stride_w, kh, kw) < 1:
-        raise node.fail(f"stride and kernel must be positive, got {(a.stride_h, a.stride_w)} and {(kh, kw)}")
     is_hybrid = _is_hybrid(ifm, weights)
     finish = None if is_hybrid else _finish(node, ifm, weights, bias, channels)
-    known = node.known(0)
-    if known is None:
-        node.set_dynamic()
-    else:
-        node.set_shape(_transposed_shape(node, known, ifm.shape[0], channels))
 
     def run() -> None:
-        if known is None:
-            node.set_shape(_transposed_shape(node, shape.array, ifm.shape[0], channels))
         pads = [_transposed_pad(a, o, k, s) for o, k, s in zip(
             output.shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)]  # fmt: skip
         if finish is None:
@@ -304,21 +268,8 @@ def _transposed_pad(attributes: object, out: int, kernel: int, stride: int) -> i
     padding: Padding = attributes.padding  # type: ignore[attr-defined]
     if padding is Padding.VALID:
         return 0
-    forward = output_size(out, kernel, stride, 1, padding)
+    forward = window_extent(out, kernel, stride, 1, padding)
     return pad_before(out, forward, kernel, stride, 1)[0]
-
-
-def _transposed_shape(node: OperatorNode, values: Array, batches: int, channels: int) -> tuple[int, ...]:
-    shape, a, (_, kh, kw, _) = tuple(int(v) for v in values.reshape(-1)), node.attributes, node.input(1).shape
-    if len(shape) != 4 or shape[0] != batches or shape[3] != channels or min(shape) < 0:
-        raise node.fail(f"output shape must be [{batches}, height, width, {channels}], got {list(shape)}")
-    sizes = zip(shape[1:3], (kh, kw), (a.stride_h, a.stride_w), strict=True)
-    forward = tuple(output_size(size, kernel, stride, 1, a.padding) for size, kernel, stride in sizes)
-    if forward != node.input(2).shape[1:3]:
-        raise node.fail(
-            f"input must be as large as the convolution of {list(shape)}, {forward}, got {node.input(2).shape[1:3]}"
-        )
-    return shape
 
 
 _TYPES = (

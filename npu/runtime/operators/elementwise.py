@@ -31,7 +31,6 @@ def build_abs(node: OperatorNode) -> Run:
     if not (is_8bit(ifm.dtype) or (ifm.dtype is DType.INT16 and ifm.is_quantized)):
         return run_float(node, np.abs)
     require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
     is_same = ifm.scale == output.scale
     factor = quantise_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
 
@@ -89,7 +88,6 @@ def _rsqrt_8bit(node: OperatorNode) -> Run:
     """In fixed point, as the reference kernel of RSQRT; the largest number for zero."""
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
     inverse, exponent = np.empty(256, np.int64), np.empty(256, np.int64)
     inverse_square_roots(np.arange(256), inverse, exponent)
     roots = requantize(np.ones((1, 256), np.int64), (inverse, exponent + _RSQRT_BITS), 0, INTEGER_RANGE[DType.INT32])
@@ -109,7 +107,6 @@ def build_sqrt(node: OperatorNode) -> Run:
     if ifm.dtype is DType.FLOAT32:
         return _plain(np.sqrt)(node)
     require_quantized(node, ifm, output)
-    node.set_shape(ifm.shape)
     scale = np.float32(ifm.scale)
 
     def run() -> None:

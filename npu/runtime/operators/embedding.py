@@ -37,9 +37,6 @@ def _row_scales(node: OperatorNode, table: RuntimeTensor) -> Array:
 def build_embedding_lookup(node: OperatorNode) -> Run:
     """Rows (n) of a table (rows, ...) to (n, ...)."""
     rows, table, output = node.input(0), node.input(1), node.output()
-    if len(rows.shape) != 1 or len(table.shape) < 2:
-        raise node.fail(f"rows must have rank 1 and the table rank 2, got {list(rows.shape)} and {list(table.shape)}")
-    node.set_shape((rows.shape[0], *table.shape[1:]))
     scales = None if table.dtype is output.dtype else _row_scales(node, table)
 
     def run() -> None:
@@ -102,12 +99,8 @@ def _combine(node: OperatorNode, buckets: Array) -> None:
 def build_hashtable_lookup(node: OperatorNode) -> Run:
     """Values (n, ...) of the keys (n) that are asked for, zeros (empty strings) where a key is missing, and hits (n)."""
     asked, keys, values = (node.input(i) for i in range(3))
-    if len(asked.shape) != 1 or len(keys.shape) != 1 or not values.shape or values.shape[0] != keys.shape[0]:
-        raise node.fail(f"keys must have rank 1 and one value each, got {list(keys.shape)} and {list(values.shape)}")
     if not keys.shape[0] or (values.dtype is DType.STRING and len(values.shape) != 1):
         raise node.fail(f"values must have a row, and strings rank 1, got {list(values.shape)}")
-    node.set_shape((asked.shape[0], *values.shape[1:]))
-    node.set_shape(asked.shape, 1)
 
     def run() -> None:
         for i, key in enumerate(asked.array.tolist()):

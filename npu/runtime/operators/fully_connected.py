@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu.graph.attributes import FullyConnectedOptions
+from npu.graph.attributes import WeightsFormat
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import multiply_in_order
@@ -19,7 +19,6 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     INTEGER_RANGE,
     activation_bounds,
-    broadcast_shape,
     float_bounds,
     multipliers,
     quantized_range,
@@ -31,28 +30,11 @@ from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
 from npu.runtime.tensor import Array, RuntimeTensor
 
 
-def _fully_connected_shape(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor) -> tuple[int, ...]:
-    if len(weights.shape) != 2 or weights.shape[1] == 0:
-        raise node.fail(f"filter must have rank 2, got {list(weights.shape)}")
-    units, depth = weights.shape
-    a: FullyConnectedOptions = node.attributes
-    if a.weights_format.value != 0:
-        raise node.fail(f"weights format must be DEFAULT, got {a.weights_format.name}")
-    if ifm.elements % depth:
-        raise node.fail(f"input elements must be a multiple of the filter's {depth}, got {ifm.elements}")
-    if a.keep_num_dims:
-        if not ifm.shape or ifm.shape[-1] != depth:
-            raise node.fail(f"the last input dimension must be {depth}, got {list(ifm.shape)}")
-        return (*ifm.shape[:-1], units)
-    return (ifm.elements // depth, units)
-
-
 def build_fully_connected(node: OperatorNode) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
-    node.set_shape(_fully_connected_shape(node, ifm, weights))
-    units, depth = weights.shape
-    if bias is not None and bias.elements != units:
-        raise node.fail(f"bias must have {units} elements, got {bias.elements}")
+    depth, layout = weights.shape[1], node.attributes.weights_format
+    if layout is not WeightsFormat.DEFAULT:
+        raise node.fail(f"weights format must be DEFAULT, got {layout.name}")
     if ifm.dtype is DType.FLOAT32 and weights.dtype is not DType.FLOAT32:
         return _hybrid(node)
     finish = _finish(node, ifm, weights, output)
@@ -144,14 +126,9 @@ def _hybrid(node: OperatorNode) -> Run:
 def build_batch_matmul(node: OperatorNode) -> Run:
     left, right, output = node.input(0), node.input(1), node.output()
     a = node.attributes
-    if min(len(left.shape), len(right.shape)) < 2:
-        raise node.fail(f"inputs must have rank 2 or more, got {list(left.shape)} and {list(right.shape)}")
     x_shape = (*left.shape[:-2], left.shape[-1], left.shape[-2]) if a.adj_x else left.shape
     y_shape = (*right.shape[:-2], right.shape[-1], right.shape[-2]) if a.adj_y else right.shape
-    if x_shape[-1] != y_shape[-2]:
-        raise node.fail(f"inner dimensions must be equal, got {x_shape[-1]} and {y_shape[-2]}")
-    batch = broadcast_shape(node, x_shape[:-2], y_shape[:-2])
-    node.set_shape((*batch, x_shape[-2], y_shape[-1]))
+    batch = output.shape[:-2]
     if left.dtype is DType.FLOAT32 and right.dtype is DType.INT8:
         return _hybrid_batch_matmul(node, batch, (x_shape, y_shape))
     scaling = None

@@ -8,8 +8,7 @@ import numpy as np
 
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import broadcast_shape, normalized_axis
-from npu.runtime.operators.layout import from_values
+from npu.runtime.operators.common import normalized_axis
 from npu.runtime.tensor import Array
 from npu.runtime.types import EVERY_NUMBER, each
 
@@ -23,12 +22,6 @@ def build_gather(node: OperatorNode) -> Run:
     ifm, indices, output, a = node.input(0), node.input(1), node.output(), node.attributes
     axis = normalized_axis(node, a.axis, len(ifm.shape))
     batch = a.batch_dims + (len(indices.shape) if a.batch_dims < 0 else 0)
-    if not 0 <= batch <= axis or ifm.shape[:batch] != indices.shape[:batch]:
-        raise node.fail(
-            f"the first {batch} dimensions must agree and not exceed axis {axis},"
-            f" got {list(ifm.shape)} and {list(indices.shape)}"
-        )
-    node.set_shape((*ifm.shape[:axis], *indices.shape[batch:], *ifm.shape[axis + 1 :]))
 
     def run() -> None:
         _check_indices(node, indices.array, ifm.shape[axis])
@@ -43,10 +36,7 @@ def build_gather(node: OperatorNode) -> Run:
 
 def build_gather_nd(node: OperatorNode) -> Run:
     ifm, indices, output = node.input(0), node.input(1), node.output()
-    depth = indices.shape[-1] if indices.shape else 0
-    if not indices.shape or depth > len(ifm.shape):
-        raise node.fail(f"the last dimension of indices must be at most {len(ifm.shape)}, got {list(indices.shape)}")
-    node.set_shape((*indices.shape[:-1], *ifm.shape[depth:]))
+    depth = indices.shape[-1]
 
     def run() -> None:
         columns = [indices.array[..., i] for i in range(depth)]
@@ -59,12 +49,7 @@ def build_gather_nd(node: OperatorNode) -> Run:
 
 def build_select(node: OperatorNode) -> Run:
     condition, left, right, output = node.input(0), node.input(1), node.input(2), node.output()
-    if left.shape != right.shape:
-        raise node.fail(f"both values must have the same shape, got {list(left.shape)} and {list(right.shape)}")
     by_row = len(condition.shape) == 1 and len(left.shape) > 1
-    if condition.shape not in ((), left.shape) and not (by_row and condition.shape[0] == left.shape[0]):
-        raise node.fail(f"condition must be a scalar, {list(left.shape)} or its first dimension, got {list(condition.shape)}")
-    _set_selected_shape(node, left.shape)
 
     def run() -> None:
         chosen = condition.array.reshape(-1, *[1] * (len(left.shape) - 1)) if by_row else condition.array
@@ -73,15 +58,8 @@ def build_select(node: OperatorNode) -> Run:
     return run
 
 
-def _set_selected_shape(node: OperatorNode, shape: tuple[int, ...]) -> None:
-    """LiteRT leaves the rank of one element as the model has it."""
-    declared = node.output().shape
-    node.set_shape(declared if math.prod(shape) == math.prod(declared) == 1 else shape)
-
-
 def build_select_v2(node: OperatorNode) -> Run:
     condition, left, right, output = node.input(0), node.input(1), node.input(2), node.output()
-    _set_selected_shape(node, broadcast_shape(node, condition.shape, left.shape, right.shape))
 
     def run() -> None:
         output.array[...] = np.where(condition.array, left.array, right.array).reshape(output.shape)
@@ -102,17 +80,10 @@ def build_where(node: OperatorNode) -> Run:
 
 
 def build_scatter_nd(node: OperatorNode) -> Run:
-    indices, updates, target, output = node.input(0), node.input(1), node.input(2), node.output()
-    place = from_values(node, (2,), lambda: tuple(int(v) for v in target.array.reshape(-1)))
+    indices, updates, output = node.input(0), node.input(1), node.output()
 
     def run() -> None:
-        place()
-        depth = indices.shape[-1] if indices.shape else 0
-        if not indices.shape or depth > len(output.shape) or updates.shape != (*indices.shape[:-1], *output.shape[depth:]):
-            raise node.fail(
-                f"indices {list(indices.shape)} and updates {list(updates.shape)} must fit the shape, got {list(output.shape)}"
-            )
-        columns = tuple(indices.array[..., i] for i in range(depth))
+        columns = tuple(indices.array[..., i] for i in range(indices.shape[-1]))
         for column, size in zip(columns, output.shape, strict=False):
             _check_indices(node, column, size)
         output.array.fill(0)
@@ -122,18 +93,10 @@ def build_scatter_nd(node: OperatorNode) -> Run:
 
 
 def build_sparse_to_dense(node: OperatorNode) -> Run:
-    indices, target, values, default, output = (*(node.input(i) for i in range(4)), node.output())
-    place = from_values(node, (1,), lambda: tuple(int(v) for v in target.array.reshape(-1)))
+    indices, values, default, output = node.input(0), node.input(2), node.input(3), node.output()
 
     def run() -> None:
-        place()
-        rows = indices.array.reshape(1, 1) if not indices.shape else indices.array
-        rows = rows.reshape(-1, 1) if rows.ndim == 1 else rows
-        if rows.shape[1] != len(output.shape) or values.elements not in (1, rows.shape[0]):
-            raise node.fail(
-                f"indices must be rows of {len(output.shape)} numbers with one value each,"
-                f" got {list(indices.shape)} and {list(values.shape)}"
-            )
+        rows = indices.array.reshape(-1, len(output.shape))
         output.array.fill(node.scalar(default))
         for axis, size in enumerate(output.shape):
             _check_indices(node, rows[:, axis], size)

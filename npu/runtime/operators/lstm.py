@@ -114,7 +114,6 @@ def build_lstm(node: OperatorNode) -> Run:
     if len(ifm.shape) != 2:
         raise node.fail(f"input must have rank 2, got {list(ifm.shape)}")
     cell = find_cell(node, FORWARD, ifm.shape[1], ifm.shape[0])
-    node.set_shape((ifm.shape[0], cell.outputs))
     step = _step(node, cell, batch_at_once=True)
 
     def run() -> None:
@@ -136,7 +135,6 @@ def build_sequence_lstm(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     axis, batches, features = _sequence(node, ifm)
     cell = find_cell(node, FORWARD, features, batches)
-    node.set_shape((*ifm.shape[:2], cell.outputs))
     step = _step(node, cell, batch_at_once=axis == 0)
 
     def run() -> None:
@@ -162,9 +160,6 @@ def build_bidirectional_lstm(node: OperatorNode) -> Run:
     outputs, merged = [cell.outputs for cell in cells], node.attributes.merge_outputs
     if merged and axis == 1 and batches > 1:
         raise node.fail(f"merged outputs of several batches must be time-major, got batch-major with {batches}")
-    node.set_shape((*ifm.shape[:2], sum(outputs) if merged else outputs[0]))
-    if not merged:
-        node.set_shape((*ifm.shape[:2], outputs[1]), 1)
     steps = [float_step(node, cell) for cell in cells]
     read_back = auxiliary if auxiliary is not None and not crossed else ifm
 

@@ -32,7 +32,6 @@ def table_8bit(node: OperatorNode, function: Real) -> Array:
 def run_8bit(node: OperatorNode, function: Real) -> Run:
     """Prepare an 8-bit operator as one table look-up per element."""
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
     table = table_8bit(node, function)
     low = INTEGER_RANGE[ifm.dtype][0]
 
@@ -64,7 +63,6 @@ def table_16bit(
 def run_16bit(node: OperatorNode, function: Real) -> Run:
     """Prepare a 16-bit operator as an interpolated look-up per element."""
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
     require_quantized(node, ifm, output)
     table = _samples(node, function)
 

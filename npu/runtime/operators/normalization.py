@@ -26,7 +26,6 @@ def build_l2_normalization(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
-    node.set_shape(ifm.shape)
     limits = stored_limits(node)
     if ifm.dtype is not DType.FLOAT32:
         require_quantized(node, ifm)
@@ -52,7 +51,6 @@ def build_local_response(node: OperatorNode) -> Run:
     ifm, output, a = node.input(0), node.output(), node.attributes
     if len(ifm.shape) != 4:
         raise node.fail(f"input must have rank 4, got {list(ifm.shape)}")
-    node.set_shape(ifm.shape)
     depth = ifm.shape[3]
 
     def run() -> None:

@@ -11,7 +11,7 @@ from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.pooling import average_float, average_integer, maximum
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import float_bounds, output_size, pad_before, quantized_range
+from npu.runtime.operators.common import float_bounds, pad_before, quantized_range
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
@@ -20,21 +20,14 @@ Bounds = tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int
 
 
 def _bounds(node: OperatorNode) -> Bounds:
-    """(kernel, stride, padding before, output size); sets the output shape."""
+    """(kernel, stride, padding before, output size)."""
     ifm, a = node.input(0), node.attributes
-    if len(ifm.shape) != 4:
-        raise node.fail(f"input must have rank 4, got {list(ifm.shape)}")
     kernel, stride = (a.filter_height, a.filter_width), (a.stride_h, a.stride_w)
-    if min(*kernel, *stride) < 1:
-        raise node.fail(f"kernel and stride must be positive, got {kernel} and {stride}")
-    sizes = ifm.shape[1:3]
-    out = tuple(output_size(s, k, t, 1, a.padding) for s, k, t in zip(sizes, kernel, stride, strict=True))
-    out = (0 if min(out) < 0 else out[0], max(out[1], 0))
+    sizes, out = ifm.shape[1:3], node.output().shape[1:3]
     before = tuple(
         0 if a.padding is Padding.VALID else pad_before(s, o, k, t, 1)[0]
         for s, o, k, t in zip(sizes, out, kernel, stride, strict=True)
     )
-    node.set_shape((ifm.shape[0], out[0], out[1], ifm.shape[3]))
     return kernel, stride, (before[0], before[1]), (out[0], out[1])
 
 

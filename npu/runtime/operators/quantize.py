@@ -15,7 +15,6 @@ from npu.runtime.types import each
 
 def build_quantize(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
     low, high = INTEGER_RANGE[output.dtype]
     if ifm.dtype is DType.FLOAT32:
         require_quantized(node, output)
@@ -56,7 +55,6 @@ def _axis_parameters(node: OperatorNode, position: int | None) -> tuple[Array, A
 
 def build_dequantize(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
     if ifm.dtype is DType.FLOAT16:
 
         def run_half() -> None:
@@ -77,7 +75,6 @@ def build_dequantize(node: OperatorNode) -> Run:
 
 def build_cast(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
 
     def run() -> None:
         if output.dtype is DType.BOOL:
@@ -104,7 +101,6 @@ def _truncate(values: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def build_fake_quant(node: OperatorNode) -> Run:
     ifm, output, a = node.input(0), node.output(), node.attributes
-    node.set_shape(ifm.shape)
     quant_min, quant_max = (1 if a.narrow_range else 0), (1 << a.num_bits) - 1
     if not a.max > a.min or not 2 <= a.num_bits <= 16:
         raise node.fail(f"minimum must be below maximum and bits in [2, 16], got {a.min}, {a.max} and {a.num_bits}")
@@ -129,7 +125,6 @@ def build_fake_quant(node: OperatorNode) -> Run:
 
 def build_densify(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
-    node.set_shape(ifm.shape)
 
     def run() -> None:
         output.array[...] = ifm.array.reshape(output.shape)

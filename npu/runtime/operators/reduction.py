@@ -7,39 +7,23 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.graph.shapes import reduced_axes, without
 from npu.numerics.scaling import quantise_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.reduction import sum_rows
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, normalized_axis, requantize, require_quantized, scaled
+from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, requantize, require_quantized, scaled
 from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
 
-def _axes(node: OperatorNode, values: Array, rank: int) -> tuple[int, ...]:
-    return tuple(sorted({normalized_axis(node, int(v), rank) for v in values.reshape(-1)})) if rank else ()
-
-
-def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], *, keep: bool) -> tuple[int, ...]:
-    if keep:
-        return tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return tuple(n for i, n in enumerate(shape) if i not in axes)
-
-
 def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Array]) -> Run:
     """`function(input, axes)` returns the reduced values in any shape with the right number of elements."""
     ifm, axis, output = node.input(0), node.input(1), node.output()
-    keep, known = node.attributes.keep_dims, node.known(1)
-    if known is None:
-        node.set_dynamic()
-    else:
-        node.set_shape(_reduced(ifm.shape, _axes(node, known, len(ifm.shape)), keep=keep))
 
     def run() -> None:
-        axes = _axes(node, axis.array, len(ifm.shape))
-        if known is None:
-            node.set_shape(_reduced(ifm.shape, axes, keep=keep))
+        axes = reduced_axes(ints(axis), len(ifm.shape))
         if output.elements:
             output.array[...] = function(ifm.array, axes).reshape(output.shape)
 
@@ -172,7 +156,7 @@ def _extremum(function: np.ufunc, bound: str) -> Callable[[OperatorNode], Run]:
         if _count(x.shape, axes):
             return np.asarray(function.reduce(x, axis=axes))
         limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
-        return np.full(_reduced(x.shape, axes, keep=False), getattr(limits, bound), x.dtype)
+        return np.full(without(x.shape, axes), getattr(limits, bound), x.dtype)
 
     return lambda node: _reduce(node, reduced)
 
@@ -188,25 +172,9 @@ def build_all(node: OperatorNode) -> Run:
 def _arg(function: Callable[..., Array]) -> Callable[[OperatorNode], Run]:
     def build(node: OperatorNode) -> Run:
         ifm, axis, output = node.input(0), node.input(1), node.output()
-        known = node.known(1)
-
-        def place(values: Array) -> int:
-            if values.size != 1:
-                raise node.fail(f"axis must be one number, got {values.size}")
-            chosen = normalized_axis(node, int(values.reshape(-1)[0]), len(ifm.shape))
-            if not ifm.shape or ifm.shape[chosen] == 0:
-                raise node.fail(f"input must have elements on axis {chosen}, got {list(ifm.shape)}")
-            node.set_shape(tuple(n for i, n in enumerate(ifm.shape) if i != chosen))
-            return chosen
-
-        if known is None:
-            node.set_dynamic()
-        else:
-            place(known)
 
         def run() -> None:
-            chosen = place(axis.array)
-            output.array[...] = function(ifm.array, axis=chosen)
+            output.array[...] = function(ifm.array, axis=int(node.scalar(axis)))
 
         return run
 
@@ -215,23 +183,9 @@ def _arg(function: Callable[..., Array]) -> Callable[[OperatorNode], Run]:
 
 def build_top_k(node: OperatorNode) -> Run:
     ifm, count, values, indices = node.input(0), node.input(1), node.output(0), node.output(1)
-    known = node.known(1)
-
-    def place(k: int) -> None:
-        if not ifm.shape or not 0 <= k <= ifm.shape[-1]:
-            raise node.fail(f"k must be in [0, {ifm.shape[-1] if ifm.shape else 0}], got {k}")
-        for position in (0, 1):
-            node.set_shape((*ifm.shape[:-1], k), position)
-
-    if known is None:
-        node.set_dynamic(0)
-        node.set_dynamic(1)
-    else:
-        place(int(node.scalar(count)))
 
     def run() -> None:
         k = int(node.scalar(count))
-        place(k)
         # Larger first; of equal values the smaller index first.
         reverse = np.argsort(ifm.array[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :k]
         order = ifm.shape[-1] - 1 - reverse
@@ -243,7 +197,6 @@ def build_top_k(node: OperatorNode) -> Run:
 
 def build_cumsum(node: OperatorNode) -> Run:
     ifm, axis, output, a = node.input(0), node.input(1), node.output(), node.attributes
-    node.set_shape(ifm.shape)
 
     def run() -> None:
         chosen = normalized_axis(node, int(node.scalar(axis)), len(ifm.shape))

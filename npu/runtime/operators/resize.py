@@ -3,35 +3,16 @@ kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.hybrid import round_away
-from npu.runtime.operators.layout import from_values
 from npu.runtime.tensor import Array
 from npu.runtime.types import each
 
 _F32 = np.float32
-
-
-def _place(node: OperatorNode) -> Callable[[], None]:
-    ifm, size = node.input(0), node.input(1)
-    if len(ifm.shape) != 4 or size.elements != 2:
-        raise node.fail(f"input must have rank 4 and the size 2 entries, got {list(ifm.shape)} and {list(size.shape)}")
-    if min(ifm.shape[1:3]) < 1:
-        raise node.fail(f"input must have a height and a width, got {list(ifm.shape)}")
-
-    def shape_of() -> tuple[int, ...]:
-        height, width = (int(v) for v in size.array.reshape(-1))
-        if min(height, width) < 1:
-            raise node.fail(f"size must be positive, got {[height, width]}")
-        return (ifm.shape[0], height, width, ifm.shape[3])
-
-    return from_values(node, (1,), shape_of)
 
 
 def _nearest(size: int, out: int, *, corners: bool, half: bool) -> Array:
@@ -45,10 +26,8 @@ def _nearest(size: int, out: int, *, corners: bool, half: bool) -> Array:
 
 def build_nearest(node: OperatorNode) -> Run:
     ifm, output, a = node.input(0), node.output(), node.attributes
-    place = _place(node)
 
     def run() -> None:
-        place()
         rows, columns = (
             _nearest(s, o, corners=a.align_corners, half=a.half_pixel_centers)
             for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)
@@ -90,14 +69,10 @@ def _fixed(size: int, out: int, *, corners: bool, half: bool) -> tuple[Array, Ar
 
 def build_bilinear(node: OperatorNode) -> Run:
     ifm, output, a = node.input(0), node.output(), node.attributes
-    if a.align_corners and a.half_pixel_centers:
-        raise node.fail("align_corners and half_pixel_centers must not both be set")
-    place = _place(node)
     is_fixed = ifm.dtype in (DType.INT8, DType.INT16)
     positions = _fixed if is_fixed else _linear
 
     def run() -> None:
-        place()
         (fy, y0, y1), (fx, x0, x1) = (
             positions(s, o, corners=a.align_corners, half=a.half_pixel_centers)
             for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)

@@ -74,7 +74,6 @@ def build_rnn(node: OperatorNode) -> Run:
     if len(ifm.shape) != 2:
         raise node.fail(f"input must have rank 2, got {list(ifm.shape)}")
     cell = _cell(node, 1, ifm.shape[1], ifm.shape[0])
-    node.set_shape((ifm.shape[0], cell.units))
     step = _step(node, cell)
 
     def run() -> None:
@@ -97,7 +96,6 @@ def build_sequence_rnn(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     axis, batches, features = _sequence(node)
     cell = _cell(node, 1, features, batches)
-    node.set_shape((*ifm.shape[:2], cell.units))
     step = _step(node, cell)
 
     def run() -> None:
@@ -118,9 +116,6 @@ def build_bidirectional_rnn(node: OperatorNode) -> Run:
     cells = [_cell(node, 1, features, batches, 10 if crossed else None)]
     cells.append(_cell(node, 5, features, batches, 11 if crossed else None))
     merged, units = node.attributes.merge_outputs, [cell.units for cell in cells]
-    node.set_shape((*ifm.shape[:2], sum(units) if merged else units[0]))
-    if not merged:
-        node.set_shape((*ifm.shape[:2], units[1]), 1)
     steps = [_step(node, cell) for cell in cells]
     read_back = auxiliary if auxiliary is not None and not crossed and axis == 0 else ifm
     passes = ifm.shape[0] if axis == 0 and cells[0].weights.dtype is not DType.FLOAT32 else 1

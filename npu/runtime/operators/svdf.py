@@ -37,7 +37,6 @@ def build_svdf(node: OperatorNode) -> Run:
     require_state(node, state, batches, filters * memory)
     if memory < 1:
         raise node.fail("time weights must have a column, got none")
-    node.set_shape((batches, units))
     return _float_svdf(node) if ifm.dtype is DType.FLOAT32 else _integer_svdf(node)
 
 

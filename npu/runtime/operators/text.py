@@ -34,8 +34,7 @@ def build_lsh_projection(node: OperatorNode) -> Run:
     kind = node.attributes.type
     if kind not in (LshProjectionType.SPARSE, LshProjectionType.DENSE):
         raise node.fail(f"type must be SPARSE or DENSE, got {kind.name}")
-    functions, bits = seeds.shape
-    node.set_shape((functions if kind is LshProjectionType.SPARSE else functions * bits,))
+    bits = seeds.shape[1]
 
     def run() -> None:
         signs = _signs(seeds.array, items.array, None if weights is None else weights.array)

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.attributes import Padding
+from npu.graph.shapes import window_extent
 from npu.runtime.kernels.convolution import Pair, Window
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import output_size, pad_before
+from npu.runtime.operators.common import pad_before
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
@@ -63,7 +64,7 @@ def _geometry(node: OperatorNode, kernel: tuple[int, int]) -> Window | None:
     if min(*stride, *dilation, *kernel) < 1:
         return None
     both = list(zip(sizes, kernel, stride, dilation, strict=True))
-    out = tuple(output_size(size, k, s, d, a.padding) for size, k, s, d in both)
+    out = tuple(window_extent(size, k, s, d, a.padding) for size, k, s, d in both)
     before = [0, 0]
     if a.padding is Padding.SAME:
         before = [pad_before(size, o, k, s, d)[0] for (size, k, s, d), o in zip(both, out, strict=True)]
