@@ -21,30 +21,31 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
+from npu.graph.map_types import MAP_TYPES, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
 from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
 from npu.isa.rules import MAX_EXTENT
 
-MORE_OPERATORS = (
-    "ABS", "EXPAND_DIMS", "HARD_SWISH", "LEAKY_RELU", "MAXIMUM", "MEAN", "MINIMUM", "PADV2", "QUANTIZE",
-    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
-)  # fmt: skip
-"""What the compiler lowers beyond `v0.1`."""
-OPERATORS = tuple(sorted((*v0_1.OPERATORS, *MORE_OPERATORS)))
+OPERATORS = tuple(sorted(MAP_TYPES))
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
+MEANS = ("MEAN", "SUM")
 PADS = ("PAD", "PADV2")
-REPLACED = ("V-GEN-3", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
+FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", *MEANS, *PADS, "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+"""Operators with height, width and depth."""
+REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
+REPLACED = ("V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
 """Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
 RESIZE_FACTORS = (2, 4, 8)
-BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")
+BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
-    "AVERAGE_POOL_2D", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "PAD", "RESHAPE", "RESIZE_BILINEAR",
-    "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TANH",
+    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MIRROR_PAD",
+    "NEG", "PAD", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE",
+    "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TANH", "TILE",
 )  # fmt: skip
 """Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
 WITH_ATTRIBUTES = (
-    "CONCATENATION", "LEAKY_RELU", "PACK", "SOFTMAX", "STRIDED_SLICE", "UNPACK",
+    "CONCATENATION", "GELU", "LEAKY_RELU", "MIRROR_PAD", "PACK", "SOFTMAX", "STRIDED_SLICE", "UNPACK",
 )  # fmt: skip
 
 
@@ -57,9 +58,51 @@ def _has_scale(quantization: Quantization | None) -> str:
     return "per tensor" if np.isfinite(scale) and scale > 0 else "no positive scale"
 
 
-def _zero_point(tensor: Tensor) -> int | None:
+def _zero_point(tensor: Tensor) -> int:
     quantization = tensor.quantization
     return quantization.zero_point if quantization is not None and quantization.zero_points.size else 0
+
+
+def _quantised_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
+    """The feature maps but for int32 ones, which are plain numbers unless an operator requantises them."""
+    is_plain = view.op.kind != "QUANTIZE"
+    return tuple((name, each) for name, each in view.feature_maps if not (is_plain and each.dtype is DType.INT32))
+
+
+def _typed_zero_points(view: OpView) -> Iterator[Observed]:
+    """(zero point, type) of every quantised map."""
+    for name, tensor in _quantised_maps(view):
+        if tensor.dtype in ZERO_POINTS:
+            yield Observed(name, (_zero_point(tensor), tensor.dtype))
+
+
+def _fits_type(found: tuple[int, DType]) -> bool:
+    low, high = ZERO_POINTS[found[1]]
+    return low <= found[0] <= high
+
+
+def _map_types(view: OpView) -> Iterator[Observed]:
+    """The type of all maps that are read, and that of those that are written where it is another."""
+    read, written = ([tensor.dtype for _, tensor in maps] for maps in (view.inputs, view.outputs))
+    if read and written:
+        pair = pair_of(read, written)
+        yield Observed("types", ", ".join(map(str, (*read, *written))) if pair is None else shown(pair))
+
+
+def _type_rules() -> Iterator[Rule]:
+    """One rule for all operators of the same types."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for kind, pairs in MAP_TYPES.items():
+        kinds.setdefault(tuple(map(shown, pairs)), []).append(kind)
+    for number, (types, row) in enumerate(kinds.items(), 1):
+        yield Rule(f"N-TYPE-{number}", tuple(row), OneOf(types, others=("float32", "int64")),
+                   "feature maps must be of type {limit}", _map_types, fix="quantise the model fully")  # fmt: skip
+
+
+def _typed_weights(view: OpView) -> Iterator[Observed]:
+    """(type of the weights, type of the maps)."""
+    if view.weights is not None and view.ifm is not None:
+        yield Observed("weights, map", (view.weights.dtype, view.ifm.dtype))
 
 
 def _ranks(view: OpView) -> Iterator[Observed]:
@@ -86,7 +129,7 @@ def _weight_quantization(view: OpView) -> Iterator[Observed]:
 def _weight_zero_points(view: OpView) -> Iterator[Observed]:
     weights = view.weights
     if weights is not None and weights.quantization is not None:
-        points = np.asarray(weights.quantization.zero_points)
+        points = np.asarray(weights.quantization.zero_points if weights.dtype is DType.INT8 else [0])
         yield Observed("weight zero point", int(points[np.argmax(np.abs(points))]) if points.size else 0)
 
 
@@ -134,7 +177,11 @@ def _rescale_factor(view: OpView) -> Iterator[Observed]:
     """
     if view.op.kind in NOT_RESCALED:
         return
-    product = math.prod(_largest_scale(tensor) for _, tensor in view.inputs) if view.op.kind == "MUL" else None
+    product = (
+        math.prod(_largest_scale(tensor) for _, tensor in view.inputs)
+        if view.op.kind in ("MUL", "SQUARED_DIFFERENCE")
+        else None
+    )
     if product is None:
         largest = max((_largest_scale(tensor) for _, tensor in view.inputs), default=1.0)
         product = largest * (_largest_scale(view.weights) if view.weights is not None else 1.0)
@@ -146,13 +193,51 @@ def _options(view: OpView) -> Iterator[Observed]:
     yield Observed("options", "absent" if view.op.attributes is None else "present")
 
 
+SOFTMAX_OUTPUTS = (
+    ("int8", 1 / 256, -128), ("uint8", 1 / 256, 0), ("int16", 1 / 32768, 0), ("int16", 1 / 65536, -32768),
+)  # fmt: skip
+"""Types, scales and zero points of the results of SOFTMAX."""
+
+
 def _softmax_output(view: OpView) -> Iterator[Observed]:
     ofm = view.output()
     quantization = None if ofm is None else ofm.quantization
-    if quantization is None or not quantization.scales.size:
-        yield Observed("output scale, zero point", None)
+    if ofm is None or quantization is None or not quantization.scales.size:
+        yield Observed("output", None)
     else:
-        yield Observed("output scale, zero point", (quantization.scale, quantization.zero_point))
+        yield Observed("output", (str(ofm.dtype), quantization.scale, quantization.zero_point))
+
+
+def _shapes(view: OpView) -> Iterator[Observed]:
+    ifm, ofm = view.ifm, view.output()
+    if ifm is not None and ofm is not None:
+        yield Observed("OFM, IFM", (tuple(ofm.shape), tuple(ifm.shape)))
+
+
+def _slopes(view: OpView) -> Iterator[Observed]:
+    """(bits, shape, shape of the IFM)."""
+    slopes, ifm = view.input(1), view.ifm
+    if slopes is not None and ifm is not None:
+        yield Observed("bits, shape, IFM", (slopes.dtype.bits, tuple(slopes.shape), tuple(ifm.shape)))
+
+
+def _slopes_fit(found: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
+    bits, slopes, shape = found
+    if bits != 8 or len(slopes) > len(shape):
+        return False
+    padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
+    return math.prod(padded[:-3]) == 1 and all(size in (1, full) for size, full in zip(padded, shape, strict=True))
+
+
+def _last_axis(view: OpView) -> Iterator[Observed]:
+    ifm, axis = view.ifm, view.input(1)
+    if ifm is not None and axis is not None and axis.data is not None and np.issubdtype(axis.data.dtype, np.integer):
+        yield from (Observed("axis", int(value) - (len(ifm.shape) if value >= 0 else 0)) for value in axis.data.reshape(-1)[:8])
+
+
+def _channels(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.shape:
+        yield Observed("channels", int(view.ifm.shape[-1]))
 
 
 def _strides(view: OpView) -> Iterator[Observed]:
@@ -169,8 +254,15 @@ def _effective_strides(view: OpView) -> Iterator[Observed]:
             yield seen
 
 
-def _stride_pair(view: OpView) -> Iterator[Observed]:
-    yield Observed("stride height, width", (view.attribute("stride_h"), view.attribute("stride_w")))
+def _transposed_strides(view: OpView) -> Iterator[Observed]:
+    """Stride height and width of a transposed convolution; along an axis on which the IFM has one element, the other one."""
+    height, width = view.attribute("stride_h"), view.attribute("stride_w")
+    sizes = view.ifm.shape[1:3] if view.ifm is not None and len(view.ifm.shape) == 4 else (0, 0)
+    if sizes[0] == 1:
+        height = width if sizes[1] != 1 else 1
+    if sizes[1] == 1:
+        width = height
+    yield Observed("stride height, width", (height, width))
 
 
 def _kernel_sides(view: OpView) -> Iterator[Observed]:
@@ -207,7 +299,7 @@ def _reduced(view: OpView) -> Iterator[Observed]:
 
 
 def _mean_window(view: OpView) -> tuple[int, int]:
-    """Rows and elements that one mean takes; a mean over the last dimension has one row."""
+    """Rows and elements of one mean or sum; a mean over the last dimension has one row."""
     found, ifm = _mean_axes(view), view.ifm
     if found is None or ifm is None:
         return 1, 1
@@ -222,12 +314,6 @@ def _mean_rows(view: OpView) -> Iterator[Observed]:
 
 def _mean_elements(view: OpView) -> Iterator[Observed]:
     yield Observed("elements", _mean_window(view)[1])
-
-
-def _padding_before_plane(view: OpView) -> Iterator[Observed]:
-    """How much is padded in front of the last three dimensions."""
-    for row in (observe.paddings(view) or [])[:-3]:
-        yield from (Observed("padding of the batch", abs(count)) for count in row)
 
 
 def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -255,6 +341,8 @@ def _permuted_axes(view: OpView) -> Iterator[Observed]:
 
 
 def _both_quantizations(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.dtype is DType.INT32:
+        return
     pair = tuple(
         None if tensor is None or tensor.quantization is None or not tensor.quantization.scales.size
         else (tensor.quantization.scale, _zero_point(tensor))
@@ -271,12 +359,6 @@ def _copies(view: OpView) -> Iterator[Observed]:
 
 def _unit_activation(view: OpView) -> Iterator[Observed]:
     yield Observed("fused activation", view.activation)
-
-
-def _nearest_shapes(view: OpView) -> Iterator[Observed]:
-    ifm, ofm = view.ifm, view.output()
-    known = ifm is not None and ofm is not None and len(ifm.shape) == len(ofm.shape) == 4
-    yield Observed("IFM, OFM", (ifm.shape[1:3], ofm.shape[1:3], False) if known and ifm and ofm else None)
 
 
 def _resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
@@ -301,6 +383,10 @@ def _widened(rule: Rule) -> Rule:
     """A limit of `v0.1` with the numbers that the variant's description has for it."""
     if rule.id in ("V-CONV-2", "V-DW-2"):
         return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_dilation))
+    if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
+        return replace(rule, limit=BATCH)
+    if rule.id in ("V-CONV-8", "V-DW-8", "V-FC-3"):
+        return replace(rule, limit=BIAS_TYPE)
     if rule.id in ("V-CONV-1", "V-DW-1", "V-AVG-2", "V-MAX-2"):
         return replace(
             rule,
@@ -311,6 +397,8 @@ def _widened(rule: Rule) -> Rule:
     return rule
 
 
+BATCH = Range(1, 256)
+BIAS_TYPE = OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32))
 CONSTANT = v0_1.CONSTANT
 PRESENT = Exactly("present", others=("absent",))
 EQUAL_PAIR = Predicate("equal", _equal, examples=(((8, 8), True), ((8, 9), False)))
@@ -326,18 +414,31 @@ ALIGNED = (
     (((6, 8), (12, 16), True), False), (((6, 8), (11, 29), True), False),
 )  # fmt: skip
 """((IFM height, width), (OFM height, width), align_corners) and whether the hardware resizes so."""
+RESIZE_CASES = (
+    "IFM width and height are both 1", "OFM has the width and height of the IFM",
+    "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
+    "no align_corners: OFM width and height are 2, 4 or 8 times those of the IFM (one that is 1 may stay 1)",
+)  # fmt: skip
 SCALED = Exactly("per tensor", others=("none", "per channel"))
 
 HARDWARE = (
+    *_type_rules(),
     Rule("N-GEN-1", (), PRESENT, "data input and output must be {limit}", _presence),
     Rule("N-GEN-2", (), SCALED, "feature maps must be quantised {limit}, with a positive scale",
-         observe.each(lambda tensor: _has_scale(tensor.quantization), lambda view: view.feature_maps),
+         observe.each(lambda tensor: _has_scale(tensor.quantization), _quantised_maps),
          fix="convert the model with full integer quantisation"),
-    Rule("N-GEN-3", (), Range(-128, 127), "zero points of feature maps must be {limit}",
-         observe.each(_zero_point, lambda view: view.feature_maps)),
-    Rule("N-GEN-4", (), Range(0, 4), "rank of feature maps must be {limit}", _ranks,
+    Rule("N-GEN-3", (),
+         Predicate("those of their type: int8 -128 to 127, uint8 0 to 255, int16 0", _fits_type,
+                   examples=tuple(
+                       ((point, dtype), is_inside)
+                       for dtype, (low, high) in ZERO_POINTS.items()
+                       for point, is_inside in ((low - 1, False), (low, True), (high, True), (high + 1, False)))),
+         "zero points of feature maps must be {limit}", _typed_zero_points),
+    Rule("N-GEN-4", (), Range(0, 6), "rank of feature maps must be {limit}", _ranks,
          fix="merge neighbouring dimensions with a RESHAPE",
-         details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any, TRANSPOSE up to 6.",)),
+         details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any.",)),
+    Rule("N-GEN-6", FLAT, Range(0, 4), "rank of feature maps must be {limit}", _ranks,
+         fix="merge neighbouring dimensions with a RESHAPE"),
     Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", _rescale_factor,
          details=("Operators that copy, compare or look values up may have any.",)),
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
@@ -349,6 +450,11 @@ HARDWARE = (
     Rule("N-W-1", WEIGHTED, Exactly("positive scales", others=("no scale",)), "weights must have {limit}",
          _weight_quantization),
     Rule("N-W-2", WEIGHTED, Exactly(0, others=(1,)), "zero points of int8 weights must be {limit}", _weight_zero_points),
+    Rule("N-W-7", WEIGHTED,
+         Predicate("of the maps' type, int8 for int16", lambda pair: WEIGHT_TYPES.get(pair[1]) is pair[0],
+                   examples=(((DType.INT8, DType.INT8), True), ((DType.UINT8, DType.UINT8), True),
+                             ((DType.INT8, DType.INT16), True), ((DType.UINT8, DType.INT8), False))),
+         "weights must be {limit}", _typed_weights),
     Rule("N-W-3", WEIGHTED, CONSTANT, "bias, if there is one, must be {limit}", _bias_constant),
     Rule("N-W-4", WEIGHTED,
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
@@ -362,20 +468,19 @@ HARDWARE = (
     Rule("N-PAD-2", PADS, Range(0, 65535), "padding counts must each be {limit}", observe.padding_counts),
     Rule("N-PAD-3", PADS, OneOf(((1, 2), (2, 2), (3, 2), (4, 2)), others=((0, 2), (5, 2))),
          "padding tensor must have shape {limit}", observe.paddings_shape),
-    Rule("N-PAD-4", PADS, Exactly(0, others=(1,)), "padding in front of height, width and channel must be {limit}",
-         _padding_before_plane),
     Rule("N-PAD-5", PADS, OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32)),
          "padding tensor must be of type {limit}", observe.paddings_type),
     Rule("N-PAD-6", ("PADV2",), CONSTANT, *_constants("padding value", (2, "padding value"))),
-    Rule("N-MEAN-1", ("MEAN",), CONSTANT, *_constants("axes", (1, "axes"))),
-    Rule("N-MEAN-2", ("MEAN",), OneOf(((-1,), (-2,), (-3,), (-3, -2)), others=((-2, -1), (-3, -2, -1), (-4,))),
+    Rule("N-MEAN-1", MEANS, CONSTANT, *_constants("axes", (1, "axes"))),
+    Rule("N-MEAN-2", MEANS, OneOf(((-1,), (-2,), (-3,), (-3, -2)), others=((-2, -1), (-3, -2, -1), (-4,))),
          "axes, counted from the last dimension, must be {limit}", _reduced, fix="reduce in two steps"),
-    Rule("N-MEAN-3", ("MEAN",), Range(1, 256), "rows that one mean takes must be {limit}", _mean_rows,
+    Rule("N-MEAN-3", MEANS, Range(1, 256), "rows of one mean or sum must be {limit}", _mean_rows,
          fix="reduce in two steps"),
-    Rule("N-MEAN-4", ("MEAN",), Range(1, 65536), "elements that one mean takes must be {limit}", _mean_elements,
+    Rule("N-MEAN-4", MEANS, Range(1, 65536), "elements of one mean or sum must be {limit}", _mean_elements,
          fix="reduce in two steps"),
     Rule("N-TC-1", ("TRANSPOSE_CONV",), OneOf(((1, 1), (2, 2)), others=((1, 2), (2, 1), (3, 3), (0, 0))),
-         "stride height and width must be {limit}", _stride_pair),
+         "stride height and width must be {limit}", _transposed_strides,
+         details=("A stride along an axis on which the IFM has one element does not count.",)),
     Rule("N-TC-2", ("TRANSPOSE_CONV",), Range(1, 64), "kernel height and width must each be {limit}", _kernel_sides),
     Rule("N-TC-3", ("TRANSPOSE_CONV",), EQUAL_PAIR,
          "size of the OFM and the one that stride, kernel and padding give must be {limit}", _transposed_size),
@@ -384,8 +489,8 @@ HARDWARE = (
     Rule("N-TC-6", ("TRANSPOSE_CONV",), CONSTANT, "weights must be {limit}", observe.weights_constant),
     Rule("N-TC-7", ("TRANSPOSE_CONV",), AtMost(8323072), "sum of the weights must be {limit}", observe.weight_sum,
          details=("The largest sum over one output channel of |weight - zero point| counts.",)),
-    Rule("N-TC-8", ("TRANSPOSE_CONV",), v0_1.INT32, "bias, if there is one, must be of type {limit}", observe.bias_type),
-    Rule("N-TC-9", ("TRANSPOSE_CONV",), Exactly(1, others=(0, 2)), "IFM batch size must be {limit}", observe.batch,
+    Rule("N-TC-8", ("TRANSPOSE_CONV",), BIAS_TYPE, "bias, if there is one, must be of type {limit}", observe.bias_type),
+    Rule("N-TC-9", ("TRANSPOSE_CONV",), BATCH, "IFM batch size must be {limit}", observe.batch,
          fix=v0_1.BATCH_TO_HEIGHT),
     Rule("N-TR-1", ("TRANSPOSE",), CONSTANT, *_constants("permutation", (1, "permutation"))),
     Rule("N-TR-2", ("TRANSPOSE",), v0_1.INT32, "permutation must be of type {limit}", _order_type),
@@ -399,15 +504,34 @@ HARDWARE = (
     Rule("N-SLICE-1", ("SLICE",), CONSTANT, *_constants("begin and size", (1, "begin"), (2, "size"))),
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
          *_constants("begin, end and strides", (1, "begin"), (2, "end"), (3, "strides"))),
-    Rule("N-SS-2", ("STRIDED_SLICE",), Exactly(1, others=(2, -1)), "strides must each be {limit}", _strides),
+    Rule("N-SS-2", ("STRIDED_SLICE",), Range(1, 65535), "strides must each be {limit}", _strides),
     Rule("N-SS-3", ("STRIDED_SLICE",), Exactly(0, others=(1,)), "ellipsis_mask and new_axis_mask must be {limit}",
          observe.attributes(ellipsis_mask="ellipsis_mask", new_axis_mask="new_axis_mask"), fix="add a RESHAPE instead"),
     Rule("N-SS-4", ("STRIDED_SLICE",), Exactly(False, others=(True,)), "the attribute offset must be {limit}",
          observe.attributes(offset="offset")),
+    Rule("N-RED-1", REDUCTIONS, CONSTANT, *_constants("axes", (1, "axes"))),
+    Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
+    Rule("N-MIR-1", ("MIRROR_PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
+    Rule("N-MIR-2", ("MIRROR_PAD",), OneOf(((3, 2), (4, 2)), others=((2, 2), (5, 2))),
+         "padding tensor must have shape {limit}", observe.paddings_shape),
+    Rule("N-MIR-3", ("MIRROR_PAD",), Exactly(0, others=(1,)), "padding outside width and height must be {limit}",
+         observe.paddings_outside_plane),
+    Rule("N-MIR-4", ("MIRROR_PAD",), Range(0, 256), "padding counts must each be {limit}", observe.padding_counts),
+    Rule("N-PRELU-1", ("PRELU",), CONSTANT, *_constants("slopes", (1, "slopes"))),
+    Rule("N-PRELU-2", ("PRELU",), EQUAL_PAIR, "shape of the OFM and of the IFM must be {limit}", _shapes),
+    Rule("N-PRELU-3", ("PRELU",),
+         Predicate("8-bit, with extents of the IFM or 1 and one batch", _slopes_fit,
+                   examples=(((8, (4,), (1, 5, 6, 4)), True), ((8, (1, 1, 4), (1, 5, 6, 4)), True),
+                             ((8, (5, 6, 4), (1, 5, 6, 4)), True), ((8, (5,), (1, 5, 6, 4)), False),
+                             ((16, (4,), (1, 5, 6, 4)), False), ((8, (2, 5, 6, 4), (2, 5, 6, 4)), False))),
+         "slopes must be {limit}", _slopes),
+    Rule("N-ARG-1", ("ARG_MAX",), CONSTANT, *_constants("axis", (1, "axis"))),
+    Rule("N-ARG-2", ("ARG_MAX",), Exactly(-1, others=(-2, -4)), "axis, counted from the end, must be {limit}", _last_axis),
+    Rule("N-ARG-3", ("ARG_MAX",), Range(1, 128), "IFM channels must be {limit}", _channels),
     Rule("N-SPLIT-1", ("SPLIT",), CONSTANT, *_constants("axis", (0, "axis"))),
     Rule("N-SPLIT-2", ("SPLIT_V",), CONSTANT, *_constants("sizes and axis", (1, "sizes"), (2, "axis"))),
-    Rule("N-SM-1", ("SOFTMAX",), Exactly((1 / 256, -128), others=((1 / 255, -128), (1 / 256, 0))),
-         "output scale and zero point must be {limit}", _softmax_output),
+    Rule("N-SM-1", ("SOFTMAX",), OneOf(SOFTMAX_OUTPUTS, others=(("int8", 1 / 255, -128), ("int8", 1 / 256, 0))),
+         "type, scale and zero point of the output must be {limit}", _softmax_output),
     Rule("N-SM-2", ("SOFTMAX",),
          Predicate("positive and finite", lambda beta: 0 < beta < math.inf,
                    examples=((1.0, True), (0.0, False), (-1.0, False))),
@@ -416,15 +540,11 @@ HARDWARE = (
     Rule("N-RSZ-2", ("RESIZE_BILINEAR",),
          Predicate("one of the cases below", _resize_fits, examples=(*RESIZED, *ALIGNED)),
          "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
-         details=("IFM width and height are both 1", "OFM has the width and height of the IFM",
-                  "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
-                  "no align_corners: OFM width and height are 2, 4 or 8 times those of the IFM (one that is 1 may stay 1)")),
+         details=RESIZE_CASES),
     Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
-         Predicate("from 1x1, equal, or 2, 4 or 8 times the IFM (a width or height of 1 may stay 1)", _resize_fits,
-                   examples=RESIZED),
-         "width and height of the OFM must be {limit}", _nearest_shapes, fix="resize by 2, 4 or 8"),
-    Rule("N-NN-2", ("RESIZE_NEAREST_NEIGHBOR",), Exactly(False, others=(True,)),
-         "the attribute align_corners must be {limit}", observe.attributes(align_corners="align_corners")),
+         Predicate("one of the cases below", _resize_fits, examples=(*RESIZED, *ALIGNED)),
+         "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
+         details=RESIZE_CASES),
 )  # fmt: skip
 
 PROFILE = Profile(
@@ -432,7 +552,7 @@ PROFILE = Profile(
     version="1",
     device="NPU",
     summary="What Ethos-U55 and Ethos-U65 run through this project's compiler and simulator.",
-    forms=(Form("int8", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
+    forms=(Form("quantised", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
     unlisted_rule="N-LIST",
     notes=(
         *v0_1.READINGS,

@@ -1,97 +1,168 @@
-"""Operators of one operand that act on every value alone: rectifiers, tables, requantisation."""
+"""Operators of one operand that act on every value alone: rectifiers, requantisation, functions through tables."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.lower.activation_tables import INPUTS, as_bytes, table_bytes
-from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.quantise import divide_away, rectifier_bounds, register_scale, rule_a
+from npu.compiler.ir import PoolingStep, View
+from npu.compiler.lower.activation_tables import Floats, Quantised, real_function
+from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.quantise import FactorError, register_scale
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
-from npu.numerics.scaling import quantise_multiplier
+from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 
 
 def lower_rectifier(builder: Builder, op: Op) -> None:
-    """RELU, RELU6, RELU_N1_TO_1: requantise with a factor made in float32, then clamp; TFLite's QuantizedReluX."""
-    source, target = op.inputs[0], op.outputs[0]
-    minimum, maximum = rectifier_bounds(op.kind, builder.scale(target), builder.zero_point(target))
-    scale = register_scale(float(builder.scale(source) / builder.scale(target)))
-    x = builder.input(source, builder.zero_point(source))
-    builder.requantise(x, builder.output(target, builder.zero_point(target)), scale, minimum, maximum)
-
-
-def lower_table(builder: Builder, op: Op) -> None:
-    """LOGISTIC, TANH: one look-up."""
-    source, target = op.inputs[0], op.outputs[0]
-    table = table_bytes(op.kind, builder.affine(source), builder.affine(target))
-    builder.look_up(builder.input(source), builder.output(target), table)
+    """RELU and its kin: requantise with a factor made in float32, then clamp; TFLite's QuantizedReluX."""
+    _requantise(builder, op, float(builder.scale(op.inputs[0]) / builder.scale(op.outputs[0])))
 
 
 def lower_quantize(builder: Builder, op: Op) -> None:
-    """QUANTIZE int8 to int8; the factor is made in double."""
-    source, target = op.inputs[0], op.outputs[0]
-    scale = register_scale(float(builder.scale(source)) / float(builder.scale(target)))
-    x = builder.input(source, builder.zero_point(source))
-    builder.requantise(x, builder.output(target, builder.zero_point(target)), scale)
+    """QUANTIZE; the factor is made in double."""
+    factor = float(builder.scale(op.inputs[0])) / float(builder.scale(op.outputs[0]))
+    if builder.quantised(op.inputs[0]).element is INT32:
+        _requantise_32(builder, op, factor)
+    else:
+        _requantise(builder, op, factor)
 
 
-def lower_leaky_relu(builder: Builder, op: Op) -> None:
-    """LEAKY_RELU: a table of both branches; TFLite's QuantizeLeakyRelu."""
+def _requantise(builder: Builder, op: Op, factor: float) -> None:
+    x = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
+    finish = builder.finish(op)
+    builder.requantise(x, builder.result(finish), register_scale(factor), finish.minimum, finish.maximum, finish.lut)
+
+
+def _requantise_32(builder: Builder, op: Op, factor: float) -> None:
+    """32-bit maps are scaled by the shift alone, so the multiplier is an operand."""
+    scale, finish = register_scale(factor), builder.finish(op)
+    if scale.shift < 31:
+        raise FactorError(f"the factor between the scales of a 32-bit map must be below 1, got {factor:g}")
+    builder.elementwise(
+        ElementwiseMode.MUL,
+        builder.input(op.inputs[0]),
+        builder.result(finish),
+        builder.number(scale.scale),
+        scale=Scale(1, scale.shift),
+        minimum=finish.minimum,
+        maximum=finish.maximum,
+        lut=finish.lut,
+    )
+
+
+def lower_function(builder: Builder, op: Op) -> None:
+    """Every other function of one value: of 8 bits one look-up together with those that ride on it."""
+    if builder.quantised(op.inputs[0]).element.bits > 8:
+        _lower_wide(builder, op)
+        return
+    finish = builder.tabulated(op)
+    builder.point(builder.input(op.inputs[0]), builder.result(finish, is_raw=True), finish.minimum, finish.maximum, finish.lut)
+
+
+def _lower_wide(builder: Builder, op: Op) -> None:
+    """A function of int16 values: a function of the hardware, arithmetic, or a table of 512 lines."""
+    x, y = builder.input(op.inputs[0]), builder.output(op.outputs[0])
+    source, target = builder.quantised(op.inputs[0]), builder.quantised(op.outputs[0])
+    if op.kind in _HARDWARE_FUNCTIONS:
+        _lower_hardware_function(builder, op.kind, x, y, float(source.scale))
+    elif op.kind == "ABS":
+        _lower_abs(builder, x, y, source, target)
+    elif op.kind == "LEAKY_RELU":
+        _lower_leaky_relu(builder, op, x, y, source, target)
+    else:
+        builder.point(x, y, lut=interpolated(op, source, target))
+
+
+_HARDWARE_FUNCTIONS = {"LOGISTIC": "sigmoid", "TANH": "tanh"}
+
+
+def _lower_hardware_function(builder: Builder, kind: str, x: View, y: View, scale: float) -> None:
+    """The hardware's table takes values in units of 1 / (3 * 4096)."""
+    builder.emit(
+        PoolingStep(
+            source=builder.index,
+            ifm=x,
+            ofm=y,
+            minimum=y.element.minimum,
+            maximum=y.element.maximum,
+            mode=PoolingMode.AVERAGE,
+            scale=_twelve_bits(scale),
+            rounding=Rounding.NATURAL,
+            function=_HARDWARE_FUNCTIONS[kind],
+        )
+    )
+
+
+def _twelve_bits(scale: float) -> Scale:
+    """The factor of an int16 LOGISTIC or TANH; TFLite's prepare function of both."""
+    exponent = math.log2(scale) + 12
+    if exponent in (0, 1):
+        return Scale(3 << int(exponent), 0)
+    factor, shift = scale * 4096 * 3, 0
+    while factor <= 32767 / 2 and shift <= 30:
+        factor, shift = factor * 2, shift + 1
+    return Scale(int(factor), shift)
+
+
+def _lower_abs(builder: Builder, x: View, y: View, source: Quantised, target: Quantised) -> None:
+    same = source.scale == target.scale
+    scale = IDENTITY if same else register_scale(float(source.scale / target.scale))
+    ifm, ofm = replace(x, zero_point=source.zero_point), replace(y, zero_point=target.zero_point)
+    builder.elementwise(ElementwiseMode.ABS, ifm, ofm, scale=scale)
+
+
+def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quantised, target: Quantised) -> None:
+    """Both branches, of which the larger is the result up to a slope of 1, then the smaller."""
     options = op.attributes
     assert isinstance(options, LeakyReluOptions)
-    source, target = op.inputs[0], op.outputs[0]
-    ratio = float(builder.scale(source) / builder.scale(target))
-    slope = float(builder.scale(source) * np.float32(options.alpha) / builder.scale(target))
-    x = INPUTS - builder.zero_point(source)
-    values = np.where(x >= 0, rule_a(x, ratio), rule_a(x, slope)) + builder.zero_point(target)
-    builder.look_up(builder.input(source), builder.output(target), as_bytes(values))
+    x, y = replace(x, zero_point=source.zero_point), replace(y, zero_point=target.zero_point)
+    slope = float(source.scale * np.float32(options.alpha) / target.scale)
+    if source.scale == target.scale and 0 <= options.alpha < 1:
+        builder.elementwise(ElementwiseMode.LRELU, x, y, scale=register_scale(slope))
+        return
+    straight, bent = (
+        replace(builder.temporary(name, x.shape, y.element), zero_point=y.zero_point) for name in ("x", "slope x")
+    )
+    builder.requantise(x, straight, register_scale(float(source.scale / target.scale)))
+    builder.requantise(x, bent, register_scale(abs(slope)))
+    if slope < 0:
+        builder.elementwise(ElementwiseMode.MUL, bent, bent, -1)
+    mode = ElementwiseMode.MAX if options.alpha <= 1 else ElementwiseMode.MIN
+    builder.elementwise(mode, replace(straight, zero_point=0), replace(y, zero_point=0), replace(bent, zero_point=0))
 
 
-def lower_abs(builder: Builder, op: Op) -> None:
-    """ABS: a table of the requantised magnitudes."""
-    source, target = op.inputs[0], op.outputs[0]
-    size = abs(INPUTS - builder.zero_point(source))
-    scales = builder.scale(source), builder.scale(target)
-    values = size if scales[0] == scales[1] else rule_a(size, float(scales[0] / scales[1]))
-    builder.look_up(builder.input(source), builder.output(target), as_bytes(values + builder.zero_point(target)))
+_LINES = 512
+"""Straight lines of a table of int16 values, each for 128 of them."""
 
 
-def lower_hard_swish(builder: Builder, op: Op) -> None:
-    """HARD_SWISH: a table of the reference kernel's 16-bit arithmetic."""
-    source, target = op.inputs[0], op.outputs[0]
-    values = hard_swish(INPUTS - builder.zero_point(source), builder.scale(source), builder.scale(target))
-    builder.look_up(builder.input(source), builder.output(target), as_bytes(values + builder.zero_point(target)))
+def interpolated(op: Op, source: Quantised, target: Quantised) -> npt.NDArray[np.uint8]:
+    """2 KiB: first value and slope of each line; TFLite's LUTPopulate of int16 in float32, corrected at the middles."""
+    function = real_function(op, target)
+    assert function is not None
+    f32 = np.float32
+    low, high = (source.scale * f32(limit - source.zero_point) for limit in (-32768, 32767))
+    out_low, out_high = (target.scale * f32(limit - target.zero_point) for limit in (-32768, 32767))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        step, inverse = (high - low) / f32(_LINES), f32(65536) / (out_high - out_low)
+        starts = low + np.arange(_LINES + 1, dtype=f32) * step
+        at, middle = function(starts), function(starts + step / f32(2))
+        rounded = _away(at * inverse)
+        between = _away((at[1:] * inverse + rounded[:-1]) / f32(2))
+        bias = _away((between - _away(middle[:-1] * inverse)) / f32(2))
+        samples = np.concatenate([rounded[:-1] - bias, _away(function(np.array([high], f32)) * inverse)])
+    return lines(np.nan_to_num(np.clip(samples, -32768, 32767), nan=0.0).astype(np.int64))
 
 
-def hard_swish(x: npt.NDArray[np.int64], source: np.float32, target: np.float32) -> npt.NDArray[np.int64]:
-    """x * relu6(x + 3) / 6 in 16-bit fixed point; TFLite's reference HardSwish."""
-    fine = np.float32(1 / 128) * source
-    out_multiplier, out_exponent = _short_multiplier(float(fine / target))
-    gate_multiplier, gate_exponent = _short_multiplier(float(fine / np.float32(3 / 32768)))
-    scaled = _high_mul_16(x << 7, out_multiplier)
-    gate = x << 7
-    if gate_exponent > 0:
-        gate = _saturate_16(gate << (gate_exponent - 1))
-    gate = _high_mul_16(gate, gate_multiplier)
-    gate = _saturate_16(gate << 1) if gate_exponent > 0 else divide_away(gate, -gate_exponent)
-    gate = (gate + (1 << 15)) >> 1
-    product = gate * scaled
-    product = np.where(product >= 0, product >> 15, -(-product >> 15))
-    return divide_away(product, max(-out_exponent, 0))
+def lines(samples: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """The table of lines between 513 samples: the first one in the low, the difference to the next in the high 16 bits."""
+    words = (samples[:-1] & 0xFFFF) | (np.diff(samples) & 0xFFFF) << 16
+    return words.astype("<u4").view(np.uint8)
 
 
-def _short_multiplier(real: float) -> tuple[int, int]:
-    """A 16-bit multiplier and its exponent; TFLite's DownScaleInt32ToInt16Multiplier."""
-    multiplier, exponent = quantise_multiplier(real)
-    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), exponent
-
-
-def _saturate_16(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.clip(values, -(1 << 15), (1 << 15) - 1)
-
-
-def _high_mul_16(values: npt.NDArray[np.int64], multiplier: int) -> npt.NDArray[np.int64]:
-    """values * multiplier / 2**15 to nearest, ties toward plus infinity."""
-    return _saturate_16((values * multiplier + (1 << 14)) >> 15)
+def _away(x: Floats) -> Floats:
+    """To nearest, ties away from zero."""
+    return np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x).astype(np.float32)

@@ -1,17 +1,74 @@
-"""Look-up tables of int8 functions: 256 bytes indexed by value + 128, each entry what the reference kernel gives."""
+"""Look-up tables of operators of one 8-bit operand: 256 entries in the order of the operand's values.
+
+`VALUES` is the one table of these operators: what the reference kernel makes of every value of the operand, less its zero
+point, before the zero point of the result is added.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.compiler.lower.inverse_root import inverse_root
+from npu.compiler.lower.quantise import RECTIFIERS, divide_away, multiply, rectifier_steps, rule_a
+from npu.errors import CompileError
+from npu.graph.attributes import GeluOptions, LeakyReluOptions
+from npu.graph.dtype import DType
+from npu.graph.graph import Op, Tensor
+from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
+from npu.numerics.scaling import quantise_multiplier
+
+ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
+"""Element types of feature maps."""
 Floats = npt.NDArray[np.float32]
-Affine = tuple[np.float32, int]
-"""Scale and zero point of a tensor."""
-INPUTS = np.arange(-128, 128, dtype=np.int64)
-"""Every int8 value, in table order."""
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """How a tensor stands for real numbers: (value - zero point) * scale."""
+
+    scale: np.float32
+    zero_point: int
+    element: ElementType
+
+    @classmethod
+    def of(cls, index: int, tensor: Tensor) -> Quantised:
+        """How `tensor`, number `index` of its graph, does; CompileError without a scale."""
+        quantization = tensor.quantization
+        if quantization is None or not quantization.scales.size:
+            raise CompileError(f"tensor {index} ({tensor.name}): must have a quantisation scale, got none")
+        return cls(np.float32(quantization.scales[0]), quantization.zero_point, ELEMENTS[tensor.dtype])
+
+    @property
+    def values(self) -> Integers:
+        """Every value of the type, ascending."""
+        return np.arange(self.element.minimum, self.element.maximum + 1, dtype=np.int64)
+
+    def saturated(self, values: Integers) -> Integers:
+        return np.clip(values, self.element.minimum, self.element.maximum)
+
+
+Values = Callable[[Op, Integers, Quantised, Quantised], Integers]
+
+
+def result_of(op: Op, values: Integers, source: Quantised, target: Quantised) -> Integers:
+    """The stored results of `op` for stored values of its operand."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        made = VALUES[op.kind](op, values - source.zero_point, source, target)
+    return target.saturated(made + target.zero_point)
+
+
+def as_bytes(values: Integers) -> npt.NDArray[np.uint8]:
+    """Table entries of 8 bits, signed or not."""
+    return values.astype(np.uint8)
+
+
+# Functions of real numbers, in float32
 
 
 def _rounded(function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> Callable[[Floats], Floats]:
@@ -19,27 +76,141 @@ def _rounded(function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float6
     return lambda x: function(x.astype(np.float64)).astype(np.float32)
 
 
-_EXP = _rounded(np.exp)
+_EXP, _TANH = _rounded(np.exp), _rounded(np.tanh)
+_ERFC = _rounded(lambda x: np.array([math.erfc(value) for value in x]))
 
 
 def _logistic(x: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.float32(1) / (np.float32(1) + _EXP(-x))
+    return np.float32(1) / (np.float32(1) + _EXP(-x))
 
 
-ACTIVATIONS: Mapping[str, Callable[[Floats], Floats]] = {"LOGISTIC": _logistic, "TANH": _rounded(np.tanh)}
-"""Functions by the kind of their operator."""
+def _gelu(x: Floats) -> Floats:
+    return np.float32(0.5) * x * _ERFC(-x * np.float32(math.sqrt(0.5)))
 
 
-def as_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Table entries, saturated to int8."""
-    return np.clip(values, -128, 127).astype(np.int8).view(np.uint8)
+def _gelu_by_tanh(x: Floats) -> Floats:
+    inner = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
+    return x * np.float32(0.5) * (np.float32(1) + _TANH(inner))
 
 
-def table_bytes(kind: str, source: Affine, target: Affine) -> npt.NDArray[np.uint8]:
-    """The table of an activation from the quantisation `source` to `target`; TFLite's PopulateLookupTable (float32)."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # infinite beyond float32; no number is 0, as in C
-        reals = source[0] * (INPUTS - source[1]).astype(np.float32)
-        scaled = ACTIVATIONS[kind](reals.astype(np.float32)) * (np.float32(1) / target[0])
-    rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled) + target[1]
-    return as_bytes(np.where(np.isnan(rounded), 0, np.clip(rounded, -128, 127)).astype(np.int64))
+def _elu(x: Floats) -> Floats:
+    return np.where(x < 0, _rounded(np.expm1)(x), x)
+
+
+def real_function(op: Op, target: Quantised) -> Callable[[Floats], Floats] | None:
+    """The float32 function that the reference kernel samples for `op`, None if it computes in integers."""
+    if op.kind == "GELU":
+        assert isinstance(op.attributes, GeluOptions)
+        return _gelu_by_tanh if op.attributes.approximate else _gelu
+    if op.kind == "LOG":  # the smallest number for what has no logarithm
+        lowest = target.scale * np.float32(target.element.minimum - target.zero_point)
+        return lambda x: np.where(x > 0, _rounded(np.log)(x), lowest)
+    if op.kind == "RSQRT":  # the largest for what has no root
+        highest = target.scale * np.float32(target.element.maximum - target.zero_point)
+        return lambda x: np.where(x > 0, np.float32(1) / np.sqrt(x), highest)
+    return {"ELU": _elu, "EXP": _EXP, "LOGISTIC": _logistic, "TANH": _TANH}.get(op.kind)
+
+
+def _sampled(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    """TFLite's LUTPopulate in float32; what is no number is 0, as in C."""
+    function = real_function(op, target)
+    assert function is not None
+    scaled = function(source.scale * x.astype(np.float32)) * (np.float32(1) / target.scale)
+    rounded = np.copysign(np.floor(np.abs(scaled.astype(np.float64)) + 0.5), scaled)
+    limit = float(1 << 31)
+    values = np.clip(np.nan_to_num(rounded, nan=0.0, posinf=limit, neginf=-limit), -limit, limit).astype(np.int64)
+    return np.where(np.isnan(rounded), -target.zero_point, values)
+
+
+# Functions of integers
+
+
+def _quantize(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    return rule_a(x, float(source.scale) / float(target.scale))
+
+
+def _rectify(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    low, high = (rectifier_steps(bound, target.scale) for bound in RECTIFIERS[op.kind])
+    return np.clip(rule_a(x, float(source.scale / target.scale)), low, high)
+
+
+def _leaky_relu(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    options = op.attributes
+    assert isinstance(options, LeakyReluOptions)
+    slope = float(source.scale * np.float32(options.alpha) / target.scale)
+    return np.where(x >= 0, rule_a(x, float(source.scale / target.scale)), rule_a(x, slope))
+
+
+def _abs(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    size = abs(x)
+    return size if source.scale == target.scale else rule_a(size, float(source.scale / target.scale))
+
+
+def _negate(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    """The stored values, whatever they stand for; the smallest is its own negative."""
+    return (-(x + source.zero_point)).astype(np.int8).astype(np.int64) - target.zero_point
+
+
+def _rsqrt(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    """int8 in fixed point, int16 in float32; the largest number where there is no root."""
+    if source.element.bits > 8:
+        return _sampled(op, x, source, target)
+    factor = 1 / (math.sqrt(float(source.scale)) * float(target.scale))
+    return np.array([_scaled_root(int(value), factor) if value > 0 else 1 << 16 for value in x], np.int64)
+
+
+def _scaled_root(value: int, factor: float) -> int:
+    """factor / sqrt(value), through 20 fraction bits."""
+    multiplier, exponent = inverse_root(value)
+    root = multiply(np.array([1 << 20], np.int64), multiplier, exponent)
+    multiplier, exponent = quantise_multiplier(factor)
+    return int(multiply(root, multiplier, exponent - 20)[0])
+
+
+def _hard_swish(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+    """x * relu6(x + 3) / 6 in 16-bit fixed point; TFLite's reference HardSwish."""
+    fine = np.float32(1 / 128) * source.scale
+    out_multiplier, out_exponent = _short_multiplier(float(fine / target.scale))
+    gate_multiplier, gate_exponent = _short_multiplier(float(fine / np.float32(3 / 32768)))
+    scaled = _high_mul_16(x << 7, out_multiplier)
+    gate = x << 7
+    if gate_exponent > 0:
+        gate = _saturate_16(gate << (gate_exponent - 1))
+    gate = _high_mul_16(gate, gate_multiplier)
+    gate = _saturate_16(gate << 1) if gate_exponent > 0 else divide_away(gate, -gate_exponent)
+    gate = (gate + (1 << 15)) >> 1
+    product = gate * scaled
+    product = np.where(product >= 0, product >> 15, -(-product >> 15))
+    return divide_away(product, max(-out_exponent, 0))
+
+
+def _short_multiplier(real: float) -> tuple[int, int]:
+    """A 16-bit multiplier and its exponent; TFLite's DownScaleInt32ToInt16Multiplier."""
+    multiplier, exponent = quantise_multiplier(real)
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), exponent
+
+
+def _saturate_16(values: Integers) -> Integers:
+    return np.clip(values, -(1 << 15), (1 << 15) - 1)
+
+
+def _high_mul_16(values: Integers, multiplier: int) -> Integers:
+    """values * multiplier / 2**15 to nearest, ties toward plus infinity."""
+    return _saturate_16((values * multiplier + (1 << 14)) >> 15)
+
+
+VALUES: Mapping[str, Values] = {
+    "ABS": _abs,
+    "ELU": _sampled,
+    "EXP": _sampled,
+    "GELU": _sampled,
+    "HARD_SWISH": _hard_swish,
+    "LEAKY_RELU": _leaky_relu,
+    "LOG": _sampled,
+    "LOGISTIC": _sampled,
+    "NEG": _negate,
+    "QUANTIZE": _quantize,
+    **dict.fromkeys(RECTIFIERS, _rectify),
+    "RSQRT": _rsqrt,
+    "TANH": _sampled,
+}

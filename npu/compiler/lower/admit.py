@@ -7,18 +7,24 @@ beyond that. What lets an operator pass here the lowering functions may take for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from npu.errors import CompileError
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
+from npu.graph.map_types import MAP_TYPES, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
 from npu.graph.operands import Operands, Role, count_defect
 from npu.graph.ops import BY_NAME, Operator, inputs_with
 from npu.graph.permutation import is_permutation
 from npu.isa.rules import MAX_EXTENT
 
 MAX_RANK = 6
+WITH_SYMMETRIC_WEIGHTS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
+"""Products of which the reference kernels know no zero points of int8 weights."""
+MAX_COMPARED = 128
+"""Channels that ARG_MAX can tell apart."""
 _BIAS_TYPES = (DType.INT32, DType.INT64)
 _PARAMETER_TYPES = (DType.INT32, DType.INT64)
 
@@ -71,27 +77,37 @@ def _inputs(graph: Graph, op: Op, role: Role) -> list[Tensor]:
 
 
 def _map_defect(graph: Graph, op: Op) -> Defect:
-    for tensor in (*_inputs(graph, op, Role.FEATURE_MAP), *(graph.tensors[index] for index in op.outputs)):
-        if tensor.dtype is not DType.INT8:
-            return f"tensor {tensor.name} must be int8, got {tensor.dtype}"
+    read, written = _inputs(graph, op, Role.FEATURE_MAP), [graph.tensors[index] for index in op.outputs]
+    taken = MAP_TYPES[op.kind]
+    if pair_of((tensor.dtype for tensor in read), (tensor.dtype for tensor in written)) not in taken:
+        found = ", ".join(str(tensor.dtype) for tensor in (*read, *written))
+        return f"feature maps must be of type {' or '.join(map(shown, taken))}, got {found}"
+    for tensor in (*read, *written):
         if len(tensor.shape) > MAX_RANK or not all(1 <= extent <= MAX_EXTENT for extent in tensor.shape):
             return f"tensor {tensor.name} must have extents in [1, {MAX_EXTENT}], got {list(tensor.shape)}"
         quantization = tensor.quantization
-        if quantization is not None and (quantization.scales.size != 1 or not quantization.scale > 0):
+        if tensor.dtype is DType.INT32 or quantization is None:
+            continue
+        if quantization.scales.size != 1 or not quantization.scale > 0:
             return f"tensor {tensor.name} must have one scale above 0, got {quantization.scales[:4].tolist()}"
+        low, high = ZERO_POINTS[tensor.dtype]
+        if not low <= quantization.zero_point <= high:
+            return f"tensor {tensor.name} must have a zero point in [{low}, {high}], got {quantization.zero_point}"
     return None
 
 
 def _weight_defect(graph: Graph, op: Op) -> Defect:
     for weights in _inputs(graph, op, Role.WEIGHTS):
+        wanted = WEIGHT_TYPES[_inputs(graph, op, Role.FEATURE_MAP)[0].dtype]
         if weights.data is None:
             return "weights must be constant"
-        if weights.dtype is not DType.INT8:
-            return f"weights must be int8, got {weights.dtype}"
+        if weights.dtype is not wanted:
+            return f"weights must be {wanted}, got {weights.dtype}"
         if not all(1 <= extent <= MAX_EXTENT for extent in weights.shape):
             return f"weights must have extents in [1, {MAX_EXTENT}], got {list(weights.shape)}"
         quantization = weights.quantization
-        if quantization is not None and quantization.zero_points.any():
+        is_product = op.kind in WITH_SYMMETRIC_WEIGHTS and weights.dtype is DType.INT8
+        if quantization is not None and is_product and quantization.zero_points.any():
             return f"weights must have zero points of 0, got {quantization.zero_points[:4].tolist()}"
     for bias in _inputs(graph, op, Role.BIAS):
         if bias.data is None:
@@ -112,9 +128,9 @@ def _parameter_defect(graph: Graph, op: Op) -> Defect:
             continue
         if tensor.data is None:
             return f"{operand.name} must be constant"
-        is_number = operand.name == "value"
-        if tensor.dtype not in ((DType.INT8,) if is_number else _PARAMETER_TYPES):
-            return f"{operand.name} must be {'int8' if is_number else 'int32 or int64'}, got {tensor.dtype}"
+        wanted = (graph.tensors[op.outputs[0]].dtype,) if operand.name == "value" else _PARAMETER_TYPES
+        if tensor.dtype not in wanted:
+            return f"{operand.name} must be {' or '.join(map(str, wanted))}, got {tensor.dtype}"
     return None
 
 
@@ -128,3 +144,32 @@ def counted_from_the_first(operands: Operands) -> Defect:
     """A permutation whose axes are not counted from the last."""
     shape, order = operands.shape(0), operands.numbers(1) or []
     return None if is_permutation(order, len(shape)) else f"permutation must name axes from 0 on, got {order}"
+
+
+def forwards(operands: Operands) -> Defect:
+    """A slice that steps forwards."""
+    strides = operands.numbers(3) or []
+    return None if min(strides, default=1) > 0 else f"strides must be at least 1, got {strides}"
+
+
+def over_the_last_axis(operands: Operands) -> Defect:
+    """An ARG_MAX of as many channels as it can tell apart."""
+    shape, axis = operands.shape(0), operands.number(1)
+    if axis not in (-1, len(shape) - 1):
+        return f"the axis must be the last of {list(shape)}, got {axis}"
+    return None if shape[-1] <= MAX_COMPARED else f"must compare at most {MAX_COMPARED} channels, got {shape[-1]}"
+
+
+def of_one_image(operands: Operands) -> Defect:
+    """Slopes that are the same for all maps in front of height, width and depth."""
+    shape = operands.shape(1)
+    return None if math.prod(shape[:-3]) == 1 else f"slopes must be of one map, got {list(shape)}"
+
+
+def around_height_and_width(operands: Operands) -> Defect:
+    """A mirrored padding of height and width alone."""
+    amounts = operands.numbers(1) or []
+    pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
+    if len(pairs) >= 3 and not any(any(pair) for pair in (*pairs[:-3], *pairs[-1:])):
+        return None
+    return f"only height and width must be padded, got {pairs}"

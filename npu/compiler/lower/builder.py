@@ -9,33 +9,37 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
-from npu.compiler.lower.activation_tables import ACTIVATIONS, table_bytes
+from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantised, as_bytes, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
-from npu.compiler.lower.quantise import activation_range, rectifier_bounds
+from npu.compiler.lower.quantise import RECTIFIERS, activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
-from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
-from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT32, ElementType, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 
-_ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How an operator's last step ends: the tensor it writes, its zero point there, its clamp and its look-up table."""
+    """How an operator's last step ends: the tensor it writes, its clamp and its look-up table.
+
+    `zero_point` belongs to results in real numbers, `offset` to results that are raw values of the operator's own output.
+    `element` is what the step writes: the tensor's type, or with a table that of the values that are looked up.
+    """
 
     tensor: int
     zero_point: int
+    offset: int
     minimum: int
     maximum: int
     lut: npt.NDArray[np.uint8] | None
+    element: ElementType
 
 
 class Builder:
@@ -59,18 +63,15 @@ class Builder:
 
     def scale(self, index: int) -> np.float32:
         """The per-tensor scale of a tensor."""
-        quantization = self.tensor(index).quantization
-        if quantization is None or not quantization.scales.size:
-            raise CompileError(f"tensor {index} ({self.tensor(index).name}): must have a quantisation scale, got none")
-        return np.float32(quantization.scales[0])
+        return self.quantised(index).scale
 
     def zero_point(self, index: int) -> int:
         quantization = self.tensor(index).quantization
         return quantization.zero_point if quantization else 0
 
-    def affine(self, index: int) -> tuple[np.float32, int]:
-        """Scale and zero point of a tensor."""
-        return self.scale(index), self.zero_point(index)
+    def quantised(self, index: int) -> Quantised:
+        """How a tensor stands for real numbers."""
+        return Quantised.of(index, self.tensor(index))
 
     def constant_data(self, index: int) -> npt.NDArray[np.generic]:
         """The contents of a tensor that the operator's form demands to be constant."""
@@ -117,9 +118,9 @@ class Builder:
 
     def _element(self, index: int) -> ElementType:
         dtype = self.tensor(index).dtype
-        if dtype not in _ELEMENTS:
+        if dtype not in ELEMENTS:
             raise CompileError(f"tensor {index} ({self.tensor(index).name}): must be int8, uint8, int16 or int32, got {dtype}")
-        return _ELEMENTS[dtype]
+        return ELEMENTS[dtype]
 
     def _storage(self, index: int, *, is_boundary: bool) -> Storage:
         tensor = self.tensor(index)
@@ -162,73 +163,140 @@ class Builder:
             self._steps.append(step if step.ofm.shape[0] <= MAX_EXTENT else _rows(step, start))
 
     def copy(self, source: View, target: View) -> None:
-        """Move a box of raw values."""
-        self.point(source, target, target.element.minimum, target.element.maximum)
+        """Move a box of raw values; pooling has no 32-bit inputs, sums have."""
+        if source.element.bits == 32:
+            self.elementwise(ElementwiseMode.ADD, source, target, 0)
+            return
+        self.point(source, replace(target, zero_point=0))
+
+    def widen(self, source: View, target: View) -> None:
+        """Move a box of int16 values to one of int32."""
+        self.elementwise(ElementwiseMode.ADD, source, target, 0)
+
+    def elementwise(
+        self,
+        mode: ElementwiseMode,
+        ifm: View,
+        ofm: View,
+        ifm2: View | int | None = None,
+        *,
+        scale: Scale = IDENTITY,
+        rounding: Rounding = Rounding.DOUBLE,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        lut: npt.NDArray[np.uint8] | None = None,
+        is_reversed: bool = False,
+    ) -> None:
+        """One elementwise step with a map or a number as the other operand; operands of sums are taken as they are."""
+        self.emit(
+            ElementwiseStep(
+                source=self.index,
+                ifm=ifm,
+                ifm2=None if isinstance(ifm2, int) else ifm2,
+                scalar=ifm2 if isinstance(ifm2, int) else None,
+                ofm=ofm,
+                minimum=ofm.element.minimum if minimum is None else minimum,
+                maximum=ofm.element.maximum if maximum is None else maximum,
+                mode=mode,
+                scale=scale,
+                rounding=rounding,
+                lut=lut,
+                is_reversed=is_reversed,
+                opa_scale=IDENTITY if mode.scales_operands else Scale(0, 0),
+                opb_scale=1 if mode.scales_operands else 0,
+            )
+        )
 
     def fill(self, source: View, target: View, value: int) -> None:
         """Set a box to a raw value; `source` is anything of its shape that can be read."""
-        self.point(source, target, value, value)
+        self.point(source, replace(target, zero_point=0), value, value)
 
-    def look_up(self, source: View, target: View, table: npt.NDArray[np.uint8]) -> None:
-        """Replace every int8 value by its entry of a 256-byte table."""
-        self.point(source, target, -128, 127, table)
-
-    def point(self, source: View, target: View, minimum: int, maximum: int, lut: npt.NDArray[np.uint8] | None = None) -> None:
-        """Clamp every raw value of a box, then look it up: a 1x1 average."""
-        self.emit(
-            PoolingStep(
-                source=self.index,
-                ifm=replace(source, zero_point=0),
-                ofm=replace(target, zero_point=0),
-                minimum=minimum,
-                maximum=maximum,
-                mode=PoolingMode.AVERAGE,
-                scale=IDENTITY,
-                rounding=Rounding.NATURAL,
-                lut=lut,
-            )
-        )
+    def point(
+        self,
+        source: View,
+        target: View,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        lut: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Add the target's zero point to every raw value of a box, clamp it, then look it up: a 1x1 average."""
+        self._emit_point(replace(source, zero_point=0), target, IDENTITY, Rounding.NATURAL, minimum, maximum, lut)
 
     def requantise(
         self,
         source: View,
         target: View,
         scale: Scale,
-        minimum: int = -128,
-        maximum: int = 127,
+        minimum: int | None = None,
+        maximum: int | None = None,
         lut: npt.NDArray[np.uint8] | None = None,
     ) -> None:
         """Move a box from the source's zero point to the target's with a factor, rounded twice; clamp it and look it up."""
+        self._emit_point(source, target, scale, Rounding.DOUBLE, minimum, maximum, lut)
+
+    def _emit_point(
+        self,
+        source: View,
+        target: View,
+        scale: Scale,
+        rounding: Rounding,
+        minimum: int | None,
+        maximum: int | None,
+        lut: npt.NDArray[np.uint8] | None,
+    ) -> None:
         self.emit(
             PoolingStep(
                 source=self.index,
                 ifm=source,
                 ofm=target,
-                minimum=minimum,
-                maximum=maximum,
+                minimum=target.element.minimum if minimum is None else minimum,
+                maximum=target.element.maximum if maximum is None else maximum,
                 mode=PoolingMode.AVERAGE,
                 scale=scale,
+                rounding=rounding,
                 lut=lut,
             )
         )
 
     def finish(self, op: Op) -> Finish:
-        """How the last step of `op` ends, with its fused activation and the activation operator that it carries."""
-        own = op.outputs[0]
+        """How the last step of `op` ends, with its fused activation and the functions that ride on it."""
+        own = self.quantised(op.outputs[0])
         function = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
-        minimum, maximum = activation_range(function, self.scale(own), self.zero_point(own))
-        lut = table_bytes("TANH", self.affine(own), self.affine(own)) if function is FusedActivation.TANH else None
-        carried = self.plan.activation.get(self.index)
-        if carried is None:
-            return Finish(own, self.zero_point(own), minimum, maximum, lut)
-        rider = self.graph.ops[carried]
-        final = rider.outputs[0]
-        if rider.kind in ACTIVATIONS:
-            lut = table_bytes(rider.kind, self.affine(own), self.affine(final))
-        else:
-            low, high = rectifier_bounds(rider.kind, self.scale(final), self.zero_point(final))
-            minimum, maximum = (min(max(bound, low), high) for bound in (minimum, maximum))
-        return Finish(final, self.zero_point(own), minimum, maximum, lut)
+        name = op.kind if op.kind in RECTIFIERS else function.name
+        minimum, maximum = activation_range(name, own.scale, own.zero_point, own.element)
+        plain = Finish(op.outputs[0], own.zero_point, 0, minimum, maximum, None, own.element)
+        tanh = result_of(Op("TANH", (), ()), own.values, own, own) if function is FusedActivation.TANH else None
+        return self._ridden(plain, tanh)
+
+    def unclamped(self, op: Op) -> Finish:
+        """How the last step of `op` ends if its results are numbers without scale."""
+        element = self._element(op.outputs[0])
+        return Finish(op.outputs[0], 0, 0, element.minimum, element.maximum, None, element)
+
+    def tabulated(self, op: Op) -> Finish:
+        """How `op`, a function of one 8-bit value, ends, if the values themselves go through its table."""
+        source, own = self.quantised(op.inputs[0]), self.quantised(op.outputs[0])
+        limits = source.element.minimum, source.element.maximum
+        plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
+        return self._ridden(plain, result_of(op, source.values, source, own))
+
+    def _ridden(self, plain: Finish, values: Integers | None) -> Finish:
+        """The same with the functions that ride on the operator; `values`: its own results for all that a step computes."""
+        riders = [self.graph.ops[index] for index in self.plan.riders.get(self.index, ())]
+        if not riders and values is None:
+            return plain
+        tensor = plain.tensor
+        values = self.quantised(tensor).values if values is None else values
+        for rider in riders:
+            values = result_of(rider, values, self.quantised(tensor), self.quantised(rider.outputs[0]))
+            tensor = rider.outputs[0]
+        plain = replace(plain, tensor=tensor)
+        return _clamped(plain, values, self.quantised(tensor)) or replace(plain, lut=as_bytes(values))
+
+    def result(self, finish: Finish, *, is_raw: bool = False) -> View:
+        """The map that an operator's last step writes; `is_raw`: what it computes are raw values already."""
+        ofm = self.output(finish.tensor, finish.offset if is_raw else finish.zero_point)
+        return replace(ofm, element=finish.element)
 
     # Result
 
@@ -241,6 +309,22 @@ class Builder:
             outputs=tuple((t, self._views[t].storage) for t in self.plan.outputs),
             absorbed={i: self.plan.carrier.get(i) for i in ops if i not in with_steps},
         )
+
+
+def _clamped(plain: Finish, values: Integers, final: Quantised) -> Finish | None:
+    """The same without a table, if the functions only move and clamp what `plain` lets through; None if they do more."""
+    before = np.arange(plain.minimum, plain.maximum + 1)
+    after = values[plain.minimum - plain.element.minimum :][: len(before)]
+    low, high = int(after.min()), int(after.max())
+    inside = np.flatnonzero((after > low) & (after < high))
+    at = int(inside[0]) if inside.size else int(np.argmax(after == high))
+    offset = int(after[at] - before[at])
+    if not np.array_equal(np.clip(before + offset, low, high), after):
+        return None
+    least, most = final.element.register_limits
+    if not all(least <= value <= most for value in (offset, plain.zero_point + offset)):
+        return None
+    return replace(plain, zero_point=plain.zero_point + offset, offset=offset, minimum=low, maximum=high, element=final.element)
 
 
 def _rows(step: Step, start: int) -> Step:

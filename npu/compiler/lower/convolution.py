@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, View, Weights
-from npu.compiler.lower.builder import Builder, Finish
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import MAX_PAD_AFTER, MAX_PAD_BEFORE, images, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
-from npu.compiler.lower.quantise import register_scale
+from npu.compiler.lower.quantise import register_scale, short_scale
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
+from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
-from npu.isa.operations import Kernel, Padding
+from npu.isa.operations import INT8, INT16, UINT8, Kernel, Padding, Rounding
 
 
 def lower_convolution(builder: Builder, op: Op) -> None:
@@ -23,8 +24,7 @@ def lower_convolution(builder: Builder, op: Op) -> None:
     options = op.attributes
     assert isinstance(options, Conv2DOptions)
     weights = weight_values(builder, op, op.inputs[1])
-    factors = channel_factors(builder, op, *op.inputs[:2])
-    _emit_window(builder, op, options, make_weights(builder, op, weights, _bias(op), factors), is_depthwise=False)
+    _emit_window(builder, op, options, weights, is_depthwise=False)
 
 
 def lower_depthwise(builder: Builder, op: Op) -> None:
@@ -35,9 +35,7 @@ def lower_depthwise(builder: Builder, op: Op) -> None:
     channels = builder.tensor(op.inputs[0]).shape[-1]
     if channels not in (1, weights.shape[0]):
         raise builder.error(op, f"depth multiplier must be 1, or the input must have one channel, got {channels} channels")
-    factors = channel_factors(builder, op, *op.inputs[:2])
-    is_depthwise = channels == weights.shape[0]
-    _emit_window(builder, op, options, make_weights(builder, op, weights, _bias(op), factors), is_depthwise=is_depthwise)
+    _emit_window(builder, op, options, weights, is_depthwise=channels == weights.shape[0])
 
 
 def lower_fully_connected(builder: Builder, op: Op) -> None:
@@ -45,37 +43,70 @@ def lower_fully_connected(builder: Builder, op: Op) -> None:
     weights = weight_values(builder, op, op.inputs[1])
     weights = weights.reshape(weights.shape[0], 1, 1, -1)
     finish = builder.finish(op)
-    ofm = builder.output(finish.tensor, finish.zero_point)
+    ofm = builder.result(finish)
     ifm = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
     ifm = builder.reshaped(ifm, (ofm.shape[0], ofm.shape[1], weights.shape[3]))
-    records = make_weights(builder, op, weights, _bias(op), _fully_connected_factors(builder, op))
-    _emit(builder, finish, ifm, ofm, records, Kernel(), Padding(), is_depthwise=False)
+    rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
+    records = make_weights(builder, op, weights, _bias(op), _fully_connected_factors(builder, op), rounding)
+    builder.emit(
+        ConvolutionStep(
+            source=builder.index,
+            ifm=ifm,
+            ofm=ofm,
+            minimum=finish.minimum,
+            maximum=finish.maximum,
+            lut=finish.lut,
+            rounding=rounding,
+            weights=records,
+        )
+    )
 
 
 def _emit_window(
-    builder: Builder, op: Op, options: Conv2DOptions | DepthwiseConv2DOptions, weights: Weights, *, is_depthwise: bool
+    builder: Builder,
+    op: Op,
+    options: Conv2DOptions | DepthwiseConv2DOptions,
+    values: npt.NDArray[np.int16],
+    *,
+    is_depthwise: bool,
 ) -> None:
     """Make the steps of a convolution: padding resolved, one step per image of the batch."""
-    _, height, width, _ = weights.values.shape
+    _, height, width, _ = values.shape
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
     kernel = Kernel(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
     limits = builder.variant.accelerator
-    for name, values, limit in (
+    for name, given, limit in (
         ("stride", (kernel.stride_y, kernel.stride_x), limits.max_kernel_stride),
         ("dilation", (kernel.dilation_y, kernel.dilation_x), limits.max_dilation),
     ):
-        if not 1 <= min(values) <= max(values) <= limit:
-            raise builder.error(op, f"{name} must be in [1, {limit}], got {values[0]}x{values[1]}")
+        if not 1 <= min(given) <= max(given) <= limit:
+            raise builder.error(op, f"{name} must be in [1, {limit}], got {given[0]}x{given[1]}")
+    rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
+    weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
     finish = builder.finish(op)
     source, before = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
     ifm = builder.input(source, zero_point)
-    ofm = builder.output(finish.tensor, finish.zero_point)
+    ofm = builder.result(finish)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         padding = window_padding(x, (oh, ow), kernel, options.padding, before)
         x, padding = legal_padding(builder, x, padding, zero_point)
-        _emit(builder, finish, x, y, weights, kernel, padding, is_depthwise=is_depthwise)
+        builder.emit(
+            ConvolutionStep(
+                source=builder.index,
+                ifm=x,
+                ofm=y,
+                minimum=finish.minimum,
+                maximum=finish.maximum,
+                lut=finish.lut,
+                rounding=rounding,
+                kernel=kernel,
+                padding=padding,
+                weights=weights,
+                is_depthwise=is_depthwise,
+            )
+        )
 
 
 def _window_source(builder: Builder, op: Op) -> tuple[int, tuple[int, int]]:
@@ -116,33 +147,6 @@ def legal_padding(builder: Builder, ifm: View, padding: Padding, value: int) -> 
     return View.whole(padded.storage, ifm.zero_point), Padding()
 
 
-def _emit(
-    builder: Builder,
-    finish: Finish,
-    ifm: View,
-    ofm: View,
-    weights: Weights,
-    kernel: Kernel,
-    padding: Padding,
-    *,
-    is_depthwise: bool,
-) -> None:
-    builder.emit(
-        ConvolutionStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=finish.minimum,
-            maximum=finish.maximum,
-            lut=finish.lut,
-            kernel=kernel,
-            padding=padding,
-            weights=weights,
-            is_depthwise=is_depthwise,
-        )
-    )
-
-
 def _bias(op: Op) -> int:
     return op.inputs[2] if len(op.inputs) > 2 else ABSENT
 
@@ -162,29 +166,41 @@ def weight_values(builder: Builder, op: Op, index: int) -> npt.NDArray[np.int16]
 def channel_factors(builder: Builder, op: Op, source: int, weights: int) -> list[float]:
     """Real factor of every output channel (or one for all), in double from the float32 scales.
 
-    Source: TFLite's PopulateConvolutionQuantizationParams.
+    Source: TFLite's PopulateConvolutionQuantizationParams, and for uint8 GetQuantizedConvolutionMultipler, which multiplies
+    the scales in float32.
     """
     scales = _quantization(builder, op, builder.tensor(weights)).scales
-    ifm, ofm = float(builder.scale(source)), float(builder.scale(op.outputs[0]))
-    return [ifm * float(scale) / ofm for scale in scales]
+    ifm, ofm = builder.quantised(source), float(builder.scale(op.outputs[0]))
+    if ifm.element is UINT8:
+        return [float(ifm.scale * np.float32(scale)) / ofm for scale in scales]
+    return [float(ifm.scale) * float(scale) / ofm for scale in scales]
 
 
 def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:
-    """As for convolutions, but one per-tensor scale is multiplied in float32; TFLite's GetQuantizedConvolutionMultipler."""
+    """As for convolutions, but one scale of int8 weights is multiplied in float32, too."""
     scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
-    if scales.size > 1:
+    if scales.size > 1 or builder.quantised(op.inputs[0]).element is not INT8:
         return channel_factors(builder, op, *op.inputs[:2])
     product = builder.scale(op.inputs[0]) * np.float32(scales[0])
     return [float(product) / float(builder.scale(op.outputs[0]))]
 
 
-def make_weights(builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: int, factors: Sequence[float]) -> Weights:
+def accumulator_rounding(builder: Builder, source: int, bias: int) -> Rounding:
+    """Sums of 64 bits, those of int16 values but with a bias of 32 bits, are rounded once, others twice."""
+    is_wide = builder.quantised(source).element is INT16 and (bias == ABSENT or builder.tensor(bias).dtype is DType.INT64)
+    return Rounding.NATURAL if is_wide else Rounding.DOUBLE
+
+
+def make_weights(
+    builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: int, factors: Sequence[float], rounding: Rounding
+) -> Weights:
     """Weights (O, KH, KW, I) with bias (a tensor index or ABSENT), scale and shift of every output channel."""
     channels = values.shape[0]
     biases = np.zeros(channels, np.int64)
     if bias != ABSENT:
         biases[:] = builder.constant_data(bias).reshape(-1)
-    scales = [register_scale(factor) for factor in factors]
+    made = register_scale if rounding is Rounding.DOUBLE else short_scale
+    scales = [made(factor) for factor in factors]
     scales = scales * channels if len(scales) == 1 else scales
     if len(scales) != channels:
         raise builder.error(op, f"weights must have 1 or {channels} scales, got {len(scales)}")

@@ -9,16 +9,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npu.compiler.ir import ElementwiseStep, View
+from npu.compiler.ir import ElementwiseStep, Shape, View
+from npu.compiler.lower.activation import lower_function
+from npu.compiler.lower.activation_tables import Quantised
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
-from npu.compiler.lower.geometry import images
+from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.pooling import broadcast
-from npu.compiler.lower.quantise import register_scale
+from npu.compiler.lower.quantise import FactorError, register_scale
+from npu.graph.attributes import AddOptions, SubOptions
+from npu.graph.dtype import DType
 from npu.graph.graph import Op
-from npu.isa.operations import ElementwiseMode, OperandScaling, Rounding, Scale
+from npu.isa.operations import INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
 
-_ADD_SHIFT = 20
-"""Fraction bits that the reference kernel gives int8 operands of ADD and SUB."""
+_SUM_BITS = {8: 20, 16: 15}
+"""Fraction bits that the reference kernel gives operands of ADD and SUB of 8 and 16 bits."""
 
 _NO_SCALE = Scale(0, 0)
 
@@ -38,18 +42,115 @@ class Arithmetic:
 
 def lower_add(builder: Builder, op: Op) -> None:
     """ADD."""
-    _lower(builder, op, sum_arithmetic(ElementwiseMode.ADD, *_scales(builder, op)))
+    _lower_sum(builder, op, ElementwiseMode.ADD)
 
 
 def lower_sub(builder: Builder, op: Op) -> None:
     """SUB."""
-    _lower(builder, op, sum_arithmetic(ElementwiseMode.SUB, *_scales(builder, op)))
+    _lower_sum(builder, op, ElementwiseMode.SUB)
+
+
+def _lower_sum(builder: Builder, op: Op, mode: ElementwiseMode) -> None:
+    if _is_plain(builder, op):
+        _lower(builder, op, _plain(mode))
+        return
+    first, second, output = (builder.quantised(tensor) for tensor in (*op.inputs, op.outputs[0]))
+    shifts = _powers_of_two(op, first, second, output)
+    if shifts is None:
+        bits = _SUM_BITS[output.element.bits]
+        _lower(builder, op, sum_arithmetic(mode, first.scale, second.scale, output.scale, bits))
+    else:
+        _lower(builder, op, _plain(mode), operand_shifts=shifts)
+
+
+def _is_plain(builder: Builder, op: Op) -> bool:
+    """Whether the operands are numbers of 32 bits, which nothing scales."""
+    return builder.tensor(op.outputs[0]).dtype is DType.INT32
+
+
+def _plain(mode: ElementwiseMode) -> Arithmetic:
+    """Results as they are; where operands have scales, these are 1."""
+    if mode.scales_operands:
+        return Arithmetic(mode, IDENTITY, Rounding.NATURAL, opa_scale=IDENTITY, opb_scale=1)
+    return Arithmetic(mode, IDENTITY, Rounding.NATURAL)
+
+
+def _powers_of_two(op: Op, first: Quantised, second: Quantised, output: Quantised) -> tuple[int, int] | None:
+    """How far TFLite's older kernel of int16 shifts each operand right; None where its newer one runs."""
+    options = op.attributes
+    operands = (first, second, output)
+    is_old = isinstance(options, AddOptions | SubOptions) and options.pot_scale_int16 and output.element is INT16
+    if not is_old or any(each.zero_point or math.frexp(each.scale)[0] != 0.5 for each in operands):
+        return None
+    exponents = [math.frexp(each.scale)[1] for each in operands]
+    shifts = exponents[2] - exponents[0], exponents[2] - exponents[1]
+    if min(shifts) < 0 or 0 not in shifts:
+        raise FactorError(f"one operand must have the output's power-of-two scale and none a larger one, got {exponents}")
+    return shifts
 
 
 def lower_mul(builder: Builder, op: Op) -> None:
     """MUL: the three scales are combined in float32, as TFLite does."""
-    first, second, output = _scales(builder, op)
+    if _is_plain(builder, op):
+        _lower(builder, op, _plain(ElementwiseMode.MUL))
+        return
+    first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
     _lower(builder, op, Arithmetic(ElementwiseMode.MUL, register_scale(float(first * second / output))))
+
+
+def lower_negative(builder: Builder, op: Op) -> None:
+    """NEG: of numbers of 32 bits 0 less each, of 8 bits a table."""
+    if _is_plain(builder, op):
+        x, y = builder.input(op.inputs[0]), builder.output(op.outputs[0])
+        builder.elementwise(ElementwiseMode.SUB, x, y, 0, is_reversed=True)
+    else:
+        lower_function(builder, op)
+
+
+def lower_squared_difference(builder: Builder, op: Op) -> None:
+    """SQUARED_DIFFERENCE of int8: both operands in 16 bits with 7 fraction bits, then a product in 32 bits."""
+    first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
+    twice = 2.0 * float(max(first, second))
+    views = [
+        _with_fraction(builder, builder.input(tensor, builder.zero_point(tensor)), float(scale) / twice)
+        for tensor, scale in zip(op.inputs, (first, second), strict=True)
+    ]
+    shape = fold_shape(builder.tensor(op.outputs[0]).shape)
+    views = [view if view.shape == shape or _repeats(view.shape, shape) else broadcast(builder, view, shape) for view in views]
+    if views[0].shape != shape:
+        views.reverse()
+    if views[0].shape != shape:
+        views[0] = broadcast(builder, views[0], shape)
+    difference, square = (builder.temporary(name, shape, INT32) for name in ("difference", "square"))
+    builder.elementwise(ElementwiseMode.SUB, views[0], difference, views[1])
+    builder.elementwise(ElementwiseMode.MUL, difference, square, difference)
+    scale = register_scale(twice * twice / (float(1 << 14) * float(output)))
+    finish = builder.finish(op)
+    builder.elementwise(
+        ElementwiseMode.MUL,
+        square,
+        builder.result(finish),
+        builder.number(scale.scale),
+        scale=Scale(1, scale.shift),
+        minimum=finish.minimum,
+        maximum=finish.maximum,
+        lut=finish.lut,
+    )
+
+
+def _with_fraction(builder: Builder, x: View, factor: float) -> View:
+    """x * 2**7, then the factor, in 16 bits; at once where the factor is 1/2."""
+    wide = builder.temporary("with fraction", x.shape, INT16)
+    builder.requantise(x, wide, Scale(64 if factor == 0.5 else 128, 0))
+    if factor == 0.5:
+        return wide
+    scaled = builder.temporary("scaled", x.shape, INT16)
+    builder.requantise(wide, scaled, register_scale(factor))
+    return scaled
+
+
+def _repeats(shape: Shape, full: Shape) -> bool:
+    return all(size in (1, whole) for size, whole in zip(shape, full, strict=True))
 
 
 def lower_minimum(builder: Builder, op: Op) -> None:
@@ -62,40 +163,44 @@ def lower_maximum(builder: Builder, op: Op) -> None:
     _lower(builder, op, Arithmetic(ElementwiseMode.MAX, IDENTITY, uses_zero_points=False))
 
 
-def _scales(builder: Builder, op: Op) -> tuple[np.float32, np.float32, np.float32]:
-    return builder.scale(op.inputs[0]), builder.scale(op.inputs[1]), builder.scale(op.outputs[0])
-
-
-def sum_arithmetic(mode: ElementwiseMode, first: np.float32, second: np.float32, output: np.float32) -> Arithmetic:
-    """Scales of an int8 sum: both operands brought to 2 * max scale * 2**-20, the smaller one by a 32-bit scale.
+def sum_arithmetic(
+    mode: ElementwiseMode, first: np.float32, second: np.float32, output: np.float32, bits: int = 20
+) -> Arithmetic:
+    """Scales of a sum: both operands brought to 2 * max scale * 2**-bits, the smaller one by a 32-bit scale.
 
     Where both scales are equal the cheap form with two 16-bit scales is taken if it gives the same value for every sum.
     """
     largest = 2.0 * float(max(first, second))
-    result = register_scale(largest / (float(1 << _ADD_SHIFT) * float(output)))
+    result = register_scale(largest / (float(1 << bits) * float(output)))
     if first == second:
-        cheap = _simple_sum(mode, result)
+        cheap = _short_operands(mode, result) if bits <= 16 else _simple_sum(mode, result)
         if cheap is not None:
             return cheap
     scales_first = first <= second
     smaller = float(first if scales_first else second)
     scaling = OperandScaling.A_32 if scales_first else OperandScaling.B_32
     operand = register_scale(smaller / largest)
-    # The reference shifts the operand left by 20 before it multiplies; the hardware scale holds both.
-    operand = Scale(operand.scale, operand.shift - _ADD_SHIFT) if operand.shift >= _ADD_SHIFT else operand
+    # The reference shifts the operand left by `bits` before it multiplies; the hardware scale holds both.
+    operand = Scale(operand.scale, operand.shift - bits) if operand.shift >= bits else operand
     return Arithmetic(mode, result, operand_scaling=scaling, opa_scale=operand)
+
+
+def _short_operands(mode: ElementwiseMode, result: Scale) -> Arithmetic:
+    """Two operands of 16 bits and of one scale: half of 15 fraction bits is a factor that a 16-bit scale holds."""
+    return Arithmetic(mode, result, opa_scale=Scale(1 << 14, 0), opb_scale=1 << 14)
 
 
 @functools.lru_cache(maxsize=256)
 def _simple_sum(mode: ElementwiseMode, result: Scale) -> Arithmetic | None:
     """The form with 16-bit operand scales, if equal to the 20-bit one for every sum of two int8 values."""
     sums = range(-510, 511)
+    wide = _SUM_BITS[8] - 1
     for bits in (15, 14, 13):
-        shift = result.shift - (_ADD_SHIFT - 1 - bits)
+        shift = result.shift - (wide - bits)
         if shift < 0:
             continue
         simple = Scale(result.scale, shift)
-        exact = (_double_round((s << _ADD_SHIFT - 1) * result.scale, result.shift) for s in sums)
+        exact = (_double_round((s << wide) * result.scale, result.shift) for s in sums)
         if all(value == _double_round((s << bits) * simple.scale, shift) for s, value in zip(sums, exact, strict=True)):
             return Arithmetic(mode, simple, opa_scale=Scale(1 << bits, 0), opb_scale=1 << bits)
     return None
@@ -127,16 +232,28 @@ def _operand(builder: Builder, index: int, rank: int, *, uses_zero_point: bool) 
     return _Operand(builder.input(index, builder.zero_point(index) if uses_zero_point else 0), shape, scalar)
 
 
-def _lower(builder: Builder, op: Op, arithmetic: Arithmetic) -> None:
-    finish = builder.finish(op)
+def _lower(builder: Builder, op: Op, arithmetic: Arithmetic, operand_shifts: tuple[int, int] = (0, 0)) -> None:
+    finish = builder.unclamped(op) if _is_plain(builder, op) else builder.finish(op)
     shape = builder.tensor(op.outputs[0]).shape
     rank = max(3, len(shape))
     shape = (1,) * (rank - len(shape)) + shape
     uses = arithmetic.uses_zero_points
-    a, b = (_operand(builder, i, rank, uses_zero_point=uses) for i in op.inputs)
-    ofm = builder.output(finish.tensor, finish.zero_point if uses else 0)
+    a, b = (
+        _shifted(builder, _operand(builder, i, rank, uses_zero_point=uses), shift)
+        for i, shift in zip(op.inputs, operand_shifts, strict=True)
+    )
+    ofm = builder.result(finish, is_raw=not uses)
     for view, first, second in _maps(ofm, shape, a, b):
         _emit(builder, arithmetic, finish, view, replace(a, view=first), replace(b, view=second))
+
+
+def _shifted(builder: Builder, operand: _Operand, shift: int) -> _Operand:
+    """The operand divided by 2**shift, rounded; TFLite's older int16 kernels."""
+    if shift == 0:
+        return operand
+    target = builder.temporary("shifted", operand.view.shape, operand.view.element)
+    builder.requantise(operand.view, target, Scale(1 << 30, 30 + shift))
+    return replace(operand, view=target, scalar=None)
 
 
 def _maps(ofm: View, shape: tuple[int, ...], a: _Operand, b: _Operand) -> Iterator[tuple[View, View, View]]:

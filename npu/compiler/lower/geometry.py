@@ -51,7 +51,7 @@ def box(offset: Sequence[int], shape: Sequence[int], full: Sequence[int]) -> lis
 def strided_box(
     whole: Sequence[int], begin: Sequence[int], end: Sequence[int], options: StridedSliceOptions
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """(offset, extents, shape) of a STRIDED_SLICE with strides of 1: the box of `whole`, and what is left of its shape."""
+    """(offset, extents, shape) of a STRIDED_SLICE, whatever its strides: the box of `whole`, and what is left of its shape."""
     offset, extents = [0] * len(whole), list(whole)
     for i, (first, last) in enumerate(zip(begin, end, strict=True)):
         first, last = (min(max(v + whole[i] if v < 0 else v, 0), whole[i]) for v in (first, last))

@@ -1,14 +1,18 @@
-"""MEAN over height and width, or over the last dimension: an average pooling whose factor holds both scales and the count."""
+"""MEAN and SUM over height and width, or over the last dimension: pooling whose factor holds scales and the count."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from npu.compiler.ir import PoolingStep, View
+from npu.compiler.lower.activation_tables import Quantised
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.memory import constant_values
-from npu.compiler.lower.quantise import register_scale
+from npu.compiler.lower.quantise import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.isa.operations import Kernel, PoolingMode, Scale
 
@@ -18,6 +22,38 @@ _MAX_AREA = 1 << 16
 
 def lower_mean(builder: Builder, op: Op) -> None:
     """MEAN: the count is divided into the multiplier and cut off, as TFLite's QuantizedMeanOrSum does."""
+    _lower(builder, op, divided)
+
+
+def lower_sum(builder: Builder, op: Op) -> None:
+    """SUM between different quantisations; of int8 where the factor gives what the reference kernel's float32 does."""
+    source, target = (builder.quantised(tensor) for tensor in (op.inputs[0], op.outputs[0]))
+    if (source.scale, source.zero_point) == (target.scale, target.zero_point):
+        raise builder.error(op, "input and output must differ in scale or zero point")
+    count = builder.tensor(op.inputs[0]).elements // builder.tensor(op.outputs[0]).elements
+    if source.element.is_signed and not _is_exact(source, target, count):
+        raise builder.error(op, "no factor must round a sum otherwise than the reference kernel's float32")
+    _lower(builder, op, lambda scale, _: scale)
+
+
+def _is_exact(source: Quantised, target: Quantised, count: int) -> bool:
+    """Whether scaling in integers equals TFLite's in float32 for all sums of `count` values."""
+    if count * 256 > _MOST_SUMS:
+        return False
+    sums = np.arange(count * source.element.minimum, count * source.element.maximum + 1)
+    fixed = rule_a(sums - count * source.zero_point, float(source.scale) / float(target.scale))
+    scale = source.scale / target.scale
+    real = sums.astype(np.float32) * scale + np.float32(-source.zero_point) * scale * np.float32(count)
+    floating = np.copysign(np.floor(np.abs(real) + np.float32(0.5)), real).astype(np.int64)
+    wanted, made = (target.saturated(values + target.zero_point) for values in (floating, fixed))
+    return np.array_equal(wanted, made)
+
+
+_MOST_SUMS = 1 << 20
+"""Sums that are compared one by one."""
+
+
+def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> None:
     source, target = op.inputs[0], op.outputs[0]
     shape = builder.tensor(source).shape
     rank = len(shape)
@@ -35,13 +71,13 @@ def lower_mean(builder: Builder, op: Op) -> None:
     else:
         raise builder.error(op, f"axes must be height, width, both, or the last, got {sorted(axes)}")
     if kernel.height > _MAX_HEIGHT or kernel.height * kernel.width > _MAX_AREA:
-        raise builder.error(op, f"must average over at most {_MAX_HEIGHT} rows and {_MAX_AREA} elements")
+        raise builder.error(op, f"must take at most {_MAX_HEIGHT} rows and {_MAX_AREA} elements")
     ratio = register_scale(float(builder.scale(source)) / float(builder.scale(target)))
     final = builder.tensor(target).shape
     ofm = builder.temporary("mean", out, ifm.element) if fold_shape(final) != out else builder.output(target)
     ofm = replace(ofm, zero_point=builder.zero_point(target))
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        _emit(builder, x, y, kernel, divided(ratio, kernel.height * kernel.width))
+        _emit(builder, x, y, kernel, factor(ratio, kernel.height * kernel.width))
     if fold_shape(final) != out:
         builder.alias(target, builder.reshaped(ofm, fold_shape(final)))
 
@@ -58,8 +94,8 @@ def _emit(builder: Builder, ifm: View, ofm: View, kernel: Kernel, scale: Scale) 
             source=builder.index,
             ifm=ifm,
             ofm=ofm,
-            minimum=-128,
-            maximum=127,
+            minimum=ofm.element.minimum,
+            maximum=ofm.element.maximum,
             mode=PoolingMode.AVERAGE,
             scale=scale,
             kernel=kernel,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
@@ -75,13 +78,27 @@ def lower_pad(builder: Builder, op: Op) -> None:
     amounts = pad_amounts(builder.graph, op)
     own = op.outputs[0]
     value = constant_values(builder, op.inputs[2])[0] if op.kind == "PADV2" else builder.zero_point(own)
-    outer = math.prod(builder.tensor(own).shape[:-3])
-    if any(a for pair in amounts[:-3] for a in pair):
-        raise builder.error(op, f"padding must be 0 in front of height, width and depth, got {amounts}")
+    shape = builder.tensor(op.inputs[0]).shape
     before = (0, 0, 0, *(b for b, _ in amounts))[-3:]
     source, target = builder.input(op.inputs[0]), builder.output(own)
-    for x, y in zip(images(source, outer), images(target, outer), strict=True):
-        pad_map(builder, x, y, (before[0], before[1], before[2]), value)
+    maps = images(source, math.prod(shape[:-3]))
+    for number, y in enumerate(images(target, math.prod(builder.tensor(own).shape[:-3]))):
+        x = _map_under(number, shape[:-3], amounts[:-3])
+        if x is None:
+            _fill(builder, maps[0], y, value)
+        else:
+            pad_map(builder, maps[x], y, (before[0], before[1], before[2]), value)
+
+
+def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> int | None:
+    """Which map of the input lies at map `number` of the padded output, None where it is padding."""
+    found, factor = 0, 1
+    for extent, (first, last) in zip(reversed(shape), reversed(amounts), strict=True):
+        number, at = divmod(number, extent + first + last)
+        if not first <= at < first + extent:
+            return None
+        found, factor = found + (at - first) * factor, factor * extent
+    return found
 
 
 def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:
@@ -173,13 +190,50 @@ def lower_slice(builder: Builder, op: Op) -> None:
 
 
 def lower_strided_slice(builder: Builder, op: Op) -> None:
-    """STRIDED_SLICE with strides of 1 and neither ellipsis nor new axes: inputs are tensor, begin, end and strides."""
+    """STRIDED_SLICE with strides from 1 on and neither ellipsis nor new axes: inputs are tensor, begin, end and strides."""
     options = op.attributes
     assert isinstance(options, StridedSliceOptions)
     if options.ellipsis_mask or options.new_axis_mask:
         raise builder.error(op, "ellipsis_mask and new_axis_mask must be 0")
     begin, end, strides = (constant_values(builder, op.inputs[i]) for i in (1, 2, 3))
-    if any(stride != 1 for stride in strides):
-        raise builder.error(op, f"strides must be 1, got {strides}")
-    offset, extents, _ = strided_box(builder.tensor(op.inputs[0]).shape, begin, end, options)
-    _take(builder, op.inputs[0], op.outputs[0], offset, extents)
+    whole = builder.tensor(op.inputs[0]).shape
+    offset, extents, _ = strided_box(whole, begin, end, options)
+    steps = [*strides, *([1] * (len(whole) - len(strides)))]
+    if all(step == 1 for step in steps):
+        _take(builder, op.inputs[0], op.outputs[0], offset, extents)
+        return
+    _take_strided(builder, op, whole, offset, [-(-extent // step) for extent, step in zip(extents, steps, strict=True)], steps)
+
+
+def _take_strided(
+    builder: Builder, op: Op, whole: Sequence[int], offset: Sequence[int], shape: Sequence[int], steps: Sequence[int]
+) -> None:
+    """Copy every `steps`-th element of a box; maps have any pitch from row to row and from column to column."""
+    rank = max(3, len(whole))
+    whole, shape, steps = ((1,) * (rank - len(each)) + tuple(each) for each in (whole, shape, steps))
+    offset = (0,) * (rank - len(offset)) + tuple(offset)
+    pitches = [math.prod(whole[axis + 1 :]) for axis in range(rank)]
+    source = builder.reshaped(builder.input(op.inputs[0]), fold_shape(whole))
+    target = builder.output(op.outputs[0])
+    dense = builder.reshaped(target, fold_shape(shape)) if target.shape != fold_shape(shape) else target
+    for number, index in enumerate(np.ndindex(*shape[:-3])):
+        first = sum((o + i * s) * p for o, i, s, p in zip(offset, (*index, 0, 0, 0), steps, pitches, strict=True))
+        rows, columns, depth = shape[-3:]
+        to = images(dense, math.prod(shape[:-3]))[number]
+        if steps[-1] == 1:
+            part = replace(
+                source,
+                offset=(0, 0, first),
+                shape=(rows, columns, depth),
+                pitch=(steps[-3] * pitches[-3], steps[-2] * pitches[-2]),
+            )
+            builder.copy(part, to)
+            continue
+        for channel in range(depth):
+            part = replace(
+                source,
+                offset=(0, 0, first + channel * steps[-1]),
+                shape=(rows, columns, 1),
+                pitch=(steps[-3] * pitches[-3], steps[-2] * pitches[-2]),
+            )
+            builder.copy(part, crop(to, (0, 0, channel), (rows, columns, 1)))

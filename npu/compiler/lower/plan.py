@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from npu.compiler.ir import Shape
-from npu.compiler.lower.activation_tables import ACTIVATIONS
+from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import MAX_PAD_BEFORE, concatenation_boxes, fold_shape, pad_amounts
 from npu.compiler.lower.quantise import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
-_CLAMPING = _CONVOLUTIONS | {"ADD", "SUB", "MUL", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "TRANSPOSE_CONV"}
-"""Kinds whose last step clamps its result and has no look-up table: an activation can ride on it."""
+_CARRIERS = _CONVOLUTIONS | {
+    "ADD", "AVERAGE_POOL_2D", "FULLY_CONNECTED", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MUL", "SUB", "TRANSPOSE_CONV", *VALUES,
+}  # fmt: skip
+"""Kinds that end in one step of the output unit for every value: functions of this value can ride on it."""
+_EIGHT_BITS = (DType.INT8, DType.UINT8)
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
@@ -31,14 +35,14 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`carrier`: operator without steps -> operator that does its work. `activation`: operator -> activation it carries.
+    """`carrier`: operator without steps -> operator that does its work. `riders`: operator -> functions it carries, in order.
 
     `pad`: convolution -> PAD that it carries. `nest`: tensors that live inside another. `inputs`, `outputs`: the partition's
     boundary tensors, inputs by first use and outputs by production.
     """
 
     carrier: Mapping[int, int]
-    activation: Mapping[int, int]
+    riders: Mapping[int, tuple[int, ...]]
     pad: Mapping[int, int]
     nest: Mapping[int, Nest]
     inputs: tuple[int, ...]
@@ -85,27 +89,41 @@ def same_quantisation(a: Tensor, b: Tensor) -> bool:
 def make_plan(graph: Graph, ops: Sequence[int]) -> Plan:
     """Decide the fusions and nestings of the partition `ops`."""
     uses = _Uses(graph, ops)
-    activation = _fuse_activations(uses)
+    riders = _fuse_functions(uses)
     pad = _fuse_pads(uses)
-    carrier = {act: producer for producer, act in activation.items()} | {p: conv for conv, p in pad.items()}
+    carrier = {rider: carrier for carrier, row in riders.items() for rider in row} | {p: conv for conv, p in pad.items()}
     nest = _nest_tensors(uses)
-    return Plan(carrier, activation, pad, nest, uses.inputs(), uses.outputs)
+    return Plan(carrier, riders, pad, nest, uses.inputs(), uses.outputs)
 
 
-def _fuse_activations(uses: _Uses) -> dict[int, int]:
-    fused: dict[int, int] = {}
+def _fuse_functions(uses: _Uses) -> dict[int, tuple[int, ...]]:
+    """Let functions of one value ride on what computes it: one after the other they are one table, or one clamp."""
+    fused: dict[int, tuple[int, ...]] = {}
+    riding: set[int] = set()
     for index in uses.ops:
-        op = uses.graph.ops[index]
-        if op.kind not in _CLAMPING or getattr(op.attributes, "fused_activation_function", None) is FusedActivation.TANH:
-            continue
-        reader = uses.sole_reader(op.outputs[0])
-        if reader is None:
-            continue
-        act = uses.graph.ops[reader]
-        between, after = uses.graph.tensors[op.outputs[0]], uses.graph.tensors[act.outputs[0]]
-        if act.kind in ACTIVATIONS or (act.kind in RECTIFIERS and same_quantisation(between, after)):
-            fused[index] = reader
+        if uses.graph.ops[index].kind in _CARRIERS and index not in riding:
+            row = tuple(_riders(uses, index))
+            riding.update(row)
+            if row:
+                fused[index] = row
     return fused
+
+
+def _riders(uses: _Uses, index: int) -> Iterator[int]:
+    """The chain of functions behind operator `index`, each the only one to read the result before it."""
+    reader = uses.sole_reader(uses.graph.ops[index].outputs[0])
+    while reader is not None and _can_ride(uses, reader):
+        yield reader
+        reader = uses.sole_reader(uses.graph.ops[reader].outputs[0])
+
+
+def _can_ride(uses: _Uses, index: int) -> bool:
+    """Whether an operator is a table of 8-bit values, or a clamp of wider ones."""
+    op = uses.graph.ops[index]
+    before, after = uses.graph.tensors[op.inputs[0]], uses.graph.tensors[op.outputs[0]]
+    if op.kind in VALUES and before.dtype in _EIGHT_BITS and after.dtype in _EIGHT_BITS:
+        return True
+    return op.kind in RECTIFIERS and before.dtype is after.dtype and same_quantisation(before, after)
 
 
 def _fuse_pads(uses: _Uses) -> dict[int, int]:

@@ -39,12 +39,12 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
     kernel = Kernel(options.filter_height, options.filter_width, *strides)
     finish = builder.finish(op)
-    ifm, ofm = builder.input(op.inputs[0]), builder.output(finish.tensor)
+    ifm, ofm = builder.input(op.inputs[0]), builder.result(finish, is_raw=True)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         padding, window = window_padding(x, (oh, ow), kernel, options.padding), kernel
         if mode is PoolingMode.MAX:
             window, padding = _trimmed(x, (oh, ow), kernel, padding)
-            x, padding = legal_padding(builder, x, padding, -128)
+            x, padding = legal_padding(builder, x, padding, x.element.minimum)
         emit_pool(builder, x, y, mode, window, padding, finish)
 
 

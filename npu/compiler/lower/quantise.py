@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import CompileError
-from npu.graph.attributes import FusedActivation
-from npu.isa.operations import Scale
+from npu.isa.operations import ElementType, Scale
 from npu.numerics.scaling import quantise_multiplier
 
 _FACTOR_END = float(1 << 31)
@@ -37,27 +36,33 @@ def register_scale(real: float) -> Scale:
     return Scale(multiplier, 31 - exponent)
 
 
+def short_scale(real: float) -> Scale:
+    """The same with a multiplier of 15 bits, for sums of 64 bits; TFLite's overload for int64_t."""
+    scale = register_scale(real)
+    if scale.shift < 16:
+        raise FactorError(f"the factor between its scales must be below 2**15, got {real:g}")
+    return Scale(min((scale.scale + (1 << 15)) >> 16, (1 << 15) - 1), scale.shift - 16)
+
+
 def round_half_away(value: float) -> int:
     """C's round(): nearest, ties away from zero."""
     return int(math.copysign(math.floor(abs(value) + 0.5), value))
 
 
-def rectifier_bounds(kind: str, scale: np.float32, zero_point: int) -> tuple[int, int]:
-    """Clamp of a RELU operator on int8 in its output's quantisation; TFLite's QuantizedReluX."""
-    low, high = RECTIFIERS[kind]
-    return max(-128, zero_point + _steps(low, scale)), min(127, zero_point + _steps(high, scale))
-
-
-def _steps(real: float, scale: np.float32) -> int:
+def rectifier_steps(real: float, scale: np.float32) -> int:
     """A real bound in quantised steps, at most 2**31 of them."""
     with np.errstate(over="ignore"):
         steps = float(np.float32(real) / scale)
     return round_half_away(min(max(steps, -_FACTOR_END), _FACTOR_END))
 
 
-def activation_range(function: FusedActivation, scale: np.float32, zero_point: int) -> tuple[int, int]:
-    """Clamp of a fused activation on int8; TFLite's CalculateActivationRangeQuantized."""
-    return rectifier_bounds(function.name, scale, zero_point) if function.name in RECTIFIERS else (-128, 127)
+def activation_range(kind: str, scale: np.float32, zero_point: int, element: ElementType) -> tuple[int, int]:
+    """Clamp of an activation, fused or an operator, in its output's quantisation; all values if it does not clamp.
+
+    TFLite's CalculateActivationRangeQuantized and QuantizedReluX.
+    """
+    low, high = (zero_point + rectifier_steps(bound, scale) for bound in RECTIFIERS.get(kind, (-math.inf, math.inf)))
+    return max(element.minimum, low), min(element.maximum, high)
 
 
 def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
@@ -67,11 +72,15 @@ def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int6
 
 
 def rule_a(values: npt.NDArray[np.int64], factor: float) -> npt.NDArray[np.int64]:
-    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array.
+    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
+    return multiply(values, *quantise_multiplier(factor))
 
-    The first rounding takes ties up, with a negative factor down (measured on LEAKY_RELU of LiteRT 2.3).
+
+def multiply(values: npt.NDArray[np.int64], multiplier: int, exponent: int) -> npt.NDArray[np.int64]:
+    """values * multiplier / 2**31 * 2**exponent with double rounding.
+
+    The first rounding takes ties up, with a negative multiplier down (measured on LEAKY_RELU of LiteRT 2.3).
     """
-    multiplier, exponent = quantise_multiplier(factor)
     product = (values << max(exponent, 0)) * multiplier
     high = (product + (1 << 30) - (multiplier < 0)) >> 31
     return divide_away(high, max(-exponent, 0))

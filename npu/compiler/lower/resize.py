@@ -21,7 +21,7 @@ from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.pooling import mean_scale, repeat
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
-from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Upscale
+from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale, Upscale
 
 _FACTORS = (2, 4, 8)
 
@@ -54,13 +54,39 @@ def lower_resize_bilinear(builder: Builder, op: Op) -> None:
 
 
 def lower_resize_nearest(builder: Builder, op: Op) -> None:
-    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, or to f * n, where half pixel centres make no difference."""
+    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, to f * n (half pixel centres make no difference), or aligned."""
     options = op.attributes
     assert isinstance(options, ResizeNearestNeighborOptions)
-    if options.align_corners:
-        raise builder.error(op, "align_corners must be false")
-    for x, y, factor in _enlargements(builder, op, aligned=False):
-        _mean(builder, _doubled(builder, x, factor // 2), y, 1)
+    for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
+        x = _doubled(builder, x, factor // 2)
+        if options.align_corners:
+            _shifted(builder, x, y, factor // 2)
+        else:
+            _mean(builder, x, y, 1)
+
+
+def _shifted(builder: Builder, ifm: View, ofm: View, by: int) -> None:
+    """The twice upscaled map from row and column `by` on: a window whose last element alone counts.
+
+    An axis of one element is that element wherever the window stands.
+    """
+    height, width = (by + 1 if size > 1 else 1 for size in ofm.shape[:2])
+    values = np.zeros((ofm.shape[2], height, width, 1), np.int16)
+    values[:, -1, -1] = 1
+    builder.emit(
+        ConvolutionStep(
+            source=builder.index,
+            ifm=ifm,
+            ofm=ofm,
+            minimum=ofm.element.minimum,
+            maximum=ofm.element.maximum,
+            rounding=Rounding.NATURAL,
+            kernel=Kernel(height, width),
+            upscale=Upscale.NEAREST,
+            weights=Weights.unbiased(values, Scale(1, 0)),
+            is_depthwise=True,
+        )
+    )
 
 
 def _enlargements(builder: Builder, op: Op, *, aligned: bool) -> Iterator[tuple[View, View, int]]:
@@ -109,8 +135,8 @@ def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
             source=builder.index,
             ifm=ifm,
             ofm=ofm,
-            minimum=-128,
-            maximum=127,
+            minimum=ofm.element.minimum,
+            maximum=ofm.element.maximum,
             mode=PoolingMode.AVERAGE,
             scale=mean_scale(size * size) if padding == Padding() else None,
             rounding=Rounding.NATURAL,
@@ -136,8 +162,8 @@ def _between(builder: Builder, ifm: View, ofm: View, factor: int) -> None:
                 source=builder.index,
                 ifm=x,
                 ofm=y,
-                minimum=-128,
-                maximum=127,
+                minimum=y.element.minimum,
+                maximum=y.element.maximum,
                 kernel=Kernel(row.kernel, column.kernel),
                 upscale=Upscale.NEAREST,
                 weights=_weights(row.kernel, column.kernel, depth),

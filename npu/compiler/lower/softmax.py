@@ -1,4 +1,4 @@
-"""SOFTMAX over int8: about thirty steps that repeat the reference kernel's fixed-point arithmetic exactly.
+"""SOFTMAX over 8-bit values: about thirty steps that repeat the reference kernel's fixed-point arithmetic exactly.
 
 Per row: subtract the maximum, look up exp() in units of 2**-31, add up the exps (>> 12), normalise the sum with CLZ and a
 shift, take its reciprocal by three Newton steps, multiply and shift back. Source: TFLite's reference softmax on gemmlowp
@@ -18,9 +18,10 @@ from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantise import FactorError, divide_away
+from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
-from npu.isa.operations import INT8, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.numerics.scaling import quantise_multiplier
 
@@ -42,14 +43,18 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     """SOFTMAX over the last dimension."""
     options = op.attributes
     assert isinstance(options, SoftmaxOptions)
-    table = exp_table(float(np.float32(options.beta)), float(builder.scale(op.inputs[0])))
-    ifm, ofm = builder.input(op.inputs[0]), builder.output(op.outputs[0])
+    source, target = builder.quantised(op.inputs[0]), builder.quantised(op.outputs[0])
+    ifm, ofm = builder.input(op.inputs[0]), builder.output(op.outputs[0], target.zero_point)
+    beta, scale = float(np.float32(options.beta)), float(source.scale)
     height, width, depth = ifm.shape
     rows = max(1, MAX_EXTENT // width)
     for start in range(0, height, rows):
         shape = (min(rows, height - start), width, depth)
         x, y = crop(ifm, (start, 0, 0), shape), crop(ofm, (start, 0, 0), shape)
-        _Softmax(builder, (shape[0], width, 1)).lower(x, replace(y, zero_point=-128), table)
+        if source.element is INT16:
+            WideSoftmax(builder, (shape[0], width, 1)).lower(x, y, scale * beta / (10.0 / 65535.0))
+        else:
+            _Softmax(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale))
 
 
 def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -109,22 +114,22 @@ class _Softmax:
         total = self._sum(exps)
         zeros = self._unary("zeros", ElementwiseMode.CLZ, total)
         reciprocal = self._reciprocal(self._binary("normalised", ElementwiseMode.SHL, total, zeros))
-        shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - 8, is_reversed=True)
+        shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - ofm.element.bits, is_reversed=True)
         product = self._binary("product", ElementwiseMode.MUL, exps, reciprocal, scale=_HIGH_HALF)
-        self._emit(ElementwiseMode.SHR, product, ofm, shift, minimum=-128, maximum=127)
+        self._emit(ElementwiseMode.SHR, product, ofm, shift, minimum=ofm.element.minimum, maximum=ofm.element.maximum)
 
     def _maximum(self, ifm: View) -> View:
         """The largest value of every row: rows side by side, one channel, a window over the whole width."""
         height, width, depth = ifm.shape
         flat = self.builder.reshaped(ifm, (height * width, depth, 1))
-        target = self.builder.temporary("maximum", (height * width, 1, 1), INT8)
+        target = self.builder.temporary("maximum", (height * width, 1, 1), ifm.element)
         self.builder.emit(
             PoolingStep(
                 source=self.builder.index,
                 ifm=flat,
                 ofm=target,
-                minimum=-128,
-                maximum=127,
+                minimum=ifm.element.minimum,
+                maximum=ifm.element.maximum,
                 mode=PoolingMode.MAX,
                 scale=IDENTITY,
                 rounding=Rounding.NATURAL,

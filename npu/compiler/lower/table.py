@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from npu.compiler.lower import admit
-from npu.compiler.lower.activation import (
-    lower_abs,
-    lower_hard_swish,
-    lower_leaky_relu,
-    lower_quantize,
-    lower_rectifier,
-    lower_table,
-)
+from npu.compiler.lower.activation import lower_function, lower_quantize, lower_rectifier
+from npu.compiler.lower.arg_max import lower_arg_max
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import lower_convolution, lower_depthwise, lower_fully_connected
-from npu.compiler.lower.elementwise import lower_add, lower_maximum, lower_minimum, lower_mul, lower_sub
-from npu.compiler.lower.mean import lower_mean
+from npu.compiler.lower.elementwise import (
+    lower_add,
+    lower_maximum,
+    lower_minimum,
+    lower_mul,
+    lower_negative,
+    lower_squared_difference,
+    lower_sub,
+)
+from npu.compiler.lower.mean import lower_mean, lower_sum
 from npu.compiler.lower.memory import (
     lower_concatenation,
     lower_pack,
@@ -30,6 +32,9 @@ from npu.compiler.lower.memory import (
     lower_unpack,
 )
 from npu.compiler.lower.pooling import lower_average_pool, lower_max_pool
+from npu.compiler.lower.prelu import lower_prelu
+from npu.compiler.lower.reduction import lower_reduce_max, lower_reduce_min
+from npu.compiler.lower.repetition import lower_mirror_pad, lower_tile
 from npu.compiler.lower.resize import lower_resize_bilinear, lower_resize_nearest
 from npu.compiler.lower.softmax import lower_softmax
 from npu.compiler.lower.transpose import lower_transpose
@@ -50,40 +55,54 @@ class Lowering:
 
 
 LOWERED: Mapping[str, Lowering] = {
-    "ABS": Lowering(lower_abs),
+    "ABS": Lowering(lower_function),
     "ADD": Lowering(lower_add),
+    "ARG_MAX": Lowering(lower_arg_max, admit.over_the_last_axis),
     "AVERAGE_POOL_2D": Lowering(lower_average_pool, needs_options=True),
     "CONCATENATION": Lowering(lower_concatenation, needs_options=True),
     "CONV_2D": Lowering(lower_convolution, admit.ungrouped, needs_options=True),
     "DEPTHWISE_CONV_2D": Lowering(lower_depthwise, needs_options=True),
+    "ELU": Lowering(lower_function),
+    "EXP": Lowering(lower_function),
     "EXPAND_DIMS": Lowering(lower_reshape),
     "FULLY_CONNECTED": Lowering(lower_fully_connected),
-    "HARD_SWISH": Lowering(lower_hard_swish),
-    "LEAKY_RELU": Lowering(lower_leaky_relu, needs_options=True),
-    "LOGISTIC": Lowering(lower_table),
+    "GELU": Lowering(lower_function, needs_options=True),
+    "HARD_SWISH": Lowering(lower_function),
+    "LEAKY_RELU": Lowering(lower_function, needs_options=True),
+    "LOG": Lowering(lower_function),
+    "LOGISTIC": Lowering(lower_function),
     "MAXIMUM": Lowering(lower_maximum),
     "MAX_POOL_2D": Lowering(lower_max_pool, needs_options=True),
     "MEAN": Lowering(lower_mean),
     "MINIMUM": Lowering(lower_minimum),
+    "MIRROR_PAD": Lowering(lower_mirror_pad, admit.around_height_and_width, needs_options=True),
     "MUL": Lowering(lower_mul),
+    "NEG": Lowering(lower_negative),
     "PACK": Lowering(lower_pack, needs_options=True),
     "PAD": Lowering(lower_pad),
     "PADV2": Lowering(lower_pad),
+    "PRELU": Lowering(lower_prelu, admit.of_one_image),
     "QUANTIZE": Lowering(lower_quantize),
+    "REDUCE_MAX": Lowering(lower_reduce_max),
+    "REDUCE_MIN": Lowering(lower_reduce_min),
     "RELU": Lowering(lower_rectifier),
     "RELU6": Lowering(lower_rectifier),
     "RELU_N1_TO_1": Lowering(lower_rectifier),
     "RESHAPE": Lowering(lower_reshape),
     "RESIZE_BILINEAR": Lowering(lower_resize_bilinear, needs_options=True),
     "RESIZE_NEAREST_NEIGHBOR": Lowering(lower_resize_nearest, needs_options=True),
+    "RSQRT": Lowering(lower_function),
     "SLICE": Lowering(lower_slice),
     "SOFTMAX": Lowering(lower_softmax, needs_options=True),
     "SPLIT": Lowering(lower_split),
     "SPLIT_V": Lowering(lower_split_v),
+    "SQUARED_DIFFERENCE": Lowering(lower_squared_difference),
     "SQUEEZE": Lowering(lower_reshape),
-    "STRIDED_SLICE": Lowering(lower_strided_slice, needs_options=True),
+    "STRIDED_SLICE": Lowering(lower_strided_slice, admit.forwards, needs_options=True),
     "SUB": Lowering(lower_sub),
-    "TANH": Lowering(lower_table),
+    "SUM": Lowering(lower_sum),
+    "TANH": Lowering(lower_function),
+    "TILE": Lowering(lower_tile),
     "TRANSPOSE": Lowering(lower_transpose, admit.counted_from_the_first),
     "TRANSPOSE_CONV": Lowering(lower_transpose_conv, needs_options=True),
     "UNPACK": Lowering(lower_unpack, needs_options=True),

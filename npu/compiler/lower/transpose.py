@@ -18,6 +18,7 @@ from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.memory import constant_values, lower_reshape
 from npu.compiler.lower.plan import same_quantisation
+from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
 from npu.hardware.ports import port_rate
@@ -64,7 +65,7 @@ class Way:
 def lower_transpose(builder: Builder, op: Op) -> None:
     """TRANSPOSE between tensors of the same quantisation; one that moves nothing is a reshape."""
     source, target = builder.tensor(op.inputs[0]), builder.tensor(op.outputs[0])
-    if not same_quantisation(source, target):
+    if source.dtype is not DType.INT32 and not same_quantisation(source, target):
         raise builder.error(op, "input and output must have the same scale and zero point")
     order = constant_values(builder, op.inputs[1])
     if len(moved_axes(source.shape, order)) < 2:
@@ -87,7 +88,10 @@ def _permute(builder: Builder, source: View, target: View, shape: Sequence[int],
         builder.copy(dense, target)
     else:
         is_far = source.storage.is_boundary or target.storage.is_boundary
-        _move(builder, source, target, best_way(moved_axes(shape, order, pitches, steps), builder.variant, is_far=is_far))
+        axes = moved_axes(shape, order, pitches, steps)
+        only_copies = source.element.bits == 32  # the MAC array has no 32-bit inputs
+        way = Way(cut_for_copies(axes)) if only_copies else best_way(axes, builder.variant, is_far=is_far)
+        _move(builder, source, target, way)
 
 
 def axis_pitches(shape: Sequence[int], view: View) -> list[int]:

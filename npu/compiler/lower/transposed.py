@@ -6,7 +6,7 @@ import numpy as np
 
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.convolution import channel_factors, make_weights, weight_values
+from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
 from npu.compiler.lower.geometry import images, needed_after, same_padding
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
@@ -18,13 +18,12 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
     """TRANSPOSE_CONV with strides 1 or 2, equal in both directions. Inputs: output shape, weights (O, KH, KW, I), map, bias."""
     options = op.attributes
     assert isinstance(options, TransposeConvOptions)
-    stride = options.stride_h
-    if options.stride_w != stride or stride not in (1, 2):
-        raise builder.error(op, f"strides must be 1x1 or 2x2, got {options.stride_h}x{options.stride_w}")
+    stride = _stride(builder, op, options)
     source = op.inputs[2]
     bias = op.inputs[3] if len(op.inputs) > 3 else ABSENT
     values = np.ascontiguousarray(weight_values(builder, op, op.inputs[1])[:, ::-1, ::-1])
-    records = make_weights(builder, op, values, bias, channel_factors(builder, op, source, op.inputs[1]))
+    rounding = accumulator_rounding(builder, source, bias)
+    records = make_weights(builder, op, values, bias, channel_factors(builder, op, source, op.inputs[1]), rounding)
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     _, ih, iw, _ = builder.tensor(source).shape
     _, kh, kw, _ = values.shape
@@ -32,7 +31,7 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
     left, right = _padding(iw, ow, kw, stride, options.padding)
     finish = builder.finish(op)
     ifm = builder.input(source, builder.zero_point(source))
-    ofm = builder.output(finish.tensor, finish.zero_point)
+    ofm = builder.result(finish)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         builder.emit(
             ConvolutionStep(
@@ -42,12 +41,23 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
                 minimum=finish.minimum,
                 maximum=finish.maximum,
                 lut=finish.lut,
+                rounding=rounding,
                 kernel=Kernel(kh, kw),
                 padding=Padding(top, left, bottom, right),
                 upscale=Upscale.ZEROS if stride == 2 else Upscale.NONE,
                 weights=records,
             )
         )
+
+
+def _stride(builder: Builder, op: Op, options: TransposeConvOptions) -> int:
+    """The stride of both directions; that of a direction with one element may be any."""
+    strides = (options.stride_h, options.stride_w)
+    sizes = builder.tensor(op.inputs[2]).shape[1:3]
+    found = {stride for stride, size in zip(strides, sizes, strict=True) if size > 1} or {1}
+    if len(found) > 1 or not found <= {1, 2}:
+        raise builder.error(op, f"strides must be 1x1 or 2x2, got {options.stride_h}x{options.stride_w}")
+    return found.pop()
 
 
 def _padding(extent: int, output: int, kernel: int, stride: int, scheme: PaddingScheme) -> tuple[int, int]:

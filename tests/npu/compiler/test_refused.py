@@ -18,6 +18,7 @@ from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
+from npu.graph.map_types import MAP_TYPES, shown
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
@@ -32,6 +33,8 @@ WEIGHTED: dict[str, tuple[tuple[int, ...], int, Attributes]] = {
     "DEPTHWISE_CONV_2D": ((1, 3, 3, 4), 3, at.DepthwiseConv2DOptions(Padding.SAME, 1, 1, 1)),
     "FULLY_CONNECTED": ((8, 4), 0, at.FullyConnectedOptions(keep_num_dims=True)),
 }
+
+TYPES = " or ".join(map(shown, MAP_TYPES["QUANTIZE"]))
 
 
 def with_computed_bias(kind: str) -> bytes:
@@ -82,7 +85,7 @@ def test_every_operator_that_cannot_be_lowered_is_named_at_once() -> None:
     reasons = [[violation.message for violation in op.violations] for op in compiled.placement.ops]
     assert reasons == [
         ["SIN cannot be lowered: must be one that the NPU can run, see LOWERED"],
-        ["QUANTIZE cannot be lowered: tensor t1 must be int8, got float32"],
+        ["QUANTIZE cannot be lowered: feature maps must be of type " + TYPES + ", got float32, int8"],
         [],
         [],
     ]

@@ -1,0 +1,64 @@
+"""ARG_MAX over the last dimension: value and position become one number, of which the largest tells where it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from npu.compiler.ir import ConvolutionStep, PoolingStep, Weights
+from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.geometry import fold_shape
+from npu.graph.graph import Op
+from npu.isa.operations import INT16, Kernel, PoolingMode, Rounding, Scale
+
+MAX_DEPTH = 128
+"""Channels that 7 bits tell apart; 9 bits are the value and its sign."""
+
+
+def lower_arg_max(builder: Builder, op: Op) -> None:
+    """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins."""
+    x = builder.input(op.inputs[0])
+    height, width, depth = x.shape
+    keys = builder.temporary("keys", x.shape, INT16)
+    builder.emit(
+        ConvolutionStep(
+            source=builder.index,
+            ifm=x,
+            ofm=keys,
+            minimum=INT16.minimum,
+            maximum=INT16.maximum,
+            rounding=Rounding.NATURAL,
+            weights=_weights(depth),
+            is_depthwise=True,
+        )
+    )
+    largest = builder.temporary("largest", (height * width, 1, 1), INT16)
+    builder.emit(
+        PoolingStep(
+            source=builder.index,
+            ifm=builder.reshaped(keys, (height * width, depth, 1)),
+            ofm=largest,
+            minimum=INT16.minimum,
+            maximum=INT16.maximum,
+            mode=PoolingMode.MAX,
+            scale=IDENTITY,
+            rounding=Rounding.NATURAL,
+            kernel=Kernel(1, depth),
+        )
+    )
+    index = builder.temporary("index", largest.shape, INT16)
+    builder.point(largest, index, lut=_low_bits())
+    shape = fold_shape(builder.tensor(op.outputs[0]).shape)
+    builder.widen(builder.reshaped(index, shape), builder.output(op.outputs[0]))
+
+
+def _weights(depth: int) -> Weights:
+    made = Weights.unbiased(np.full((depth, 1, 1, 1), MAX_DEPTH, np.int16), Scale(1, 0))
+    return replace(made, biases=MAX_DEPTH - 1 - np.arange(depth, dtype=np.int64))
+
+
+def _low_bits() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """127 - (x & 127): every line of the table falls from 127 to 0."""
+    words = np.full(512, (MAX_DEPTH - 1) | (-MAX_DEPTH & 0xFFFF) << 16, np.int64)
+    return words.astype("<u4").view(np.uint8)

@@ -1,0 +1,75 @@
+"""REDUCE_MAX and REDUCE_MIN: pooling along one axis, or several side by side, at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import groupby
+
+from npu.compiler.ir import PoolingStep, View
+from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.geometry import fold_shape
+from npu.compiler.lower.memory import constant_values
+from npu.graph.graph import Op
+from npu.isa.operations import ElementwiseMode, Kernel, PoolingMode, Rounding
+from npu.isa.rules import MAX_EXTENT
+
+
+def lower_reduce_max(builder: Builder, op: Op) -> None:
+    """REDUCE_MAX."""
+    builder.alias(op.outputs[0], _shaped(builder, op, _largest(builder, op, builder.input(op.inputs[0]))))
+
+
+def lower_reduce_min(builder: Builder, op: Op) -> None:
+    """REDUCE_MIN: the largest of the complements, complemented."""
+    largest = _largest(builder, op, _complement(builder, builder.input(op.inputs[0])))
+    builder.alias(op.outputs[0], _shaped(builder, op, _complement(builder, largest)))
+
+
+def _shaped(builder: Builder, op: Op, view: View) -> View:
+    return builder.reshaped(view, fold_shape(builder.tensor(op.outputs[0]).shape))
+
+
+def _largest(builder: Builder, op: Op, view: View) -> View:
+    shape = builder.tensor(op.inputs[0]).shape
+    axes = {axis % len(shape) for axis in constant_values(builder, op.inputs[1])}
+    for outer, extent, inner in _groups(shape, axes):
+        if max(extent, inner) > MAX_EXTENT:
+            raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent} of {inner}")
+        target = builder.temporary("largest", (outer, 1, inner), view.element)
+        builder.emit(
+            PoolingStep(
+                source=builder.index,
+                ifm=builder.reshaped(view, (outer, extent, inner)),
+                ofm=target,
+                minimum=view.element.minimum,
+                maximum=view.element.maximum,
+                mode=PoolingMode.MAX,
+                scale=IDENTITY,
+                rounding=Rounding.NATURAL,
+                kernel=Kernel(1, extent),
+            )
+        )
+        view = target
+    return view
+
+
+def _groups(shape: tuple[int, ...], axes: set[int]) -> Iterator[tuple[int, int, int]]:
+    """For reduced axes that lie side by side, from the last: elements in front of them, in them, behind them."""
+    left = list(shape)
+    for _, row in groupby(reversed(range(len(shape))), key=lambda axis: axis in axes):
+        group = list(row)
+        if group[0] in axes:
+            first, last = group[-1], group[0]
+            extent = math.prod(left[first : last + 1])
+            if extent > 1:
+                yield math.prod(left[:first]), extent, math.prod(left[last + 1 :])
+            left[first : last + 1] = [1] * len(group)
+
+
+def _complement(builder: Builder, view: View) -> View:
+    """The largest value becomes the smallest: -1 - x, or of unsigned values the largest less x."""
+    target = builder.temporary("complement", view.shape, view.element)
+    ends = view.element.minimum + view.element.maximum
+    builder.elementwise(ElementwiseMode.SUB, view, target, ends, is_reversed=True)
+    return target
