@@ -22,7 +22,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.map_types import MAP_TYPES, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
-from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
+from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes, side_by_side
 from npu.isa.rules import MAX_EXTENT
 
 OPERATORS = tuple(sorted(MAP_TYPES))
@@ -294,26 +294,16 @@ def _mean_axes(view: OpView) -> tuple[int, set[int]] | None:
 
 
 def _reduced(view: OpView) -> Iterator[Observed]:
+    """(shape of the IFM, axes)."""
     found = _mean_axes(view)
-    yield Observed("axes from the last", None if found is None else tuple(sorted(axis - found[0] for axis in found[1])))
-
-
-def _mean_window(view: OpView) -> tuple[int, int]:
-    """Rows and elements of one mean or sum; a mean over the last dimension has one row."""
-    found, ifm = _mean_axes(view), view.ifm
-    if found is None or ifm is None:
-        return 1, 1
-    rank, axes = found
-    rows = ifm.shape[rank - 3] if rank - 3 in axes else 1
-    return rows, math.prod(ifm.shape[axis] for axis in axes)
-
-
-def _mean_rows(view: OpView) -> Iterator[Observed]:
-    yield Observed("rows", _mean_window(view)[0])
+    if found is not None and view.ifm is not None:
+        yield Observed("shape, axes", (tuple(view.ifm.shape), tuple(sorted(found[1]))))
 
 
 def _mean_elements(view: OpView) -> Iterator[Observed]:
-    yield Observed("elements", _mean_window(view)[1])
+    found, ifm = _mean_axes(view), view.ifm
+    if found is not None and ifm is not None:
+        yield Observed("elements", math.prod(ifm.shape[axis] for axis in found[1]))
 
 
 def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -414,6 +404,7 @@ ALIGNED = (
     (((6, 8), (12, 16), True), False), (((6, 8), (11, 29), True), False),
 )  # fmt: skip
 """((IFM height, width), (OFM height, width), align_corners) and whether the hardware resizes so."""
+MEANT = (2, 3, 4, 5)
 RESIZE_CASES = (
     "IFM width and height are both 1", "OFM has the width and height of the IFM",
     "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
@@ -472,10 +463,13 @@ HARDWARE = (
          "padding tensor must be of type {limit}", observe.paddings_type),
     Rule("N-PAD-6", ("PADV2",), CONSTANT, *_constants("padding value", (2, "padding value"))),
     Rule("N-MEAN-1", MEANS, CONSTANT, *_constants("axes", (1, "axes"))),
-    Rule("N-MEAN-2", MEANS, OneOf(((-1,), (-2,), (-3,), (-3, -2)), others=((-2, -1), (-3, -2, -1), (-4,))),
-         "axes, counted from the last dimension, must be {limit}", _reduced, fix="reduce in two steps"),
-    Rule("N-MEAN-3", MEANS, Range(1, 256), "rows of one mean or sum must be {limit}", _mean_rows,
-         fix="reduce in two steps"),
+    Rule("N-MEAN-2", MEANS,
+         Predicate("side by side", lambda found: side_by_side(*found) is not None,
+                   examples=(((MEANT, (1, 2)), True), ((MEANT, (3,)), True), ((MEANT, (1, 2, 3)), True),
+                             ((MEANT, (0, 3)), False),
+                             ((MEANT, (1, 3)), False), (((2, 3, 1, 4), (1, 3)), True))),
+         "axes must lie {limit}", _reduced, fix="reduce in two steps",
+         details=("Dimensions of one element do not count.",)),
     Rule("N-MEAN-4", MEANS, Range(1, 65536), "elements of one mean or sum must be {limit}", _mean_elements,
          fix="reduce in two steps"),
     Rule("N-TC-1", ("TRANSPOSE_CONV",), OneOf(((1, 1), (2, 2)), others=((1, 2), (2, 1), (3, 3), (0, 0))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -128,3 +128,12 @@ def mixed_channels(axes: Sequence[Axis], largest: int) -> tuple[tuple[Axis, ...]
     if sorted(places) != list(range(size)):
         return None
     return (*(axis for axis in axes if axis not in inner), Axis(size, 1, 1)), tuple(places)
+
+
+def side_by_side(shape: Sequence[int], axes: Collection[int]) -> tuple[int, int, int] | None:
+    """Elements in front of `axes`, in them and behind them; None if an axis of more than one element lies between them."""
+    inside = [axis for axis in range(len(shape)) if axis in axes and shape[axis] > 1]
+    first, last = (inside[0], inside[-1]) if inside else (0, -1)
+    if any(shape[axis] > 1 and axis not in axes for axis in range(first, last + 1)):
+        return None
+    return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import PoolingStep, View
-from npu.compiler.lower.activation_tables import Quantised
+from npu.compiler.ir import PoolingStep, Shape, View
+from npu.compiler.lower.activation_tables import ELEMENTS, Quantised
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.memory import constant_values
 from npu.compiler.lower.quantise import register_scale, rule_a
 from npu.graph.graph import Op
+from npu.graph.permutation import side_by_side
 from npu.isa.operations import Kernel, PoolingMode, Scale
 
 _MAX_HEIGHT = 256
@@ -54,50 +55,56 @@ _MOST_SUMS = 1 << 20
 
 
 def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> None:
-    source, target = op.inputs[0], op.outputs[0]
-    shape = builder.tensor(source).shape
-    rank = len(shape)
+    source = op.inputs[0]
+    ifm, kernel, out, batch = _windows(builder, op)
+    finish = builder.finish(op)
+    final = fold_shape(builder.tensor(finish.tensor).shape)
+    ofm = builder.result(finish) if final == out else builder.temporary("mean", out, finish.element)
+    ofm = replace(ofm, zero_point=finish.zero_point)
+    ratio = register_scale(float(builder.scale(source)) / float(builder.scale(op.outputs[0])))
+    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
+        builder.emit(
+            PoolingStep(
+                source=builder.index,
+                ifm=x,
+                ofm=y,
+                minimum=finish.minimum,
+                maximum=finish.maximum,
+                lut=finish.lut,
+                mode=PoolingMode.AVERAGE,
+                scale=factor(ratio, kernel.height * kernel.width),
+                kernel=kernel,
+            )
+        )
+    if final != out:
+        stored = replace(builder.reshaped(ofm, final), element=ELEMENTS[builder.tensor(finish.tensor).dtype])
+        builder.alias(finish.tensor, stored)
+
+
+def _windows(builder: Builder, op: Op) -> tuple[View, Kernel, Shape, int]:
+    """The map, the window that is taken of it, the shape of what comes out, and how many images both hold."""
+    tensor = builder.tensor(op.inputs[0])
+    shape, rank = tensor.shape, len(tensor.shape)
     axes = {axis % rank for axis in constant_values(builder, op.inputs[1])}
-    ifm = builder.input(source, builder.zero_point(source))
+    ifm = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
     height, width, depth = ifm.shape
-    batch = builder.tensor(source).elements // (width * depth * (shape[-3] if rank > 2 else 1))
-    if axes == {rank - 1}:
-        ifm, kernel, batch = builder.reshaped(ifm, (height * width, depth, 1)), Kernel(1, depth), 1
-        out = (height * width, 1, 1)
-    elif axes and axes <= {rank - 3, rank - 2}:
-        rows = height // batch
+    batch = tensor.elements // (width * depth * (shape[-3] if rank > 2 else 1))
+    rows = height // batch
+    if axes and axes <= {rank - 3, rank - 2} and (rows <= _MAX_HEIGHT or rank - 3 not in axes):
         kernel = Kernel(rows if rank - 3 in axes else 1, width if rank - 2 in axes else 1)
         out = (batch * (rows // kernel.height), width // kernel.width, depth)
     else:
-        raise builder.error(op, f"axes must be height, width, both, or the last, got {sorted(axes)}")
-    if kernel.height > _MAX_HEIGHT or kernel.height * kernel.width > _MAX_AREA:
-        raise builder.error(op, f"must take at most {_MAX_HEIGHT} rows and {_MAX_AREA} elements")
-    ratio = register_scale(float(builder.scale(source)) / float(builder.scale(target)))
-    final = builder.tensor(target).shape
-    ofm = builder.temporary("mean", out, ifm.element) if fold_shape(final) != out else builder.output(target)
-    ofm = replace(ofm, zero_point=builder.zero_point(target))
-    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        _emit(builder, x, y, kernel, factor(ratio, kernel.height * kernel.width))
-    if fold_shape(final) != out:
-        builder.alias(target, builder.reshaped(ofm, fold_shape(final)))
+        outer, extent, inner = side_by_side(shape, axes) or (0, 0, 0)
+        if not extent:
+            raise builder.error(op, f"axes must lie side by side, got {sorted(axes)}")
+        ifm, kernel, batch = builder.reshaped(ifm, (outer, extent, inner)), Kernel(1, extent), 1
+        out = (outer, 1, inner)
+    if kernel.height * kernel.width > _MAX_AREA:
+        raise builder.error(op, f"must take at most {_MAX_AREA} elements")
+    return ifm, kernel, out, batch
 
 
 def divided(scale: Scale, count: int) -> Scale:
     """scale / count with as many bits as 64-bit integer division keeps, cut off."""
     bits = min(count.bit_length() - 1, 32, 62 - scale.shift)
     return Scale((scale.scale << bits) // count, scale.shift + bits)
-
-
-def _emit(builder: Builder, ifm: View, ofm: View, kernel: Kernel, scale: Scale) -> None:
-    builder.emit(
-        PoolingStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=ofm.element.minimum,
-            maximum=ofm.element.maximum,
-            mode=PoolingMode.AVERAGE,
-            scale=scale,
-            kernel=kernel,
-        )
-    )

@@ -18,7 +18,8 @@ from npu.graph.idle import VIEWS
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _CARRIERS = _CONVOLUTIONS | {
-    "ADD", "AVERAGE_POOL_2D", "FULLY_CONNECTED", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MUL", "SUB", "TRANSPOSE_CONV", *VALUES,
+    "ADD", "AVERAGE_POOL_2D", "FULLY_CONNECTED", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL", "PRELU", "SOFTMAX",
+    "SUB", "SUM", "TRANSPOSE_CONV", *VALUES,
 }  # fmt: skip
 """Kinds that end in one step of the output unit for every value: functions of this value can ride on it."""
 _EIGHT_BITS = (DType.INT8, DType.UINT8)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
-from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantise import FactorError, divide_away
 from npu.compiler.lower.softmax_wide import WideSoftmax
@@ -43,8 +43,8 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     """SOFTMAX over the last dimension."""
     options = op.attributes
     assert isinstance(options, SoftmaxOptions)
-    source, target = builder.quantised(op.inputs[0]), builder.quantised(op.outputs[0])
-    ifm, ofm = builder.input(op.inputs[0]), builder.output(op.outputs[0], target.zero_point)
+    source, bits, finish = builder.quantised(op.inputs[0]), builder.quantised(op.outputs[0]).element.bits, builder.finish(op)
+    ifm, ofm = builder.input(op.inputs[0]), builder.result(finish)
     beta, scale = float(np.float32(options.beta)), float(source.scale)
     height, width, depth = ifm.shape
     rows = max(1, MAX_EXTENT // width)
@@ -54,7 +54,7 @@ def lower_softmax(builder: Builder, op: Op) -> None:
         if source.element is INT16:
             WideSoftmax(builder, (shape[0], width, 1)).lower(x, y, scale * beta / (10.0 / 65535.0))
         else:
-            _Softmax(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale))
+            _Softmax(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale), bits, finish)
 
 
 def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -109,14 +109,15 @@ class _Softmax:
     builder: Builder
     rows: Shape
 
-    def lower(self, ifm: View, ofm: View, table: npt.NDArray[np.uint8]) -> None:
+    def lower(self, ifm: View, ofm: View, table: npt.NDArray[np.uint8], bits: int, finish: Finish) -> None:
         exps = self._exps(ifm, self._maximum(ifm), table)
         total = self._sum(exps)
         zeros = self._unary("zeros", ElementwiseMode.CLZ, total)
         reciprocal = self._reciprocal(self._binary("normalised", ElementwiseMode.SHL, total, zeros))
-        shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - ofm.element.bits, is_reversed=True)
+        shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - bits, is_reversed=True)
         product = self._binary("product", ElementwiseMode.MUL, exps, reciprocal, scale=_HIGH_HALF)
-        self._emit(ElementwiseMode.SHR, product, ofm, shift, minimum=ofm.element.minimum, maximum=ofm.element.maximum)
+        limits = (finish.minimum, finish.maximum)
+        self._emit(ElementwiseMode.SHR, product, ofm, shift, minimum=limits[0], maximum=limits[1], lut=finish.lut)
 
     def _maximum(self, ifm: View) -> View:
         """The largest value of every row: rows side by side, one channel, a window over the whole width."""
@@ -223,6 +224,7 @@ class _Softmax:
         *,
         minimum: int = -(1 << 15),
         maximum: int = (1 << 15) - 1,
+        lut: npt.NDArray[np.uint8] | None = None,
         is_reversed: bool = False,
     ) -> None:
         """A 32-bit step: only the shift of `scale` counts. A number of more than 16 bits becomes a constant of one element."""
@@ -240,6 +242,7 @@ class _Softmax:
                 ofm=ofm,
                 minimum=minimum,
                 maximum=maximum,
+                lut=lut,
                 mode=mode,
                 scale=scale,
                 rounding=Rounding.NATURAL,

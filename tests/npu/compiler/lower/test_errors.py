@@ -128,11 +128,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "mean over channels and rows": (
         lambda: single("MEAN", ((1, 4, 4, 3), (1, 1, 4, 1)), ([1, 3],), at.ReducerOptions(True)),
-        "axes must be height, width, both, or the last, got .1, 3.",
-    ),
-    "mean over many rows": (
-        lambda: single("MEAN", ((1, 300, 4, 3), (1, 1, 4, 3)), ([1],), at.ReducerOptions(True)),
-        "must take at most 256 rows",
+        "axes must lie side by side, got .1, 3.",
     ),
     "computed axes": (lambda: single("MEAN", SAME, (None,), at.ReducerOptions(True)), "axes must be constant"),
     "strided slice": (
@@ -140,7 +136,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         "output .* must have shape .1, 2, 4, 3., got .1, 4, 4, 3.",
     ),
     "strided slice backwards": (
-        lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (1, 0, 4, 3)), (*ENDS, [1, -1, 1, 1]), PLAIN),
+        lambda: single("STRIDED_SLICE", SAME, ([0, 3, 0, 0], [1, -5, 4, 3], [1, -1, 1, 1]), PLAIN),
         "strides must be at least 1, got .1, -1",
     ),
     "strided slice of another shape": (

@@ -1,0 +1,70 @@
+"""Every operator and type that Vela 5.2 puts on the NPU: here, too, and exact, or with a reason in the page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npu
+from npu.graph.placement import Device
+from npu.hardware.catalogue import list_variants
+from npu.tflite.reader import read_model
+
+from tests.support.litert import random_array, run_reference
+from tests.support.operator_placement import PAGE, REASONS, cases, models, ours, page, shown
+
+TARGETS = list_variants()
+NO_FIXED_PRODUCT = "MUL-int32"
+OWN_REFERENCE = {"ELU-int8", "QUANTIZE-int16-uint8", "RSQRT-int16", "SUM-int8"}
+"""LiteRT's reference kernel is missing, refuses random values, or is wrong (SUM of int8): the interpreter's stands for it."""
+
+
+def inputs_of(name: str, model: bytes, seed: int) -> list[np.ndarray]:
+    """Values of the full range; products of 32 bits that fit them."""
+    graph, generator = read_model(model).graphs[0], np.random.default_rng(seed)
+    made = [random_array(graph.tensors[index].shape, graph.tensors[index].dtype, generator) for index in graph.inputs]
+    return [values >> 17 for values in made] if name == NO_FIXED_PRODUCT else made
+
+
+def assert_exact(name: str, model: bytes, target: str, seed: int) -> None:
+    compiled = npu.compile(model, target=target)
+    inputs = inputs_of(name, model, seed)
+    expected = npu.run(model, inputs).outputs if name in OWN_REFERENCE else run_reference(model, inputs, fully_connected="npu")
+    for mine, reference in zip(npu.run(compiled.content, inputs).outputs, expected, strict=True):
+        np.testing.assert_array_equal(mine, reference)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_an_operator_that_vela_takes_is_exact_on_the_npu_or_has_a_reason(name: str) -> None:
+    for seed, (model, is_placed) in enumerate(zip(models(name), ours(name), strict=True)):
+        if is_placed:
+            assert_exact(name, model, TARGETS[seed % len(TARGETS)], seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", cases())
+def test_an_operator_that_vela_takes_is_exact_on_every_target(name: str, target: str) -> None:
+    for seed, model in enumerate(models(name)):
+        ops = npu.compile(model, target=target).result.placement.ops
+        if all(op.device is Device.NPU for op in ops):
+            assert_exact(name, model, target, seed)
+
+
+def test_the_page_tells_our_placements() -> None:
+    told = {tuple(line.split(" | ")[:2]): line.split(" | ")[2] for line in PAGE.read_text().splitlines() if " | " in line}
+    for name in cases():
+        kind, *types = name.split("-")
+        assert told[f"| {kind}", ", ".join(types)] == shown(ours(name)), (
+            f"{name}: run python -m tests.support.operator_placement"
+        )
+
+
+def test_every_reason_is_one_of_the_page() -> None:
+    text = PAGE.read_text()
+    assert [name for name, reason in REASONS.items() if f"| {name.split('-')[0]} |" not in text or reason not in text] == []
+
+
+@pytest.mark.slow
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == page()
