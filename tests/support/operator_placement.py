@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "operator-placement.md"
 TARGET = "ethos-u55-128"
 SEEDS = range(4)
 NO_KERNEL = "LiteRT has no kernel for this type: there is no reference to be exact against, and no such model runs anywhere"
-DRAWN_APART = "strides above 3 on both axes would take one job for every row or column of the output"
+DRAWN_APART = "strides above 3 on both axes would take one step for every row or column of the output: not lowered"
 REASONS = {
     **dict.fromkeys(
         (
@@ -33,14 +33,13 @@ REASONS = {
         NO_KERNEL,
     ),
     **dict.fromkeys(("AVERAGE_POOL_2D-int8-strides", "CONV_2D-int8-strides", "MAX_POOL_2D-int8-strides"), DRAWN_APART),
-    "BATCH_MATMUL-int8": "two computed matrices: the hardware multiplies by constant weights only, and an elementwise product "
-    "and a sum for every row cost more than the CPU's loop",
+    "BATCH_MATMUL-int8": "two computed matrices, and the MAC array multiplies by constant weights only: not lowered",
     "NEG-int16": "the smallest number is its own negative in LiteRT, the output unit saturates",
     **dict.fromkeys(
         ("SUM-int16", "SUM-int8"),
         "LiteRT scales the sum in float32, whose rounding a factor of 31 bits does not always give",
     ),
-    "SUM-int32": "sums that leave 32 bits wrap in LiteRT; nothing is scaled, so the CPU loses little",
+    "SUM-int32": "sums that leave 32 bits wrap in LiteRT; not lowered",
     **dict.fromkeys(
         ("UNIDIRECTIONAL_SEQUENCE_LSTM-int16", "UNIDIRECTIONAL_SEQUENCE_LSTM-int8"),
         "the tables of the hardware for SIGMOID and TANH are not LiteRT's polynomials: results would differ by a step",
