@@ -94,8 +94,10 @@ def _type_rules() -> Iterator[Rule]:
     kinds: dict[tuple[str, ...], list[str]] = {}
     for kind, pairs in MAP_TYPES.items():
         kinds.setdefault(tuple(map(shown, pairs)), []).append(kind)
-    for number, (types, row) in enumerate(kinds.items(), 1):
-        yield Rule(f"N-TYPE-{number}", tuple(row), OneOf(types, others=("float32", "int64")),
+    for types, row in kinds.items():
+        short = "-".join(each.replace("uint", "U").replace("int", "I") for each in types)
+        name = row[0] if " to " in short else short
+        yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
                    "feature maps must be of type {limit}", _map_types, fix="quantise the model fully")  # fmt: skip
 
 

@@ -413,7 +413,7 @@ def test_the_message_names_the_limit_of_the_target() -> None:
 # Named cases
 
 CASES: dict[str, tuple[Model, set[str]]] = {
-    "float_quantize": (quantize(DType.FLOAT32), {"N-TYPE-8", "N-GEN-2"}),
+    "float_quantize": (quantize(DType.FLOAT32), {"N-TYPE-QUANTIZE", "N-GEN-2"}),
     "zero_scale": (changed(ops.unary("RELU"), 0, quantization=ops.quantization(0.0)), {"N-GEN-2"}),
     "infinite_scale": (changed(ops.unary("RELU"), 0, quantization=ops.quantization(float("inf"))), {"N-GEN-2", "N-GEN-5"}),
     "negative_weight_scale": (weighted(quantization=ops.quantization(-0.5)), {"N-W-1"}),

@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "computed permutation": ({"is_constant": False}, "N-TR-1"),
     "permutation of int64": ({"dtype": DType.INT64}, "N-TR-2"),
     "other scale": ({"scale": 0.25}, "N-TR-6"),
-    "other type": ({"map_type": DType.FLOAT32}, "N-TYPE-4"),
+    "other type": ({"map_type": DType.FLOAT32}, "N-TYPE-I8-U8-I16-I32"),
 }
 
 
