@@ -210,12 +210,6 @@ def _softmax_output(view: OpView) -> Iterator[Observed]:
         yield Observed("output", (str(ofm.dtype), quantization.scale, quantization.zero_point))
 
 
-def _shapes(view: OpView) -> Iterator[Observed]:
-    ifm, ofm = view.ifm, view.output()
-    if ifm is not None and ofm is not None:
-        yield Observed("OFM, IFM", (tuple(ofm.shape), tuple(ifm.shape)))
-
-
 def _slopes(view: OpView) -> Iterator[Observed]:
     """(bits, shape, shape of the IFM)."""
     slopes, ifm = view.input(1), view.ifm
@@ -514,8 +508,7 @@ HARDWARE = (
          observe.paddings_outside_plane),
     Rule("N-MIR-4", ("MIRROR_PAD",), Range(0, 256), "padding counts must each be {limit}", observe.padding_counts),
     Rule("N-PRELU-1", ("PRELU",), CONSTANT, *_constants("slopes", (1, "slopes"))),
-    Rule("N-PRELU-2", ("PRELU",), EQUAL_PAIR, "shape of the OFM and of the IFM must be {limit}", _shapes),
-    Rule("N-PRELU-3", ("PRELU",),
+    Rule("N-PRELU-2", ("PRELU",),
          Predicate("8-bit, with extents of the IFM or 1 and one batch", _slopes_fit,
                    examples=(((8, (4,), (1, 5, 6, 4)), True), ((8, (1, 1, 4), (1, 5, 6, 4)), True),
                              ((8, (5, 6, 4), (1, 5, 6, 4)), True), ((8, (5,), (1, 5, 6, 4)), False),

@@ -311,12 +311,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-W-2": lambda v: weighted(quantization=ops.quantization(0.5, zero_point=v)),
     "N-W-3": lambda v: ops.conv(bias=ops.tensor((8,), DType.INT32, data=0 if v == "constant" else None)),
     "N-W-4": scale_count,
-<<<<<<< HEAD
-=======
-    "N-W-5": lambda v: ops.conv(out_channels=v[0], bias=ops.tensor((v[1],), DType.INT32, data=0)),
     "N-W-7": typed_weights,
-    "N-W-6": lambda v: changed(ops.conv(out_channels=v[0]), 3, shape=(1, 8, 8, v[1])),
->>>>>>> dc69ad5 (uint8, int16 and int32 maps, functions that ride on their producers, and 15 more operators on the NPU)
     "N-CONV-1": filter_channels,
     "N-CAT-1": joined,
     "N-PAD-1": lambda v: ops.pad(is_constant=v == "constant"),
@@ -355,8 +350,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SM-2": lambda v: softmax(beta=v),
     "N-NN-1": nearest,
     "N-PRELU-1": lambda v: slopes(fixed=v == "constant"),
-    "N-PRELU-2": lambda v: changed(slopes(), 2, shape=(1, v[1], 8, 4)),
-    "N-PRELU-3": slopes,
+    "N-PRELU-2": slopes,
     "N-ARG-1": lambda v: arg_max(fixed=v == "constant"),
     "N-ARG-2": arg_max,
     "N-ARG-3": lambda v: arg_max(depth=v),
@@ -418,13 +412,8 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "infinite_scale": (changed(ops.unary("RELU"), 0, quantization=ops.quantization(float("inf"))), {"N-GEN-2", "N-GEN-5"}),
     "negative_weight_scale": (weighted(quantization=ops.quantization(-0.5)), {"N-W-1"}),
     "no_inputs": (ops.op_model("CONV_2D", [], [ops.tensor(MAP)], options.Conv2DOptions()),
-<<<<<<< HEAD
                   {"N-GEN-1", "N-W-1", "V-CONV-1", "V-CONV-3", "V-CONV-4", "V-CONV-5", "V-CONV-6", "V-CONV-9"}),
-    "rank_5": (ops.unary("RELU", (1, 1, 1, 1, 1)), {"N-GEN-4"}),
-=======
-                  {"N-GEN-1", "N-W-1", "N-W-6", "V-CONV-1", "V-CONV-3", "V-CONV-4", "V-CONV-5", "V-CONV-6", "V-CONV-9"}),
     "rank_7": (ops.unary("RELU", (1, 1, 1, 1, 1, 1, 1)), {"N-GEN-4"}),
->>>>>>> dc69ad5 (uint8, int16 and int32 maps, functions that ride on their producers, and 15 more operators on the NPU)
     "reshape_to_rank_5": (ops.op_model("RESHAPE", [ops.tensor(MAP), ops.constant((1, 4, 2, 8, 4))],
                                        [ops.tensor((1, 4, 2, 8, 4))], options.ReshapeOptions()), set()),
     "global_pool_with_its_own_stride": (ops.pool(window=(8, 8), stride=(8, 8)), set()),
