@@ -18,6 +18,7 @@ from npu.isa.operations import (
     Kernel,
     Layout,
     OperandScaling,
+    Padding,
     PoolingMode,
     Upscale,
 )
@@ -90,14 +91,14 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
     def is_far(storage: Storage) -> bool:
         return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes)
 
-    work, kernel, upscale, padding = Work.ELEMENTWISE, Kernel(), Upscale.NONE, (0, 0)
+    work, kernel, upscale, padding = Work.ELEMENTWISE, Kernel(), Upscale.NONE, Padding()
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
     elif isinstance(step, PoolingStep):
         work = POOLS[step.mode]
     if isinstance(step, WindowStep):
         kernel, upscale = step.kernel, step.upscale
-        padding = (step.padding.top + step.padding.bottom, step.padding.left + step.padding.right)
+        padding = step.padding
     is_pooling = work in (Work.MAX_POOL, Work.AVERAGE_POOL)
     is_wide = step.ifm.element.bits == 16 and not is_pooling
     accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
@@ -110,6 +111,7 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
         ofm_bits=step.ofm.element.bits,
         kernel=kernel,
         upscale=upscale,
+        ifm_map_depth=step.ifm.pitches[1],
         ofm_map_depth=step.ofm.pitches[1],
         padding=padding,
         has_lut=step.lut is not None,

@@ -28,6 +28,10 @@ def machine_rows(variant: Variant) -> NDArray[Any]:
     machine["pooling_16_bit_factor"] = timing.pooling_16_bit_factor
     machine["weight_switch_cycles"] = timing.weight_switch_cycles
     machine["beat_bytes"] = accelerator.axi_data_bytes
+    machine["decode_bytes_per_cycle"] = timing.weight_decode_bits_per_cycle / 8 * accelerator.cores
+    machine["weight_window_bytes"] = timing.weight_window_bytes * accelerator.cores
+    taken = timing.core_input_bytes_per_cycle * accelerator.cores
+    machine["take_cycles"] = accelerator.axi_data_bytes / taken if taken else 0.0
     return rows
 
 
@@ -47,12 +51,6 @@ def burst_bytes(variant: Variant, port: Port) -> int:
     memory = variant.system.memories.get(port)
     longest = variant.timing.max_burst_bytes
     return longest if memory is None else min(memory.burst_bytes, longest)
-
-
-def take_cycles(variant: Variant) -> float:
-    """Cycles in which the cores together take in a beat of input or weights; 0: as fast as the port brings it."""
-    taken = variant.timing.core_input_bytes_per_cycle * variant.accelerator.cores
-    return variant.accelerator.axi_data_bytes / taken if taken else 0.0
 
 
 def port_rows(variant: Variant) -> NDArray[Any]:

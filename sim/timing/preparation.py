@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
 from npu.machine.kernels.rows import PORT
-from npu.machine.parameters import PORT_NUMBERS, port_rows, take_cycles
+from npu.machine.parameters import PORT_NUMBERS, machine_rows, port_rows
 from sim.timing.kernels import prepare as k
 from sim.timing.kernels import rows as r
 from sim.timing.kernels.rounding import round_durations
@@ -109,6 +109,7 @@ def engine_rows(variant: Variant) -> NDArray[Any]:
     accelerator, timing = variant.accelerator, variant.timing
     rows = np.zeros(1, r.ENGINE)
     engine = rows[0]
+    engine["machine"] = machine_rows(variant)[0]
     engine["kernel_queue"] = accelerator.max_outstanding_kernels
     engine["dma_queue"] = accelerator.max_outstanding_dma
     # The command stream is fetched through the port of the constants (the driver's QCONFIG).
@@ -116,8 +117,4 @@ def engine_rows(variant: Variant) -> NDArray[Any]:
     engine["command_cycles_per_word"] = timing.command_cycles_per_word
     engine["start_cycles"] = timing.operation_overhead_cycles
     engine["dma_setup_cycles"] = timing.dma_setup_cycles
-    engine["beat_bytes"] = accelerator.axi_data_bytes
-    engine["decode_bytes_per_cycle"] = timing.weight_decode_bits_per_cycle / 8 * accelerator.cores
-    engine["weight_window_bytes"] = timing.weight_window_bytes * accelerator.cores
-    engine["take_cycles"] = take_cycles(variant)
     return rows

@@ -67,50 +67,19 @@ def stream_share(op, z, depth, is_first_plane):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fill_fetch(fetch, op, machine, y, rows, x, columns, depth, tap_y, taps_y, tap_x, taps_x, channel, slice_depth, is_kept):  # type: ignore[no-untyped-def]
+def fill_fetch(fetch, op, machine, box, taps_box, channel, slice_depth, is_kept):  # type: ignore[no-untyped-def]
     """Fills what a fetch reads, multiplies and takes of the MAC array."""
+    y, rows, x, columns, depth = box
+    tap_y, taps_y, tap_x, taps_x = taps_box
+    fetch.ifm_beats, fetch.ifm_bursts, fetch.macs = 0, 0, 0
     if not is_kept:
         ifm = op.ifm
-        top, high = input_range(
-            y, rows, op.stride_y, op.dilation_y, tap_y, taps_y, op.pad_top, ifm.height, op.upscale
-        )  # fmt: skip
-        left, wide = input_range(
-            x, columns, op.stride_x, op.dilation_x, tap_x, taps_x, op.pad_left, ifm.width, op.upscale
-        )  # fmt: skip
+        top, high = input_range(y, rows, op.stride_y, op.dilation_y, tap_y, taps_y, op.pad_top, ifm.height, op.upscale)
+        left, wide = input_range(x, columns, op.stride_x, op.dilation_x, tap_x, taps_x, op.pad_left, ifm.width, op.upscale)
         fetch.ifm_beats, fetch.ifm_bursts = read_traffic(ifm, top, high, left, wide, channel, slice_depth, machine.beat_bytes)
     if op.kind != POOL and op.kind != ELEMENTWISE:
         fetch.macs = rows * columns * depth * taps_y * taps_x * (slice_depth if combines_channels(op.kind) else 1)
     fetch.mac_cycles = mac_cycles(op, machine, rows, columns, depth, taps_y * taps_x, slice_depth)
-
-
-@inlined
-def expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetches):  # type: ignore[no-untyped-def]
-    """Fills the rows of the fetches of one block from `at` on; the row behind them."""
-    combines = combines_channels(op.kind)
-    slices, down, across = fetches_of_block(op)
-    is_kept = combines and z > 0 and down * across == 1 and slices <= BUFFER_HALVES
-    weights = op.kernel_height * op.kernel_width * (op.ifm.depth if combines else 1)
-    first, used, streamed = at, np.int64(0), np.int64(0)
-    widest = ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL) if combines else depth
-    for s in range(slices):
-        channel = s * widest if combines else z
-        slice_depth = min(widest, op.ifm.depth - channel)
-        for tap_y in range(0, op.kernel_height, op.sub_kernel_height):
-            taps_y = min(op.sub_kernel_height, op.kernel_height - tap_y)
-            for tap_x in range(0, op.kernel_width, op.sub_kernel_width):
-                taps_x = min(op.sub_kernel_width, op.kernel_width - tap_x)
-                fetch = fetches[at]
-                fetch.operation = n
-                fetch.is_first = at == first
-                fill_fetch(
-                    fetch, op, machine, y, rows, x, columns, depth, tap_y, taps_y, tap_x, taps_x, channel, slice_depth, is_kept
-                )
-                used += taps_y * taps_x * (slice_depth if combines else 1)
-                upto = share * used // weights
-                fetch.stream_bytes = upto - streamed
-                streamed = upto
-                at += 1
-    return at
 
 
 @inlined
@@ -121,58 +90,55 @@ def fill_output(fetch, op, machine, y, rows, x, columns, z, depth):  # type: ign
     fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op.ofm, y, rows, x, columns, z, depth, beat)
     if op.has_ifm2:
         fetch.ifm2_beats = second_input_beats(op, y, rows, x, columns, z, depth, beat)
-    fetch.output_cycles = block_output_cycles(op, machine, rows, columns, depth)
+    fetch.output_cycles = rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
 
 
 @inlined
-def block_mac_cycles(op, machine, rows, columns, depth):  # type: ignore[no-untyped-def]
-    """Cycles of the MAC array for all fetches of a block."""
+def expand_block(n, op, machine, y, x, z, at, fetches):  # type: ignore[no-untyped-def]
+    """Fills the rows of the fetches of the block that begins at these elements, from `at` on; the row behind them."""
+    rows, columns = min(op.block_height, op.ofm.height - y), min(op.block_width, op.ofm.width - x)
+    depth = min(op.block_depth, op.ofm.depth - z)
     combines = combines_channels(op.kind)
-    widest = ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL) if combines else np.int64(1)
-    cycles = np.int64(0)
-    for channel in range(0, op.ifm.depth if combines else 1, widest):
+    slices, down, across = fetches_of_block(op)
+    is_kept = combines and z > 0 and down * across == 1 and slices <= BUFFER_HALVES
+    weights = op.kernel_height * op.kernel_width * (op.ifm.depth if combines else 1)
+    share = stream_share(op, z, depth, x + y == 0)
+    widest = ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL) if combines else depth
+    first, used, streamed = at, np.int64(0), np.int64(0)
+    for s in range(slices):
+        channel = s * widest if combines else z
         slice_depth = min(widest, op.ifm.depth - channel)
         for tap_y in range(0, op.kernel_height, op.sub_kernel_height):
             taps_y = min(op.sub_kernel_height, op.kernel_height - tap_y)
             for tap_x in range(0, op.kernel_width, op.sub_kernel_width):
-                taps = taps_y * min(op.sub_kernel_width, op.kernel_width - tap_x)
-                cycles += mac_cycles(op, machine, rows, columns, depth, taps, slice_depth)
-    return cycles
-
-
-@inlined
-def block_output_cycles(op, machine, rows, columns, depth):  # type: ignore[no-untyped-def]
-    """Cycles of the output unit for a block."""
-    return rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
-
-
-@kernel(ty.void(OPERATIONS, MACHINES, *(ty.int64[::1],) * 3, *(ty.float64[::1],) * 2), error_model="numpy")
-def block_cycles(operations, machines, rows, columns, depths, macs, outputs):  # type: ignore[no-untyped-def]
-    """Fills the cycles of MAC array and output unit for blocks of given extents, all of the one operation."""
-    op, machine = operations[0], machines[0]
-    for i in range(rows.shape[0]):
-        macs[i] = block_mac_cycles(op, machine, rows[i], columns[i], depths[i])
-        outputs[i] = block_output_cycles(op, machine, rows[i], columns[i], depths[i])
+                taps_x = min(op.sub_kernel_width, op.kernel_width - tap_x)
+                fetch = fetches[at]
+                fetch.operation = n
+                fetch.is_first, fetch.is_last = at == first, 0
+                fetch.ifm2_beats, fetch.ofm_beats, fetch.ofm_bursts, fetch.output_cycles = 0, 0, 0, 0.0
+                box, taps = (y, rows, x, columns, depth), (tap_y, taps_y, tap_x, taps_x)
+                fill_fetch(fetch, op, machine, box, taps, channel, slice_depth, is_kept)
+                used += taps_y * taps_x * (slice_depth if combines else 1)
+                upto = share * used // weights
+                fetch.stream_bytes = upto - streamed
+                streamed = upto
+                at += 1
+    fill_output(fetches[at - 1], op, machine, y, rows, x, columns, z, depth)
+    return at
 
 
 @kernel(ty.int64(OPERATIONS, MACHINES, FETCHES), error_model="numpy")
 def expand(operations, machines, fetches):  # type: ignore[no-untyped-def]
-    """Fills the fetches, which hold zeros before, of all operations on a machine, the one row of `machines`; how many."""
-    machine = machines[0]
+    """Fills the fetches of all operations on a machine, the one row of `machines`; how many."""
     at = np.int64(0)
     for n in range(operations.shape[0]):
         op = operations[n]
         if op.kind > ELEMENTWISE:
             continue
-        ofm = op.ofm
-        down, across = ceil_div(ofm.height, op.block_height), ceil_div(ofm.width, op.block_width)
-        deep = ceil_div(ofm.depth, op.block_depth)
-        for number in range(down * across * deep):
+        across, deep = ceil_div(op.ofm.width, op.block_width), ceil_div(op.ofm.depth, op.block_depth)
+        for number in range(ceil_div(op.ofm.height, op.block_height) * across * deep):
             row, column, layer = block_place(number, across, deep)
-            y, x, z = row * op.block_height, column * op.block_width, layer * op.block_depth
-            rows, columns = min(op.block_height, ofm.height - y), min(op.block_width, ofm.width - x)
-            depth = min(op.block_depth, ofm.depth - z)
-            share = stream_share(op, z, depth, x + y == 0)
-            at = expand_block(n, op, machine, y, rows, x, columns, z, depth, share, at, fetches)
-            fill_output(fetches[at - 1], op, machine, y, rows, x, columns, z, depth)
+            at = expand_block(
+                n, op, machines[0], row * op.block_height, column * op.block_width, layer * op.block_depth, at, fetches
+            )
     return at

@@ -25,17 +25,21 @@ def floats(*names: str) -> list[tuple[str, type]]:
 
 
 MACHINE = np.dtype(
-    integers(
-        "ofm_ublock_depth",
-        "cores",
-        "ublock_mac_cycles",
-        "weight_block_cycles",  # to bring one set of weights to the MAC array; 0: weights never hold it up
-        "bubble_cycles",
-        "bubble_cycles_40_bit",
-        "pooling_16_bit_factor",
-        "weight_switch_cycles",
-        "beat_bytes",
-    )
+    [
+        *integers(
+            "ofm_ublock_depth",
+            "cores",
+            "ublock_mac_cycles",
+            "weight_block_cycles",  # to bring one set of weights to the MAC array; 0: weights never hold it up
+            "bubble_cycles",
+            "bubble_cycles_40_bit",
+            "pooling_16_bit_factor",
+            "weight_switch_cycles",
+            "beat_bytes",
+        ),
+        # All cores together: what the decoder parses, what it asks for ahead, and how long a beat is taken in.
+        *floats("decode_bytes_per_cycle", "weight_window_bytes", "take_cycles"),
+    ]
 )
 """The compute part of a variant."""
 
@@ -89,6 +93,14 @@ FETCH = np.dtype(
 )
 """An IFM block fetch, one fill of the IFM buffer: a sub-kernel window and a depth slice of an OFM block, with all it causes."""
 
+COSTS = (
+    *("ifm_beats", "ifm_cycles", "ifm2_beats", "ifm2_cycles"),
+    *("stream_beats", "stream_cycles", "stream_delay", "decode_cycles"),
+    *("mac_cycles", "output_cycles", "ofm_beats", "ofm_cycles"),
+)
+"""Of a fetch: beats of its reads and its write and the cycles that they take of their ports (`ports.turn`), the least time that
+its weights are on their way beyond one latency, and the cycles of every unit. Output unit and write: of the block it ends."""
+
 CHANNEL = np.dtype(
     floats(
         "latency",
@@ -118,6 +130,11 @@ PORT = np.dtype(
 FAR = 1e18
 """Time of what is not yet known, and a limit that is none."""
 
+BLOCK_COST = np.dtype([*integers("fetches"), *floats(*COSTS)])
+"""An OFM block: its fetches, and their costs together; cycles on ports as long as they are, whatever they come from."""
+
 MACHINE_ROW, FEATURE_MAP_ROW, OPERATION_ROW, FETCH_ROW = map(ty.record, (MACHINE, FEATURE_MAP, OPERATION, FETCH))
 CHANNEL_ROW, PORT_ROW = map(ty.record, (CHANNEL, PORT))
 MACHINES, OPERATIONS, FETCHES, PORTS = (row[::1] for row in (MACHINE_ROW, OPERATION_ROW, FETCH_ROW, PORT_ROW))
+BLOCK_COST_ROW = ty.record(BLOCK_COST)
+BLOCK_COSTS = BLOCK_COST_ROW[::1]

@@ -94,7 +94,7 @@ def run(memory, times, columns, table):  # type: ignore[no-untyped-def]
     parser_at, transfer_at, fetch_at, stream_at, array_at, output_at = FAR, FAR, FAR, FAR, FAR, FAR
     held, finish, first, is_stale = 0.0, 0.0, FAR, True
     # Commands are fetched at most one burst ahead of the parser.
-    most, asked = command_port.burst_bytes / engine.beat_bytes, np.int64(0)
+    most, asked = command_port.burst_bytes / engine.machine.beat_bytes, np.int64(0)
     asked, ahead = ask_commands(ops, command_port, 0.0, count, parsed, asked, 0.0, most)
     while True:
         # A time that is known stays as it is; the others are looked at until nothing more becomes known.

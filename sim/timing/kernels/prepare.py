@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from npu.machine.kernels.arithmetic import ceil_div, inlined
-from npu.machine.kernels.ports import read_cycles, write_cycles
+from npu.machine.kernels.costs import cost_fetch
+from npu.machine.kernels.ports import read_cycles
 from npu.machine.kernels.rows import DMA, DMA_WAIT, ELEMENTWISE, FETCHES, KERNEL_WAIT, OPERATIONS, PORTS, integers
 from npu.machine.rules import BUFFER_HALVES
 from npu.native import types as ty
@@ -90,8 +91,8 @@ def cost_commands(ops, ports, engines, timed):  # type: ignore[no-untyped-def]
     port = ports[engine.command_port]
     for n in range(ops.shape[0]):
         size = ops[n].command_words * 4.0
-        timed[n].command_beats = size / engine.beat_bytes
-        timed[n].command_port_cycles = read_cycles(port, size / engine.beat_bytes, size / port.burst_bytes, 0.0)
+        timed[n].command_beats = size / engine.machine.beat_bytes
+        timed[n].command_port_cycles = read_cycles(port, size / engine.machine.beat_bytes, size / port.burst_bytes, 0.0)
         timed[n].command_cycles = engine.command_cycles_per_word * ops[n].command_words
 
 
@@ -127,7 +128,7 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
             row.after_end = dependency(links, n, block, ops[n].blockdep)
         # The decoder asks ahead until its window is full: it waits for the newest fetch that must have started.
         waiting += fetch.stream_bytes if i > 0 else 0
-        while freed < i and waiting > engines[0].weight_window_bytes:
+        while freed < i and waiting > engines[0].machine.weight_window_bytes:
             freed += 1
             waiting -= fetches[freed].stream_bytes
         row.after_start = freed - 1
@@ -142,25 +143,8 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
 @kernel(ty.void(OPERATIONS, FETCHES, PORTS, ENGINES, TIMED_FETCHES), error_model="numpy")
 def cost_fetches(ops, fetches, ports, engines, timed):  # type: ignore[no-untyped-def]
     """Fills what units and ports take for the fetches."""
-    engine = engines[0]
-    beat, take = engine.beat_bytes, engine.take_cycles
     for i in range(fetches.shape[0]):
-        fetch, row = fetches[i], timed[i]
-        op = ops[fetch.operation]
-        row.ifm_beats = fetch.ifm_beats
-        row.ifm_cycles = read_cycles(ports[op.ifm.port], float(fetch.ifm_beats), float(fetch.ifm_bursts), take)
-        beats, port = float(fetch.ifm2_beats), ports[op.ifm2.port]
-        row.ifm2_beats = beats
-        row.ifm2_cycles = read_cycles(port, beats, np.ceil(beats * beat / port.burst_bytes), take)
-        size, port = float(fetch.stream_bytes), ports[op.weight_port]
-        row.stream_beats = size / beat
-        row.stream_cycles = read_cycles(port, size / beat, np.ceil(size / port.burst_bytes), take)
-        # No more than the window can be in flight: one window per latency.
-        row.stream_delay = size * port.read.latency / engine.weight_window_bytes
-        row.decode_cycles = size / engine.decode_bytes_per_cycle
-        row.mac_cycles, row.output_cycles = fetch.mac_cycles, fetch.output_cycles
-        row.ofm_beats = fetch.ofm_beats
-        row.ofm_cycles = write_cycles(ports[op.ofm.port], float(fetch.ofm_beats), float(fetch.ofm_bursts))
+        cost_fetch(timed[i], fetches[i], ops[fetches[i].operation], ports, engines[0].machine)
 
 
 @inlined
@@ -190,7 +174,7 @@ def add_write(traffic, port, size):  # type: ignore[no-untyped-def]
 @kernel(ty.void(OPERATIONS, FETCHES, ENGINES, TRAFFICS), error_model="numpy")
 def count_traffic(ops, fetches, engines, traffics):  # type: ignore[no-untyped-def]
     """Fills a row of zeros per operation: whole beats, but of weights and commands the bytes that are used."""
-    beat, command_port = np.int64(engines[0].beat_bytes), engines[0].command_port
+    beat, command_port = np.int64(engines[0].machine.beat_bytes), engines[0].command_port
     for i in range(fetches.shape[0]):
         fetch = fetches[i]
         op, row = ops[fetch.operation], traffics[fetch.operation]

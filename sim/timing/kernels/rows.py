@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.machine.kernels.rows import PORT, floats, integers
+from npu.machine.kernels.rows import COSTS, MACHINE, PORT, floats, integers
 from npu.native import types as ty
 from npu.native.kernel import RowsAt
 
@@ -17,18 +17,16 @@ NOTHING = -1
 
 ENGINE = np.dtype(
     [
+        ("machine", MACHINE),
         *integers(*("kernel_queue", "dma_queue"), "command_port"),
         *floats(
             "command_cycles_per_word",
             "start_cycles",  # of an operation, once nothing holds it up any more
             "dma_setup_cycles",
-            "beat_bytes",
-            # All cores together: what the decoder parses, what it asks for ahead, and how long a beat is taken in.
-            *("decode_bytes_per_cycle", "weight_window_bytes", "take_cycles"),
         ),
     ]
 )
-"""The parts of a variant that only the engine knows."""
+"""A variant, as the engine knows it."""
 
 HEAD = np.dtype(
     [
@@ -77,13 +75,7 @@ TIMED_FETCH = np.dtype(
             *("after_output", "after_end"),  # blocks, or NOTHING: its accumulators come free, BLOCKDEP lets it start
             "after_start",  # the fetch that the MAC array must have started before the decoder has room, or NOTHING
         ),
-        # Beats of its reads and its write and the cycles that they take of their ports (`npu.machine.kernels.ports.turn`);
-        # the least time that its weights are on their way beyond one latency. Output unit and write: of the block it ends.
-        *floats(
-            *("ifm_beats", "ifm_cycles", "ifm2_beats", "ifm2_cycles"),
-            *("stream_beats", "stream_cycles", "stream_delay", "decode_cycles"),
-            *("mac_cycles", "output_cycles", "ofm_beats", "ofm_cycles"),
-        ),
+        *floats(*COSTS),
         # State: when its input and the first and the last of its weights are there, when the MAC array works on it.
         *floats("fetched", "weights_start", "weights_end", "mac_start", "mac_end"),
     ]

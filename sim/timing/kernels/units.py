@@ -127,7 +127,7 @@ def shape_chunk(head, ports, op, chunk):  # type: ignore[no-untyped-def]
     """Notes what a chunk of a transfer costs, unless it is as large as the one before."""
     if chunk == head.chunk:
         return
-    beats = np.ceil(chunk / head.engine.beat_bytes)
+    beats = np.ceil(chunk / head.engine.machine.beat_bytes)
     head.chunk, head.chunk_beats = chunk, beats
     if op.dma_from >= 0:
         port = ports[op.dma_from]

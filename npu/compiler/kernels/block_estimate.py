@@ -1,0 +1,124 @@
+"""What an operation costs with each of many blocks: the only place where the compiler knows how blocks overlap."""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from npu.machine.kernels.arithmetic import ceil_div, inlined
+from npu.machine.kernels.blocks import combines_channels, fetches_of_block
+from npu.machine.kernels.costs import cost_block, cost_fetch
+from npu.machine.kernels.rows import BLOCK_COSTS, FAR, FETCHES, MACHINES, OPERATIONS, PORTS
+from npu.machine.rules import BUFFER_HALVES
+from npu.native import types as ty
+from npu.native.kernel import kernel
+
+FRICTION = 0.04
+"""Part of the time of the second busiest unit that does not hide behind the busiest: the timing model on 47,000 blocks."""
+
+FETCH_CYCLES = 4.0
+"""What every fill of the input buffer costs besides, from the same comparison."""
+
+MOST_PIECES = 16
+"""Sub-kernels up to which the wait for each is followed; of more they count as equal."""
+
+EXPOSED = 0.5
+"""Part of an operation's first fetch and last block that the blocks of its neighbours do not hide."""
+
+
+@inlined
+def kind_of_blocks(kind, count, is_padded):  # type: ignore[no-untyped-def]
+    """(number of one of them, how many) of the blocks along an axis that are alike: middle ones, the first, the last."""
+    if kind == 0:
+        return (1, count - 2) if is_padded else (0, count - 1)
+    if kind == 1:
+        return 0, np.int64(is_padded and count > 1)
+    return count - 1, np.int64(1)
+
+
+@inlined
+def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
+    """Cycles of the busiest direction of a port, or of a port whose directions share its beats."""
+    busiest = 0.0
+    for p in range(2):
+        read = write = beats = 0.0
+        if op.ifm.port == p:
+            read += cost.ifm_cycles + cost.ifm2_cycles
+            beats += cost.ifm_beats + cost.ifm2_beats
+        if op.weight_port == p:
+            read = max(read + cost.stream_cycles, max(cost.decode_cycles, cost.stream_delay))
+            beats += cost.stream_beats
+        if op.ofm.port == p:
+            write = cost.ofm_cycles
+            beats += cost.ofm_beats
+        if ports[p].window_beats > 0.0:
+            busiest = max(busiest, beats * ports[p].window_cycles / ports[p].window_beats)
+        busiest = max(busiest, max(read, write))
+    return busiest
+
+
+@inlined
+def wait_cycles(op, ports, machine, fetches, count, scratch):  # type: ignore[no-untyped-def]
+    """Cycles that the MAC array waits for the fetches of a block: half of the buffer is filled while it works on the other."""
+    waited, total = 0.0, 0.0
+    for i in range(2 * count):
+        cost_fetch(scratch, fetches[i % count], op, ports, machine)
+        fetched = abs(scratch.ifm_cycles) + abs(scratch.ifm2_cycles) + ports[op.ifm.port].read.latency
+        waited = max(fetched - scratch.mac_cycles - waited, 0.0)
+        total += waited
+    return total / 2
+
+
+@inlined
+def round_trip(cost, op, ports, machine, deep, z, fetches, scratch):  # type: ignore[no-untyped-def]
+    """Cycles of a block by its input. Where the input is kept for all depths, only the first block of them waits for it."""
+    slices, down, across = fetches_of_block(op)
+    count, mac = cost.fetches, cost.mac_cycles
+    fetched = (cost.ifm_cycles + cost.ifm2_cycles) / count + ports[op.ifm.port].read.latency
+    if combines_channels(op.kind) and down * across == 1 and slices <= BUFFER_HALVES:
+        if deep > 1:
+            return mac if z > 0 else mac + max(fetched - mac / count, 0.0)
+        return mac + max(fetched - mac / count, 0.0) * (count / 2)
+    if down * across == 1 or down * across > MOST_PIECES:
+        return max(mac, (mac + fetched * count) / 2)
+    return mac + wait_cycles(op, ports, machine, fetches, count, scratch)
+
+
+@inlined
+def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type: ignore[no-untyped-def]
+    """Cycles of the whole operation, or some number above `limit` where they are more than that."""
+    down, across = ceil_div(op.ofm.height, op.block_height), ceil_div(op.ofm.width, op.block_width)
+    deep = ceil_div(op.ofm.depth, op.block_depth)
+    total = 0.0
+    for a in range(27):
+        row, rows = kind_of_blocks(a // 9, down, op.pad_top > 0)
+        column, columns = kind_of_blocks(a // 3 % 3, across, op.pad_left > 0)
+        layer, layers = kind_of_blocks(a % 3, deep, True)
+        if rows <= 0 or columns <= 0 or layers <= 0:
+            continue
+        z = layer * op.block_depth
+        cost_block(cost, op, machine, ports, row * op.block_height, column * op.block_width, z, fetches, scratch)
+        mac, output, moved = cost.mac_cycles, cost.output_cycles, port_cycles(cost, op, ports)
+        busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, z, fetches, scratch), moved))
+        second = max(min(mac, output), min(max(mac, output), moved))
+        total += (busiest + FRICTION * second + FETCH_CYCLES * cost.fetches) * (rows * columns * layers)
+        if total > limit:
+            return total
+    # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.
+    cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
+    first = (cost.ifm_cycles + cost.ifm2_cycles) / cost.fetches
+    last = min(max(cost.mac_cycles, first), cost.output_cycles)
+    return total + EXPOSED * (first + ports[op.ifm.port].read.latency + last)
+
+
+@kernel(ty.void(OPERATIONS, MACHINES, PORTS, ty.int64[:, ::1], FETCHES, BLOCK_COSTS, ty.float64[::1]), error_model="numpy")
+def estimate(operations, machines, ports, blocks, fetches, costs, cycles):  # type: ignore[no-untyped-def]
+    """Fills the cycles of the one operation with each of `blocks` (n, 3), of all that may be the best exactly.
+
+    `fetches` has room for those of a block, `costs` two rows.
+    """
+    op, best = operations[0], FAR
+    for i in range(blocks.shape[0] - 1, -1, -1):
+        op.block_height, op.block_width, op.block_depth = blocks[i, 0], blocks[i, 1], blocks[i, 2]
+        cycles[i] = operation_cycles(op, machines[0], ports, best, fetches, costs[0], costs[1])
+        best = min(best, cycles[i])
