@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from npu.graph.graph import ABSENT, Graph, Op
 from npu.graph.ops import BY_NAME, Cost
 from npu.graph.work import input_shape, output_elements
-from npu.hardware.ports import port_rate
 from npu.hardware.variant import OutputCycles, Variant
+from npu.machine.port_rates import port_rate
 from npu.machine.rules import kernel_group
 
 _SOFTMAX_PASSES = 8

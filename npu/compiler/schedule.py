@@ -9,7 +9,6 @@ from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.weights import Constants, WeightSlice
-from npu.hardware.ports import PortRate, port_rate
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import (
     AccumulatorFormat,
@@ -25,6 +24,7 @@ from npu.isa.operations import (
 from npu.isa.shram import POOLS, Work
 from npu.layouts import BRICK_DEPTH
 from npu.machine.output_unit import elementwise_rank, window_rank
+from npu.machine.port_rates import PortRate, port_rate
 from npu.machine.rules import ceil_div, round_up
 
 _LARGEST_SLICE_BYTES = 32 * 1024
@@ -35,6 +35,9 @@ _SMALLEST_SLICE_BYTES = 5 * 1024
 
 _CLEARLY_FASTER = 0.97
 """Slices of whole blocks are the more uneven ones: they need more memory at a time."""
+
+COMMAND_BYTES = 160
+"""Commands of a kernel and a copy, which pass the same port as the copy: the mean of streams, 40 words."""
 
 _JOB_CYCLES = 100
 """What a further kernel operation costs."""
@@ -80,7 +83,7 @@ class Pace:
         """After one more kernel of `cycles`, whose constants, if they are copied, are so as soon as the engine is free."""
         engine, ready = self.engine_free, 0.0
         if copied_bytes:
-            engine = ready = engine + copied_bytes / self.port.read + self.port.read_latency
+            engine = ready = engine + (copied_bytes + COMMAND_BYTES) / self.port.read + self.port.read_latency
         started = max(self.kernel_free, ready)
         return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu.compiler.allocate import Buffer, Packer
-from npu.compiler.schedule import Job
+from npu.compiler.schedule import COMMAND_BYTES, Job
 from npu.compiler.weights import WeightSlice
-from npu.hardware.ports import port_rate
 from npu.hardware.variant import Variant
+from npu.machine.port_rates import port_rate
 
 _KEEP_FOR = 24
 """A staged slice that is used again within this many jobs stays where it is."""
@@ -48,7 +48,7 @@ def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, l
             if offset is None and not is_due:
                 break
             if offset is not None:
-                engine_free = max(engine_free, previous_start) + constants.bytes / rate + latency
+                engine_free = max(engine_free, previous_start) + (constants.bytes + COMMAND_BYTES) / rate + latency
                 transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
             pending += 1
         ready = engine_free if transfers and transfers[-1].use <= start + event <= transfers[-1].last else 0.0

@@ -15,6 +15,7 @@ GROUPS = (
     "npu.numerics",
     "npu.machine.kernels",
     "npu.isa.weight_stream.kernels",
+    "npu.compiler.kernels",
     "npu.runtime.kernels",
     "npu.runtime.xnnpack.kernels",
     "npu.tools.kernels",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from npu.machine.kernels.arithmetic import ceil_div, inlined
@@ -27,13 +26,13 @@ EXPOSED = 0.5
 
 
 @inlined
-def kind_of_blocks(kind, count, is_padded):  # type: ignore[no-untyped-def]
-    """(number of one of them, how many) of the blocks along an axis that are alike: middle ones, the first, the last."""
-    if kind == 0:
-        return (1, count - 2) if is_padded else (0, count - 1)
+def kind_of_blocks(kind, count, is_first_other):  # type: ignore[no-untyped-def]
+    """(number of one of them, how many) of the blocks along an axis that are alike: the first, middle ones, the last."""
+    if kind == 2:
+        return count - 1, np.int64(count > 1 or not is_first_other)
     if kind == 1:
-        return 0, np.int64(is_padded and count > 1)
-    return count - 1, np.int64(1)
+        return np.int64(1), count - 2 if is_first_other else np.int64(0)
+    return np.int64(0), np.int64(1) if is_first_other else count - 1
 
 
 @inlined
@@ -70,38 +69,58 @@ def wait_cycles(op, ports, machine, fetches, count, scratch):  # type: ignore[no
 
 
 @inlined
-def round_trip(cost, op, ports, machine, deep, z, fetches, scratch):  # type: ignore[no-untyped-def]
-    """Cycles of a block by its input. Where the input is kept for all depths, only the first block of them waits for it."""
+def is_kept(op):  # type: ignore[no-untyped-def]
+    """Whether the input of the first block of a depth serves those behind it."""
     slices, down, across = fetches_of_block(op)
+    return combines_channels(op.kind) and down * across == 1 and slices <= BUFFER_HALVES
+
+
+@inlined
+def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # type: ignore[no-untyped-def]
+    """Cycles of a block by its input, of which a fetch takes `fetched`. Kept input is waited for once for all depths."""
+    _, down, across = fetches_of_block(op)
     count, mac = cost.fetches, cost.mac_cycles
-    fetched = (cost.ifm_cycles + cost.ifm2_cycles) / count + ports[op.ifm.port].read.latency
-    if combines_channels(op.kind) and down * across == 1 and slices <= BUFFER_HALVES:
-        if deep > 1:
-            return mac if z > 0 else mac + max(fetched - mac / count, 0.0)
-        return mac + max(fetched - mac / count, 0.0) * (count / 2)
+    if is_kept(op):
+        return mac + max(fetched - mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
     if down * across == 1 or down * across > MOST_PIECES:
         return max(mac, (mac + fetched * count) / 2)
     return mac + wait_cycles(op, ports, machine, fetches, count, scratch)
 
 
 @inlined
+def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ignore[no-untyped-def]
+    """Cycles of all depth blocks of a place in the plane. The input that they share is spread over them."""
+    deep = ceil_div(op.ofm.depth, op.block_depth)
+    total, fetched, beats, cycles = 0.0, 0.0, 0.0, 0.0
+    for a in range(3):
+        layer, count = kind_of_blocks(a, deep, True)
+        if count <= 0:
+            continue
+        cost_block(cost, op, machine, ports, y, x, layer * op.block_depth, fetches, scratch)
+        if a == 0 or not is_kept(op):
+            beats, cycles = cost.ifm_beats, cost.ifm_cycles
+            fetched = (cycles + cost.ifm2_cycles) / cost.fetches + ports[op.ifm.port].read.latency
+        if is_kept(op):
+            cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
+        mac, output, moved = cost.mac_cycles, cost.output_cycles, port_cycles(cost, op, ports)
+        busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch), moved))
+        second = max(min(mac, output), min(max(mac, output), moved))
+        total += (busiest + FRICTION * second + FETCH_CYCLES * cost.fetches) * count
+    return total
+
+
+@inlined
 def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type: ignore[no-untyped-def]
     """Cycles of the whole operation, or some number above `limit` where they are more than that."""
     down, across = ceil_div(op.ofm.height, op.block_height), ceil_div(op.ofm.width, op.block_width)
-    deep = ceil_div(op.ofm.depth, op.block_depth)
     total = 0.0
-    for a in range(27):
-        row, rows = kind_of_blocks(a // 9, down, op.pad_top > 0)
-        column, columns = kind_of_blocks(a // 3 % 3, across, op.pad_left > 0)
-        layer, layers = kind_of_blocks(a % 3, deep, True)
-        if rows <= 0 or columns <= 0 or layers <= 0:
+    for a in range(9):
+        row, rows = kind_of_blocks(a // 3, down, op.pad_top > 0)
+        column, columns = kind_of_blocks(a % 3, across, op.pad_left > 0)
+        if rows <= 0 or columns <= 0:
             continue
-        z = layer * op.block_depth
-        cost_block(cost, op, machine, ports, row * op.block_height, column * op.block_width, z, fetches, scratch)
-        mac, output, moved = cost.mac_cycles, cost.output_cycles, port_cycles(cost, op, ports)
-        busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, z, fetches, scratch), moved))
-        second = max(min(mac, output), min(max(mac, output), moved))
-        total += (busiest + FRICTION * second + FETCH_CYCLES * cost.fetches) * (rows * columns * layers)
+        y, x = row * op.block_height, column * op.block_width
+        total += plane_cycles(op, machine, ports, y, x, fetches, cost, scratch) * (rows * columns)
         if total > limit:
             return total
     # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.

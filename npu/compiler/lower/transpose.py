@@ -21,10 +21,10 @@ from npu.compiler.lower.plan import same_quantisation
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
-from npu.hardware.ports import port_rate
 from npu.hardware.variant import Variant
 from npu.isa.operations import Kernel, Scale
 from npu.isa.rules import MAX_EXTENT
+from npu.machine.port_rates import port_rate
 
 _MAP_CYCLES = 100
 """What one more operation costs, besides the latency of its first read."""

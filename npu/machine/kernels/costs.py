@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from npu.machine.kernels.arithmetic import inlined
 from npu.machine.kernels.blocks import expand_block
 from npu.machine.kernels.ports import read_cycles, write_cycles
-from npu.machine.kernels.rows import BLOCK_COSTS, FETCHES, MACHINES, OPERATIONS, PORTS
+from npu.machine.kernels.rows import (
+    BLOCK_COST_ROW,
+    BLOCK_COSTS,
+    FETCHES,
+    MACHINE_ROW,
+    MACHINES,
+    OPERATION_ROW,
+    OPERATIONS,
+    PORTS,
+)
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -33,7 +41,10 @@ def cost_fetch(row, fetch, op, ports, machine):  # type: ignore[no-untyped-def]
     row.ofm_cycles = write_cycles(ports[op.ofm.port], float(fetch.ofm_beats), float(fetch.ofm_bursts))
 
 
-@inlined
+@kernel(
+    ty.void(BLOCK_COST_ROW, OPERATION_ROW, MACHINE_ROW, PORTS, ty.int64, ty.int64, ty.int64, FETCHES, BLOCK_COST_ROW),
+    error_model="numpy",
+)
 def cost_block(cost, op, machine, ports, y, x, z, fetches, scratch):  # type: ignore[no-untyped-def]
     """Fills the cost of the OFM block that begins at these elements; `fetches` has room for those of the block."""
     count = expand_block(0, op, machine, y, x, z, 0, fetches)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from npu.hardware.loader import read_variant
-from npu.hardware.ports import port_rate
 from npu.hardware.variant import Port
+from npu.machine.port_rates import port_rate
 
 NO_ADAPTERS = "system: {adapters: {}}\n"
 CASES = {

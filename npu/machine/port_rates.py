@@ -1,0 +1,43 @@
+"""What a memory port sustains, for choices that weigh traffic against work; the rules are those of `npu.machine.parameters`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu.hardware.variant import Port, Variant
+from npu.machine.parameters import PORT_NUMBERS, port_rows
+
+
+@dataclass(frozen=True, slots=True)
+class PortRate:
+    """Bytes per cycle and latency in cycles of reads and of writes, alone on the port.
+
+    What they come from: `beat_cycles` per beat of a direction, `read_burst_cycles` and `write_burst_cycles` per burst of
+    at most `burst_bytes` (however short it is).
+    """
+
+    read: float
+    write: float
+    read_latency: float
+    burst_bytes: int
+    beat_cycles: float
+    read_burst_cycles: float
+    write_burst_cycles: float
+
+
+def port_rate(variant: Variant, port: Port) -> PortRate:
+    """The rate of a port: its data beats, as far as outstanding bursts hide the latency, capped by an adapter's windows."""
+    row = port_rows(variant)[PORT_NUMBERS[port]]
+    burst, window_beats = float(row["burst_bytes"]), float(row["window_beats"])
+    beat_cycles = max(float(row["beat_cycles"]), float(row["window_cycles"]) / window_beats if window_beats else 0.0)
+    burst_beats = burst / variant.accelerator.axi_data_bytes
+    read_burst, write_burst = (float(row[channel]["burst_cycles"]) for channel in ("read", "write"))
+    return PortRate(
+        read=burst / max(burst_beats * beat_cycles, read_burst),
+        write=burst / max(burst_beats * beat_cycles, write_burst),
+        read_latency=float(row["read"]["latency"]),
+        burst_bytes=int(burst),
+        beat_cycles=float(row["beat_cycles"]),
+        read_burst_cycles=read_burst,
+        write_burst_cycles=write_burst,
+    )
