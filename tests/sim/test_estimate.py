@@ -53,11 +53,12 @@ def test_an_estimate_is_its_slowest_part(case: str) -> None:
 
 
 def test_traffic_takes_what_the_port_sustains_behind_its_adapter() -> None:
-    # 16 bytes of input and 8 of output; 128 weights and 8 biases of 4 bytes at 5 beats of 8 bytes in 400 cycles
+    # 16 bytes of input and 8 of output; 128 weights and 8 biases of 4 bytes at 5 beats of 8 bytes in 400 cycles, which
+    # admit one whole burst of 8
     slow = replace(U55_128.system.adapters[Port.AXI1], beats_per_window=5)
     system = replace(U55_128.system, adapters={**U55_128.system.adapters, Port.AXI1: slow})
     graph = ops.fully_connected().graphs[0]
-    assert npu_cycles(graph, graph.ops[0], replace(U55_128, system=system)) == OVERHEAD + 160 * 400 // (5 * 8)
+    assert npu_cycles(graph, graph.ops[0], replace(U55_128, system=system)) == OVERHEAD + 160 * 400 // (8 * 8)
 
 
 def test_a_view_of_the_same_bytes_is_free() -> None:
