@@ -14,7 +14,11 @@ from npu.errors import UserError
 from npu.native import sources, store
 from npu.native.cpu import CpuTier
 
-_START = "import sys; sys.path += sys.argv.pop(1).split(sys.argv.pop(1)); from npu.native.make import main; main()"
+_START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.path += sys.argv.pop(1).split(sys.argv.pop(1)); "
+    "from npu.native.make import main; main()"
+)
+"""The package is the copy that this process has, though another one may be installed."""
 
 
 class Maker:
@@ -26,7 +30,7 @@ class Maker:
         """Why the library could not be kept."""
         self._output = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, _search_path(), os.pathsep, group, tier.name],
+            [sys.executable, "-I", "-c", _START, str(sources.ROOT), _search_path(), os.pathsep, group, tier.name],
             stdin=subprocess.PIPE,  # its end ends the process, however this one ends
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -67,7 +71,7 @@ class Maker:
 
 def _search_path() -> str:
     """Where the process looks for modules after its own folders."""
-    return os.pathsep.join([*sources.search_path(), str(sources.ROOT)])
+    return os.pathsep.join(sources.search_path())
 
 
 def start(groups: Iterable[str], tier: CpuTier, folder: Path | None = None) -> list[Maker]:

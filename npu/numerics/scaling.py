@@ -6,12 +6,15 @@ import math
 
 from npu.errors import ModelError
 
+_MOST_SHIFT = 31
+
 
 def quantise_multiplier(real: float) -> tuple[int, int]:
     """Return (multiplier, exponent) with real ~ multiplier / 2**31 * 2**exponent, multiplier in [2**30, 2**31).
 
     0.0 gives (0, 0). Formula: frexp in double, mantissa rounded half away from zero, as TFLite's QuantizeMultiplier.
-    ModelError for what is no finite number, as the scales and attributes of a broken file may multiply to.
+    ModelError for what is no finite number, or shifts an accumulator away, where the reference kernels are undefined: what the
+    scales and attributes of a broken file may multiply to.
     """
     if not math.isfinite(real):
         raise ModelError(f"scales: their product must be a finite number, got {real}")
@@ -25,4 +28,6 @@ def quantise_multiplier(real: float) -> tuple[int, int]:
         exponent += 1
     if exponent < -31:
         return 0, 0
+    if exponent > _MOST_SHIFT:
+        raise ModelError(f"scales: their ratio must be below 2**{_MOST_SHIFT}, got {real:.3g}")
     return multiplier, exponent

@@ -16,7 +16,8 @@ from npu.tflite.reader import read_model
 
 from tests.fuzz.answer import Refused, attempt, difference
 from tests.fuzz.litert_child import LiteRt
-from tests.support.hostile import mutant
+from tests.support.hostile import broken, mutant
+from tests.support.operator_cases import CASES
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u55-32")
 MOST_INPUT_BYTES = 1 << 24
@@ -26,7 +27,7 @@ _LITERT = LiteRt()
 
 def case(number: int) -> str:
     """Every third mutant of `tests.support.hostile` is of a compiled file, which only runs."""
-    content = mutant(number).content
+    content = _content(number)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = attempt("read", lambda: read_model(content))
@@ -34,6 +35,14 @@ def case(number: int) -> str:
         if any(op.custom_code == "ethos-u" for graph in model.graphs for op in graph.ops):
             return _compiled_file(content, inputs)
         return f"{_on_cpu(content, inputs)}; {_on_npu(content, inputs, TARGETS[number % len(TARGETS)])}"
+
+
+def _content(number: int) -> bytes:
+    """A mutant of a model of the NPU's operators, or of one operator of any kind and type."""
+    if number % 2:
+        return mutant(number // 2).content
+    rng = np.random.default_rng([number, 8])
+    return broken(CASES[sorted(CASES)[number // 2 % len(CASES)]](rng), rng)
 
 
 def _inputs(model: Model, seed: int) -> list[np.ndarray]:

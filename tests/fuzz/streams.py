@@ -75,7 +75,8 @@ def case(number: int) -> str:
         assert type(result) is type(first), f"{tier.value} against general: {result if isinstance(result, str) else first}"
         assert isinstance(result, str) or _same(result, first), f"{tier.value} against general: other bytes"
     if isinstance(first, str):
-        assert findings or "weight stream" in first, f"verified, but not executed: {first}"
+        is_data = "weight stream" in first or "scale records" in first  # which are judged when they are decoded
+        assert findings or is_data, f"verified, but not executed: {first}"
         return "execute: refused"
     if findings:
         return "ran, with findings"

@@ -374,6 +374,17 @@ def _compiled(number: int) -> tuple[str, bytes]:
     return f"compiled {name}", compile(content, "ethos-u65-256" if number % 3 == 0 else "ethos-u55-64").content
 
 
+def broken(content: bytes, rng: Rng) -> bytes:
+    """A valid plain file with one to three changes."""
+    model = read_model(content)
+    for _ in range(int(pick(rng, (1, 1, 1, 2, 3)))):
+        model, _ = _change(model, rng, is_compiled=False)
+    try:
+        return write_model(model)
+    except (UserError, OverflowError, ValueError, struct.error):
+        return _overwritten(content, rng)
+
+
 def mutant(number: int) -> Mutant:
     """File `number`: one or more changes to a valid file, or bytes overwritten in it."""
     rng = np.random.default_rng([number, 9])
