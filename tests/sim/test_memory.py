@@ -75,3 +75,11 @@ def test_only_flat_byte_arrays_are_regions(regions: dict[int, np.ndarray], text:
 def test_the_range_of_a_brick_map_ends_with_its_last_element(depth: int, whole: bool, expected: tuple[int, int]) -> None:
     fm = replace(MAP, height=1, depth=depth, layout=Layout.NHCWB16, stride_y=0, stride_x=16, stride_c=80)
     assert feature_map_ranges(fm, whole_bricks=whole) == [expected]
+
+
+def test_regions_share_bytes_where_their_arrays_do_and_nowhere_else() -> None:
+    whole, apart = np.zeros(64, np.uint8), np.zeros(64, np.uint8)
+    memory = Memory({0: whole, 1: whole[16:48], 2: apart}, load_variant("ethos-u55-128"))
+    assert [distance for *_, distance in memory.shape] == [None, 16, None]
+    touching = Memory({0: whole[:32], 1: whole[32:]}, load_variant("ethos-u55-128"))
+    assert [distance for *_, distance in touching.shape] == [None, None]

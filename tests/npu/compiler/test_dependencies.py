@@ -22,6 +22,8 @@ from npu.isa.operations import (
     Dma,
     DmaSide,
     DmaWait,
+    Elementwise,
+    ElementwiseMode,
     FeatureMap,
     Kernel,
     KernelOperation,
@@ -218,3 +220,23 @@ def test_no_hazard_is_left_in_random_streams(variant_name: str, items: list[obje
     allowed = {"UNINITIALISED", "NO-EFFECT", "SHRAM"}
     assert [finding for finding in findings if finding.rule not in allowed] == []
     assert np.isin([o.blockdep for o in stream if isinstance(o, KernelOperation)], [0, 1, 2, 3]).all()
+
+
+def test_the_kernel_before_the_last_one_is_remembered_in_a_stream() -> None:
+    writer, small = pooling(0, 1024), pooling(2048, 3072, block=Block(4, 4, 16))
+    reader = pooling(1024, 4096, block=Block(4, 4, 16))
+    kernels = [each for each in with_waits([writer, small, reader]) if isinstance(each, Pooling)]
+    assert [each.blockdep for each in kernels] == [0, 3, 1]
+
+
+def test_a_kernel_that_reads_both_inputs_from_the_one_before_it_waits_for_all_of_it() -> None:
+    writer, kept = pooling(0, 1024, (8, 4, 16)), feature_map(8192, (2, 4, 16))
+    made = [feature_map(1024 + 128 * rows, (2, 4, 16)) for rows in (0, 1)]
+    together = Elementwise(
+        ifm=made[0], ifm2=made[1], ofm=feature_map(4096, (2, 4, 16)), block=SMALL, shram=ShramLayout(6, 14, 3),
+        activation=Activation(-128, 127), mode=ElementwiseMode.MAX, scale=Scale(),
+    )  # fmt: skip
+    alone = {"first": replace(together, ifm2=kept), "second": replace(together, ifm=kept)}
+    variant = load_variant("ethos-u55-128")
+    assert blockdep([writer], together, variant) == 0
+    assert all(blockdep([writer], each, variant) > 0 for each in alone.values())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.lifetime import Node, Span, trace_lifetimes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
@@ -45,3 +46,17 @@ def test_an_output_that_the_last_operator_reads_is_not_overwritten(kind: str, ta
     inputs = random_inputs(content, 2)
     for ours, theirs in zip(npu.run(compiled, inputs).outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> None:
+    """It is read again by the next run, whoever touches it within one."""
+    b = ModelBuilder()
+    x, state = b.input((1, 16), DType.FLOAT32), b.variable((1, 16), DType.FLOAT32)
+    first = b.op("ABS", [x], (1, 16), DType.FLOAT32)
+    middle = b.op("ADD", [first, state], (1, 16), DType.FLOAT32, attributes=at.AddOptions())
+    last = b.op("NEG", [middle], (1, 16), DType.FLOAT32)
+    b.output(last)
+    found = trace_lifetimes(b.graph(), [Node((index,)) for index in range(3)], [[], [], []], {})
+    assert found.spans[state] == Span(64, 0, 2)
+    assert found.spans[first] == Span(64, 0, 1)
+    assert found.lasting == {state, last}

@@ -15,6 +15,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product
 from npu.isa.commands import COMMANDS_BY_NAME
 from npu.isa.decode import decode
+from npu.isa.disassemble import disassemble
 from npu.isa.encode import encode
 from npu.isa.operations import (
     INT8,
@@ -366,3 +367,12 @@ def _decode_or_refuse(decoder: Callable[[np.ndarray], object], words: np.ndarray
         return
     program = [one.operation for one in decoded]  # type: ignore[attr-defined]
     assert [one.operation for one in decode(encode(program, U65_512), U65_512)] == program
+
+
+def test_a_core_without_work_has_the_addresses_of_the_other_and_no_bytes() -> None:
+    variant = load_variant("ethos-u65-512")
+    lines = str(disassemble(encode([CONVOLUTION, Stop()], variant), variant)).splitlines()
+    words = {line.split()[0]: line.split()[1] for line in lines if "WEIGHT" in line or "SCALE_" in line or "SCALE1" in line}
+    assert words["NPU_SET_WEIGHT1_BASE"] == words["NPU_SET_WEIGHT_BASE"]
+    assert words["NPU_SET_SCALE1_BASE"] == words["NPU_SET_SCALE_BASE"]
+    assert {words["NPU_SET_WEIGHT1_LENGTH"], words["NPU_SET_SCALE1_LENGTH"]} == {"value=0x0"}

@@ -232,3 +232,19 @@ def test_a_compiled_file_is_not_compiled_again_to_be_timed(tmp_path: Path) -> No
     path.write_bytes(compile(DIGITS).content)
     with pytest.raises(ModelError, match=r"compiled\.tflite: must be a plain TFLite model"):
         check_report(path, is_compiled=True)
+
+
+def test_an_operator_of_one_graph_is_asked_about_with_the_cycles_of_the_others() -> None:
+    main, other = ModelBuilder(), ModelBuilder("other")
+    for builder, size in ((main, 64), (other, 16)):
+        x = builder.input((1, size, size, 8), DType.FLOAT32)
+        builder.output(builder.op("ABS", [x], (1, size, size, 8), DType.FLOAT32))
+    main.subgraph(other)
+    report = check_report(main.build())
+    rows = {each.graph: each for each in report.operators}
+    cycles = {graph: each.base.cycles or 0 for graph, each in rows.items()}
+    total = report.totals.total_cycles
+    assert cycles[0] > 4 * cycles[1] > 0
+    for graph, each in rows.items():
+        assert each.total_if_supported is not None
+        assert total - cycles[graph] <= each.total_if_supported < total

@@ -320,3 +320,11 @@ def test_detections_are_judged_by_coco_annotations(detector: Path, tmp_path: Pat
     annotations.write_text("{}")
     assert main(arguments) == 1
     assert "must be a COCO annotation file" in capsys.readouterr().err
+
+
+def test_a_hundred_detections_of_a_class_count_and_no_more() -> None:
+    truth, right = [GroundTruth(1, 1, (0, 0, 10, 10))], (0, 0, 10, 10)
+    for wrong, expected in ((99, True), (100, False)):
+        others = [Detection(1, 1, (500 + index, 500, 5, 5), 0.9) for index in range(wrong)]
+        found = average_precision(truth, [*others, Detection(1, 1, right, 0.5)])
+        assert (found.by_class[1] > 0) == expected, wrong

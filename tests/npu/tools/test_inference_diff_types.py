@@ -16,3 +16,9 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_values_that_are_no_real_numbers_are_equal_or_infinitely_far(name: str) -> None:
     assert _difference(*PAIRS[name]).tolist() == [0.0, np.inf]
+
+
+@pytest.mark.parametrize(("left", "right", "distance"), [(np.nan, np.nan, 0), (np.nan, 1, np.inf), (1, np.nan, np.inf)])
+def test_only_two_values_that_are_no_numbers_are_equal(left: float, right: float, distance: float) -> None:
+    found = _difference(np.array([left, 2], np.float32), np.array([right, 2], np.float32))
+    assert found.tolist() == [distance, 0]

@@ -13,7 +13,9 @@ import pytest
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Block, DmaWait, Operation
 from sim.timing.plan import Plan, make_plan
+from sim.timing.preparation import _known_totals
 from sim.timing.scheduler import run_plan
+from sim.trace import Column
 
 from tests.support.timing import convolution, transfer
 
@@ -58,3 +60,15 @@ def test_a_trace_owns_what_it_holds() -> None:
     first, second = run_plan(plan, variant), run_plan(plan, variant)
     assert not np.shares_memory(first.table, second.table)
     assert first.totals.memory_read_bytes is not second.totals.memory_read_bytes
+
+
+def test_a_beat_that_is_not_full_counts() -> None:
+    variant = load_variant("ethos-u55-128")
+    beat = variant.accelerator.axi_data_bytes
+    for bytes_read, beats in ((0, 0), (1, 1), (beat, 1), (beat + 1, 2)):
+        sums = [0] * len(Column)
+        for column in (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES):
+            sums[column] = bytes_read
+        totals = _known_totals(sums, variant)
+        found = (totals.axi0_read_beats, totals.axi0_write_beats, totals.axi1_read_beats, totals.axi1_write_beats)
+        assert found == (beats,) * 4

@@ -347,3 +347,16 @@ def test_findings_name_the_operator_and_the_tensors() -> None:
     assert finding.rule == "BOUNDS"
     assert finding.source.startswith("0 CONV_2D")
     assert any("conv2d_1/Relu" in name for name in finding.tensors)
+
+
+def test_a_kernel_that_does_not_wait_for_its_look_up_table_is_a_hazard() -> None:
+    decoded, index, operation = first_kernel(operation_uses_table)
+    shram, slot = load_variant(TARGET).shram, operation.activation.function.lut_index
+    assert slot is not None
+    table = Dma(source=DmaSide(0, 0), destination=DmaSide(None, shram.lut_address + 256 * slot), length_bytes=256)
+    late = replace(decoded[index], operation=table)
+    found = judge(job_of(TARGET), TARGET, [*decoded[:index], late, *decoded[index:]])
+    assert ("HAZARD-KERNEL-DMA", -1) in {(finding.rule, finding.region) for finding in found}
+    waits = replace(decoded[index], operation=DmaWait(0))
+    found = judge(job_of(TARGET), TARGET, [*decoded[:index], late, waits, *decoded[index:]])
+    assert "HAZARD-KERNEL-DMA" not in {finding.rule for finding in found}

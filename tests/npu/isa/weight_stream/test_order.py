@@ -90,3 +90,12 @@ def test_impossible_orders_are_refused(case: str) -> None:
     shape, order, message = REFUSED[case]
     with pytest.raises(StreamError, match=message):
         count_symbols(shape, order)
+
+
+def test_lanes_are_whole_micro_blocks_of_each_piece_of_channels() -> None:
+    part = WeightOrder(block_depth=8, traversal=Traversal.PART_KERNEL_FIRST)
+    for depth, lanes in {1: 8, 8: 8, 9: 16, 16: 16, 17: 24, 20: 24, 40: 40}.items():
+        assert count_symbols((8, 1, 1, depth), part) == 8 * 4 * lanes, depth
+    whole = WeightOrder(block_depth=8)
+    for depth, lanes in {1: 32, 32: 32, 33: 64}.items():
+        assert count_symbols((8, 1, 1, depth), whole) == 8 * lanes, depth
