@@ -13,12 +13,12 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import _fully_connected_factors, channel_factors
 from npu.compiler.lower.mean import divided
 from npu.compiler.lower.plan import Plan
-from npu.compiler.lower.quantise import rectifier_bounds, register_scale, round_half_away
+from npu.compiler.lower.quantise import activation_range, register_scale, round_half_away
 from npu.graph import attributes as at
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
-from npu.isa.operations import Elementwise, Scale
+from npu.isa.operations import INT8, Elementwise, Scale
 from npu.numerics.rounding import saturating_rounding_doubling_high_mul
 from npu.tflite.writer import write_model
 from sim.container import jobs_of
@@ -58,7 +58,7 @@ def test_the_clamp_of_a_rectifier_is_divided_in_float32() -> None:
         scale = F32(6) / F32(steps + 0.5)
         single, double = round_half_away(float(F32(6) / scale)), round_half_away(6.0 / float(scale))
         seen += single != double
-        assert rectifier_bounds("RELU6", scale, -128)[1] == min(127, -128 + single)
+        assert activation_range("RELU6", scale, -128, INT8)[1] == min(127, -128 + single)
     assert seen
 
 
