@@ -15,6 +15,7 @@ from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.graph.operands import Mismatch, Operands, Shape
 from npu.graph.ops import BY_NAME, Operator
 from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
+from npu.graph.quantizations import activation_fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape]
 
 def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
     """Shapes of the outputs, None where elements decide them. Mismatch if no kernel takes the operands."""
+    activation_fits(operands)
     if row.quantization is not None:
         row.quantization(operands)
     found = None if row.shape is None else row.shape(operands)

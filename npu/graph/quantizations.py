@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.operands import Mismatch, Operands, Value
 
@@ -64,3 +65,20 @@ def concatenation(operands: Operands) -> None:
     for tensor in (*operands.inputs, output) if output.dtype is DType.INT16 else ():
         if tensor is not None and _parameters(tensor)[1] != 0:
             raise Mismatch(f"tensor '{tensor.name}' must have zero point 0, got {_parameters(tensor)[1]}")
+
+
+_LARGEST = {FusedActivation.RELU6: 6.0, FusedActivation.RELU_N1_TO_1: 1.0}
+"""The largest bound of fused activations that have two."""
+
+
+def activation_fits(operands: Operands) -> None:
+    """The bounds of a fused activation fit 32 bits in the output's quantisation."""
+    activation = getattr(operands.options, "fused_activation_function", FusedActivation.NONE)
+    if activation not in _LARGEST:
+        return
+    bound = _LARGEST[activation]
+    for output in operands.outputs:
+        scale, _ = _parameters(output)
+        if output.dtype in QUANTIZED and scale > 0 and bound / scale >= 1 << 31:
+            least = bound / (1 << 31)
+            raise Mismatch(f"output must have a scale above {least:g} for its fused activation, got {scale:g}")

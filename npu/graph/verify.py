@@ -221,18 +221,25 @@ CHECKS: tuple[Check, ...] = (_tensors, _boundary, _op_indices, _kinds, _producer
 
 
 def called_graphs(op: Op) -> tuple[int, ...]:
-    """Indices of the subgraphs that the attributes of an operator name."""
-    if op.attributes is None:
+    """Indices of the subgraphs that the options of an operator name; the schema's default of options that the file lacks."""
+    options, made = op.attributes, BY_NAME[op.kind].attributes if op.kind in _CALLERS else None
+    if options is None and made is not None:
+        options = made()
+    if options is None:
         return ()
     called: list[int] = []
-    for field in wire_fields(type(op.attributes)):
+    for field in wire_fields(type(options)):
         if field.name == "subgraph" or field.name.endswith(("subgraph_index", "subgraph_indices")):
-            value = getattr(op.attributes, field.name)
+            value = getattr(options, field.name)
             if isinstance(field.wire, Vector):
                 called.extend(value)
             elif isinstance(field.wire, Scalar):
                 called.append(value)
     return tuple(called)
+
+
+_CALLERS = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE"})
+"""Operators that run another subgraph even where the file leaves their options out."""
 
 
 def _calls(model: Model) -> Iterator[str]:

@@ -25,6 +25,7 @@ from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name
+from npu.toolchain.written import verify_written
 from sim.container import CompiledFile
 
 
@@ -52,8 +53,9 @@ class Compiled:
     result: CompiledModel = field(repr=False)
 
     def save(self, path: str | Path) -> None:
-        """Write the file; an existing one is replaced only when the new one is complete."""
+        """Write the file; an existing one is replaced only when the new one is complete. CompileError if it could not run."""
         require_type("path", path, PATH, "the path of a file")
+        verify_written(self.content, str(path), self.variant)
         write_atomically(Path(path), self.content)
 
 

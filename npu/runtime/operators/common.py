@@ -70,7 +70,7 @@ def stored_limits(node: OperatorNode) -> tuple[Any, Any] | None:
         return None
     if output.dtype is DType.FLOAT32:
         return float_bounds(node, activation)
-    if not output.is_quantized:
+    if not output.is_quantized or output.dtype not in INTEGER_RANGE:
         raise node.fail(f"fused activation must be NONE for {output.dtype}, got {activation.name}")
     return quantized_range(node, activation, output)
 
@@ -80,8 +80,11 @@ def quantized_range(node: OperatorNode, activation: FusedActivation, output: Run
     low, high = INTEGER_RANGE[output.dtype]
     lower, upper = activation_bounds(node, activation)
     scale = np.float32(output.scale)
-    if not scale > 0 and (lower, upper) != (None, None):
-        raise node.fail(f"output must have a scale above 0 for its fused activation, got {output.scale}")
+    largest = max(abs(bound) for bound in (lower or 0, upper or 0))
+    if (lower, upper) != (None, None) and not (scale > 0 and largest / float(scale) < 1 << 31):
+        raise node.fail(
+            f"output must have a scale above {largest / (1 << 31):g} for its fused activation, got {output.scale:g}"
+        )
     if lower is not None:
         low = max(low, output.zero_point + round_half_away(float(np.float32(lower) / scale)))
     if upper is not None:

@@ -1,0 +1,44 @@
+"""A compiled file is read again before it is written: one that npu run would refuse is none."""
+
+from __future__ import annotations
+
+from npu.errors import CompileError, UserError
+from npu.graph.ethos_u import is_compiled, is_npu_job
+from npu.graph.graph import Model, Op
+from npu.hardware.variant import Variant
+from npu.tflite.reader import read_model
+from sim.container import CompiledFile
+
+
+def verify_written(content: bytes, name: str, variant: Variant) -> None:
+    """Raise CompileError if the file cannot be read, or if its operators cannot be prepared to run.
+
+    Operators without kernel are the board's own: of a file that has one nothing can be said but that it can be read.
+    """
+    try:
+        model = read_model(content)
+        file = CompiledFile(model, variant) if is_compiled(model) else None
+        if _runs_on_cpu(model):
+            _prepare(model, file)
+    except UserError as error:
+        raise CompileError(f"{name}: nothing is written, since npu run would refuse it: {error}") from error
+
+
+def _runs_on_cpu(model: Model) -> bool:
+    """Whether there are operators on the CPU, all of them with a kernel; only then the interpreter is imported."""
+    rest = [op for graph in model.graphs for op in graph.ops if not is_npu_job(op)]
+    return bool(rest) and all(_has_kernel(op) for op in rest)
+
+
+def _has_kernel(op: Op) -> bool:
+    from npu.runtime.absent import has_no_kernel
+    from npu.runtime.registry import find_custom
+
+    return find_custom(op.name) is not None if op.kind == "CUSTOM" else not has_no_kernel(op.kind)
+
+
+def _prepare(model: Model, file: CompiledFile | None) -> None:
+    from npu.runtime.interpreter import Interpreter
+    from sim.delegate import EthosUDelegate
+
+    Interpreter(model=model, experimental_delegates=[EthosUDelegate(file=file)] if file else []).allocate_tensors()
