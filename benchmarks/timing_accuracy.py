@@ -5,9 +5,9 @@ sha256), a target that this project ships, a released Vela version and a measure
 what they lack. Each model is compiled with the version of `ethos-u-vela` that its record names (a version with a remark,
 "3.2.0 (inferred from release)", counts as that version), from a virtual environment that is made on demand, and with
 `campaign.ini` beside the records file when it holds the system; the hash of the output is compared with the record's.
-Old releases need an old Python (--old-python, or python3.8 or python3.9 of the path). Prints the error per target, writes
-docs/timing-accuracy.md, and with --bands the error band of each target into its configs/*.yaml; --leave-one-out adds the
-errors of each model with constants that were chosen without it (half a minute more). No other state is kept outside --work.
+Old releases need an old Python (--old-python, or python3.8 or python3.9 of the path). Prints the error per target, and with
+--write makes docs/timing-accuracy.md and configs/accuracy/timing.yaml: for these every model is predicted with constants that
+were chosen without it (`benchmarks/calibration.py`, half a minute). No other state is kept outside --work.
 """
 
 from __future__ import annotations
@@ -18,18 +18,28 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.leave_one_out import Case, leave_one_out
-from benchmarks.leave_one_out import table as left_out_table
-from benchmarks.timing_page import bands, document, group_table, mean_and_worst, target_table
-from benchmarks.timing_records import REASONS, Comparison, SeveralJobs, compare, read_records, reason_to_skip, variant_of
+from benchmarks.calibration import Calibration, Case, leave_one_out, pin_constants, shipped
+from benchmarks.timing_page import Study, document, group_table, target_table
+from benchmarks.timing_records import (
+    REASONS,
+    RESOLUTION_CYCLES,
+    Comparison,
+    compare,
+    read_records,
+    reason_to_skip,
+    streams_of,
+    variant_of,
+)
 from npu.errors import UserError
-from npu.isa.decode import decode
-from npu.tflite.reader import read_model
-from sim.container import jobs_of
+from npu.hardware.accuracy import FILE
+from sim.timing import schedule
+from sim.work import work_shares
+
+MEASURED_SHARE = 0.01
+"""Part of the cycles of a network from which on its measurement says something of a kind of operation."""
 
 
 def main(arguments: list[str]) -> int:
@@ -37,10 +47,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("records", type=Path)
     parser.add_argument("--models", type=Path, help="folder of the models (default: models beside the records file)")
     parser.add_argument("--work", type=Path, default=Path("build/timing-accuracy"), help="compilers and compiled models")
-    parser.add_argument("--output", type=Path, default=Path("docs/timing-accuracy.md"))
     parser.add_argument("--old-python", type=Path, help="Python 3.8 or 3.9 for releases before 3.4")
-    parser.add_argument("--leave-one-out", action="store_true", help="also predict each model from the records of the others")
-    parser.add_argument("--bands", action="store_true", help="write the error band of each target into its configs/*.yaml")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the page and the bands below this folder")
     options = parser.parse_args(arguments)
     records = read_records(options.records)
     models = options.models or options.records.parent / "models"
@@ -53,8 +61,6 @@ def main(arguments: list[str]) -> int:
             try:
                 found = compare(record, models, settings.resolve() if settings.exists() else None, options)
                 compared.append(found)
-            except SeveralJobs:
-                reason = "jobs"
             except UserError as error:
                 sys.stderr.write(f"{record['id']}: {error}\n")
                 reason = "stream"
@@ -65,44 +71,60 @@ def main(arguments: list[str]) -> int:
                 reason = "install"
         if reason:
             skipped[reason] += 1
-    left_out = left_out_table(leave_one_out(cases_of(compared))) if options.leave_one_out else None
-    text = document(compared, skipped, left_out)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(text)
-    if options.bands:
-        write_bands(compared)
+    if options.write is not None:
+        write(options.write, compared, skipped)
     lines = [*group_table(compared), "", *target_table(compared), "", f"{len(compared)} records compared; left out:"]
     lines += [f"  {count} with {REASONS[reason]}" for reason, count in skipped.items()]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 
-def cases_of(compared: Iterable[Comparison]) -> list[Case]:
-    """The records of known compiler versions without the sweeps, ready to be timed with other constants."""
-    cases: list[Case] = []
-    streams: dict[tuple[Path, str], tuple[Any, int]] = {}
+def write(folder: Path, compared: list[Comparison], skipped: dict[str, int]) -> None:
+    """The page and the table of the bands."""
+    calibration = Calibration([case_of(item) for item in compared if not item.is_inferred])
+    values = shipped(calibration.cases[0].variant)
+    chosen = calibration.choose(range(len(calibration.cases)))
+    study = Study(values, chosen, leave_one_out(calibration), pin_constants(calibration, values))
+    (folder / "docs" / "timing-accuracy.md").write_text(document(compared, skipped, study))
+    (folder / "configs" / FILE).write_text(bands(compared, study))
+
+
+def case_of(item: Comparison) -> Case:
+    """A record as the calibration takes it. A difference of a step of the measured totals is none."""
+    variant = variant_of(item.record)
+    slack = 0 if item.record.get("active_cycles") else RESOLUTION_CYCLES
+    low, high = item.measured - slack, item.measured + slack
+    is_sweep = bool(item.record.get("timing_adapter_change"))
+    return Case(
+        item.name, item.record["model"], variant, streams_of(item.compiled, variant), low, high, item.error_of, is_sweep
+    )
+
+
+def bands(compared: Iterable[Comparison], study: Study) -> str:
+    """The table `configs/accuracy/timing.yaml`: errors of left-out models by target, and what they hold for."""
+    kinds, memories = set(), []
     for item in compared:
-        if item.is_inferred or item.compiled is None or item.record.get("timing_adapter_change"):
-            continue
         variant = variant_of(item.record)
-        key = item.compiled, variant.name
-        if key not in streams:
-            words = next(iter(jobs_of(read_model(item.compiled.read_bytes())))).payload.words
-            streams[key] = decode(words, variant), len(words)
-        cases.append(Case(item.record["model"], *streams[key], variant, item.error_of))
-    return cases
-
-
-def write_bands(compared: list[Comparison]) -> None:
-    """Replaces the section `accuracy` at the end of each target's description."""
-    folder = Path(__file__).parents[1] / "configs"
-    for name, (system, mode, items) in bands(compared).items():
-        path = folder / f"{name}.yaml"
-        text = path.read_text().partition("accuracy:")[0].rstrip()
-        mean, worst = mean_and_worst(items)
-        fields = {"source": "docs/timing-accuracy.md", "system": system, "memory_mode": mode, "measurements": len(items)}
-        fields |= {"mean_error_percent": mean, "worst_error_percent": worst}
-        path.write_text(f"{text}\naccuracy:\n" + "".join(f"  {key}: {value}\n" for key, value in fields.items()))
+        if item.is_inferred:
+            continue
+        memory = f"{{system: {variant.system.name}, memory_mode: {variant.memory_mode.name}}}"
+        if not item.record.get("timing_adapter_change") and memory not in memories:
+            memories.append(memory)
+        jobs = [(operations, schedule(operations, variant, stream_words=words))
+                for operations, words in streams_of(item.compiled, variant)]  # fmt: skip
+        kinds |= {kind for kind, share in work_shares(jobs).items() if share >= MEASURED_SHARE}
+    lines = [
+        "# Written by `benchmarks/timing_accuracy.py --write`; do not edit.",
+        "source: docs/timing-accuracy.md",
+        "targets:",
+    ]
+    for target, errors in study.errors_by_target().items():
+        mean, worst = sum(errors) / len(errors), max(errors)
+        models = sum(target in row.errors for row in study.left_out)
+        figures = f"mean_error_percent: {mean:.1f}, worst_error_percent: {worst:.1f}"
+        lines.append(f"  {target}: {{models: {models}, measurements: {len(errors)}, {figures}}}")
+    lines += ["memories:", *(f"- {memory}" for memory in memories), "kinds:", *(f"- {kind}" for kind in sorted(kinds))]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

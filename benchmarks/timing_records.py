@@ -20,6 +20,7 @@ from npu.hardware.build import build_record
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port, TimingAdapter, Variant
 from npu.isa.decode import decode
+from npu.isa.operations import Operation
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
 from sim.timing import schedule
@@ -39,7 +40,6 @@ REASONS = {
     "hash": "another file of that name in the folder",
     "install": "compiler could not be installed or run here",
     "fields": "a field that is missing or that nothing here knows",
-    "jobs": "no single NPU job in the compiled file",
     "stream": "a compiled file that nothing here can read",
 }
 """Why records are left out."""
@@ -66,11 +66,13 @@ _SLOTS = 64
 NUMBERS = ("active_cycles", "total_cycles", "axi0_rd_beats", "axi0_wr_beats", "axi1_rd_beats")
 """Fields that are whole numbers from 0 up, or missing."""
 
+COUNTS = (
+    *("total_cycles", "npu_active_cycles", "macs"),
+    *("axi0_read_beats", "axi0_write_beats", "axi1_read_beats", "axi1_write_beats"),
+)
+"""Totals that add up over jobs."""
+
 TARGET = r"ethos-u(55-(32|64|128|256)|65-(256|512))"
-
-
-class SeveralJobs(Exception):
-    """A compiled file does not hold exactly one NPU job, which is what a record measures."""
 
 
 @dataclass(frozen=True)
@@ -271,9 +273,21 @@ def old_python(given: Path | None) -> str:
 
 
 def totals_of(data: bytes, variant: Variant) -> Totals:
-    """Totals of the one NPU job of a compiled model."""
-    jobs = list(jobs_of(read_model(data)))
-    if len(jobs) != 1:
-        raise SeveralJobs
-    words = jobs[0].payload.words
-    return schedule(decode(words, variant), variant, stream_words=len(words)).totals
+    """Totals of all NPU jobs of a compiled model, one after the other."""
+    found = [schedule(operations, variant, stream_words=words).totals for operations, words in jobs_in(data, variant)]
+    if not found:
+        raise UserError("a measured file must hold an NPU job, got none")
+    counts = {name: sum(getattr(totals, name) for totals in found) for name in COUNTS}
+    return replace(found[0], **counts, memory_read_bytes={}, memory_write_bytes={})
+
+
+def streams_of(compiled: Path | None, variant: Variant) -> list[tuple[list[Operation], int]]:
+    """Operations and words of the stream of each NPU job of a compiled file."""
+    assert compiled is not None
+    return jobs_in(compiled.read_bytes(), variant)
+
+
+def jobs_in(data: bytes, variant: Variant) -> list[tuple[list[Operation], int]]:
+    """Operations and words of the stream of each NPU job."""
+    streams = [job.payload.words for job in jobs_of(read_model(data))]
+    return [([each.operation for each in decode(words, variant)], len(words)) for words in streams]

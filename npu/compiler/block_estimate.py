@@ -112,7 +112,11 @@ def operation_rows(problem: BlockProblem, variant: Variant) -> npt.NDArray[Any]:
         row["stream_bytes"] = round(problem.channel_bytes * problem.ofm[2])
         row["weight_port"] = PORT_NUMBERS[mode.constants if problem.weights_in_place else mode.cache]
     row["output_element_cycles"] = element_cycles(
-        variant, problem.output_rank, has_function=problem.has_lut, has_clamp=problem.has_clamp
+        variant,
+        problem.output_rank,
+        has_function=problem.has_lut,
+        has_clamp=problem.has_clamp,
+        has_nhwc_operand=not problem.ifm_is_bricked,
     )
     ifm_port = mode.arena if problem.ifm_in_arena else mode.cache
     ifm_shape = (*ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale), problem.ifm_depth)

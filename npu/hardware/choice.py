@@ -89,7 +89,6 @@ class Hardware:
         overlays = [*chosen_sections(memory_mode=self.memory_mode, system=self.system), *map(_overlay_of, self.changes)]
         description = describe(base, overlays)
         if self.changes:
-            description.drop("accuracy")
             description.values["name"] = f"{description.values['name']} (changed)"
         return description
 

@@ -92,7 +92,7 @@ def _resolve(overlay: Overlay, find: Find, chain: Chain) -> Description:
     values, origin = dict(overlay.values), overlay.origin
     description = _base(values.pop("extends", None), origin, find, chain)
     if find is _find_variant:
-        description.drop("name", "accuracy")
+        description.drop("name")
         _lay_over(description, Overlay(values, origin))
     else:
         description.lay_over(Overlay(values, origin))

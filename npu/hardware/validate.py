@@ -71,6 +71,7 @@ RANGES: dict[tuple[type, str], Range] = {
     (PipelineTiming, "weight_decode_bits_per_cycle"): (1, 65536),
     (PipelineTiming, "pooling_16_bit_factor"): (1, 4),
     (PipelineTiming, "port_beat_cycles"): (0.01, 1000),
+    (PipelineTiming, "nhwc_operand_factor"): (0.01, 1000),
     (PipelineTiming, "burst_hold_fraction"): (0, 1),
     (PipelineTiming, "max_burst_bytes"): (8, 256),
     (PipelineTiming, "weight_window_bytes"): (16, 2**20),

@@ -163,6 +163,8 @@ class PipelineTiming:
     """MAC bubble from one set of weights to the next in blocks larger than one micro-block."""
     core_input_bytes_per_cycle: int = 0
     """Input and weights together that one core takes in per cycle; 0 = as much as the port brings."""
+    nhwc_operand_factor: float = 1.0
+    """Output cycles of ADD and SUB with an operand in NHWC, relative to operands in NHCWB16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,22 +255,8 @@ class Cpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
-    """How far predicted cycles were from measured ones, in percent; holds for `system` and `memory_mode` only."""
-
-    system: str
-    memory_mode: str
-    measurements: int
-    mean_error_percent: float
-    worst_error_percent: float
-
-
-@dataclass(frozen=True, slots=True)
 class Variant:
-    """Everything that the tools need to know of one target.
-
-    `accuracy` belongs to the shipped description that holds it: what extends that description does not inherit it.
-    """
+    """Everything that the tools need to know of one target."""
 
     name: str
     accelerator: Accelerator
@@ -277,11 +265,3 @@ class Variant:
     system: System
     memory_mode: MemoryMode
     cpu: Cpu
-    accuracy: Accuracy | None = None
-
-    @property
-    def known_accuracy(self) -> Accuracy | None:
-        """`accuracy` if it was measured with this system and memory mode."""
-        found = self.accuracy
-        fits = found is not None and (found.system, found.memory_mode) == (self.system.name, self.memory_mode.name)
-        return found if fits else None

@@ -31,9 +31,16 @@ def window_rank(*, is_pooling: bool, is_max_pooling: bool, has_40_bit_accumulato
     return "mul_or_40_bit_accumulator" if has_40_bit_accumulators and not is_pooling else "other"
 
 
-def element_cycles(variant: Variant, rank: str, *, has_function: bool, has_clamp: bool) -> float:
-    """Cycles per element of the busiest core; activation, a table or a clamp, works beside the rest."""
+def element_cycles(
+    variant: Variant, rank: str, *, has_function: bool, has_clamp: bool, has_nhwc_operand: bool = False
+) -> float:
+    """Cycles per element of the busiest core; activation, a table or a clamp, works beside the rest.
+
+    ADD and SUB, which scale their operands, take longer for operands that are stored in NHWC.
+    """
     cycles = variant.timing.output_cycles
     activation = cycles.activation_lut if has_function else cycles.activation_clamp if has_clamp else 0.0
     rate: float = getattr(cycles, rank)
+    if has_nhwc_operand and rank in ("add_sub", "add_sub_simple"):
+        rate *= variant.timing.nhwc_operand_factor
     return max(rate, activation) * variant.accelerator.cores

@@ -83,10 +83,11 @@ def who_says_why(report: Report) -> str:
 def _error_band(report: Report) -> str:
     band = report.timing_error
     if band is None:
-        return f"unknown: no measurements of {report.target} with {report.system}, {report.memory_mode}"
+        return f"unknown: no measurements of {report.target}"
+    wider = f"; wider for what was not measured: {', '.join(band.unmeasured)}" if band.unmeasured else ""
     return (
-        f"of NPU cycles: {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst "
-        f"in {band.measurements} calibration measurements (docs/timing-accuracy.md)"
+        f"of NPU cycles: {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst for "
+        f"{band.models} networks that took no part in the calibration (docs/timing-accuracy.md){wider}"
     )
 
 

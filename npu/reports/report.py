@@ -18,7 +18,8 @@ from npu.compiler.compiled import Usage
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.placement import Violation
-from npu.hardware.variant import Accuracy, Variant
+from npu.hardware.accuracy import Accuracy
+from npu.hardware.variant import Variant
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.version import __version__
@@ -184,7 +185,7 @@ def run_report(
         axi1_read_beats=sum(trace.totals.axi1_read_beats for trace in traces),
     )
     report = _report("run", operators.profile, model, variant, totals, rows)
-    return dataclasses.replace(report, overheads=_overheads(timeline, variant), timing_error=variant.known_accuracy)
+    return dataclasses.replace(report, overheads=_overheads(timeline, variant))
 
 
 def _overheads(timeline: Timeline, variant: Variant) -> tuple[Overhead, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
+from npu.hardware.accuracy import accuracy_of
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.progress import Progress
@@ -28,6 +29,7 @@ from sim.pmu import pmu_report
 from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, Timeline, build_timeline
 from sim.timing import schedule
 from sim.trace import Trace
+from sim.work import work_shares
 
 Task = Job | CpuTask | Copy
 
@@ -90,7 +92,10 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
         *_other_signatures(executable.model),
         *_notes(streams.values()),
     )
-    report = dataclasses.replace(report, notes=notes or None, model_sha256=executable.digest)
+    work = work_shares(([each.operation for each in stream.decoded], stream.trace) for stream in streams.values())
+    report = dataclasses.replace(
+        report, timing_error=accuracy_of(variant, work), notes=notes or None, model_sha256=executable.digest
+    )
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
 
 

@@ -27,6 +27,7 @@ from npu.isa.operations import (
     Kernel,
     KernelOperation,
     KernelWait,
+    Layout,
     OperandScaling,
     Operation,
     Padding,
@@ -233,6 +234,8 @@ def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regio
         "weight_port": weight_port,
         "streams_once": 0,
         "blockdep": operation.blockdep,
+        "ifm_end": operation.shram.ifm_end,
+        "accumulator_start": operation.shram.accumulator_start,
         "dma_bytes": 0,
         "dma_from": 0,
         "dma_to": 0,
@@ -272,6 +275,7 @@ def _output_element_cycles(operation: KernelOperation, variant: Variant) -> floa
         _output_rank(operation),
         has_function=activation.function is not ActivationFunction.NONE,
         has_clamp=activation.minimum > element.minimum or activation.maximum < element.maximum,
+        has_nhwc_operand=any(ifm.layout is not Layout.NHCWB16 for ifm in operation.ifms),
     )
 
 

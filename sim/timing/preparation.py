@@ -114,6 +114,7 @@ def engine_rows(variant: Variant) -> NDArray[Any]:
     engine["dma_queue"] = accelerator.max_outstanding_dma
     # The command stream is fetched through the port of the constants (the driver's QCONFIG).
     engine["command_port"] = PORT_NUMBERS[variant.memory_mode.constants]
+    engine["always_drains"] = accelerator.cores > 1
     engine["command_cycles_per_word"] = timing.command_cycles_per_word
     engine["start_cycles"] = timing.operation_overhead_cycles
     engine["dma_setup_cycles"] = timing.dma_setup_cycles

@@ -15,7 +15,7 @@ from npu.hardware.catalogue import load_variant
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "hardware-fields.md"
 EXAMPLES = ("ethos-u55-128", "ethos-u65-512")
-SECTIONS = ("accelerator", "shram", "timing", "system", "memory_mode", "cpu", "accuracy")
+SECTIONS = ("accelerator", "shram", "timing", "system", "memory_mode", "cpu")
 HEAD = """# Fields of a hardware description
 
 Every key of a description, with the values of two shipped targets; [configs/README.md](../configs/README.md) says how

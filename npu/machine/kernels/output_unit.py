@@ -15,9 +15,8 @@ _I = ty.int64
 def output_depth(op, machine, depth):  # type: ignore[no-untyped-def]
     """Depth of a block that the output unit of the busiest core works through.
 
-    MAC operations share a block by micro-block depth; elementwise ones by bricks, which are always processed whole when the
-    output is stored in bricks.
+    The cores share the depth of a block: of MAC operations by micro-blocks, of elementwise ones by bricks.
     """
     unit = BRICK_DEPTH if op.kind == ELEMENTWISE else machine.ofm_ublock_depth
     share = ceil_div(ceil_div(depth, unit), machine.cores) * unit
-    return share if op.kind == ELEMENTWISE and op.ofm.layout == 1 else min(depth, share)
+    return min(depth, share)

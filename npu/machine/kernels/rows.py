@@ -67,6 +67,7 @@ OPERATION = np.dtype(
             *("stream_bytes", "weight_port"),  # of weights and scale records together
             "streams_once",  # whether only the first block of the plane brings weights
             "blockdep",
+            *("ifm_end", "accumulator_start"),  # SHRAM banks
             *("dma_bytes", "dma_from", "dma_to"),  # ports; below 0: no port
             "outstanding",  # of a wait
             "command_words",

@@ -110,6 +110,12 @@ def dependency(links, n, block, blockdep):  # type: ignore[no-untyped-def]
     return links[one.previous].first_block + links[one.previous].block_count - 1
 
 
+@inlined
+def is_laid_out_anew(one, other):  # type: ignore[no-untyped-def]
+    """Whether SHRAM is divided otherwise for an operation than for the one before."""
+    return one.ifm_end != other.ifm_end or one.accumulator_start != other.accumulator_start
+
+
 @kernel(ty.int64(OPERATIONS, FETCHES, ENGINES, LINKS, TIMED_FETCHES, TIMED_BLOCKS), error_model="numpy")
 def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[no-untyped-def]
     """Fills the integers of the rows of fetches and of blocks, one more than there are; the number of blocks."""
@@ -117,10 +123,12 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
     for i in range(fetches.shape[0]):
         fetch, row = fetches[i], timed[i]
         n = fetch.operation
-        row.operation, row.after_output, row.after_end = n, NOTHING, NOTHING
+        row.operation, row.after_output, row.after_end, row.after_drain = n, NOTHING, NOTHING, NOTHING
         if fetch.is_first:
             block += 1
             if n != last:
+                if last != NOTHING and (engines[0].always_drains or is_laid_out_anew(ops[last], ops[n])):
+                    row.after_drain = block - 1
                 links[n].first_block, links[n].block_count, links[n].previous = block, 0, last
                 last = n
             links[n].block_count += 1

@@ -19,6 +19,7 @@ ENGINE = np.dtype(
     [
         ("machine", MACHINE),
         *integers(*("kernel_queue", "dma_queue"), "command_port"),
+        *integers("always_drains"),  # whether an operation never fetches beside the output of the one before
         *floats(
             "command_cycles_per_word",
             "start_cycles",  # of an operation, once nothing holds it up any more
@@ -72,7 +73,8 @@ TIMED_FETCH = np.dtype(
     [
         *integers(
             "operation",
-            *("after_output", "after_end"),  # blocks, or NOTHING: its accumulators come free, BLOCKDEP lets it start
+            # Blocks, or NOTHING: its accumulators come free, BLOCKDEP lets it start, SHRAM can be laid out anew.
+            *("after_output", "after_end", "after_drain"),
             "after_start",  # the fetch that the MAC array must have started before the decoder has room, or NOTHING
         ),
         *floats(*COSTS),

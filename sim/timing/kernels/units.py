@@ -21,7 +21,8 @@ _RESULT_COUNT = len(RESULTS)
 @inlined
 def can_fetch(fetches, number, parsed, array, block):  # type: ignore[no-untyped-def]
     """Whether the next fetch can have a time: parsed, a half of the buffer free, the blocks it waits for written."""
-    return (fetches[number].operation < parsed) and (number - 2 < array) and (fetches[number].after_end < block)
+    fetch = fetches[number]
+    return (fetch.operation < parsed) and (number - 2 < array) and (max(fetch.after_end, fetch.after_drain) < block)
 
 
 @inlined
@@ -34,6 +35,8 @@ def fetch_time(ops, fetches, blocks, number, fetching, fetch_free, start_cycles)
     time = max(ops[fetch.operation].issued, fetch_free)
     if number >= 2:
         time = max(time, fetches[number - 2].mac_end)
+    if fetch.after_drain >= 0:
+        time = max(time, blocks[fetch.after_drain].responded)
     held = 0.0
     if fetch.after_end >= 0:
         responded = blocks[fetch.after_end].responded

@@ -43,6 +43,6 @@ CASES = {
 def test_a_port_sustains_its_beats_its_slots_or_its_cap(case: str, tmp_path: Path) -> None:
     text, port, expected = CASES[case]
     path = tmp_path / "board.yaml"
-    path.write_text(f"extends: ethos-u55-128\n{text}")
+    path.write_text(f"extends: ethos-u55-128\ntiming: {{burst_hold_fraction: 0.5, port_beat_cycles: 1.08}}\n{text}")
     rate = port_rate(read_variant(path), port)
     assert (rate.read, rate.write, rate.read_latency) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""The error bands in the descriptions of targets are those of the generated document."""
+"""The error bands that reports print are those of the generated document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from npu.hardware.accuracy import accuracy_of
 from npu.hardware.catalogue import list_variants, load_variant
 
 ROOT = Path(__file__).parents[3]
@@ -15,21 +16,37 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize("target", list_variants())
 def test_the_band_of_a_target_is_the_row_of_the_document(target: str) -> None:
     text = (ROOT / "docs" / "timing-accuracy.md").read_text()
-    row = re.search(rf"^\| {target} \| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|", text, re.MULTILINE)
+    row = re.search(rf"^\| {target} \| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|$", text, re.MULTILINE)
     assert row is not None
-    accuracy = load_variant(target).accuracy
-    assert accuracy is not None
-    figures = (accuracy.measurements, accuracy.mean_error_percent, accuracy.worst_error_percent)
-    assert figures == (int(row[1]), float(row[2]), float(row[3]))
+    band = accuracy_of(load_variant(target), {"convolution": 1.0})
+    assert band is not None
+    assert (band.measurements, band.mean_error_percent, band.worst_error_percent) == (int(row[1]), float(row[2]), float(row[3]))
+    assert band.unmeasured == ()
 
 
-def test_a_band_holds_for_the_measured_system_only() -> None:
-    assert load_variant("ethos-u55-128").known_accuracy is not None
-    assert load_variant("ethos-u55-128", system="Deep_Embedded").known_accuracy is None
-    assert load_variant("ethos-u55-128", memory_mode="Sram_Only").known_accuracy is None
+def test_other_memories_double_the_band_and_are_named() -> None:
+    usual, other = (accuracy_of(load_variant("ethos-u55-128", system=name), {}) for name in (None, "Deep_Embedded"))
+    assert usual is not None
+    assert other is not None
+    assert other.worst_error_percent == pytest.approx(2 * usual.worst_error_percent)
+    assert other.unmeasured == ("the memories of Ethos_U55_Deep_Embedded",)
+    ideal = accuracy_of(load_variant("ethos-u55-128", system="Ethos_U55_High_End_Embedded_Ideal"), {})
+    assert ideal is not None
+    assert ideal.unmeasured == ()
 
 
-def test_a_band_is_not_inherited(tmp_path: Path) -> None:
-    path = tmp_path / "board.yaml"
-    path.write_text("extends: ethos-u55-128\n")
-    assert load_variant(path).accuracy is None
+def test_kinds_without_a_measurement_widen_the_band_by_half_of_their_share() -> None:
+    variant = load_variant("ethos-u65-256")
+    known, other = (accuracy_of(variant, {"convolution": 0.7, kind: 0.3}) for kind in ("ADD", "CLZ"))
+    assert known is not None
+    assert other is not None
+    assert other.mean_error_percent == pytest.approx(known.mean_error_percent + 7.5)
+    assert other.worst_error_percent == pytest.approx(known.worst_error_percent + 15)
+    assert other.unmeasured == ("CLZ (30% of the cycles)",)
+    assert accuracy_of(variant, {"CLZ": 0.001}) == accuracy_of(variant, {})
+
+
+def test_a_band_is_of_the_shipped_product_only(tmp_path: Path) -> None:
+    path = tmp_path / "ethos-u55-128.yaml"
+    path.write_text("extends: ethos-u55-128\ntiming: {operation_overhead_cycles: 0}\n")
+    assert accuracy_of(load_variant(path), {}) is None

@@ -16,7 +16,18 @@ from npu.errors import SimulationError
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
 from npu.isa.decode import Decoded
-from npu.isa.operations import Block, DmaWait, Kernel, KernelWait, Layout, Operation, Padding, Stop
+from npu.isa.operations import (
+    Block,
+    DmaWait,
+    ElementwiseMode,
+    Kernel,
+    KernelWait,
+    Layout,
+    Operation,
+    Padding,
+    ShramLayout,
+    Stop,
+)
 from sim.timing import schedule
 from sim.trace import Bound, Column, TimedUnit, Trace
 
@@ -204,16 +215,48 @@ def test_two_cores_share_a_block_by_micro_block_depth() -> None:
     assert rows(run(two_slices, variant=base))[0].mac_active == 64
 
 
-def test_elementwise_works_through_whole_bricks() -> None:
+def test_elementwise_works_through_its_own_channels_only() -> None:
     shallow = addition(4, 4, 8, Block(4, 4, 8))
-    plain = replace(
-        shallow,
-        ifm=feature_map(4, 4, 8, layout=Layout.NHWC),
-        ifm2=feature_map(4, 4, 8, layout=Layout.NHWC),
-        ofm=feature_map(4, 4, 8, layout=Layout.NHWC),
-    )
-    assert rows(run(shallow))[0].output_active == 4 * 4 * 16
-    assert rows(run(plain))[0].output_active == 4 * 4 * 8
+    plain = replace(shallow, ofm=feature_map(4, 4, 8, layout=Layout.NHWC))
+    assert rows(run(shallow))[0].output_active == rows(run(plain))[0].output_active == 4 * 4 * 8
+
+
+def test_two_cores_share_elementwise_work_by_bricks() -> None:
+    base = round_variant()
+    two = replace(base, accelerator=replace(base.accelerator, cores=2))
+    # The rate is of both cores together, so one that works alone takes twice as long for an element.
+    for depth, busiest in ((16, 16), (24, 16), (32, 16), (40, 32)):
+        operation = addition(4, 4, depth, Block(4, 4, depth))
+        assert rows(run(operation, variant=two))[0].output_active == 2 * 4 * 4 * busiest
+
+
+def test_operands_in_nhwc_slow_down_what_scales_them() -> None:
+    variant = round_variant(nhwc_operand_factor=1.5)
+    usual = addition(4, 4, 16, SMALL)
+    plain = feature_map(4, 4, 16, layout=Layout.NHWC)
+    for operation, cycles in (
+        (usual, 256),
+        (replace(usual, ifm=plain), 384),
+        (replace(usual, ifm2=plain), 384),
+        (replace(usual, ifm=plain, ifm2=plain), 384),
+        (replace(usual, ofm=plain), 256),
+        (replace(usual, ifm=plain, mode=ElementwiseMode.SUB), 384),
+        (replace(usual, ifm=plain, mode=ElementwiseMode.MUL), 256),
+        (copy_operation(4, 4, 16, SMALL, ifm=plain), 256),
+    ):
+        assert rows(run(operation, variant=variant))[0].output_active == cycles
+
+
+def test_a_new_layout_of_shram_waits_for_the_output_of_the_operation_before() -> None:
+    first = convolution(4, 4, 16, 32, SMALL, shram=ShramLayout(10, 14))
+    for layout, start in ((ShramLayout(10, 14), 64), (ShramLayout(10, 16), 384), (ShramLayout(8, 14), 384)):
+        trace = run(first, convolution(4, 4, 16, 32, SMALL, shram=layout))
+        assert rows(trace)[1].start == start
+        assert rows(trace)[1].blockdep_stall == 0
+    base = round_variant()
+    two = replace(base, accelerator=replace(base.accelerator, cores=2))
+    trace = run(first, first, variant=two)
+    assert rows(trace)[1].start == rows(trace)[0].end
 
 
 def test_commands_take_their_turn_on_the_constant_port() -> None:
