@@ -21,7 +21,8 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
-from npu.graph.map_types import MAP_TYPES, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
+from npu.graph.ops import MAP_TYPES
 from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes, side_by_side
 from npu.isa.rules import MAX_EXTENT
 

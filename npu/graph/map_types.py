@@ -1,6 +1,6 @@
-"""Element types of the feature maps that the NPU takes, by operator: the one table that checker and compiler consume.
+"""Element types of feature maps that the NPU takes, as the operator table names them: pairs (read, written).
 
-All feature maps that an operator reads are of one type, and all that it writes; a row holds the pairs (read, written).
+All feature maps that an operator reads are of one type, and all that it writes.
 """
 
 from __future__ import annotations
@@ -18,63 +18,11 @@ def _same(*types: DType) -> tuple[Pair, ...]:
     return tuple((each, each) for each in types)
 
 
-_QUANTISED = _same(_I8, _U8, _I16)
-_EIGHT_BITS = _same(_I8, _U8)
-_EVERY = _same(_I8, _U8, _I16, _I32)
-
-MAP_TYPES: Mapping[str, tuple[Pair, ...]] = {
-    "ABS": _same(_I8, _I16),
-    "ADD": _EVERY,
-    "ARG_MAX": ((_I8, _I32), (_U8, _I32)),
-    "AVERAGE_POOL_2D": _QUANTISED,
-    "CONCATENATION": _QUANTISED,
-    "CONV_2D": _QUANTISED,
-    "DEPTHWISE_CONV_2D": _QUANTISED,
-    "ELU": _same(_I8),
-    "EXP": _same(_I8, _I16),
-    "EXPAND_DIMS": _EVERY,
-    "FULLY_CONNECTED": _QUANTISED,
-    "GELU": _QUANTISED,
-    "HARD_SWISH": _EIGHT_BITS,
-    "LEAKY_RELU": _QUANTISED,
-    "LOG": _same(_I8, _I16),
-    "LOGISTIC": _QUANTISED,
-    "MAXIMUM": _QUANTISED,
-    "MAX_POOL_2D": _QUANTISED,
-    "MEAN": _QUANTISED,
-    "MINIMUM": _QUANTISED,
-    "MIRROR_PAD": _EVERY,
-    "MUL": _EVERY,
-    "NEG": _same(_I8, _I32),
-    "PACK": _EVERY,
-    "PAD": _QUANTISED,
-    "PADV2": _QUANTISED,
-    "PRELU": _QUANTISED,
-    "QUANTIZE": (*((a, b) for a in (_I8, _U8, _I16) for b in (_I8, _U8, _I16)), (_I32, _I8), (_I32, _I16)),
-    "REDUCE_MAX": _QUANTISED,
-    "REDUCE_MIN": _QUANTISED,
-    "RELU": _QUANTISED,
-    "RELU6": _QUANTISED,
-    "RELU_N1_TO_1": _EIGHT_BITS,
-    "RESHAPE": _EVERY,
-    "RESIZE_BILINEAR": _QUANTISED,
-    "RESIZE_NEAREST_NEIGHBOR": _QUANTISED,
-    "RSQRT": _same(_I8, _I16),
-    "SLICE": _EVERY,
-    "SOFTMAX": (*_QUANTISED, (_I8, _I16), (_U8, _I16)),
-    "SPLIT": _EVERY,
-    "SPLIT_V": _EVERY,
-    "SQUARED_DIFFERENCE": _same(_I8),
-    "SQUEEZE": _EVERY,
-    "STRIDED_SLICE": _EVERY,
-    "SUB": _EVERY,
-    "SUM": _EIGHT_BITS,
-    "TANH": _QUANTISED,
-    "TILE": _EVERY,
-    "TRANSPOSE": _EVERY,
-    "TRANSPOSE_CONV": _QUANTISED,
-    "UNPACK": _EVERY,
-}
+INT8, INT8_INT32, SIGNED = _same(_I8), _same(_I8, _I32), _same(_I8, _I16)
+EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
+ARG = ((_I8, _I32), (_U8, _I32))
+REQUANTIZED = (*((a, b) for a in (_I8, _U8, _I16) for b in (_I8, _U8, _I16)), (_I32, _I8), (_I32, _I16))
+SOFTMAX = (*QUANTIZED, (_I8, _I16), (_U8, _I16))
 
 WEIGHT_TYPES: Mapping[DType, DType] = {_I8: _I8, _U8: _U8, _I16: _I8}
 """Types of the weights for each type of the feature maps."""

@@ -1,20 +1,22 @@
 """The operator table: every builtin operator of the TFLite schema, one row each; the only place that says what an operator is.
 
 A row holds the schema's name, code and class of options; the signature of its operands (see `npu.graph.operands`); the rules
-that infer the shapes of its outputs and that scales must follow; its multiply-accumulates; what it costs the NPU; and whether a
-table of 256 entries computes it. Reader, verifier, checker, lowering, interpreter and estimates look here. An operator without
-signature is known by name only: nothing here runs it.
+that infer the shapes of its outputs and that scales must follow; its multiply-accumulates; what it costs the NPU; whether a
+table of 256 entries computes it; and the types of feature maps with which the NPU runs it. Reader, verifier, checker, lowering,
+interpreter and estimates look here. An operator without signature is known by name only: nothing here runs it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from npu.graph import attributes as options
-from npu.graph import macs, quantizations, shapes
+from npu.graph import macs, map_types, quantizations, shapes
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Op
+from npu.graph.map_types import Pair
 from npu.graph.operands import Role, Signature, parse, positions
 
 UNKNOWN_PREFIX = "UNKNOWN_"
@@ -54,6 +56,8 @@ class Operator:
     macs: macs.MacRule | None = None
     cost: Cost = Cost.OTHER
     is_lut: bool = False
+    npu: tuple[Pair, ...] = ()
+    """Types of the feature maps that the NPU reads and writes, nothing if it has no lowering (see `npu.graph.map_types`)."""
 
     @property
     def signature(self) -> Signature | None:
@@ -96,49 +100,50 @@ _BIDIRECTIONAL_LSTM = (
 )
 
 OPS: tuple[Operator, ...] = (
-    Operator("ADD", 0, options.AddOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.SUM),
-    Operator("AVERAGE_POOL_2D", 1, options.Pool2DOptions, "ifm -> ofm", shapes.pool, cost=Cost.AVERAGE_POOL),
+    Operator("ADD", 0, options.AddOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.SUM, npu=map_types.EVERY),
+    Operator("AVERAGE_POOL_2D", 1, options.Pool2DOptions, "ifm -> ofm", shapes.pool, cost=Cost.AVERAGE_POOL,
+             npu=map_types.QUANTIZED),
     Operator("CONCATENATION", 2, options.ConcatenationOptions, "ifm ifm* -> ofm", shapes.concatenation,
-             quantization=quantizations.concatenation),
+             quantization=quantizations.concatenation, npu=map_types.QUANTIZED),
     Operator("CONV_2D", 3, options.Conv2DOptions, "ifm weights bias? -> ofm", shapes.convolution, macs=macs.convolution,
-             cost=Cost.CONVOLUTION),
+             cost=Cost.CONVOLUTION, npu=map_types.QUANTIZED),
     Operator("DEPTHWISE_CONV_2D", 4, options.DepthwiseConv2DOptions, "ifm weights bias? -> ofm", shapes.depthwise,
-             macs=macs.depthwise, cost=Cost.DEPTHWISE),
+             macs=macs.depthwise, cost=Cost.DEPTHWISE, npu=map_types.QUANTIZED),
     Operator("DEPTH_TO_SPACE", 5, options.DepthToSpaceOptions, "ifm -> ofm", shapes.depth_to_space),
     Operator("DEQUANTIZE", 6, options.DequantizeOptions, "ifm -> ofm", shapes.same),
     Operator("EMBEDDING_LOOKUP", 7, None, "rows table -> ofm", shapes.embedding_lookup),
     Operator("FLOOR", 8, None, "ifm -> ofm", shapes.same),
     Operator("FULLY_CONNECTED", 9, options.FullyConnectedOptions, "ifm weights bias? -> ofm", shapes.fully_connected,
-             macs=macs.fully_connected, cost=Cost.FULLY_CONNECTED),
+             macs=macs.fully_connected, cost=Cost.FULLY_CONNECTED, npu=map_types.QUANTIZED),
     Operator("HASHTABLE_LOOKUP", 10, None, "lookup keys values -> ofm hits", shapes.hashtable_lookup),
     Operator("L2_NORMALIZATION", 11, options.L2NormOptions, "ifm -> ofm", shapes.same),
     Operator("L2_POOL_2D", 12, options.Pool2DOptions, "ifm -> ofm", shapes.pool),
     Operator("LOCAL_RESPONSE_NORMALIZATION", 13, options.LocalResponseNormalizationOptions, "ifm -> ofm", shapes.same),
-    Operator("LOGISTIC", 14, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("LOGISTIC", 14, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True, npu=map_types.QUANTIZED),
     Operator("LSH_PROJECTION", 15, options.LSHProjectionOptions, "seeds ifm importance? -> ofm", shapes.lsh_projection),
     Operator("LSTM", 16, options.LSTMOptions, "ifm operand?* -> ofm operand*", shapes.lstm, macs=macs.lstm),
-    Operator("MAX_POOL_2D", 17, options.Pool2DOptions, "ifm -> ofm", shapes.pool, cost=Cost.MAX_POOL),
-    Operator("MUL", 18, options.MulOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.PRODUCT),
-    Operator("RELU", 19, None, "ifm -> ofm", shapes.same, is_lut=True),
-    Operator("RELU_N1_TO_1", 20, None, "ifm -> ofm", shapes.same, is_lut=True),
-    Operator("RELU6", 21, None, "ifm -> ofm", shapes.same, is_lut=True),
-    Operator("RESHAPE", 22, options.ReshapeOptions, "ifm shape? -> ofm", shapes.reshape, cost=Cost.VIEW),
+    Operator("MAX_POOL_2D", 17, options.Pool2DOptions, "ifm -> ofm", shapes.pool, cost=Cost.MAX_POOL, npu=map_types.QUANTIZED),
+    Operator("MUL", 18, options.MulOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.PRODUCT, npu=map_types.EVERY),
+    Operator("RELU", 19, None, "ifm -> ofm", shapes.same, is_lut=True, npu=map_types.QUANTIZED),
+    Operator("RELU_N1_TO_1", 20, None, "ifm -> ofm", shapes.same, is_lut=True, npu=map_types.EIGHT_BITS),
+    Operator("RELU6", 21, None, "ifm -> ofm", shapes.same, is_lut=True, npu=map_types.QUANTIZED),
+    Operator("RESHAPE", 22, options.ReshapeOptions, "ifm shape? -> ofm", shapes.reshape, cost=Cost.VIEW, npu=map_types.EVERY),
     Operator("RESIZE_BILINEAR", 23, options.ResizeBilinearOptions, "ifm size -> ofm", shapes.resize_bilinear,
-             cost=Cost.RESIZE_BILINEAR),
+             cost=Cost.RESIZE_BILINEAR, npu=map_types.QUANTIZED),
     Operator("RNN", 24, options.RNNOptions, "ifm weights recurrent_weights bias state -> ofm", shapes.recurrent,
              macs=macs.recurrent(1, 2)),
-    Operator("SOFTMAX", 25, options.SoftmaxOptions, "ifm -> ofm", shapes.same, cost=Cost.SOFTMAX),
+    Operator("SOFTMAX", 25, options.SoftmaxOptions, "ifm -> ofm", shapes.same, cost=Cost.SOFTMAX, npu=map_types.SOFTMAX),
     Operator("SPACE_TO_DEPTH", 26, options.SpaceToDepthOptions, "ifm -> ofm", shapes.space_to_depth),
     Operator("SVDF", 27, options.SVDFOptions, "ifm weights time_weights bias? state -> ofm", shapes.svdf,
              macs=macs.recurrent(1, 2)),
-    Operator("TANH", 28, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("TANH", 28, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True, npu=map_types.QUANTIZED),
     Operator("CONCAT_EMBEDDINGS", 29, options.ConcatEmbeddingsOptions),
     Operator("SKIP_GRAM", 30, options.SkipGramOptions, "ifm -> ofm", shapes.unknown),
     Operator("CALL", 31, options.CallOptions, "operand* -> operand*"),
     Operator("CUSTOM", 32),
     Operator("EMBEDDING_LOOKUP_SPARSE", 33, options.EmbeddingLookupSparseOptions,
              "rows indices shape importance table -> ofm", shapes.unknown),
-    Operator("PAD", 34, options.PadOptions, "ifm paddings -> ofm", shapes.pad),
+    Operator("PAD", 34, options.PadOptions, "ifm paddings -> ofm", shapes.pad, npu=map_types.QUANTIZED),
     Operator("UNIDIRECTIONAL_SEQUENCE_RNN", 35, options.SequenceRNNOptions,
              "ifm weights recurrent_weights bias state -> ofm", shapes.sequence_recurrent, macs=macs.recurrent(1, 2)),
     Operator("GATHER", 36, options.GatherOptions, "ifm indices -> ofm", shapes.gather),
@@ -146,66 +151,69 @@ OPS: tuple[Operator, ...] = (
              quantization=quantizations.first_input),
     Operator("SPACE_TO_BATCH_ND", 38, options.SpaceToBatchNDOptions, "ifm block paddings -> ofm", shapes.space_to_batch,
              quantization=quantizations.first_input),
-    Operator("TRANSPOSE", 39, options.TransposeOptions, "ifm permutation -> ofm", shapes.transpose),
-    Operator("MEAN", 40, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
-    Operator("SUB", 41, options.SubOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.SUM),
+    Operator("TRANSPOSE", 39, options.TransposeOptions, "ifm permutation -> ofm", shapes.transpose, npu=map_types.EVERY),
+    Operator("MEAN", 40, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction, npu=map_types.QUANTIZED),
+    Operator("SUB", 41, options.SubOptions, "ifm ifm2 -> ofm", shapes.elementwise, cost=Cost.SUM, npu=map_types.EVERY),
     Operator("DIV", 42, options.DivOptions, "ifm ifm2 -> ofm", shapes.elementwise),
-    Operator("SQUEEZE", 43, options.SqueezeOptions, "ifm -> ofm", shapes.squeeze, cost=Cost.VIEW),
+    Operator("SQUEEZE", 43, options.SqueezeOptions, "ifm -> ofm", shapes.squeeze, cost=Cost.VIEW, npu=map_types.EVERY),
     Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", 44, options.UnidirectionalSequenceLSTMOptions, _LSTM, shapes.sequence_lstm,
              macs=macs.full_lstm),
-    Operator("STRIDED_SLICE", 45, options.StridedSliceOptions, "ifm begin end strides -> ofm", shapes.strided_slice),
+    Operator("STRIDED_SLICE", 45, options.StridedSliceOptions, "ifm begin end strides -> ofm", shapes.strided_slice,
+             npu=map_types.EVERY),
     Operator("BIDIRECTIONAL_SEQUENCE_RNN", 46, options.BidirectionalSequenceRNNOptions, _BIDIRECTIONAL_RNN,
              shapes.bidirectional_recurrent, macs=macs.recurrent(1, 2, 5, 6, 10, 11)),
-    Operator("EXP", 47, options.ExpOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("EXP", 47, options.ExpOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True, npu=map_types.SIGNED),
     Operator("TOPK_V2", 48, options.TopKV2Options, "ifm k -> ofm indices", shapes.top_k),
-    Operator("SPLIT", 49, options.SplitOptions, "axis ifm -> ofm ofm*", shapes.split),
+    Operator("SPLIT", 49, options.SplitOptions, "axis ifm -> ofm ofm*", shapes.split, npu=map_types.EVERY),
     Operator("LOG_SOFTMAX", 50, options.LogSoftmaxOptions, "ifm -> ofm", shapes.same),
     Operator("DELEGATE", 51),
     Operator("BIDIRECTIONAL_SEQUENCE_LSTM", 52, options.BidirectionalSequenceLSTMOptions, _BIDIRECTIONAL_LSTM,
              shapes.bidirectional_lstm, macs=macs.recurrent(*range(1, 9), 16, *range(18, 26), 33, *range(40, 48))),
     Operator("CAST", 53, options.CastOptions, "ifm -> ofm", shapes.same),
-    Operator("PRELU", 54, None, "ifm weights -> ofm", shapes.prelu),
-    Operator("MAXIMUM", 55, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", shapes.elementwise),
-    Operator("ARG_MAX", 56, options.ArgMaxOptions, "ifm axis -> ofm", shapes.arg),
-    Operator("MINIMUM", 57, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("PRELU", 54, None, "ifm weights -> ofm", shapes.prelu, npu=map_types.QUANTIZED),
+    Operator("MAXIMUM", 55, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", shapes.elementwise, npu=map_types.QUANTIZED),
+    Operator("ARG_MAX", 56, options.ArgMaxOptions, "ifm axis -> ofm", shapes.arg, npu=map_types.ARG),
+    Operator("MINIMUM", 57, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", shapes.elementwise, npu=map_types.QUANTIZED),
     Operator("LESS", 58, options.LessOptions, "ifm ifm2 -> ofm", shapes.elementwise),
-    Operator("NEG", 59, options.NegOptions, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("NEG", 59, options.NegOptions, "ifm -> ofm", shapes.same, is_lut=True, npu=map_types.INT8_INT32),
     Operator("PADV2", 60, options.PadV2Options, "ifm paddings value -> ofm", shapes.pad,
-             quantization=quantizations.padding_value),
+             quantization=quantizations.padding_value, npu=map_types.QUANTIZED),
     Operator("GREATER", 61, options.GreaterOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("GREATER_EQUAL", 62, options.GreaterEqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("LESS_EQUAL", 63, options.LessEqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("SELECT", 64, options.SelectOptions, "condition ifm ifm2 -> ofm", shapes.select),
-    Operator("SLICE", 65, options.SliceOptions, "ifm begin size -> ofm", shapes.slice_),
+    Operator("SLICE", 65, options.SliceOptions, "ifm begin size -> ofm", shapes.slice_, npu=map_types.EVERY),
     Operator("SIN", 66, None, "ifm -> ofm", shapes.same),
     Operator("TRANSPOSE_CONV", 67, options.TransposeConvOptions, "shape weights ifm bias? -> ofm",
-             shapes.transpose_convolution, macs=macs.transposed, cost=Cost.CONVOLUTION),
+             shapes.transpose_convolution, macs=macs.transposed, cost=Cost.CONVOLUTION, npu=map_types.QUANTIZED),
     Operator("SPARSE_TO_DENSE", 68, options.SparseToDenseOptions, "indices shape values default -> ofm",
              shapes.sparse_to_dense),
-    Operator("TILE", 69, options.TileOptions, "ifm multiples -> ofm", shapes.tile),
+    Operator("TILE", 69, options.TileOptions, "ifm multiples -> ofm", shapes.tile, npu=map_types.EVERY),
     Operator("EXPAND_DIMS", 70, options.ExpandDimsOptions, "ifm axis -> ofm", shapes.expand_dims,
-             quantization=quantizations.first_input, cost=Cost.VIEW),
+             quantization=quantizations.first_input, cost=Cost.VIEW, npu=map_types.EVERY),
     Operator("EQUAL", 71, options.EqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("NOT_EQUAL", 72, options.NotEqualOptions, "ifm ifm2 -> ofm", shapes.elementwise),
-    Operator("LOG", 73, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
-    Operator("SUM", 74, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
+    Operator("LOG", 73, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True, npu=map_types.SIGNED),
+    Operator("SUM", 74, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction, npu=map_types.EIGHT_BITS),
     Operator("SQRT", 75, None, "ifm -> ofm", shapes.same, is_lut=True),
-    Operator("RSQRT", 76, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("RSQRT", 76, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True, npu=map_types.SIGNED),
     Operator("SHAPE", 77, options.ShapeOptions, "ifm -> ofm", shapes.shape_of),
     Operator("POW", 78, options.PowOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("ARG_MIN", 79, options.ArgMinOptions, "ifm axis -> ofm", shapes.arg),
     Operator("FAKE_QUANT", 80, options.FakeQuantOptions, "ifm -> ofm", shapes.same),
     Operator("REDUCE_PROD", 81, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
     Operator("REDUCE_MAX", 82, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction,
-             quantization=quantizations.first_input),
-    Operator("PACK", 83, options.PackOptions, "ifm ifm* -> ofm", shapes.pack, quantization=quantizations.every_input),
+             quantization=quantizations.first_input, npu=map_types.QUANTIZED),
+    Operator("PACK", 83, options.PackOptions, "ifm ifm* -> ofm", shapes.pack, quantization=quantizations.every_input,
+             npu=map_types.EVERY),
     Operator("LOGICAL_OR", 84, options.LogicalOrOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("ONE_HOT", 85, options.OneHotOptions, "indices depth on off -> ofm", shapes.one_hot),
     Operator("LOGICAL_AND", 86, options.LogicalAndOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("LOGICAL_NOT", 87, options.LogicalNotOptions, "ifm -> ofm", shapes.same),
-    Operator("UNPACK", 88, options.UnpackOptions, "ifm -> ofm ofm*", shapes.unpack, quantization=quantizations.first_input),
+    Operator("UNPACK", 88, options.UnpackOptions, "ifm -> ofm ofm*", shapes.unpack, quantization=quantizations.first_input,
+             npu=map_types.EVERY),
     Operator("REDUCE_MIN", 89, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction,
-             quantization=quantizations.first_input),
+             quantization=quantizations.first_input, npu=map_types.QUANTIZED),
     Operator("FLOOR_DIV", 90, options.FloorDivOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("REDUCE_ANY", 91, options.ReducerOptions, "ifm axes -> ofm", shapes.reduction),
     Operator("SQUARE", 92, options.SquareOptions, "ifm -> ofm", shapes.same),
@@ -213,13 +221,16 @@ OPS: tuple[Operator, ...] = (
     Operator("FILL", 94, options.FillOptions, "shape value -> ofm", shapes.fill, quantization=quantizations.fill),
     Operator("FLOOR_MOD", 95, options.FloorModOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("RANGE", 96, options.RangeOptions, "start limit delta -> ofm", shapes.unknown),
-    Operator("RESIZE_NEAREST_NEIGHBOR", 97, options.ResizeNearestNeighborOptions, "ifm size -> ofm", shapes.resize),
-    Operator("LEAKY_RELU", 98, options.LeakyReluOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
-    Operator("SQUARED_DIFFERENCE", 99, options.SquaredDifferenceOptions, "ifm ifm2 -> ofm", shapes.elementwise),
+    Operator("RESIZE_NEAREST_NEIGHBOR", 97, options.ResizeNearestNeighborOptions, "ifm size -> ofm", shapes.resize,
+             npu=map_types.QUANTIZED),
+    Operator("LEAKY_RELU", 98, options.LeakyReluOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True,
+             npu=map_types.QUANTIZED),
+    Operator("SQUARED_DIFFERENCE", 99, options.SquaredDifferenceOptions, "ifm ifm2 -> ofm", shapes.elementwise,
+             npu=map_types.INT8),
     Operator("MIRROR_PAD", 100, options.MirrorPadOptions, "ifm paddings -> ofm", shapes.mirror_pad,
-             quantization=quantizations.first_input),
-    Operator("ABS", 101, options.AbsOptions, "ifm -> ofm", shapes.same, is_lut=True),
-    Operator("SPLIT_V", 102, options.SplitVOptions, "ifm sizes axis -> ofm ofm*", shapes.split_v),
+             quantization=quantizations.first_input, npu=map_types.EVERY),
+    Operator("ABS", 101, options.AbsOptions, "ifm -> ofm", shapes.same, is_lut=True, npu=map_types.SIGNED),
+    Operator("SPLIT_V", 102, options.SplitVOptions, "ifm sizes axis -> ofm ofm*", shapes.split_v, npu=map_types.EVERY),
     Operator("UNIQUE", 103, options.UniqueOptions),
     Operator("CEIL", 104, None, "ifm -> ofm", shapes.same),
     Operator("REVERSE_V2", 105, options.ReverseV2Options, "ifm axes -> ofm", shapes.reverse),
@@ -228,13 +239,14 @@ OPS: tuple[Operator, ...] = (
     Operator("COS", 108, options.CosOptions, "ifm -> ofm", shapes.same),
     Operator("WHERE", 109, options.WhereOptions, "ifm -> ofm", shapes.unknown),
     Operator("RANK", 110, options.RankOptions, "ifm -> ofm", shapes.scalar),
-    Operator("ELU", 111, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("ELU", 111, None, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True, npu=map_types.INT8),
     Operator("REVERSE_SEQUENCE", 112, options.ReverseSequenceOptions),
     Operator("MATRIX_DIAG", 113, options.MatrixDiagOptions),
-    Operator("QUANTIZE", 114, options.QuantizeOptions, "ifm -> ofm", shapes.same, is_lut=True),
+    Operator("QUANTIZE", 114, options.QuantizeOptions, "ifm -> ofm", shapes.same, is_lut=True, npu=map_types.REQUANTIZED),
     Operator("MATRIX_SET_DIAG", 115, options.MatrixSetDiagOptions),
     Operator("ROUND", 116, None, "ifm -> ofm", shapes.same),
-    Operator("HARD_SWISH", 117, options.HardSwishOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("HARD_SWISH", 117, options.HardSwishOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True,
+             npu=map_types.EIGHT_BITS),
     Operator("IF", 118, options.IfOptions, "condition operand* -> operand*"),
     Operator("WHILE", 119, options.WhileOptions, "operand* -> operand*"),
     Operator("NON_MAX_SUPPRESSION_V4", 120, options.NonMaxSuppressionV4Options),
@@ -268,7 +280,8 @@ OPS: tuple[Operator, ...] = (
     Operator("BUCKETIZE", 147, options.BucketizeOptions),
     Operator("RANDOM_UNIFORM", 148, options.RandomOptions),
     Operator("MULTINOMIAL", 149, options.RandomOptions),
-    Operator("GELU", 150, options.GeluOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True),
+    Operator("GELU", 150, options.GeluOptions, "ifm -> ofm", shapes.same, cost=Cost.TABLE, is_lut=True,
+             npu=map_types.QUANTIZED),
     Operator("DYNAMIC_UPDATE_SLICE", 151, options.DynamicUpdateSliceOptions, "ifm update start -> ofm",
              shapes.dynamic_update_slice),
     Operator("RELU_0_TO_1", 152),
@@ -333,6 +346,8 @@ OPS: tuple[Operator, ...] = (
 
 BY_NAME: dict[str, Operator] = {op.name: op for op in OPS}
 BY_CODE: dict[int, Operator] = {op.code: op for op in OPS}
+MAP_TYPES: Mapping[str, tuple[Pair, ...]] = {op.name: op.npu for op in sorted(OPS, key=lambda op: op.name) if op.npu}
+"""What the compiler lowers, with the types of its feature maps."""
 
 
 def inputs_with(role: Role, op: Op) -> tuple[int, ...]:

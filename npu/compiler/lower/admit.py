@@ -14,9 +14,9 @@ from npu.errors import CompileError
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.map_types import MAP_TYPES, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
 from npu.graph.operands import Operands, Role, count_defect
-from npu.graph.ops import BY_NAME, Operator, inputs_with
+from npu.graph.ops import BY_NAME, MAP_TYPES, Operator, inputs_with
 from npu.graph.permutation import is_permutation
 from npu.isa.rules import MAX_EXTENT
 

@@ -18,7 +18,8 @@ from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
-from npu.graph.map_types import MAP_TYPES, shown
+from npu.graph.map_types import shown
+from npu.graph.ops import MAP_TYPES
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
