@@ -6,12 +6,14 @@ The flags of every registered delegate provider are part of each tool that runs 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu.cli.arguments import add_command, add_format, add_inputs
 from npu.cli.values import count, distance, number, positive, whole_number
+from npu.plain import printable
 
 if TYPE_CHECKING:
     from npu.cli.arguments import Commands
@@ -21,6 +23,11 @@ HANDLERS = "npu.cli.tool_commands"
 
 def add_tools(commands: Commands, *, with_delegates: bool) -> None:
     """Add the tools' commands. `with_delegates` loads the providers, which `npu --help` can do without."""
+    if with_delegates:
+        from npu.tools.registrar import load_providers
+
+        for problem in load_providers():
+            sys.stderr.write(f"npu: note: {printable(problem)}\n")
     for name, (summary, add) in _RUNNERS.items():
         parser = add_command(commands, name, summary)
         parser.set_defaults(handlers=HANDLERS)
@@ -115,15 +122,10 @@ def _add_images(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_delegates(parser: argparse.ArgumentParser) -> None:
-    from npu.errors import UserError
     from npu.tools.parameters import add_flags
     from npu.tools.registrar import providers
 
-    try:
-        found = providers()
-    except UserError as error:
-        parser.error(str(error))
-    for provider in found:
+    for provider in providers():
         parameters = provider.default_parameters()
         add_flags(parser.add_argument_group(provider.name()), provider.create_flags(parameters), parameters)
 

@@ -15,6 +15,9 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
+import signal
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module, metadata
@@ -37,6 +40,8 @@ SHIPPED = {"dummy": "npu.runtime.dummy", "ethos-u": "sim.plugin", "xnnpack": "np
 ReportError = Callable[[str], None]
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 _LIBRARY = re.compile(r".*\.(so(\.\d+)*|dylib|dll)")
+_SECONDS = 60
+"""That a library may take to load."""
 Options = TypeVar("Options")
 
 
@@ -119,7 +124,12 @@ class _Module:
         self._created: Any = None
 
     def create(self, keys: list[str], values: list[str], report_error: ReportError) -> Delegate | None:
-        created = self._create(keys, values, len(keys), report_error)
+        try:
+            created = self._create(keys, values, len(keys), report_error)
+        except Exception as error:
+            raise InterpreterValueError(
+                f"load_delegate '{self._name}': must create a delegate, its {CREATE} raised {type(error).__name__}: {error}"
+            ) from error
         if created is not None and not isinstance(created, Delegate | SimpleDelegate):
             kind = type(created).__name__
             raise InterpreterValueError(f"load_delegate '{self._name}': must create a Delegate or SimpleDelegate, got {kind}")
@@ -134,6 +144,8 @@ class _Library:
     """A plug-in with the C interface."""
 
     def __init__(self, path: str) -> None:
+        if Path(path).is_file():
+            _try_in_a_process(Path(path).resolve())
         try:
             self._library = ctypes.CDLL(str(Path(path).resolve()) if Path(path).is_file() else path)
             self._create, self._destroy = getattr(self._library, CREATE), getattr(self._library, DESTROY)
@@ -159,6 +171,17 @@ class _Library:
 
     def destroy(self) -> None:
         self._destroy(self._pointer)
+
+
+def _try_in_a_process(path: Path) -> None:
+    """InterpreterValueError for a library, cut off for example, that ends the process which loads it."""
+    command = [sys.executable, "-I", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", str(path)]
+    if not sys.executable:
+        return
+    code = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS).returncode
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise InterpreterValueError(f"load_delegate '{path}': must be a complete shared library, loading it ended in {name}")
 
 
 class _ForeignDelegate(Delegate):
@@ -192,7 +215,7 @@ def _find_module(name: str) -> ModuleType:
         target = points[0].module if points else name
     try:
         return import_module(target)
-    except (ImportError, ValueError, TypeError) as error:
+    except Exception as error:
         known = sorted({*SHIPPED, *(point.name for point in metadata.entry_points(group=GROUP))})
         raise InterpreterValueError(
             f"load_delegate '{name}': must be a shared library, a Python file, a module or of {', '.join(known)}, got: {error}"
@@ -206,6 +229,7 @@ def _module_of_file(path: Path) -> ModuleType:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError, OSError) as error:
-        raise InterpreterValueError(f"load_delegate '{path}': must be a file that can be imported, got: {error}") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InterpreterValueError(f"load_delegate '{path}': must be a file that can be imported, got {reason}") from error
     return module

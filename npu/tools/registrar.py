@@ -70,15 +70,21 @@ def unregister_delegate_provider(name: str) -> None:
 
 
 @cache
-def load_providers() -> None:
-    """Import every module that registers a provider, once."""
+def load_providers() -> tuple[str, ...]:
+    """Import every module that registers a provider, once; which of other packages are left out, and why.
+
+    Whatever the module of another package raises, the tools work without it.
+    """
+    left_out = []
     for module in SHIPPED:
         import_module(f"npu.tools.providers.{module}")
     for point in metadata.entry_points(group=GROUP):
         try:
             import_module(point.module)
-        except ImportError as error:
-            raise UserError(f"delegate provider '{point.name}': must be importable as {point.module}, got: {error}") from error
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            left_out.append(f"delegate provider '{point.name}' is left out: must be importable as {point.module}, got {reason}")
+    return tuple(left_out)
 
 
 def providers() -> tuple[DelegateProvider, ...]:

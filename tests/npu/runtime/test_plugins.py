@@ -242,3 +242,27 @@ def test_a_delegate_that_only_its_interpreter_refers_to_outlives_the_kernels() -
     assert {step["delegate"] for step in interpreter.execution_plan()} == {"XnnpackDelegate"}
     interpreter.close()  # the delegate is closed when its last reference goes, and refuses while it has kernels
     gc.collect()
+
+
+def test_what_a_plugin_raises_is_one_plain_line(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(
+        textwrap.dedent(MODULE).replace("return DummyDelegate(default_options())", "raise KeyError('\\x1b[31mred')")
+    )
+    with pytest.raises(ValueError, match="its tflite_plugin_create_delegate raised KeyError") as found:
+        load_delegate(path)
+    assert "\x1b" not in str(found.value)
+    path.write_text("1 / 0")
+    with pytest.raises(ValueError, match="must be a file that can be imported, got ZeroDivisionError"):
+        load_delegate(path)
+
+
+def test_a_library_that_is_cut_off_is_refused(library: Path) -> None:
+    content = library.read_bytes()
+    for size in (100, 1000, 4096, len(content) // 2):
+        cut = library.with_name(f"cut{size}.so")
+        cut.write_bytes(content[:size])
+        with pytest.raises(
+            ValueError, match=r"must be a (complete shared library, loading it ended in SIG|shared library with)"
+        ):
+            load_delegate(cut)

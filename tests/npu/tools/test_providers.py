@@ -239,3 +239,19 @@ def test_the_provider_of_an_installed_package_is_in_every_tool(model: Path, tmp_
     text = run("benchmark", str(model), "--num-runs", "1", "--use_third_party", "--third_party_level", "5")
     assert "third party, level 5" in text
     assert "DummyDelegate: 2 of 2 nodes in 1 partition, 3 tensors cross its border" in text
+
+
+@pytest.mark.parametrize("content", ["import no_such_module", "raise RuntimeError('\\x1b[31mred')", "1 / 0", "def"])
+def test_the_tools_work_without_a_provider_of_another_package_that_is_broken(content: str, tmp_path: Path) -> None:
+    information = tmp_path / "third_party-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[npulab.delegate_providers]\nthird = third_party:Provider\n")
+    (tmp_path / "third_party.py").write_text(content)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])}
+    command = [sys.executable, "-m", "npu", "benchmark", "--help"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "--num-runs" in done.stdout
+    assert done.stderr.startswith("npu: note: delegate provider 'third' is left out: must be importable as third_party, got ")
+    assert done.stderr.count("\n") == 1
+    assert "\x1b" not in done.stderr

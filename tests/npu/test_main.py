@@ -1,0 +1,28 @@
+"""The start of the program."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+INTERRUPTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "npu.cli.main":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from npu.__main__ import program
+program()
+"""
+
+
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_the_program_runs_the_command_of_the_process() -> None:
+    done = subprocess.run([sys.executable, "-m", "npu", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("npulab ")
