@@ -6,6 +6,7 @@ Rules never index a graph themselves; every accessor here answers None, or an em
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
@@ -14,9 +15,12 @@ from npu.graph.ops import inputs_with
 from npu.hardware.variant import Variant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpView:
-    """One operator in its graph, and the variant that it shall run on (None: no particular one)."""
+    """One operator in its graph, and the variant that it shall run on (None: no particular one).
+
+    Thirty rules look at an operator, so that what they see is looked up once.
+    """
 
     graph: Graph
     op: Op
@@ -30,37 +34,37 @@ class OpView:
         """The output tensor at a position, None if it is absent."""
         return self._tensor(self.op.outputs, position)
 
-    @property
+    @cached_property
     def ifm(self) -> Tensor | None:
         """The first feature map that the operator reads."""
         return self._first(Role.FEATURE_MAP)
 
-    @property
+    @cached_property
     def weights(self) -> Tensor | None:
         return self._first(Role.WEIGHTS)
 
-    @property
+    @cached_property
     def bias(self) -> Tensor | None:
         return self._first(Role.BIAS)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[tuple[str, Tensor], ...]:
         """Feature maps that are read, with what to call them."""
         found = ((position, self.input(position)) for position in inputs_with(Role.FEATURE_MAP, self.op))
         return tuple((f"input {position}", tensor) for position, tensor in found if tensor is not None)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[tuple[str, Tensor], ...]:
         """Feature maps that are written, with what to call them."""
         found = ((position, self.output(position)) for position in range(len(self.op.outputs)))
         return tuple((f"output {position}", tensor) for position, tensor in found if tensor is not None)
 
-    @property
+    @cached_property
     def feature_maps(self) -> tuple[tuple[str, Tensor], ...]:
         """All feature maps, with what to call them."""
         return self.inputs + self.outputs
 
-    @property
+    @cached_property
     def feature_maps_and_weights(self) -> tuple[tuple[str, Tensor], ...]:
         """All feature maps and the weights, without bias, shapes, axes and the like."""
         weights = self.weights
@@ -70,7 +74,7 @@ class OpView:
         """An attribute's value; None if the operator has no options table or no such field in it."""
         return getattr(self.op.attributes, name, None)
 
-    @property
+    @cached_property
     def activation(self) -> str:
         """Name of the fused activation, "NONE" without one."""
         value = self.attribute("fused_activation_function")

@@ -180,13 +180,17 @@ def time_model(
     profile: str | None = None,
     progress: Progress | None = None,
     with_events: bool = False,
+    with_weights: bool = True,
     session: Session | None = None,
 ) -> TimedModel:
-    """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows."""
+    """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows.
+
+    `with_weights=False` estimates how far weights can be compressed in place of compressing them, which is faster.
+    """
     from npu.toolchain.timing import time_model as verb
 
     chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
-    return verb(model, chosen, progress=progress, with_events=with_events)
+    return verb(model, chosen, progress=progress, with_events=with_events, with_weights=with_weights)
 
 
 def verify(

@@ -13,6 +13,7 @@ from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
+from npu.isa.weight_stream.encode import Encoder, encode_weights
 from npu.progress import Progress
 
 
@@ -24,20 +25,22 @@ def compile_model(
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
+    encoder: Encoder = encode_weights,
 ) -> Compiled:
     """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for `variant`.
 
     Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
     A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
     does not fit the model, ModelError for an operator that no kernel runs. `observers` see the state after every pass.
-    `chooser` is one for `variant` that has chosen blocks before, and knows them.
+    `chooser` is one for `variant` that has chosen blocks before, and knows them. With another `encoder` of weights the
+    result can be timed, not run.
     """
     _check(model, placement)
     require_runnable(model)
     if progress is not None:
         observers = (*observers, _progress_of(progress))
     placement = without_inconsistent(model, placement)
-    state = run_passes(initial_state(model, placement, chooser or BlockChooser(variant)), observers)
+    state = run_passes(initial_state(model, placement, chooser or BlockChooser(variant), encoder), observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 
 

@@ -56,7 +56,7 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
-        state = initial_state(state.model, placement, state.chooser)
+        state = initial_state(state.model, placement, state.chooser, state.constants.encoder)
 
 
 def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:

@@ -17,6 +17,7 @@ from npu.graph.placement import Placement, Violation
 from npu.hardware.variant import Variant
 from npu.isa.operations import Layout, Operation
 from npu.isa.stream import CommandStream
+from npu.isa.weight_stream.encode import Encoder, encode_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,10 @@ class State:
         return replace(self, refusals=refusals)
 
 
-def initial_state(model: Model, placement: Placement, chooser: BlockChooser) -> State:
+def initial_state(model: Model, placement: Placement, chooser: BlockChooser, encoder: Encoder = encode_weights) -> State:
     """The state before the first pass."""
-    return State(model, placement, chooser, Constants(chooser.variant), tuple(GraphState(graph) for graph in model.graphs))
+    constants = Constants(chooser.variant, encoder)
+    return State(model, placement, chooser, constants, tuple(GraphState(graph) for graph in model.graphs))
 
 
 def without_refused(placement: Placement, refusals: tuple[Refusal, ...]) -> Placement:

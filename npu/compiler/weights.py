@@ -13,7 +13,7 @@ from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import Weights, WindowStep
 from npu.hardware.variant import Variant
 from npu.isa.scale_records import encode_scales
-from npu.isa.weight_stream.encode import encode_weights
+from npu.isa.weight_stream.encode import Encoder, encode_weights
 from npu.isa.weight_stream.order import WeightOrder
 
 _CODE_OVERHEAD = 1.03
@@ -42,8 +42,9 @@ class WeightSlice:
 class Constants:
     """Collects the read-only region of one model for one variant."""
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, encoder: Encoder = encode_weights) -> None:
         self._variant = variant
+        self.encoder = encoder
         self._pieces: list[bytes] = []
         self._size = 0
         self._offsets: dict[bytes, int] = {}
@@ -130,7 +131,7 @@ class Constants:
                 core=core,
                 cores=accelerator.cores,
             )
-            stream = encode_weights(values, order)
+            stream = self.encoder(values, order)
             scales.append((position, len(records)))
             streams.append((position + len(records), len(stream)))
             position += len(records) + len(stream)

@@ -19,6 +19,7 @@ from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
+from npu.isa.weight_stream.encode import Encoder, encode_weights, stand_in
 from npu.progress import Progress
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
@@ -97,13 +98,29 @@ def _written(compilation: Compilation, name: str, variant: Variant) -> Compiled:
 
 
 def compile_in_session(
-    source: Model, name: str, session: Session, *, progress: Progress | None = None, observers: tuple[Observer, ...] = ()
+    source: Model,
+    name: str,
+    session: Session,
+    *,
+    progress: Progress | None = None,
+    observers: tuple[Observer, ...] = (),
+    with_weights: bool = True,
 ) -> Compilation:
-    """`compile_in_memory` for the hardware of a session, which keeps the blocks that were chosen: like operators recur."""
+    """`compile_in_memory` for the hardware of a session, which keeps the blocks that were chosen: like operators recur.
+
+    Without weights, their compressed sizes are estimates: what is compiled can be timed, not run.
+    """
     variant = session.variant
     chooser = session.choosers.get(variant.name, lambda: BlockChooser(variant))
     return compile_in_memory(
-        source, name, variant, profile=session.profile, progress=progress, observers=observers, chooser=chooser
+        source,
+        name,
+        variant,
+        profile=session.profile,
+        progress=progress,
+        observers=observers,
+        chooser=chooser,
+        encoder=encode_weights if with_weights else stand_in,
     )
 
 
@@ -116,10 +133,11 @@ def compile_in_memory(
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
+    encoder: Encoder = encode_weights,
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
     placement = check_model(source, profile=profile, variant=variant)
-    result = compile_model(source, placement, variant, progress=progress, observers=observers, chooser=chooser)
+    result = compile_model(source, placement, variant, progress=progress, observers=observers, chooser=chooser, encoder=encoder)
     _check_read_only(result.usage, name, variant)
     operators = map_of_compiled(result, hardware_names(variant))
     model = result.model

@@ -13,21 +13,33 @@ from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source, contents, digest, given, model_name, parse
 from sim.container import CompiledFile
 
+SIZES_ARE_ESTIMATES = (
+    "weights were not encoded: their compressed sizes are estimates, which changes cycles by about 1 % at most"
+)
 
-def prepare(model: Source, session: Session, progress: Progress | None = None) -> Executable:
-    """A plain model is compiled; a compiled file picks its variant by its configuration word unless one is asked for."""
+
+def prepare(model: Source, session: Session, progress: Progress | None = None, *, with_weights: bool = True) -> Executable:
+    """A plain model is compiled; a compiled file picks its variant by its configuration word unless one is asked for.
+
+    Without weights, a plain model can be timed, not run.
+    """
     model = given(model)
     content = contents(model)
     origin = digest(content)
-    executable = session.executables.get(origin, lambda: _prepare(model, content, origin, session, progress))
+    executable = session.executables.get(
+        (origin, with_weights), lambda: _prepare(model, content, origin, session, progress, with_weights=with_weights)
+    )
     return replace(executable, name=model_name(model))
 
 
-def _prepare(model: Source, content: bytes, origin: str, session: Session, progress: Progress | None) -> Executable:
+def _prepare(
+    model: Source, content: bytes, origin: str, session: Session, progress: Progress | None, *, with_weights: bool
+) -> Executable:
     source, name = parse(model, content), model_name(model)
     if is_compiled(source):
         with stream_errors_at(name):
             file = CompiledFile(source, session.variant_of(source, name))
             return Executable(file, name, map_of_file(file, name), origin)
-    compilation = compile_in_session(source, name, session, progress=progress)
-    return Executable(compilation.file(session.variant), name, compilation.operators, origin)
+    compilation = compile_in_session(source, name, session, progress=progress, with_weights=with_weights)
+    notes = () if with_weights else (SIZES_ARE_ESTIMATES,)
+    return Executable(compilation.file(session.variant), name, compilation.operators, origin, notes)

@@ -30,13 +30,15 @@ _EXECUTABLES = 8
 class Executable:
     """A compiled file, or a model of which nothing runs on the NPU.
 
-    `name` is for messages and reports; `digest` is that of the file that was given, compiled or not.
+    `name` is for messages and reports; `digest` is that of the file that was given, compiled or not;
+    `notes` are what reports must say of how it was made.
     """
 
     file: CompiledFile
     name: str
     operators: OperatorMap
     digest: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def model(self) -> Model:
@@ -57,8 +59,8 @@ class Session:
         self.hardware = Hardware() if hardware is None else hardware
         self.profile = profile
         self.notes: tuple[str, ...] = ()
-        self.executables: LastUsed[str, Executable] = LastUsed(_EXECUTABLES)
-        """Models that are ready to run, by the digest of the file that was given."""
+        self.executables: LastUsed[tuple[str, bool], Executable] = LastUsed(_EXECUTABLES)
+        """Models that are ready, by the digest of the file that was given and whether their weights are there."""
         self.choosers: LastUsed[str, BlockChooser] = LastUsed(1)
         """What chose the blocks of operators, by the name of the hardware."""
         self._variants: dict[str, Variant] = {}

@@ -72,13 +72,23 @@ class TimedModel:
         return inference_trace(self.timeline, self.jobs, self.names, memory)
 
 
-def time_model(model: Source, session: Session, *, progress: Progress | None = None, with_events: bool = False) -> TimedModel:
-    """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows."""
-    return time_executable(prepare(model, session, progress), with_events=with_events)
+def time_model(
+    model: Source,
+    session: Session,
+    *,
+    progress: Progress | None = None,
+    with_events: bool = False,
+    with_weights: bool = True,
+) -> TimedModel:
+    """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows.
+
+    `with_weights=False` estimates how far weights can be compressed in place of compressing them.
+    """
+    return time_executable(prepare(model, session, progress, with_weights=with_weights), with_events=with_events)
 
 
 def time_executable(executable: Executable, *, with_events: bool = False) -> TimedModel:
-    """`time_model` for a model that is prepared alexecutable."""
+    """`time_model` for a model that is prepared already."""
     operators, variant, graph = executable.operators, executable.variant, executable.model.graphs[0]
     with stream_errors_at(executable.name):
         streams = time_streams(executable.file, with_events=with_events)
@@ -87,6 +97,7 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
     jobs = tuple(task for task in tasks if isinstance(task, Job))
     report = run_report(operators, executable.name, executable.model, timeline, [job.trace for job in jobs], variant)
     notes = (
+        *executable.notes,
         *_other_hardware(operators.made_for, variant),
         *arena_notes(_arena_bytes(graph), variant),
         *_other_signatures(executable.model),

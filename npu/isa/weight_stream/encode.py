@@ -6,6 +6,8 @@ without palette and zero runs, which is therefore an upper bound.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,10 @@ from npu.isa.weight_stream.order import WeightOrder, reorder
 
 WEIGHT_LIMIT = 255
 """Largest magnitude of a weight without its zero point."""
+Encoder = Callable[[NDArray[np.int16], WeightOrder], bytes]
+"""`encode_weights`, or `stand_in` where a stream is needed for its size alone."""
+
+_ALIGNMENT = 16
 _SEGMENT = 2048
 _CLOSE = 1.005
 """Plans whose estimate is this close to the best one are emitted and compared."""
@@ -43,16 +49,30 @@ def encode_weights(values: NDArray[np.int16], order: WeightOrder) -> bytes:
 def encode_symbols(symbols: NDArray[np.int16]) -> bytes:
     """Compressed stream, a multiple of 16 bytes, of weights that are in stream order already."""
     codes = _codes(symbols)
+    plans, naive_bits = _plans(codes)
+    limit = min(plan.cost for plan in plans) * _CLOSE
+    candidates = [_emit(codes, plan) for plan in plans if plan.cost <= limit]
+    if min(len(one) for one in candidates) * 8 > naive_bits:
+        candidates.append(encode_naively(symbols))
+    return min(candidates, key=len)
+
+
+def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
+    """As many bytes as `encode_weights` is expected to give, which tell one stream from another but decode to nothing."""
+    symbols = reorder(values, order)
+    plans, naive_bits = _plans(_codes(symbols))
+    size = -(-min(naive_bits, *(plan.cost for plan in plans)) // (8 * _ALIGNMENT)) * _ALIGNMENT
+    return hashlib.blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
+
+
+def _plans(codes: NDArray[np.uint16]) -> tuple[list[_Plan], int]:
+    """The ways to cut a stream that are worth a try, and the bits of one without palette and zero runs."""
     histograms, run_costs = _histograms(codes)
     total, total_runs = histograms.sum(axis=0, keepdims=True), run_costs.sum(axis=0, keepdims=True)
     plans = [_plan(len(codes), histograms, run_costs)]
     if len(plans[0].sections) > 1:
         plans.append(_plan(len(codes), total, total_runs))
-    limit = min(plan.cost for plan in plans) * _CLOSE
-    candidates = [_emit(codes, plan) for plan in plans if plan.cost <= limit]
-    if min(len(one) for one in candidates) * 8 > int(search.naive_cost(total[0])):
-        candidates.append(encode_naively(symbols))
-    return min(candidates, key=len)
+    return plans, int(search.naive_cost(total[0]))
 
 
 def encode_naively(symbols: NDArray[np.int16]) -> bytes:

@@ -97,9 +97,22 @@ def test_blocks_that_were_chosen_for_another_model_are_those_of_a_session_of_its
     random = np.random.default_rng(5)
     for target in ("ethos-u55-64", "ethos-u65-512"):
         session = Session(npu.Hardware(target))
-        for model in [keyword_network(random) for _ in range(12)]:
+        for model in [keyword_network(random) for _ in range(5)]:
             assert npu.compile(model, session=session).content == npu.compile(model, target=target).content
             assert npu.time_model(model, session=session).report == npu.time_model(model, target=target).report
+
+
+def test_cycles_without_weights_are_near_and_say_what_they_are() -> None:
+    random = np.random.default_rng(7)
+    for target in ("ethos-u55-64", "ethos-u65-512"):
+        session = Session(npu.Hardware(target))
+        for model in (DIGITS.read_bytes(), *(keyword_network(random) for _ in range(3))):
+            estimated = npu.time_model(model, session=session, with_weights=False).report
+            exact = npu.time_model(model, session=session).report
+            assert estimated.totals.total_cycles == pytest.approx(exact.totals.total_cycles, rel=0.02)
+            assert estimated.totals.flash_bytes == pytest.approx(exact.totals.flash_bytes, rel=0.035)
+            assert executable.SIZES_ARE_ESTIMATES in (estimated.notes or ())
+            assert exact == npu.time_model(model, target=target).report
 
 
 def test_a_stream_from_the_compiler_holds_what_its_words_say() -> None:
