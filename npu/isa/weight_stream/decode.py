@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +26,23 @@ _RULES = {
 }
 
 
+class _Room(threading.local):
+    """The kernel's room for the symbols and runs of a slice. Each thread has its own: kernels run side by side."""
+
+    def __init__(self) -> None:
+        self.symbols = np.empty(MAX_SLICE + 16, np.uint16)
+        self.runs = np.empty(MAX_SLICE + 1, np.int64)
+
+
+_ROOM = _Room()
+
+
 @functools.cache
-def _tables() -> tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.int64]]:
-    """What the kernel looks up, and its room for the symbols and runs of a slice, which is used by one call at a time."""
+def _groups() -> NDArray[np.uint64]:
+    """What the kernel looks up."""
     groups = np.empty((2, 256), np.uint64)
     kernels.make_groups(groups)
-    return groups, np.empty(MAX_SLICE + 16, np.uint16), np.empty(MAX_SLICE + 1, np.int64)
+    return groups
 
 
 def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
@@ -38,7 +50,7 @@ def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
     words = np.zeros(-(-len(data) // _WORD_BYTES) + kernels.SPARE_WORDS, dtype=np.uint64)
     words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
     output = np.empty(count, dtype=np.int16)
-    status, position, decoded = kernels.decode_stream(words, len(data) * 8, *_tables(), output)
+    status, position, decoded = kernels.decode_stream(words, len(data) * 8, _groups(), _ROOM.symbols, _ROOM.runs, output)
     if status in (kernels.TOO_MANY, kernels.TOO_FEW):
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
         raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -10,6 +11,7 @@ from ethosu import mlw_codec
 
 from npu.errors import StreamError
 from npu.isa.weight_stream.decode import decode_symbols, decode_weights
+from npu.isa.weight_stream.encode import encode_symbols
 from npu.isa.weight_stream.order import WeightOrder
 
 from tests.naive import weight_stream as naive
@@ -131,3 +133,14 @@ def test_each_rule_is_named_when_broken(case: str) -> None:
 def test_weights_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(StreamError, match=r"must have 256 symbols"):
         decode_weights(bits(*RAW_ONE), (1, 1, 1, 1), WeightOrder(block_depth=8))
+
+
+def test_threads_decode_side_by_side() -> None:
+    """Kernels run without Python's lock: what one call writes, another must not read."""
+    random = np.random.default_rng(11)
+    symbols = [random.integers(-100, 100, 40_000).astype(np.int16) for _ in range(8)]
+    streams = [encode_symbols(each) for each in symbols]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            decoded = pool.map(lambda stream: decode_symbols(stream, 40_000), streams)
+            assert all(np.array_equal(one, other) for one, other in zip(decoded, symbols, strict=True))
