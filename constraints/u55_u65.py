@@ -16,6 +16,7 @@ import numpy as np
 
 from constraints import observe, v0_1
 from constraints.rule import AtMost, Exactly, Form, Observe, Observed, OneOf, Predicate, Profile, Range, Rule
+from constraints.sums import largest_sum
 from constraints.view import OpView
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
@@ -134,6 +135,13 @@ def _weight_zero_points(view: OpView) -> Iterator[Observed]:
     if weights is not None and weights.quantization is not None:
         points = np.asarray(weights.quantization.zero_points if weights.dtype is DType.INT8 else [0])
         yield Observed("weight zero point", int(points[np.argmax(np.abs(points))]) if points.size else 0)
+
+
+def _largest_sum(view: OpView) -> Iterator[Observed]:
+    """What products and bias can sum up to; not told where a glance at the sizes shows that it fits."""
+    largest = largest_sum(view.op.kind, view.ifm, view.weights, view.bias)
+    if largest is not None:
+        yield Observed("sum", largest)
 
 
 def _bias_constant(view: OpView) -> Iterator[Observed]:
@@ -444,6 +452,11 @@ HARDWARE = (
                              ((DType.INT8, DType.INT16), True), ((DType.UINT8, DType.INT8), False))),
          "weights must be {limit}", _typed_weights),
     Rule("N-W-3", WEIGHTED, CONSTANT, "bias, if there is one, must be {limit}", _bias_constant),
+    Rule("N-W-8", WEIGHTED,
+         Predicate("below 2**31, or 2**39 with a bias of 64 bits", lambda pair: pair[0] < pair[1],
+                   examples=((((1 << 31) - 1, 1 << 31), True), ((1 << 31, 1 << 31), False),
+                             (((1 << 39) - 1, 1 << 39), True), ((1 << 39, 1 << 39), False))),
+         "largest possible sum of products and bias must be {limit}", _largest_sum),
     Rule("N-W-4", WEIGHTED,
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),

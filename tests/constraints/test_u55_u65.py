@@ -297,6 +297,14 @@ def nearest(value: tuple[tuple[int, int], tuple[int, int], bool]) -> Model:
     return ops.resize(value[0], value[1], kind="RESIZE_NEAREST_NEIGHBOR", align_corners=value[2])
 
 
+def _summing(value: tuple[int, int]) -> Model:
+    """A convolution of 36 ones whose bias makes up the rest of a sum."""
+    largest, room = value
+    dtype, reach, bias = (DType.INT8, 128, DType.INT32) if room == 1 << 31 else (DType.INT16, 32768, DType.INT64)
+    weights = ops.tensor((8, 3, 3, 4), DType.INT8, data=1)
+    return ops.conv(dtype=dtype, weights=weights, bias=ops.tensor((8,), bias, data=largest - 36 * reach))
+
+
 MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-GEN-1": present,
     "N-GEN-2": lambda v: changed(ops.unary("RELU"), 0, quantization=QUANTIZATIONS[v]),
@@ -309,6 +317,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-OPT-1": lambda v: unpack(attributes=v == "present"),
     "N-W-1": lambda v: weighted(quantization=ops.quantization(0.5) if v == "positive scales" else None),
     "N-W-2": lambda v: weighted(quantization=ops.quantization(0.5, zero_point=v)),
+    "N-W-8": _summing,
     "N-W-3": lambda v: ops.conv(bias=ops.tensor((8,), DType.INT32, data=0 if v == "constant" else None)),
     "N-W-4": scale_count,
     "N-W-7": typed_weights,
