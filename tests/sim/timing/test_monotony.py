@@ -1,0 +1,97 @@
+"""A better machine never takes longer for the same stream: more bandwidth, less latency, more MACs, more SHRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from npu.hardware.catalogue import load_variant
+from npu.hardware.choice import Hardware
+from npu.hardware.variant import Port, Variant
+from npu.isa.operations import Operation
+from npu.toolchain.session import Session
+from npu.toolchain.timing import time_model
+from sim.timing import schedule
+
+from tests.sim.timing.test_pinned import DIGITS, STREAMS
+
+SLACK = 1.001
+"""A tenth of a percent is allowed: requests that come earlier may meet others that they did not meet before."""
+WINDOW = 5000
+"""Cycles of the longest window of a shipped adapter: a request that comes earlier may end behind one more of its gaps."""
+
+TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
+Change = Callable[[Variant, float], Variant]
+
+
+def on_adapter(port: Port, name: str) -> Change:
+    def change(variant: Variant, value: float) -> Variant:
+        adapter: Any = replace(variant.system.adapters[port], **{name: int(value)})
+        return replace(variant, system=replace(variant.system, adapters={**variant.system.adapters, port: adapter}))
+
+    return change
+
+
+def on_memory(port: Port, name: str) -> Change:
+    def change(variant: Variant, value: float) -> Variant:
+        memory: Any = replace(variant.system.memories[port], **{name: value})
+        memories = {**variant.system.memories, port: memory}
+        return replace(variant, system=replace(variant.system, memories=memories, adapters={}))
+
+    return change
+
+
+LATENCIES = (600, 300, 200, 100, 64, 32, 16, 8, 0)
+BETTER: dict[str, tuple[Callable[[Port, str], Change], str, tuple[float, ...]]] = {
+    "a higher cap": (on_adapter, "beats_per_window", (10, 20, 50, 100, 200, 800, 4000, 16000)),
+    "less read latency": (on_adapter, "read_latency_cycles", LATENCIES),
+    "less write latency": (on_adapter, "write_latency_cycles", LATENCIES),
+    "more outstanding reads": (on_adapter, "max_outstanding_reads", (1, 2, 4, 8, 16, 32)),
+    "a faster memory": (on_memory, "clock_scale", (0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 16)),
+    "a memory with less latency": (on_memory, "read_latency_cycles", LATENCIES),
+}
+
+
+def streams(target: str) -> dict[str, tuple[Sequence[Operation], int]]:
+    timed = time_model(DIGITS, Session(Hardware(target)))
+    made = {name: (stream(), 500) for name, stream in STREAMS.items() if name != "nothing"}
+    return made | {"digits": ([each.operation for each in timed.streams[0].decoded], 700)}
+
+
+def cycles(stream: tuple[Sequence[Operation], int], variant: Variant) -> int:
+    return schedule(stream[0], variant, stream_words=stream[1]).totals.npu_active_cycles
+
+
+def assert_never_longer(found: Sequence[int], what: str, gap: int = 1) -> None:
+    for number, later in enumerate(found[1:], 1):
+        assert later <= max(SLACK * min(found[:number]), min(found[:number]) + gap), (what, found)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("better", BETTER)
+def test_better_memories_never_cost_cycles(better: str, target: str) -> None:
+    make, name, values = BETTER[better]
+    variant = load_variant(target)
+    for title, stream in streams(target).items():
+        for port in (Port.AXI0, Port.AXI1):
+            change = make(port, name)
+            found = [cycles(stream, change(variant, value)) for value in values]
+            gap = WINDOW if make is on_adapter else 1
+            assert_never_longer(found, f"{title} {port.name}", gap)
+
+
+@pytest.mark.parametrize("system", [None, "Ethos_U55_High_End_Embedded_Ideal"])
+def test_more_macs_never_cost_cycles(system: str | None) -> None:
+    arrays = [load_variant(f"ethos-u55-{macs}", system=system) for macs in (32, 64, 128, 256)]
+    for title, stream in streams("ethos-u55-32").items():
+        assert_never_longer([cycles(stream, variant) for variant in arrays], title)
+
+
+def test_more_shram_never_costs_cycles() -> None:
+    variant = load_variant("ethos-u55-128")
+    for title, stream in streams("ethos-u55-128").items():
+        sizes = [cycles(stream, replace(variant, shram=replace(variant.shram, banks=banks))) for banks in (24, 32, 48)]
+        assert_never_longer(sizes, title)
