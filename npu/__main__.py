@@ -1,17 +1,17 @@
 """`python -m npu` is the command `npu`."""
 
 import signal
-import sys
+from typing import NoReturn
 
 
-def program() -> int:
+def program() -> NoReturn:
     """The command. Until it is loaded, which takes a moment, an interrupt ends it without a word."""
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from npu.cli.main import main
+    from npu.cli.main import end, main
 
     signal.signal(signal.SIGINT, handler)
-    return main()
+    end(main())
 
 
 if __name__ == "__main__":
-    sys.exit(program())
+    program()

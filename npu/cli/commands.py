@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def check(options: argparse.Namespace) -> int:
     """Print or write where every operator runs and why; FAILED if a condition or the budget is not met."""
     from npu.rendering import facts
-    from npu.rendering.forms import FORMS
+    from npu.rendering.forms import render
     from npu.rendering.text import render_text
     from npu.toolchain import gate
     from npu.toolchain.check import check_report
@@ -42,7 +42,7 @@ def check(options: argparse.Namespace) -> int:
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)
     else:
-        emit(FORMS[options.format](report), options.output)
+        emit(render(report, options.format), options.output)
     for message in facts.failures(report):
         sys.stderr.write(f"npu: check failed: {printable(message)}\n")
     return FAILED if report.failed_gates else 0

@@ -70,6 +70,11 @@ def use(tier: CpuTier) -> None:
     current.cache_clear()
 
 
+def is_making() -> bool:
+    """Whether this process makes libraries: what only compiled functions call need not be imported in others."""
+    return bool(_forced)
+
+
 @functools.cache
 def current() -> CpuTier:
     """The tier whose libraries are used and made: the fastest of this CPU, or NPULAB_CPU. Raises UserError."""

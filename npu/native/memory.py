@@ -4,19 +4,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
+from typing import TYPE_CHECKING, Any
 
 from npu.native import types as ty
 from npu.native.kernel import Intrinsic, intrinsic
 
-WORD, INT, FLAG = ir.IntType(64), ir.IntType(32), ir.IntType(1)
-_POINTER = ir.IntType(8).as_pointer()
+if TYPE_CHECKING:
+    from llvmlite import ir
+
 Value = Any
 
 
 def _element(kind: ty.Scalar) -> ir.Type:
+    from llvmlite import ir  # where code is written; those who run it do without
+
     if kind.dtype.kind == "f":
         return ir.FloatType() if kind.dtype.itemsize == 4 else ir.DoubleType()
     return ir.IntType(8 * kind.dtype.itemsize)
@@ -30,14 +31,13 @@ def _pointer(builder: ir.IRBuilder, kind: ir.Type, address: Value, index: Value 
 
 def _loader(kind: ty.Scalar, *, is_indexed: bool) -> Intrinsic:
     """A load of a number of any alignment; integers become int64."""
-    element = _element(kind)
 
     def load(builder: ir.IRBuilder, address: Value, index: Value | None = None) -> Value:
-        value = builder.load(_pointer(builder, element, address, index))
+        value = builder.load(_pointer(builder, _element(kind), address, index))
         value.align = 1
-        if kind.dtype.kind == "f" or element == WORD:
+        if kind.dtype.kind == "f" or kind.dtype.itemsize == 8:
             return value
-        return (builder.sext if kind.dtype.kind == "i" else builder.zext)(value, WORD)
+        return (builder.sext if kind.dtype.kind == "i" else builder.zext)(value, _element(ty.int64))
 
     result = kind if kind.dtype.kind == "f" else ty.int64
     return Intrinsic(load, result(*[ty.int64] * (1 + is_indexed)))
@@ -45,11 +45,11 @@ def _loader(kind: ty.Scalar, *, is_indexed: bool) -> Intrinsic:
 
 def _storer(kind: ty.Scalar, *, is_indexed: bool) -> Intrinsic:
     """A store of a number, or of the low bits of an int64, at any alignment."""
-    element = _element(kind)
 
     def store(builder: ir.IRBuilder, address: Value, *rest: Value) -> None:
         *index, value = rest
-        narrow = value if kind.dtype.kind == "f" or element == WORD else builder.trunc(value, element)
+        element = _element(kind)
+        narrow = value if kind.dtype.kind == "f" or kind.dtype.itemsize == 8 else builder.trunc(value, element)
         builder.store(narrow, _pointer(builder, element, address, index[0] if index else None)).align = 1
 
     value = kind if kind.dtype.kind == "f" else ty.int64
@@ -70,33 +70,39 @@ store_8_at, store_16_at, store_32_at, store_64_at = (
 )
 
 
-def _c_function(builder: ir.IRBuilder, name: str, kind: ir.FunctionType) -> Value:
-    return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: Value) -> Value:
+    """A call of a function of LLVM or of the C library."""
+    from llvmlite import ir
+
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), arguments)
+
+
+def _pointers(builder: ir.IRBuilder, *addresses: Value) -> list[Value]:
+    return [builder.inttoptr(address, _element(ty.int8).as_pointer()) for address in addresses]
 
 
 @intrinsic(ty.void(ty.int64, ty.int64, ty.int64))
 def copy_bytes(builder: ir.IRBuilder, target: Value, source: Value, count: Value) -> None:
     """memmove(target, source, count)."""
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _POINTER, WORD, FLAG])
-    pointers = [builder.inttoptr(address, _POINTER) for address in (target, source)]
-    builder.call(_c_function(builder, "llvm.memmove.p0.p0.i64", kind), [*pointers, count, FLAG(0)])
+    from llvmlite import ir
+
+    _call(builder, "llvm.memmove.p0.p0.i64", ir.VoidType(), *_pointers(builder, target, source), count, ir.IntType(1)(0))
 
 
 @intrinsic(ty.int64(ty.int64, ty.int64, ty.int64))
 def compare_bytes(builder: ir.IRBuilder, first: Value, second: Value, count: Value) -> Value:
     """0 if the bytes at two addresses are equal: memcmp."""
-    kind = ir.FunctionType(INT, [_POINTER, _POINTER, WORD])
-    pointers = [builder.inttoptr(address, _POINTER) for address in (first, second)]
-    return builder.sext(builder.call(_c_function(builder, "memcmp", kind), [*pointers, count]), WORD)
+    return builder.sext(_call(builder, "memcmp", _element(ty.int32), *_pointers(builder, first, second), count), count.type)
 
 
 @intrinsic(ty.int64(ty.int64, ty.int64))
 def add_atomic(builder: ir.IRBuilder, address: Value, value: Value) -> Value:
     """Add to the int64 at an address as one step; the value before."""
-    return builder.atomic_rmw("add", builder.inttoptr(address, WORD.as_pointer()), value, "seq_cst")
+    return builder.atomic_rmw("add", builder.inttoptr(address, value.type.as_pointer()), value, "seq_cst")
 
 
 @intrinsic(ty.void())
 def yield_processor(builder: ir.IRBuilder) -> None:
     """Let another thread run."""
-    builder.call(_c_function(builder, "sched_yield", ir.FunctionType(INT, [])), [])
+    _call(builder, "sched_yield", _element(ty.int32))

@@ -63,10 +63,20 @@ def files_of(group: str) -> dict[str, bytes]:
     waiting = [*modules_of(group), *_CODE]
     while waiting:
         module = waiting.pop()
-        if module not in found and module not in _ABOUT_FILES and (path := _path(module)) is not None:
-            found[module] = path.read_bytes()
-            waiting.extend(_imported(found[module]))
+        if module not in found and module not in _ABOUT_FILES and (read := _read(module)) is not None:
+            found[module], imported = read
+            waiting.extend(imported)
     return dict(sorted(found.items()))
+
+
+@functools.cache
+def _read(module: str) -> tuple[bytes, list[str]] | None:
+    """The source of a module and what it imports, None if there is no such module."""
+    path = _path(module)
+    if path is None:
+        return None
+    source = path.read_bytes()
+    return source, _imported(source)
 
 
 def _path(module: str) -> Path | None:

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -87,6 +86,8 @@ def find(group: str, tier: CpuTier) -> tuple[bytes, Path] | None:
 
 def keep(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all, whoever else does so at the same time. Raises OSError."""
+    import tempfile  # only where a library is made
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
     try:

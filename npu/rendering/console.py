@@ -5,6 +5,7 @@ Colour and live progress only appear on a real terminal; a pipe gets plain text.
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,25 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
-from npu.isa.decode import address_text, command_place
 from npu.plain import printable
 from npu.progress import Progress
-from npu.rendering.run import memory_text, run_text, who_says_why
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import say, width_for
-from npu.reports.report import Report
 
 _WIDE_FINDINGS = 120
 """Columns from which findings are a table."""
 
 if TYPE_CHECKING:
+    from npu.reports.report import Report
     from npu.toolchain.diff import DiffResult
     from npu.toolchain.fix import Fixed
     from sim.verify.verifier import Finding
@@ -39,6 +35,8 @@ if TYPE_CHECKING:
 
 def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
+    from npu.rendering.run import memory_text, who_says_why
+
     on_npu = sum(row.placement == "npu" for row in report.operators)
     others = f" ({who_says_why(report)} says why not all)" if on_npu < len(report.operators) else ""
     facts = [
@@ -76,6 +74,8 @@ def _say_line(text: str) -> None:
 
 def print_run(report: Report) -> None:
     """The per-operator table and the totals of one inference."""
+    from npu.rendering.run import run_text
+
     say(run_text(report, width_for(None)))
 
 
@@ -112,6 +112,8 @@ def print_pmu(pmu: Mapping[str, Any]) -> None:
 
 def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) -> str:
     """What is wrong with a compiled file, one row a finding."""
+    from npu.isa.decode import address_text
+
     if not findings:
         return printable(f"{name}: no findings") + "\n"
     total = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
@@ -167,6 +169,8 @@ def print_assembled(path: Path, base: Path, size: int, *, is_same: bool) -> None
 
 def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
     """The first operator that differs, with position and values, or how many operators are equal."""
+    from npu.isa.decode import command_place
+
     found = result.first
     lines = []
     if found is None:
@@ -215,6 +219,13 @@ def variant_row(variant: Variant) -> dict[str, Any]:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """A progress bar on standard error while it is a terminal: call with what is done, how many parts, of how many."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as ProgressBar
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from importlib import import_module
 
-from npu.rendering.html import render_html
-from npu.rendering.junit import render_junit
-from npu.rendering.markdown import render_markdown
-from npu.rendering.sarif import render_sarif
 from npu.reports.check_report import CheckReport
 
-FORMS: Mapping[str, Callable[[CheckReport], str]] = {
-    "json": CheckReport.to_json,
-    "md": render_markdown,
-    "html": render_html,
-    "sarif": render_sarif,
-    "junit": render_junit,
+FORMS = {
+    "md": "npu.rendering.markdown:render_markdown",
+    "html": "npu.rendering.html:render_html",
+    "sarif": "npu.rendering.sarif:render_sarif",
+    "junit": "npu.rendering.junit:render_junit",
 }
-"""Forms that need no terminal; "text" is in `npu.rendering.text`, because its width depends on one."""
+"""Where a form is written, beside JSON, which a report does itself, and text (`npu.rendering.text`), whose width depends on a
+terminal."""
+
+
+def render(report: CheckReport, form: str) -> str:
+    """A report in a form that needs no terminal."""
+    if form == "json":
+        return report.to_json()
+    module, _, function = FORMS[form].partition(":")
+    return str(getattr(import_module(module), function)(report))

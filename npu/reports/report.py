@@ -12,19 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npu.compiler.compiled import Usage
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.placement import Violation
 from npu.hardware.accuracy import Accuracy
 from npu.hardware.variant import Variant
-from npu.reports.operator_map import OperatorMap
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.version import __version__
-from sim.timeline import OVERHEAD_NAMES, OperatorTime, Timeline
-from sim.trace import Trace
+from sim.timeline import OVERHEAD_NAMES
+
+if TYPE_CHECKING:
+    from npu.compiler.compiled import Usage
+    from npu.reports.operator_map import OperatorMap
+    from sim.timeline import OperatorTime, Timeline
+    from sim.trace import Trace
 
 HEAD = {"schema": "npulab-report-1", "npulab_version": __version__}
 """What every report begins with: the id of its schema, and who wrote it."""
@@ -227,6 +230,8 @@ def memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
 
 def memory_of_file(model: Model) -> Usage:
     """Memory of a compiled file, read from its own tensors: scratch, fast scratch, constants and command streams."""
+    from npu.compiler.compiled import Usage
+
     graph = model.graphs[0]
     jobs = [op for op in graph.ops if is_npu_job(op)]
     streams, constants, scratch, fast = (

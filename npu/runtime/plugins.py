@@ -19,17 +19,20 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module, metadata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from npu.arguments import PATH, require_type, require_type_or_none
 from npu.runtime.delegate import Context, Delegate, SimpleDelegate, Status, WrappedDelegate, as_delegate
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.tensor import RuntimeTensor
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "npulab.delegates"
 """Entry points of this group name modules that are plug-ins."""
@@ -206,17 +209,23 @@ class _ForeignDelegate(Delegate):
         return Status.DELEGATE_ERROR
 
 
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # takes longer than the rest of this module
+
+    return entry_points(group=GROUP)
+
+
 def _find_module(name: str) -> ModuleType:
     if name.endswith(".py"):
         return _module_of_file(Path(name))
     target = SHIPPED.get(name)
     if target is None:
-        points = [point for point in metadata.entry_points(group=GROUP) if point.name == name]
+        points = [point for point in _entry_points() if point.name == name]
         target = points[0].module if points else name
     try:
         return import_module(target)
     except Exception as error:
-        known = sorted({*SHIPPED, *(point.name for point in metadata.entry_points(group=GROUP))})
+        known = sorted({*SHIPPED, *(point.name for point in _entry_points())})
         raise InterpreterValueError(
             f"load_delegate '{name}': must be a shared library, a Python file, a module or of {', '.join(known)}, got: {error}"
         ) from error

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
 from npu.errors import InterpreterError
 from npu.runtime.custom import CustomOperator, find_custom_operator
 from npu.runtime.implementation import Implementation
-from npu.runtime.operators import (
-    activation,
-    arithmetic,
-    comparison,
-    control,
-    convolution,
-    detection,
-    elementwise,
-    embedding,
-    fully_connected,
-    gather,
-    layout,
-    lstm,
-    normalization,
-    pooling,
-    quantize,
-    reduction,
-    resize,
-    rnn,
-    shape,
-    slicing,
-    svdf,
-    text,
-)
 
 _MODULES = (
-    activation, arithmetic, comparison, control, convolution, elementwise, fully_connected, gather, layout, normalization,
-    pooling, quantize, reduction, resize, shape, slicing, embedding, lstm, rnn, svdf, text,
+    "convolution", "pooling", "fully_connected", "activation", "arithmetic", "shape", "reduction", "quantize", "slicing",
+    "elementwise", "resize", "gather", "layout", "comparison", "control", "normalization", "embedding", "lstm", "rnn", "svdf",
+    "text",
 )  # fmt: skip
+"""Those with the operators that most models have come first."""
 
-OPERATORS: dict[str, Implementation] = {row.kind: row for module in _MODULES for row in module.OPERATORS}
+
+class _Operators(Mapping[str, Implementation]):
+    """Rows by kind. Modules are imported, in order, until one has the kind: few models need more than a few."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Implementation] = {}
+        self._waiting = list(_MODULES)
+
+    def _import_next(self) -> None:
+        name = self._waiting[0]
+        rows = import_module(f"npu.runtime.operators.{name}").OPERATORS
+        self._rows.update({row.kind: row for row in rows})
+        if name in self._waiting:  # threads may have come here together
+            self._waiting.remove(name)
+
+    def __getitem__(self, kind: str) -> Implementation:
+        while kind not in self._rows and self._waiting:
+            self._import_next()
+        return self._rows[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        while self._waiting:
+            self._import_next()
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+OPERATORS: Mapping[str, Implementation] = _Operators()
 
 
 def find_operator(kind: str, label: str) -> Implementation:
@@ -47,4 +57,8 @@ def find_operator(kind: str, label: str) -> Implementation:
 
 def find_custom(name: str) -> CustomOperator | None:
     """The kernel of a custom operator: one that was registered, else one of this project, None if there is neither."""
-    return find_custom_operator(name) or detection.CUSTOM_OPERATORS.get(name)
+    registered = find_custom_operator(name)
+    if registered is not None:
+        return registered
+    operators: dict[str, CustomOperator] = import_module("npu.runtime.operators.detection").CUSTOM_OPERATORS
+    return operators.get(name)

@@ -23,7 +23,6 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, Region, arena_metadata
 from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.hardware.catalogue import list_variants, load_variant
-from npu.isa.decode import decode
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.isa.payload import decode_config, find_target, parse_payload
 
@@ -176,6 +175,8 @@ def _trimmed(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
     """Feature maps of the stream by region and address."""
+    from npu.isa.decode import decode  # nearly no file has no model around its stream
+
     payload = parse_payload(data)
     variant = find_target(decode_config(payload.config_word), [load_variant(name) for name in list_variants()])
     found: dict[tuple[int, int], FeatureMap] = {}

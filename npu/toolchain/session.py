@@ -14,12 +14,12 @@ from npu.hardware.loader import build_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, configuration_of, decode_config, find_target, is_compatible
 from npu.memo import LastUsed
-from npu.reports.operator_map import OperatorMap
-from sim.container import CompiledFile, npu_operators, payload_of
 from sim.cpu import check_costs
 
 if TYPE_CHECKING:
     from npu.compiler.block_config import BlockChooser
+    from npu.reports.operator_map import OperatorMap
+    from sim.container import CompiledFile
 
 DEFAULT_PROFILE = "u55-u65"
 _EXECUTABLES = 8
@@ -80,6 +80,8 @@ class Session:
 
         StreamError if that differs from what the file was made for.
         """
+        from sim.container import npu_operators, payload_of  # only compiled files need what reads streams
+
         graph, index = next(npu_operators(model))
         config_word = payload_of(model.graphs[graph], index).config_word
         made_for = decode_config(config_word)

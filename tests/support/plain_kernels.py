@@ -8,6 +8,7 @@ from typing import Any
 import numba as nb
 
 from npu.native import compile as by_numba
+from npu.native import cpu
 from npu.native.kernel import Kernel
 
 
@@ -20,6 +21,7 @@ def _dispatcher(kernel: Kernel) -> Any:
 
 
 def install() -> None:
-    """From here on no library is used."""
+    """From here on no library is used; before any kernel is imported."""
+    cpu.use(cpu.current())
     Kernel._bind = lambda kernel: _dispatcher(kernel)  # type: ignore[method-assign]
     Kernel._numba_type_ = property(lambda kernel: nb.types.Dispatcher(_dispatcher(kernel)))  # type: ignore[assignment,method-assign]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from npu.native import types as ty
-from npu.native.cpu import current
+from npu.native.cpu import current, is_making
 from npu.native.kernel import kernel
-from sim.functional.kernels import portable, values, vectors
-from sim.functional.kernels import rows as r
 
-if current().has_dot_product:
-    from sim.functional.kernels import vnni as fastest
-else:
-    fastest = portable  # type: ignore[misc]
+if is_making():
+    from sim.functional.kernels import portable, values, vectors
+    from sim.functional.kernels import rows as r
+
+    if current().has_dot_product:
+        from sim.functional.kernels import vnni as fastest
+    else:
+        fastest = portable  # type: ignore[misc]
 
 
 @kernel(ty.int64(ty.int64[:, ::1], ty.int64[::1], ty.int64, ty.boolean))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.native import types as ty
+from npu.native.cpu import is_making
 from npu.native.kernel import kernel
 from npu.native.memory import (
     add_atomic,
@@ -19,10 +20,12 @@ from npu.native.memory import (
     yield_processor,
 )
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.depthwise import depthwise
-from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
-from npu.runtime.xnnpack.kernels.gemm import gemm
-from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
+
+if is_making():
+    from npu.runtime.xnnpack.kernels.depthwise import depthwise
+    from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
+    from npu.runtime.xnnpack.kernels.gemm import gemm
+    from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
 
 _SPINS = 2000
 
