@@ -18,7 +18,7 @@ import npu
 from constraints.checker import check
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
-from npu.rendering.forms import FORMS
+from npu.rendering.forms import FORMS, render
 from npu.rendering.text import render_text
 from npu.reports.check_report import (
     CheckReport,
@@ -69,12 +69,12 @@ def test_colour_changes_nothing_but_colour(report: CheckReport) -> None:
 
 
 def test_markdown_reads_as_agreed(report: CheckReport, golden: Golden) -> None:
-    golden("check/mixed.md", FORMS["md"](report))
+    golden("check/mixed.md", render(report, "md"))
 
 
 def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(report: CheckReport) -> None:
     cells = None
-    for line in FORMS["md"](report).splitlines():
+    for line in render(report, "md").splitlines():
         found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else None
         assert cells is None or found is None or found == cells, line
         cells = found
@@ -98,7 +98,7 @@ class _Page(HTMLParser):
 
 
 def test_the_page_is_well_formed_and_asks_for_nothing(report: CheckReport) -> None:
-    text = FORMS["html"](report)
+    text = render(report, "html")
     page = _Page()
     page.feed(text)
     assert page.open == []
@@ -110,7 +110,7 @@ def test_the_page_is_well_formed_and_asks_for_nothing(report: CheckReport) -> No
 
 
 def test_the_page_has_a_row_per_operator_and_the_text_of_every_broken_rule(report: CheckReport) -> None:
-    text = FORMS["html"](report)
+    text = render(report, "html")
     rows = re.findall(r'<tr id="op-([^"]+)" data-on="([^"]+)"', text)
     assert rows == [(row.number, row.device) for row in report.operators]
     assert text.count('class="rule"') == sum(len(row.base.violations) for row in report.operators)
@@ -122,7 +122,7 @@ def test_the_page_has_a_row_per_operator_and_the_text_of_every_broken_rule(repor
 
 
 def test_json_fits_the_shipped_schema_and_keeps_what_run_reports_have(report: CheckReport) -> None:
-    content = json.loads(FORMS["json"](report))
+    content = json.loads(render(report, "json"))
     schema = json.loads(SCHEMA_PATH.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(content, schema)
@@ -165,7 +165,7 @@ def fields_of(*records: Any) -> set[str]:
 
 
 def test_sarif_names_a_rule_and_a_place_for_every_violation(report: CheckReport) -> None:
-    log = json.loads(FORMS["sarif"](report))
+    log = json.loads(render(report, "sarif"))
     assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
     run = log["runs"][0]
     rules = run["tool"]["driver"]["rules"]
@@ -183,14 +183,14 @@ def test_sarif_names_a_rule_and_a_place_for_every_violation(report: CheckReport)
 
 def test_sarif_and_junit_hold_the_digest_of_the_model(report: CheckReport) -> None:
     known = dataclasses.replace(report, model_sha256="0" * 64)
-    (artifact,) = json.loads(FORMS["sarif"](known))["runs"][0]["artifacts"]
+    (artifact,) = json.loads(render(known, "sarif"))["runs"][0]["artifacts"]
     assert artifact == {"location": {"uri": "mixed.tflite"}, "hashes": {"sha-256": "0" * 64}}
-    properties = ElementTree.fromstring(FORMS["junit"](known)).iter("property")
+    properties = ElementTree.fromstring(render(known, "junit")).iter("property")
     assert {each.get("name"): each.get("value") for each in properties}["model_sha256"] == "0" * 64
 
 
 def test_junit_has_a_case_per_operator_that_tells_why_it_is_on_the_cpu(report: CheckReport) -> None:
-    root = ElementTree.fromstring(FORMS["junit"](report))
+    root = ElementTree.fromstring(render(report, "junit"))
     assert root.tag == "testsuites"
     (suite,) = root
     told = [case for case in suite.findall("testcase") if case.find("system-out") is not None]
@@ -210,27 +210,27 @@ GATES = (
 
 def test_every_form_says_which_gates_failed_and_no_more(report: CheckReport) -> None:
     judged = replace(report, gates=GATES)
-    suite = ElementTree.fromstring(FORMS["junit"](judged))[0]
+    suite = ElementTree.fromstring(render(judged, "junit"))[0]
     assert (suite.get("tests"), suite.get("failures")) == ("10", "2")
     failed = [case.get("name") for case in suite.findall("testcase") if case.find("failure") is not None]
     assert failed == ["--fail-on cpu", "budget max_sram"]
-    run = json.loads(FORMS["sarif"](judged))["runs"][0]
+    run = json.loads(render(judged, "sarif"))["runs"][0]
     errors = [result for result in run["results"] if result["level"] == "error"]
     assert [result["ruleId"] for result in errors] == failed
     assert [run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] for result in errors] == failed
-    content = json.loads(FORMS["json"](judged))
+    content = json.loads(render(judged, "json"))
     jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
     assert [gate["failure"] for gate in content["gates"]] == [GATES[0].failure, None, GATES[2].failure]
-    assert FORMS["md"](judged).count("**Failed**") == 2
-    assert "<strong>Failed</strong>: budget max_sram: 9 &lt;needed&gt;" in FORMS["html"](judged)
+    assert render(judged, "md").count("**Failed**") == 2
+    assert "<strong>Failed</strong>: budget max_sram: 9 &lt;needed&gt;" in render(judged, "html")
     assert render_text(judged, 80).count("failed: ") == 2
 
 
 def test_a_report_that_passes_holds_no_error_in_any_form(report: CheckReport) -> None:
     passed = replace(report, gates=(Gate("--fail-on split"),))
-    assert "<failure" not in FORMS["junit"](passed)
-    assert all(result["level"] == "warning" for result in json.loads(FORMS["sarif"](passed))["runs"][0]["results"])
-    assert "**Failed**" not in FORMS["md"](passed)
+    assert "<failure" not in render(passed, "junit")
+    assert all(result["level"] == "warning" for result in json.loads(render(passed, "sarif"))["runs"][0]["results"])
+    assert "**Failed**" not in render(passed, "md")
 
 
 # Odd names
