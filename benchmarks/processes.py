@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/processes.py [MODEL.tflite ...]   (default: the shipped example)
 
-The time of `python -c "import numpy"` stands beside them, since every command but --help needs it. CPU time is that of the process
-and its children, which a busy machine lengthens less than the time on the wall.
+The time of `python -c "import numpy"` stands beside them, since every command but --help needs it. CPU time is that of the
+process and its children, which a busy machine lengthens less than the time on the wall.
 """
 
 from __future__ import annotations
