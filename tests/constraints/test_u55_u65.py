@@ -210,7 +210,13 @@ MINIMAL = {
     "SUM": mean(kind="SUM"),
     "TILE": tiled(),
     "ABS": ops.unary("ABS"),
+    "DEPTH_TO_SPACE": ops.op_model(
+        "DEPTH_TO_SPACE", [ops.tensor(MAP)], [ops.tensor((1, 16, 16, 1))], options.DepthToSpaceOptions(2)
+    ),
     "HARD_SWISH": ops.unary("HARD_SWISH"),
+    "SPACE_TO_DEPTH": ops.op_model(
+        "SPACE_TO_DEPTH", [ops.tensor(MAP)], [ops.tensor((1, 4, 4, 16))], options.SpaceToDepthOptions(2)
+    ),
     "MEAN": mean(),
     "PADV2": padv2(),
     "TRANSPOSE": permuted(),

@@ -10,6 +10,7 @@ from npu.compiler.lower.activation import lower_function, lower_quantize, lower_
 from npu.compiler.lower.arg_max import lower_arg_max
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import lower_convolution, lower_depthwise, lower_fully_connected
+from npu.compiler.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from npu.compiler.lower.elementwise import (
     lower_add,
     lower_maximum,
@@ -62,6 +63,7 @@ LOWERED: Mapping[str, Lowering] = {
     "CONCATENATION": Lowering(lower_concatenation, needs_options=True),
     "CONV_2D": Lowering(lower_convolution, admit.ungrouped, needs_options=True),
     "DEPTHWISE_CONV_2D": Lowering(lower_depthwise, needs_options=True),
+    "DEPTH_TO_SPACE": Lowering(lower_depth_to_space),
     "ELU": Lowering(lower_function),
     "EXP": Lowering(lower_function),
     "EXPAND_DIMS": Lowering(lower_reshape),
@@ -94,6 +96,7 @@ LOWERED: Mapping[str, Lowering] = {
     "RSQRT": Lowering(lower_function),
     "SLICE": Lowering(lower_slice),
     "SOFTMAX": Lowering(lower_softmax, needs_options=True),
+    "SPACE_TO_DEPTH": Lowering(lower_space_to_depth),
     "SPLIT": Lowering(lower_split),
     "SPLIT_V": Lowering(lower_split_v),
     "SQUARED_DIFFERENCE": Lowering(lower_squared_difference),

@@ -71,20 +71,20 @@ def lower_transpose(builder: Builder, op: Op) -> None:
     if len(moved_axes(source.shape, order)) < 2:
         lower_reshape(builder, op)
     else:
-        _permute(builder, builder.input(op.inputs[0]), builder.output(op.outputs[0]), source.shape, order)
+        permute(builder, builder.input(op.inputs[0]), builder.output(op.outputs[0]), source.shape, order)
 
 
-def _permute(builder: Builder, source: View, target: View, shape: Sequence[int], order: Sequence[int]) -> None:
+def permute(builder: Builder, source: View, target: View, shape: Sequence[int], order: Sequence[int]) -> None:
     """Move `source`, which holds a tensor of `shape`, to `target`; through a dense map where gaps keep axes apart."""
     pitches, steps = axis_pitches(shape, source), axis_pitches([shape[axis] for axis in order], target)
     fewest = len(moved_axes(shape, order))
     if len(moved_axes(shape, order, pitches)) > fewest:
         dense = builder.temporary("dense", source.shape, source.element)
         builder.copy(source, dense)
-        _permute(builder, dense, target, shape, order)
+        permute(builder, dense, target, shape, order)
     elif len(moved_axes(shape, order, target=steps)) > fewest:
         dense = builder.temporary("permuted", target.shape, target.element)
-        _permute(builder, source, dense, shape, order)
+        permute(builder, source, dense, shape, order)
         builder.copy(dense, target)
     else:
         is_far = source.storage.is_boundary or target.storage.is_boundary
