@@ -132,6 +132,10 @@ def _job(model: Model, number: int, index: int, payload: Payload | None) -> NpuJ
     offsets = arena_offsets(model)[sum(len(each.tensors) for each in model.graphs[:number]) :]
     positions = {Region.CONSTANTS: Input.CONSTANTS, Region.ARENA: Input.SCRATCH, Region.FAST: Input.FAST_SCRATCH}
     sizes: dict[int, int] = {region: graph.tensors[op.inputs[position]].bytes for region, position in positions.items()}
+    held = graph.tensors[op.inputs[Input.CONSTANTS]].data
+    if sizes[Region.CONSTANTS] and (held is None or held.nbytes != sizes[Region.CONSTANTS]):
+        found = "none" if held is None else f"{held.nbytes}"
+        raise StreamError(f"{job_title(index)}: its constants must have {sizes[Region.CONSTANTS]} bytes of data, got {found}")
     origin = max(0, int(offsets[op.inputs[Input.SCRATCH]]))
     payload = payload_of(graph, index) if payload is None else payload
 
