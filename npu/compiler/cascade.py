@@ -62,7 +62,10 @@ def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only:
 
     `hidden_only` counts only maps that nobody outside a partition sees.
     Cascades are chosen one after the other; where that ends above the budget, cutting for a smaller one may end below it.
+    Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
+    if not hidden_only:
+        budget = max(budget, _visible_peak(graph, nodes))
     tried: list[tuple[int, int, list[Node]]] = []
     for share in _GOALS:
         cut, peak = _cut_down(graph, nodes, int(budget * share), hidden_only)
@@ -86,6 +89,14 @@ def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int, hidden_only: boo
             break
         result[node] = better
     return result, max(_usage(graph, result, hidden_only)[0], default=0)
+
+
+def _visible_peak(graph: Graph, nodes: Sequence[Node]) -> int:
+    """Bytes that tensors which the CPU or the application sees take at most: no cascade makes them smaller."""
+    works = [node.program.steps if node.program else () for node in nodes]
+    lifetimes = trace_lifetimes(graph, nodes, works, {})
+    spans = [Buffer(span.size_bytes, span.first, span.last) for item, span in lifetimes.spans.items() if isinstance(item, int)]
+    return max(live_bytes(spans, lifetimes.events), default=0)
 
 
 def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list[int], tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.passes.assign_layouts import assign_layouts
@@ -14,9 +15,10 @@ from npu.compiler.passes.lower_partitions import lower_partitions
 from npu.compiler.passes.partition_graphs import partition_graphs
 from npu.compiler.passes.plan_memory import plan_memory
 from npu.compiler.passes.rebuild_graphs import rebuild_graphs
-from npu.compiler.passes.refuse_misfits import refuse_misfits
+from npu.compiler.passes.refuse_misfits import exceeds_budget, refuse_misfits
 from npu.compiler.passes.schedule_jobs import schedule_jobs
 from npu.compiler.state import State, initial_state, without_refused
+from npu.graph.placement import MEMORY_ARENA
 
 Pass: TypeAlias = Callable[[State], State]
 Observer: TypeAlias = Callable[[str, State], None]
@@ -30,7 +32,7 @@ PASSES: tuple[Pass, ...] = (
     assign_layouts,  # NHWC or NHCWB16 for every storage
     schedule_jobs,  # blocks, slices of output channels, encoded weights
     plan_memory,  # addresses, and transfers ahead of use
-    refuse_misfits,  # what no stripes make fit goes to the CPU
+    refuse_misfits,  # what only fits on the CPU goes there
     emit_operations,  # machine operations with addresses and waits
     encode_streams,  # command words and driver payloads
     rebuild_graphs,  # TFLite again, with one operator for each node of the NPU
@@ -49,14 +51,25 @@ def pass_names() -> tuple[str, ...]:
 def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
     """The state after the last pass, or as soon as nothing is left for the NPU.
 
-    Operators that a pass refuses go to the CPU, and the passes begin anew: other partitions, other programs.
+    If the model does not fit the memory even after operators went to the CPU for that, none of them does.
     """
+    settled = _run_until_settled(state, observers)
+    is_moved = any(violation.rule == MEMORY_ARENA for op in settled.placement.ops for violation in op.violations)
+    if is_moved and (not settled.has_work or exceeds_budget(settled)):
+        settled = _run_until_settled(replace(state, keeps_misfits=True), observers)
+    return settled
+
+
+def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
+    """Operators that a pass refuses go to the CPU, and the passes begin anew: other partitions, other programs."""
+    start = state
     while True:
-        state = _run_until_refused(state, observers)
+        state = _run_until_refused(start, observers)
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
-        state = initial_state(state.model, placement, state.chooser, state.constants.encoder)
+        restarted = initial_state(start.model, placement, start.chooser, start.constants.encoder)
+        start = replace(restarted, keeps_misfits=start.keeps_misfits)
 
 
 def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:

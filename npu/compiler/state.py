@@ -68,7 +68,8 @@ class State:
     """One compilation. A pass makes a new state of it and changes nothing in the old one.
 
     `constants` is the exception: the read-only region, to which passes add contents, each once; what is in it never changes.
-    `refusals` are of the last pass: operators that must go to the CPU before the passes can go on.
+    `refusals` are of the last pass: operators that must go to the CPU before the passes can go on. `keeps_misfits`: what does
+    not fit the memory stays on the NPU all the same.
     """
 
     model: Model
@@ -77,6 +78,7 @@ class State:
     constants: Constants
     graphs: tuple[GraphState, ...]
     refusals: tuple[Refusal, ...] = ()
+    keeps_misfits: bool = False
 
     @property
     def variant(self) -> Variant:

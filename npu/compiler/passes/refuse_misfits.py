@@ -1,43 +1,69 @@
-"""Pass: operators at whose steps the live feature maps exceed the arena's budget are refused."""
+"""Pass: operators that only fit the arena on the CPU are refused.
+
+An operator on the CPU has its tensors in the same arena, each of them whole. Only what the NPU needs beyond them, maps between
+its steps and bricks that are not full, is saved there; where that is not what exceeds the budget, the CPU would be slower for
+nothing.
+"""
 
 from __future__ import annotations
 
+from npu.compiler.allocate import Buffer, live_bytes
+from npu.compiler.lifetime import Node, trace_lifetimes
 from npu.compiler.memory import arena_budget
-from npu.compiler.state import Refusal, State
+from npu.compiler.state import GraphState, Refusal, State
+from npu.graph.graph import Graph
 from npu.graph.placement import MEMORY_ARENA, Violation
 from npu.hardware.variant import Variant
 
 
 def refuse_misfits(state: State) -> State:
-    """The state, with refusals if anything does not fit."""
-    misfits = _misfits(state)
+    """The state, with refusals if anything would fit that does not."""
+    if state.keeps_misfits:
+        return state
     return state.refuse(
-        tuple(
-            Refusal(number, index, _violation(state.model.graphs[number].ops[index].kind, live, state.variant))
-            for (number, index), live in misfits.items()
-        )
+        tuple(one for number, each in enumerate(state.graphs) for one in _refusals(number, each, state.variant))
     )
 
 
-def _misfits(state: State) -> dict[tuple[int, int], int]:
-    """Graph and index of such operators, and the bytes that are live at them at most."""
+def exceeds_budget(state: State) -> bool:
+    """Whether the feature maps of any graph need more than the arena may have."""
     budget = arena_budget(state.variant)
-    found: dict[tuple[int, int], int] = {}
-    for number, each in enumerate(state.graphs):
-        plan = each.planned
-        for row, start in zip(each.jobs, plan.starts, strict=False):
-            for event, job in enumerate(row, start):
-                live = plan.feature_bytes[event]
-                if live > budget:
-                    key = (number, job.step.source)
-                    found[key] = max(found.get(key, 0), live)
-    return found
+    return any(max(each.planned.feature_bytes, default=0) > budget for each in state.graphs)
+
+
+def _refusals(number: int, state: GraphState, variant: Variant) -> list[Refusal]:
+    budget = arena_budget(variant)
+    needed = {op: live for op, live in _needed_by_steps(state).items() if live > budget}
+    on_cpu = _needed_by_tensors(state.graph) if needed else []
+    return [
+        Refusal(number, op, _violation(state.graph.ops[op].kind, live, variant))
+        for op, live in needed.items()
+        if on_cpu[op] <= budget
+    ]
+
+
+def _needed_by_steps(state: GraphState) -> dict[int, int]:
+    """Bytes of feature maps that are live at the jobs of each operator at most."""
+    most: dict[int, int] = {}
+    for row, start in zip(state.jobs, state.planned.starts, strict=False):
+        for event, job in enumerate(row, start):
+            source = job.step.source
+            most[source] = max(most.get(source, 0), state.planned.feature_bytes[event])
+    return most
+
+
+def _needed_by_tensors(graph: Graph) -> list[int]:
+    """Bytes of tensors that are live at each operator if all run on the CPU."""
+    nodes = [Node((index,)) for index in range(len(graph.ops))]
+    lifetimes = trace_lifetimes(graph, nodes, [()] * len(nodes), {})
+    spans = [Buffer(span.size_bytes, span.first, span.last) for span in lifetimes.spans.values()]
+    return live_bytes(spans, lifetimes.events)
 
 
 def _violation(kind: str, live: int, variant: Variant) -> Violation:
     budget = arena_budget(variant)
     message = (
         f"{kind} needs {live} bytes of feature maps at a time, and cutting them in stripes does not bring that to the "
-        f"{budget} bytes which {variant.memory_mode.name} gives the arena"
+        f"{budget} bytes which {variant.memory_mode.name} gives the arena; its tensors alone fit"
     )
     return Violation(MEMORY_ARENA, message, f"<= {budget} bytes", f"{live} bytes", "use a larger arena or smaller maps")
