@@ -153,7 +153,7 @@ def _pack(spans: Sequence[Span]) -> Allocation:
 
 def staging_reserve(variant: Variant) -> int:
     """Bytes of a separate fast memory that are kept for staged constants."""
-    return min(variant.memory_mode.arena_cache_bytes // 3, _STAGING_BYTES)
+    return min(variant.memory_mode.arena_cache_bytes // 12, _STAGING_BYTES)
 
 
 def _choose_fast(
