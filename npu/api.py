@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from npu.compiler.goal import Goal
 from npu.errors import ConfigError
 from npu.hardware.choice import Config, Hardware
 from npu.toolchain.session import DEFAULT_PROFILE, Session
@@ -73,13 +74,17 @@ def compile(
     memory_mode: Name = None,
     system: Name = None,
     profile: str | None = None,
+    optimise: str | None = None,
     progress: Progress | None = None,
     session: Session | None = None,
 ) -> Compiled:
-    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault."""
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
+
+    `optimise` is "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM).
+    """
     from npu.toolchain.compile import compile as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), progress=progress)
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile, optimise), progress=progress)
 
 
 def diff(
@@ -208,10 +213,13 @@ def verify(
     return verb(model, _session(session, Hardware(target, config, memory_mode, system)))
 
 
-def _session(session: Session | None, hardware: Hardware, profile: str | None = None) -> Session:
+def _session(session: Session | None, hardware: Hardware, profile: str | None = None, optimise: str | None = None) -> Session:
     """The session that was given, or one for this call. ConfigError for both a session and what it decides."""
     if session is None:
-        return Session(hardware, DEFAULT_PROFILE if profile is None else profile)
-    if hardware != Hardware() or profile is not None:
-        raise ConfigError("session: decides hardware and profile; leave target, config, memory_mode, system and profile out")
+        chosen = DEFAULT_PROFILE if profile is None else profile
+        return Session(hardware, chosen, Goal.PERFORMANCE if optimise is None else optimise)
+    if hardware != Hardware() or profile is not None or optimise is not None:
+        raise ConfigError(
+            "session: decides hardware, profile and goal; leave target, config, memory_mode, system, profile and optimise out"
+        )
     return session

@@ -90,8 +90,14 @@ def _session(options: argparse.Namespace) -> Session:
     from npu.toolchain.session import DEFAULT_PROFILE, Session
 
     sections = {name: getattr(options, name, None) for name in ("memory_mode", "system")}
-    hardware = Hardware(options.target, options.config, **sections, changes=tuple(options.set or ()))
-    return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE))
+    hardware = Hardware(
+        options.target,
+        options.config,
+        **sections,
+        changes=tuple(options.set or ()),
+        arena_cache_bytes=getattr(options, "arena_cache_size", None),
+    )
+    return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE), getattr(options, "optimise", "performance"))
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
@@ -320,3 +326,15 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
 def _add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory-mode", metavar="NAME", help="where constants and arena lie, e.g. Sram_Only; see npu configs")
     parser.add_argument("--system", metavar="NAME", help="clock and memories, e.g. Deep_Embedded; see npu configs")
+    parser.add_argument(
+        "--arena-cache-size",
+        type=int,
+        metavar="BYTES",
+        help="bytes for feature maps and copies of constants, in place of the mode's",
+    )
+    parser.add_argument(
+        "--optimise",
+        choices=("performance", "size"),
+        default="performance",
+        help="compile for few cycles within the arena's bytes (the default), or for little SRAM",
+    )

@@ -19,7 +19,7 @@ from npu.compiler.ir import (
     WindowStep,
 )
 from npu.compiler.layout import choose_layouts, reads, views
-from npu.compiler.lifetime import Node, trace_lifetimes
+from npu.compiler.lifetime import Node, share_in_place, shared_spans, trace_lifetimes
 from npu.graph.graph import Graph
 from npu.isa.operations import PoolingMode, Upscale
 
@@ -29,6 +29,11 @@ _LONGEST = 8
 _MOST_CASCADES = 24
 _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
+
+_ALLOWED_PEAKS = (1.0, 1.04, 1.1, 1.16)
+"""Peaks relative to the smallest one that are looked at where memory counts more than work."""
+_WORTH_OF_PEAK = 1.0
+"""Half the memory is worth so many doublings of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,26 @@ def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only:
     return min(tried)[2]
 
 
+def fit_least(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with cascades so that the peak is about the smallest that any have, and with the least work for that."""
+    smallest = fit_budget(graph, nodes, 0)
+    peak = _peak(graph, smallest)
+    trials = [smallest]
+    for allowed in _ALLOWED_PEAKS:
+        cut = fit_budget(graph, nodes, int(peak * allowed))
+        if _peak(graph, cut) <= peak * allowed:
+            trials.append(cut)
+    return min(trials, key=lambda cut: (_total_work(cut) * _peak(graph, cut) ** _WORTH_OF_PEAK, _peak(graph, cut)))
+
+
+def _peak(graph: Graph, nodes: Sequence[Node]) -> int:
+    return max(_usage(graph, nodes, False)[0], default=0)
+
+
+def _total_work(nodes: Sequence[Node]) -> int:
+    return sum(_work(node.program.steps) for node in nodes if node.program)
+
+
 def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int, hidden_only: bool) -> tuple[list[Node], int]:
     """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
     result = list(nodes)
@@ -104,9 +129,10 @@ def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list
     works = [node.program.steps if node.program else () for node in nodes]
     layouts = choose_layouts(step for steps in works for step in steps)
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+    buffers = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
     spans = [
         Buffer(span.size_bytes, span.first, span.last)
-        for item, span in lifetimes.spans.items()
+        for item, span in buffers.items()
         if not (hidden_only and isinstance(item, int))
     ]
     return live_bytes(spans, lifetimes.events), lifetimes.starts

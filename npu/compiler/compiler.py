@@ -5,6 +5,7 @@ from __future__ import annotations
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiled import Compiled, CompiledPartition, Usage
 from npu.compiler.container import rebuild_model
+from npu.compiler.goal import Goal
 from npu.compiler.pipeline import Observer, pass_names, run_passes
 from npu.compiler.state import GraphState, State, initial_state
 from npu.errors import CompileError
@@ -22,6 +23,7 @@ def compile_model(
     placement: Placement,
     variant: Variant,
     *,
+    goal: Goal = Goal.PERFORMANCE,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
@@ -40,7 +42,8 @@ def compile_model(
     if progress is not None:
         observers = (*observers, _progress_of(progress))
     placement = without_inconsistent(model, placement)
-    state = run_passes(initial_state(model, placement, chooser or BlockChooser(variant), encoder), observers)
+    state = initial_state(model, placement, chooser or BlockChooser(variant), encoder, goal)
+    state = run_passes(state, observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 
 

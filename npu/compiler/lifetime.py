@@ -146,6 +146,15 @@ def share_in_place(
     return {item: _root(owner, item) for item in owner}
 
 
+def shared_spans(lifetimes: Lifetimes, owner: Mapping[Item, Item]) -> dict[Item, Span]:
+    """One span per buffer: that of all items which use it."""
+    groups: dict[Item, Span] = {}
+    for item, root in owner.items():
+        span = lifetimes.spans[item]
+        groups[root] = groups[root].joined(span) if root in groups else span
+    return groups
+
+
 def _root(owner: Mapping[Item, Item], item: Item) -> Item:
     while owner[item] != item:
         item = owner[item]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from npu.compiler.allocate import Allocation, Buffer, Packer, allocate, live_bytes, round_up
+from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Item, Lifetimes, Node, Span, item_of, share_in_place, trace_lifetimes
+from npu.compiler.lifetime import Item, Lifetimes, Node, Span, item_of, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer, plan_transfers
 from npu.graph.ethos_u import Region
@@ -54,6 +55,7 @@ def plan_memory(
     jobs: Sequence[Sequence[Job]],
     layouts: Mapping[Storage, Layout],
     variant: Variant,
+    goal: Goal = Goal.PERFORMANCE,
     *,
     arena_start: int = 0,
     fast_start: int = 0,
@@ -62,7 +64,7 @@ def plan_memory(
     works = [[job.step for job in row] for row in jobs]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     owner = share_in_place(lifetimes, nodes, works, layouts)
-    groups = _group(lifetimes, owner)
+    groups = shared_spans(lifetimes, owner)
     fast = _choose_fast(groups, owner, jobs, lifetimes, variant)
     slow = {item: span for item, span in groups.items() if item not in fast}
     arena, cache = _pack(list(slow.values())), _pack(list(fast.values()))
@@ -70,14 +72,10 @@ def plan_memory(
     separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
     packer = Packer(_buffers(fast.values()), cache) if separate else Packer(_buffers(slow.values()), arena)
-    goal = packer.total_bytes
-    if separate:
-        goal = max(
-            goal, 2 * max((job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged), default=0)
-        )
+    early, late = _staging_limits(packer.total_bytes, limit - base, jobs, goal, separate=separate)
     starts = lifetimes.starts
     transfers = [
-        tuple(plan_transfers(row, start, packer, goal, max(limit - base, goal), variant)) if node.program else ()
+        tuple(plan_transfers(row, start, packer, early, late, variant)) if node.program else ()
         for node, row, start in zip(nodes, jobs, starts, strict=False)
     ]
     staged = [Span(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
@@ -98,6 +96,19 @@ def plan_memory(
     )
 
 
+def _staging_limits(
+    maps_bytes: int, budget: int, jobs: Sequence[Sequence[Job]], goal: Goal, *, separate: bool
+) -> tuple[int, int]:
+    """Below how many bytes copies lie that can be made early, and those that are due.
+
+    Where the memory is for the NPU alone, two copies at a time are worth having room for.
+    """
+    copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
+    is_roomy = separate and goal is Goal.PERFORMANCE
+    early = maps_bytes + 2 * max(copies, default=0) if is_roomy else maps_bytes
+    return early, max(budget, early)
+
+
 def arena_budget(variant: Variant) -> int:
     """Bytes that the arena may have: what the mode gives it where it lies in the cache, and what the board has."""
     mode = variant.memory_mode
@@ -115,28 +126,22 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
     return [tuple(replace(transfer, offset=next(remaining)) for transfer in row) for row in transfers]
 
 
-def step_rooms(graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, Layout], variant: Variant) -> list[list[int]]:
+def step_rooms(
+    graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, Layout], variant: Variant, goal: Goal = Goal.PERFORMANCE
+) -> list[list[int]]:
     """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps."""
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    groups = _group(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
+    groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
     if variant.memory_mode.has_separate_cache:
         groups = {item: span for item, span in groups.items() if not isinstance(item, int)}
     usage = _usage(groups.values(), lifetimes.events)
     peak = max(usage, default=0)
+    least = peak // 8 if goal is Goal.PERFORMANCE else 0
     return [
-        [max(peak - usage[start + index], peak // 8) for index in range(len(steps))]
+        [max(peak - usage[start + index], least) for index in range(len(steps))]
         for steps, start in zip(works, lifetimes.starts, strict=False)
     ]
-
-
-def _group(lifetimes: Lifetimes, owner: Mapping[Item, Item]) -> dict[Item, Span]:
-    """One span per buffer: that of all items which use it."""
-    groups: dict[Item, Span] = {}
-    for item, root in owner.items():
-        span = lifetimes.spans[item]
-        groups[root] = groups[root].joined(span) if root in groups else span
-    return groups
 
 
 def _buffers(spans: Iterable[Span]) -> list[Buffer]:

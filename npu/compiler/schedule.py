@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
+from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.weights import Constants, WeightSlice
 from npu.hardware.variant import MemoryMode
@@ -41,6 +42,12 @@ COMMAND_BYTES = 160
 
 _JOB_CYCLES = 100
 """What a further kernel operation costs."""
+
+_WORTH_NO_COPY = 1.2
+"""How many times the cycles of staged constants those may take that are read once, where they are, from a slow memory."""
+
+_WORTH_SRAM = 3.0
+"""The same where SRAM counts more than cycles, and constants may be read anew for every block of the plane."""
 
 _IN_PLACE_BYTES = 2 * 1024
 """Constants up to this size that are read once are read where they are: copying them first does not pay."""
@@ -152,6 +159,7 @@ def make_jobs(
     layouts: Mapping[Storage, Layout],
     chooser: BlockChooser,
     constants: Constants,
+    goal: Goal = Goal.PERFORMANCE,
 ) -> list[Job]:
     """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants."""
     jobs: list[Job] = []
@@ -161,7 +169,7 @@ def make_jobs(
         problem = describe(step, layouts, chooser.variant.memory_mode)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
-            new = _convolution_jobs(step, problem, room, chooser, constants, table, pace)
+            new = _convolution_jobs(step, problem, room, chooser, constants, table, pace, goal)
         else:
             choice = chooser.choose(problem)
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
@@ -190,10 +198,11 @@ def _convolution_jobs(
     constants: Constants,
     table: int | None,
     pace: Pace,
+    goal: Goal,
 ) -> list[Job]:
     total = step.ofm.shape[2]
     problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
-    in_place = _in_place(problem, room, chooser, pace)
+    in_place = _in_place(problem, room, chooser, pace, goal)
     slices = [(total, in_place)] if in_place else _cut(problem, room, chooser, pace)
     is_staged = in_place is None
     jobs, channel = [], 0
@@ -206,7 +215,7 @@ def _convolution_jobs(
     return jobs
 
 
-def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) -> BlockChoice | None:
+def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, goal: Goal) -> BlockChoice | None:
     """The block of an operation that reads its constants where they are, None if they are copied.
 
     They are not copied if each is read once and they are small or their copy would enlarge the arena. From a slow memory
@@ -217,11 +226,15 @@ def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pac
     if mode.stages_weights and has_room and problem.channel_bytes * problem.ofm[2] > _IN_PLACE_BYTES:
         return None
     choice = chooser.choose(replace(problem, weights_in_place=True))
-    if _plane_blocks(problem, choice) > 1 and mode.stages_weights:
+    if not mode.stages_weights:
+        return choice
+    is_read_once = _plane_blocks(problem, choice) == 1
+    if is_read_once and (goal is Goal.SIZE or not mode.has_separate_cache):
+        return choice
+    if not is_read_once and goal is Goal.PERFORMANCE:
         return None
-    if mode.has_separate_cache and choice.cycles > 1.2 * _span(_cut(problem, room, chooser, pace), problem, pace):
-        return None
-    return choice
+    tolerance = _WORTH_NO_COPY if is_read_once else _WORTH_SRAM
+    return choice if choice.cycles <= tolerance * _span(_cut(problem, room, chooser, pace), problem, pace) else None
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.container import Rebuilt
+from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.lifetime import Node
 from npu.compiler.memory import MemoryPlan
@@ -77,6 +78,7 @@ class State:
     chooser: BlockChooser
     constants: Constants
     graphs: tuple[GraphState, ...]
+    goal: Goal = Goal.PERFORMANCE
     refusals: tuple[Refusal, ...] = ()
     keeps_misfits: bool = False
 
@@ -98,10 +100,16 @@ class State:
         return replace(self, refusals=refusals)
 
 
-def initial_state(model: Model, placement: Placement, chooser: BlockChooser, encoder: Encoder = encode_weights) -> State:
+def initial_state(
+    model: Model,
+    placement: Placement,
+    chooser: BlockChooser,
+    encoder: Encoder = encode_weights,
+    goal: Goal = Goal.PERFORMANCE,
+) -> State:
     """The state before the first pass."""
-    constants = Constants(chooser.variant, encoder)
-    return State(model, placement, chooser, constants, tuple(GraphState(graph) for graph in model.graphs))
+    graphs = tuple(GraphState(graph) for graph in model.graphs)
+    return State(model, placement, chooser, Constants(chooser.variant, encoder), graphs, goal)
 
 
 def without_refused(placement: Placement, refusals: tuple[Refusal, ...]) -> Placement:

@@ -32,8 +32,8 @@ class Hardware:
     """A shipped `target`, or a `config` of one's own in its place, with chosen sections and with fields changed.
 
     Nothing chosen is the default target or, for a compiled file, what it was made for. `changes` are texts KEY=VALUE with a
-    dotted key, the later laid over the earlier. ConfigError for a target and a config at once; ArgumentTypeError for what is
-    no name, path or, as `config`, a mapping of fields.
+    dotted key, the later laid over the earlier; `arena_cache_bytes` stands in place of the memory mode's. ConfigError for a
+    target and a config at once; ArgumentTypeError for what is no name, path or, as `config`, a mapping of fields.
     """
 
     target: str | Path | None = None
@@ -41,6 +41,7 @@ class Hardware:
     memory_mode: str | Path | None = None
     system: str | Path | None = None
     changes: tuple[str, ...] = ()
+    arena_cache_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("target", "memory_mode", "system"):
@@ -71,7 +72,7 @@ class Hardware:
     @property
     def is_shipped(self) -> bool:
         """Whether nothing but shipped names, or files by their path, was asked for."""
-        return self.config is None and not self.changes
+        return self.config is None and not self.changes and self.arena_cache_bytes is None
 
     def load(self) -> Variant:
         """The validated variant. ConfigError tells the origin of the value at fault. Shipped ones are read once."""
@@ -87,6 +88,9 @@ class Hardware:
         elif self.config is not None:
             base = Path(self.config)
         overlays = [*chosen_sections(memory_mode=self.memory_mode, system=self.system), *map(_overlay_of, self.changes)]
+        if self.arena_cache_bytes is not None:
+            origin = ArgumentOrigin("--arena-cache-size", ("memory_mode", "arena_cache_bytes"))
+            overlays.append(Overlay({"memory_mode": {"arena_cache_bytes": self.arena_cache_bytes}}, origin))
         description = describe(base, overlays)
         if self.changes:
             description.values["name"] = f"{description.values['name']} (changed)"

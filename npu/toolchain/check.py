@@ -9,7 +9,6 @@ from constraints.checker import check as check_model
 from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
-from npu.hardware.variant import Variant
 from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
@@ -33,7 +32,7 @@ def check_report(model: Source, session: Session, *, is_compiled: bool = False) 
     content = contents(model)
     source = load_plain(model, content) if is_compiled else parse(model, content)
     if is_compiled:
-        report = measured_report(source, model_name(model), variant, profile)
+        report = measured_report(source, model_name(model), session)
     else:
         report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
     return dataclasses.replace(report, model_sha256=digest(content), notes=(*_compiled(source), *_without_kernel(source)))
@@ -65,14 +64,15 @@ def _is_known(custom: str) -> bool:
     return find_custom(custom) is not None
 
 
-def measured_report(source: Model, name: str, variant: Variant, profile: str) -> CheckReport:
+def measured_report(source: Model, name: str, session: Session) -> CheckReport:
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.reports.report import memory_totals
-    from npu.toolchain.compile import compile_in_memory
+    from npu.toolchain.compile import compile_in_session
     from npu.toolchain.timing import tasks_of, time_streams
     from sim.timeline import build_timeline
 
-    compilation = compile_in_memory(source, name, variant, profile=profile)
+    variant = session.variant
+    compilation = compile_in_session(source, name, session)
     result, file = compilation.result, compilation.file(variant)
     cycles: dict[tuple[int, int], int] = {}
     for number, graph in enumerate(file.model.graphs):

@@ -13,6 +13,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiled import Compiled as CompiledModel
 from npu.compiler.compiled import Usage
 from npu.compiler.compiler import compile_model
+from npu.compiler.goal import Goal
 from npu.compiler.memory import arena_budget
 from npu.compiler.pipeline import Observer
 from npu.errors import CompileError
@@ -82,11 +83,12 @@ def compile_source(
     variant: Variant,
     *,
     profile: str = DEFAULT_PROFILE,
+    goal: Goal = Goal.PERFORMANCE,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
 ) -> Compiled:
     """`compile` for a model that has been read, on a variant that has been chosen."""
-    compilation = compile_in_memory(source, name, variant, profile=profile, progress=progress, observers=observers)
+    compilation = compile_in_memory(source, name, variant, profile=profile, goal=goal, progress=progress, observers=observers)
     return _written(compilation, name, variant)
 
 
@@ -117,6 +119,7 @@ def compile_in_session(
         name,
         variant,
         profile=session.profile,
+        goal=session.goal,
         progress=progress,
         observers=observers,
         chooser=chooser,
@@ -130,6 +133,7 @@ def compile_in_memory(
     variant: Variant,
     *,
     profile: str = DEFAULT_PROFILE,
+    goal: Goal = Goal.PERFORMANCE,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
@@ -137,7 +141,9 @@ def compile_in_memory(
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
     placement = check_model(source, profile=profile, variant=variant)
-    result = compile_model(source, placement, variant, progress=progress, observers=observers, chooser=chooser, encoder=encoder)
+    result = compile_model(
+        source, placement, variant, goal=goal, progress=progress, observers=observers, chooser=chooser, encoder=encoder
+    )
     _check_read_only(result.usage, name, variant)
     operators = map_of_compiled(result, hardware_names(variant))
     model = result.model

@@ -37,6 +37,6 @@ def fix(model: Source, session: Session) -> Fixed:
     source, name = load_plain(model), model_name(model)
     rules = profile_named(profile)
     fixed, changes = fix_model(source, lambda graph, op: not rules.violations(OpView(graph, op, variant)))
-    before = measured_report(source, name, variant, profile)
-    after = measured_report(fixed, name, variant, profile) if changes else before
+    before = measured_report(source, name, session)
+    after = measured_report(fixed, name, session) if changes else before
     return Fixed(write_model(fixed), tuple(changes), before, after)

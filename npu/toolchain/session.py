@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from npu.compiler.goal import Goal, goal_named
 from npu.errors import StreamError
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
@@ -50,14 +51,18 @@ class Executable:
 
 
 class Session:
-    """The hardware and the rules of placement for any number of models, and the last of these. Threads may share one.
+    """The hardware, the rules of placement and the goal of compiling for any number of models, and the last of these.
 
-    The hardware description is read once, at its first use; `notes` are what a person who wrote it may not expect.
+    Threads may share one. The hardware description is read once, at its first use; `notes` are what a person who wrote it
+    may not expect.
     """
 
-    def __init__(self, hardware: Hardware | None = None, profile: str = DEFAULT_PROFILE) -> None:
+    def __init__(
+        self, hardware: Hardware | None = None, profile: str = DEFAULT_PROFILE, goal: Goal | str = Goal.PERFORMANCE
+    ) -> None:
         self.hardware = Hardware() if hardware is None else hardware
         self.profile = profile
+        self.goal = goal_named(goal)
         self.notes: tuple[str, ...] = ()
         self.executables: LastUsed[tuple[str, bool], Executable] = LastUsed(_EXECUTABLES)
         """Models that are ready, by the digest of the file that was given and whether their weights are there."""
@@ -66,9 +71,9 @@ class Session:
         self._variants: dict[str, Variant] = {}
         self._lock = RLock()
 
-    def __reduce__(self) -> tuple[type[Session], tuple[Hardware, str]]:
+    def __reduce__(self) -> tuple[type[Session], tuple[Hardware, str, Goal]]:
         """A copy in another process begins with nothing worked out."""
-        return Session, (self.hardware, self.profile)
+        return Session, (self.hardware, self.profile, self.goal)
 
     @property
     def variant(self) -> Variant:

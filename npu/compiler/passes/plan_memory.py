@@ -14,7 +14,7 @@ def plan_memory(state: State) -> State:
     arena = fast = 0
     for each in state.graphs:
         plan = memory.plan_memory(
-            each.graph, each.nodes, each.jobs, each.layouts, state.variant, arena_start=arena, fast_start=fast
+            each.graph, each.nodes, each.jobs, each.layouts, state.variant, state.goal, arena_start=arena, fast_start=fast
         )
         arena, fast = arena + plan.arena_bytes, fast + plan.fast_bytes
         graphs.append(replace(each, memory=plan))

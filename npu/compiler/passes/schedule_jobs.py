@@ -15,8 +15,10 @@ def schedule_jobs(state: State) -> State:
 
 
 def _jobs(graph: GraphState, state: State) -> tuple[tuple[Job, ...], ...]:
-    rooms = step_rooms(graph.graph, graph.nodes, graph.layouts, state.variant)
+    rooms = step_rooms(graph.graph, graph.nodes, graph.layouts, state.variant, state.goal)
     return tuple(
-        tuple(make_jobs(node.program.steps, room, graph.layouts, state.chooser, state.constants)) if node.program else ()
+        tuple(make_jobs(node.program.steps, room, graph.layouts, state.chooser, state.constants, state.goal))
+        if node.program
+        else ()
         for node, room in zip(graph.nodes, rooms, strict=True)
     )
