@@ -563,7 +563,7 @@ PROFILE = Profile(
         "dilation follow the target's description.",
         "Four more reasons depend on the whole model: `CONSISTENCY`, where the file declares other shapes or scales than "
         "TFLite's kernels compute; `JOB-WORK`, where an NPU job would hold nothing but reshapes; and, found when the model "
-        "is compiled, `MEMORY-ARENA`, where feature maps do not fit the arena even in stripes, and `LOWERING`, where the "
-        "compiler cannot lower what the profile takes.",
+        "is compiled, `MEMORY-ARENA`, where only an operator's tensors fit the arena, not the maps of its steps in stripes, "
+        "and `LOWERING`, where the compiler cannot lower what the profile takes.",
     ),
 )

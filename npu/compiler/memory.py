@@ -105,7 +105,7 @@ def _staging_limits(
     """
     copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
     is_roomy = separate and goal is Goal.PERFORMANCE
-    early = maps_bytes + 2 * max(copies, default=0) if is_roomy else maps_bytes
+    early = min(maps_bytes + 2 * max(copies, default=0), budget) if is_roomy else maps_bytes
     return early, max(budget, early)
 
 

@@ -55,7 +55,7 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
     """
     settled = _run_until_settled(state, observers)
     is_moved = any(violation.rule == MEMORY_ARENA for op in settled.placement.ops for violation in op.violations)
-    if is_moved and (not settled.has_work or exceeds_budget(settled)):
+    if is_moved and exceeds_budget(settled):
         settled = _run_until_settled(replace(state, keeps_misfits=True), observers)
     return settled
 

@@ -201,6 +201,8 @@ def _convolution_jobs(
     goal: Goal,
 ) -> list[Job]:
     total = step.ofm.shape[2]
+    if problem.ifm_in_arena and goal is Goal.PERFORMANCE:
+        room = max(room, 2 * _LARGEST_SLICE_BYTES)  # every further slice reads the IFM once more, from the slow memory
     problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
     in_place = _in_place(problem, room, chooser, pace, goal)
     slices = [(total, in_place)] if in_place else _cut(problem, room, chooser, pace)

@@ -7,6 +7,8 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from npu.compiler.allocate import Buffer, live_bytes
 from npu.compiler.lifetime import Node, trace_lifetimes
 from npu.compiler.memory import arena_budget
@@ -28,7 +30,12 @@ def refuse_misfits(state: State) -> State:
 def exceeds_budget(state: State) -> bool:
     """Whether the feature maps of any graph need more than the arena may have."""
     budget = arena_budget(state.variant)
-    return any(max(each.planned.feature_bytes, default=0) > budget for each in state.graphs)
+    return any(max(_needed(each), default=0) > budget for each in state.graphs)
+
+
+def _needed(state: GraphState) -> Sequence[int]:
+    """Bytes of feature maps at every event; without a plan nothing is left for the NPU."""
+    return _needed_by_tensors(state.graph) if state.memory is None else state.memory.feature_bytes
 
 
 def _refusals(number: int, state: GraphState, variant: Variant) -> list[Refusal]:

@@ -129,7 +129,7 @@ def test_a_budget_that_is_met_already_changes_nothing() -> None:
 def squeeze_and_excite() -> Program:
     """A map, its mean as 1x1, a 1x1 convolution of that, the product of the two, broadcast, and one more convolution."""
     source, result = Storage("in", (16, 9, 2), INT8, 0, True), Storage("out", (16, 9, 2), INT8, 2, True)
-    product = View.whole(Storage("product", (16, 9, 8), INT8), 1)
+    product, kept = View.whole(Storage("product", (16, 9, 8), INT8), 1), Storage("kept", (16, 9, 8), INT8, 1, True)
     a = View.whole(Storage("a", (16, 9, 8), INT8), 3)
     mean, gate = (View.whole(Storage(name, (1, 1, 8), INT8), -5) for name in ("mean", "gate"))
     pool = {"minimum": -128, "maximum": 127, "scale": Scale(1 << 24, 31)}
@@ -142,8 +142,9 @@ def squeeze_and_excite() -> Program:
             scale=Scale(1 << 24, 31), rounding=Rounding.DOUBLE,
         ),
         convolution(product, View.whole(result), Kernel(), Padding()),
+        PoolingStep(source=0, ifm=a, ofm=View.whole(kept), mode=PoolingMode.MAX, minimum=-128, maximum=127, scale=Scale()),
     ]  # fmt: skip
-    return Program(tuple(steps), ((0, source),), ((2, result),))
+    return Program(tuple(steps), ((0, source),), ((2, result), (1, kept)))
 
 
 def test_a_broadcast_row_is_not_made_in_stripes() -> None:

@@ -17,6 +17,8 @@ from npu.compiler.compiler import compile_model
 from npu.compiler.container import Rebuilt, rebuild_model
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError
+from npu.graph.attributes import SoftmaxOptions
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.hardware.catalogue import load_variant
@@ -31,6 +33,7 @@ from sim.memory import Memory
 from sim.verify.verifier import verify
 
 from tests.support import single_ops as ops
+from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.random_graphs import chains
 from tests.support.shared import shared_models
@@ -273,12 +276,37 @@ def test_maps_beyond_the_budget_are_cut_and_stay_exact() -> None:
     assert compiled.usage.arena_bytes <= max(variant.memory_mode.arena_cache_bytes, ends + 1024)
 
 
-def test_an_operator_whose_own_maps_exceed_the_budget_goes_to_the_cpu_and_says_why() -> None:
+def test_an_operator_whose_tensors_exceed_the_budget_stays_on_the_npu_for_the_cpu_would_need_them_too() -> None:
     compiled = compile_whole(write_model(conv(ifm=(1, 12, 12, 8))), with_budget(512))
+    assert [partition.ops for partition in compiled.partitions] == [(0,)]
+    assert compiled.usage.arena_bytes > 512
+    assert compiled.placement.ops[0].violations == ()
+
+
+def wide_softmax(*, keeps: int = 0) -> bytes:
+    """SOFTMAX over 32 rows of 64, whose steps need maps of 32 bits; and the negative of a tensor of `keeps` bytes after it."""
+    b = ModelBuilder()
+    x = b.input((32, 64), DType.INT8, scale=0.1)
+    other = b.input((1, keeps), DType.INT8, scale=0.1) if keeps else None
+    b.output(b.op("SOFTMAX", [x], (32, 64), DType.INT8, 1 / 256, -128, attributes=SoftmaxOptions(1.0)))
+    if other is not None:
+        b.output(b.op("ABS", [other], (1, keeps), DType.INT8, 0.1))
+    return b.build()
+
+
+def test_an_operator_whose_tensors_alone_fit_the_budget_goes_to_the_cpu_and_says_why() -> None:
+    whole = compile_whole(wide_softmax(), load_variant("ethos-u55-128")).usage.arena_bytes
+    assert whole > 3 * 32 * 64
+    compiled = compile_whole(wide_softmax(), with_budget(2 * 32 * 64))
     assert compiled.partitions == ()
     (violation,) = compiled.placement.ops[0].violations
     assert violation.rule == "MEMORY-ARENA"
-    assert "512 bytes which Shared_Sram gives the arena" in violation.message
+    assert "4096 bytes which Shared_Sram gives the arena; its tensors alone fit" in violation.message
+
+
+def test_nothing_goes_to_the_cpu_for_memory_if_that_does_not_make_the_model_fit() -> None:
+    compiled = compile_whole(wide_softmax(keeps=8000), with_budget(3 * 32 * 64))
+    assert all(op.device is Device.NPU for op in compiled.placement.ops)
 
 
 def test_a_reshape_between_cpu_operators_is_not_compiled_and_says_why() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import npu
-from npu.graph.attributes import FullyConnectedOptions, FusedActivation
+from npu.graph.attributes import Conv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
 from npu.isa.operations import Dma
@@ -16,24 +16,24 @@ from tests.support.single_ops import tensor
 
 
 def gates_before_large_weights() -> Model:
-    """A row of 64 channels through three tables that the outputs keep apart, then a layer whose weights take long to copy."""
+    """16x16x64 elements through three tables that the outputs keep apart, then a layer whose weights take long to copy."""
     random = np.random.default_rng(0)
-    weights = random.integers(-127, 128, (256, 64)).astype(np.int8)
+    weights = random.integers(-127, 128, (256, 1, 1, 64)).astype(np.int8)
     tensors = (
-        tensor((1, 64), scale=0.05),
-        tensor((1, 64), scale=1 / 128),
-        tensor((1, 64), scale=1 / 256, zero_point=-128),
-        tensor((1, 64), scale=1 / 128),
-        tensor((256, 64), data=weights, scale=0.01),
+        tensor((1, 16, 16, 64), scale=0.05),
+        tensor((1, 16, 16, 64), scale=1 / 128),
+        tensor((1, 16, 16, 64), scale=1 / 256, zero_point=-128),
+        tensor((1, 16, 16, 64), scale=1 / 128),
+        tensor((256, 1, 1, 64), data=weights, scale=0.01),
         tensor((256,), DType.INT32, data=0, scale=0.01 / 128),
-        tensor((1, 256), scale=0.1),
+        tensor((1, 16, 16, 256), scale=0.1),
     )
-    layer = FullyConnectedOptions(FusedActivation.NONE)
+    layer = Conv2DOptions(Padding.VALID, 1, 1, FusedActivation.NONE, 1, 1)
     steps = (
         Op("TANH", (0,), (1,), None),
         Op("LOGISTIC", (1,), (2,), None),
         Op("TANH", (2,), (3,), None),
-        Op("FULLY_CONNECTED", (3, 4, 5), (6,), layer),
+        Op("CONV_2D", (3, 4, 5), (6,), layer),
     )
     return Model((Graph("main", tensors, steps, (0,), (1, 2, 6)),))
 

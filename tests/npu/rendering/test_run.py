@@ -129,7 +129,7 @@ def test_a_compilation_that_needs_no_memory_says_nothing_of_it(tmp_path: Path, c
 
 
 def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two convolutions on the CPU need more than there is; whatever runs on the NPU fits."""
+    """The tensors of the first convolution need more than there is, wherever it runs."""
     b = ModelBuilder()
     x = b.input((1, 32, 32, 16), DType.INT8, scale=0.1)
     kernel = b.constant(np.ones((16, 1, 1, 16), np.int8), scale=[0.01] * 16)
@@ -145,15 +145,13 @@ def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.Captu
     report = tmp_path / "report.json"
     assert main(["compile", str(model), "-o", str(compiled), *small, "--report", str(report)]) == 0
     text = capsys.readouterr().out
-    assert "1 of 3 operators on the NPU (npu check --exact says why not all)" in text
+    assert "2 of 3 operators on the NPU (npu check says why not all)" in text
     assert f"note: {told}\n" in text
     jsonschema.validate(content := json.loads(report.read_text()), json.loads(SCHEMA_PATH.read_text()))
     assert content["notes"] == [told]
     for path, arguments, is_said in ((model, small, True), (compiled, small, True), (compiled, [], False)):
         assert main(["run", str(path), "--timing-only", *arguments]) == 0
         assert (told in capsys.readouterr().out) is is_said
-    assert main(["check", str(model), "--exact", *small]) == 0
-    assert "MEMORY-ARENA" in capsys.readouterr().out
 
 
 def test_signatures_that_are_not_run_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""`--optimise size` and `--arena-cache-size`: less SRAM for the same results; a cache of any size is used and not exceeded."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import npu
+from npu.errors import UserError
+from npu.hardware.choice import Hardware
+from npu.toolchain.session import Session
+
+from tests.support.litert import random_inputs, run_reference
+from tests.support.shared import shared_models
+
+MODELS = ("mlperf_kws_int8", "mlperf_resnet8_int8")
+
+
+def sram(content: bytes, target: str, **choices: str) -> int:
+    usage = npu.compile(content, target, **choices).result.usage  # type: ignore[arg-type]
+    return usage.arena_bytes + usage.fast_bytes
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+@pytest.mark.parametrize("name", MODELS)
+def test_size_needs_less_memory_and_gives_the_same_results(name: str, target: str) -> None:
+    content = shared_models()[name].read_bytes()
+    assert sram(content, target, optimise="size") < sram(content, target)
+    inputs = random_inputs(content, 5)
+    outputs = npu.run(npu.compile(content, target, optimise="size").content, inputs).outputs
+    for ours, theirs in zip(outputs, run_reference(content, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_less_arena_costs_cycles_smoothly_and_no_operator_its_place() -> None:
+    content = shared_models()["person_detect_int8"].read_bytes()
+    whole = npu.compile(content).result.usage.arena_bytes
+    times = []
+    for share in (1.0, 0.85, 0.7, 0.55, 0.4):
+        session = Session(Hardware(arena_cache_bytes=int(whole * share)))
+        compiled = npu.compile(content, session=session)
+        assert compiled.result.usage.arena_bytes <= whole * share
+        assert all(not op.violations for op in compiled.result.placement.ops)
+        times.append(npu.time_model(compiled.content).report.totals.total_cycles)
+    assert all(later < 1.35 * earlier for earlier, later in pairwise(times))
+
+
+@pytest.mark.parametrize("bytes_", [24_000, 40_000, 65_536])
+def test_a_small_separate_cache_is_not_exceeded(bytes_: int) -> None:
+    content = shared_models()["mlperf_resnet8_int8"].read_bytes()
+    usage = npu.compile(content, session=Session(Hardware("ethos-u65-256", arena_cache_bytes=bytes_))).result.usage
+    assert 0 < usage.fast_bytes <= bytes_
+
+
+def test_an_unknown_goal_is_refused_with_the_names() -> None:
+    with pytest.raises(UserError, match="optimise: must be one of performance, size, got 'speed'"):
+        npu.compile(shared_models()["mlperf_kws_int8"], optimise="speed")
