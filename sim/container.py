@@ -55,7 +55,7 @@ class NpuJob:
     @property
     def given(self) -> list[Place]:
         """What holds data before the job runs: its constants and its inputs."""
-        return [(Region.CONSTANTS, 0, self.region_bytes[Region.CONSTANTS]), *(each.place for each in self.inputs)]
+        return [(Region.CONSTANTS, 0, self.region_bytes[Region.CONSTANTS]), *(given.place for given in self.inputs)]
 
 
 class CompiledFile:

@@ -183,7 +183,7 @@ def _read_only(tensor: RuntimeTensor) -> npt.NDArray[np.uint8]:
 
 def _separate(job: NpuJob, region: int) -> npt.NDArray[np.uint8]:
     """A region of inputs or outputs alone, as large as its maps need."""
-    places = [each.place for each in (*job.inputs, *job.outputs) if each.place[0] == region]
+    places = [given.place for given in (*job.inputs, *job.outputs) if given.place[0] == region]
     limit = 2 * sum(end - start for _, start, end in places) + _SLACK_BYTES
     size = job.region_bytes[region]
     if size > limit:
@@ -194,11 +194,11 @@ def _separate(job: NpuJob, region: int) -> npt.NDArray[np.uint8]:
 def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]) -> list[tuple[int, npt.NDArray[np.uint8]]]:
     """(tensor index, its bytes in its region); constants without a place are in the read-only data."""
     places = []
-    for each in maps:
-        region, start, end = each.place
+    for fm in maps:
+        region, start, end = fm.place
         if end > regions[region].size:
             raise SimulationError(
-                f"tensor '{each.name}': {end - start} bytes must lie in {regions[region].size} of scratch, got offset {start}"
+                f"tensor '{fm.name}': {end - start} bytes must lie in {regions[region].size} of scratch, got offset {start}"
             )
-        places.append((each.index, regions[region][start:end]))
+        places.append((fm.index, regions[region][start:end]))
     return places

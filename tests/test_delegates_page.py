@@ -14,7 +14,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter, load_delegate
 from npu.tools.registrar import default_parameters, providers, unregister_delegate_provider
-from npu.tools.session import open_session
+from npu.tools.runner import open_runner
 
 from tests.support.builder import ModelBuilder
 
@@ -82,7 +82,7 @@ def test_the_provider_of_the_page_is_in_the_registrar(page: dict[str, Any], tmp_
     path.write_bytes(_model(["ADD"]))
     parameters = default_parameters()
     parameters.set("use_my_delegate", True)
-    session = open_session(path, parameters)
+    session = open_runner(path, parameters)
     assert session.log == ("use MyDelegate: True",)
     assert [step["delegate"] for step in session.interpreter.execution_plan()] == ["MyDelegate"]
 

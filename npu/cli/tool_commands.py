@@ -38,7 +38,7 @@ def benchmark(options: argparse.Namespace) -> int:
     if options.csv:
         emit(measurements[0].to_csv(), options.csv)
     if options.format == "json":
-        emit(_as_json([each.to_json() for each in measurements]), options.output)
+        emit(_as_json([measurement.to_json() for measurement in measurements]), options.output)
     else:
         emit(tools.measurements_text(measurements, width_for(options.output)), options.output)
     return 0

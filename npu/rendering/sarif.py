@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from npu.graph.placement import Violation
 from npu.rendering import facts
-from npu.reports.check_report import CheckReport, Gate, OperatorCheck
+from npu.reports.check_report import CheckReport, OperatorCheck, QualityGate
 from npu.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -52,7 +52,7 @@ def _rule(rule: str, demand: str, fix: str | None) -> dict[str, Any]:
     return {**described, "help": {"text": fix}} if fix else described
 
 
-def _gate_rule(gate: Gate) -> dict[str, Any]:
+def _gate_rule(gate: QualityGate) -> dict[str, Any]:
     return {
         "id": gate.condition,
         "shortDescription": {"text": "A condition that was asked for must hold."},
@@ -60,7 +60,7 @@ def _gate_rule(gate: Gate) -> dict[str, Any]:
     }
 
 
-def _gate_result(report: CheckReport, gate: Gate, rule: int) -> dict[str, Any]:
+def _gate_result(report: CheckReport, gate: QualityGate, rule: int) -> dict[str, Any]:
     return {
         "ruleId": gate.condition,
         "ruleIndex": rule,

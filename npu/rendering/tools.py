@@ -17,7 +17,7 @@ from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
 from npu.tools.detection import DetectionResult
 from npu.tools.inference_diff import Comparison
-from npu.tools.session import count_of
+from npu.tools.runner import count_of
 from npu.tools.tf_compat import Survivor, TensorFlowOperation
 
 _MIB = 1 << 20

@@ -125,7 +125,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class QualityGate:
     """A condition or budget that a model must meet, as a person asked for it; `failure` says why not, None if it does."""
 
     condition: str
@@ -154,22 +154,22 @@ class CheckReport:
     ranking: tuple[Remedy, ...]
     model_sha256: str | None = None
     notes: tuple[str, ...] = ()
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[QualityGate, ...] = ()
 
     @property
-    def failed_gates(self) -> tuple[Gate, ...]:
+    def failed_gates(self) -> tuple[QualityGate, ...]:
         """Conditions and budgets that the model does not meet."""
         return tuple(gate for gate in self.gates if gate.failure is not None)
 
     @property
     def splitting(self) -> tuple[OperatorCheck, ...]:
         """CPU operators between two partitions: they wait for one and another waits for them."""
-        return tuple(each for each in self.operators if each.splits)
+        return tuple(operator for operator in self.operators if operator.splits)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the report of the shipped schema, of kind `check`."""
         content = dataclasses.asdict(dataclasses.replace(self, operators=()))
-        content["operators"] = [each.to_dict() for each in self.operators]
+        content["operators"] = [operator.to_dict() for operator in self.operators]
         for name in ("model_sha256", "notes", "gates"):
             if not content[name]:
                 del content[name]
@@ -238,7 +238,7 @@ def _without_arenas(graph: Graph, parts: list[Partition]) -> list[Partition]:
     arenas = {index for op in graph.ops if is_npu_job(op) for index in op.inputs[Input.SCRATCH : Input.FIRST_MAP]}
     if not arenas:
         return parts
-    return [dataclasses.replace(part, inputs=tuple(each for each in part.inputs if each not in arenas)) for part in parts]
+    return [dataclasses.replace(part, inputs=tuple(given for given in part.inputs if given not in arenas)) for part in parts]
 
 
 class _GraphCheck:
@@ -272,7 +272,7 @@ class _GraphCheck:
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
         around = sum(job_overhead(self._bytes(part.inputs), self._bytes(part.outputs), self.variant) for part in parts)
         ends = (self.graph.inputs, self.graph.outputs) if self.number == 0 else ()
-        return work + around + sum(copy_overhead(self._bytes(each), self.variant) for each in ends)
+        return work + around + sum(copy_overhead(self._bytes(tensor), self.variant) for tensor in ends)
 
     def _bytes(self, indices: tuple[int, ...]) -> int:
         return sum(_info(self.graph.tensors[index]).bytes for index in indices if self.graph.tensors[index].data is None)
@@ -389,7 +389,7 @@ def _info(tensor: Tensor) -> TensorInfo:
 def _device_sums(operators: list[OperatorCheck]) -> dict[str, DeviceSum]:
     sums = {}
     for device in DEVICES:
-        rows = [each for each in operators if each.device == device]
+        rows = [operator for operator in operators if operator.device == device]
         sums[device] = DeviceSum(len(rows), sum(row.base.macs for row in rows), sum(row.base.cycles or 0 for row in rows))
     return sums
 
@@ -400,7 +400,7 @@ def _what_if(graphs: list[_GraphCheck], total: int) -> dict[tuple[int, int], int
         return {}
     candidates = [(each, index) for each in graphs for index in range(len(each.placed)) if index not in each.accepted]
     candidates.sort(key=lambda item: item[0].npu_cycles[item[1]] - item[0].cpu_cycles[item[1]])
-    now = {each.number: each.total() for each in graphs}
+    now = {graph.number: graph.total() for graph in graphs}
     answers: dict[tuple[int, int], int] = {}
     steps = 0
     for each, index in candidates:
@@ -421,9 +421,9 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
         if each.total_if_supported is not None
     ]
     kinds: dict[str, list[OperatorCheck]] = defaultdict(list)
-    for each in operators:
-        if each.base.placement == "cpu" and all(violation.rule != IDLE for violation in each.base.violations):
-            kinds[each.base.type].append(each)
+    for operator in operators:
+        if operator.base.placement == "cpu" and all(violation.rule != IDLE for violation in operator.base.violations):
+            kinds[operator.base.type].append(operator)
     for kind, rows in kinds.items():
         if len(rows) > 1 and remedies:
             found = sum(graph.total({row.base.index for row in rows if row.graph == graph.number}) for graph in graphs)

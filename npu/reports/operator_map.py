@@ -160,8 +160,8 @@ def _has_right_types(operator: SourceOperator, count: int) -> bool:
     """Whether every field of an entry that was read from a file is of its type and in its range."""
     absorbed = operator.absorbed_into
     texts = [operator.type, operator.name, operator.placement]
-    for each in operator.violations:
-        texts += [each.rule, each.message, each.limit, each.value, each.fix or ""]
+    for violation in operator.violations:
+        texts += [violation.rule, violation.message, violation.limit, violation.value, violation.fix or ""]
     return (
         type(operator.index) is int
         and type(operator.macs) is int

@@ -148,16 +148,16 @@ def base_operators(operators: OperatorMap) -> list[OperatorReport]:
     """One untimed record per operator of the source model."""
     return [
         OperatorReport(
-            index=each.index,
-            type=each.type,
-            name=each.name,
-            placement=each.placement,
-            macs=each.macs,
-            reasons=tuple(violation.message for violation in each.violations),
-            violations=each.violations,
-            absorbed_into=each.absorbed_into,
+            index=operator.index,
+            type=operator.type,
+            name=operator.name,
+            placement=operator.placement,
+            macs=operator.macs,
+            reasons=tuple(violation.message for violation in operator.violations),
+            violations=operator.violations,
+            absorbed_into=operator.absorbed_into,
         )
-        for each in operators.operators
+        for operator in operators.operators
     ]
 
 
@@ -194,9 +194,9 @@ def run_report(
 def _overheads(timeline: Timeline, variant: Variant) -> tuple[Overhead, ...]:
     error = variant.cpu.relative_error
     return tuple(
-        Overhead(OVERHEAD_NAMES[each.operator], each.job if each.job >= 0 else None, each.cycles, error)
-        for each in timeline.segments
-        if each.operator < 0 and each.cycles
+        Overhead(OVERHEAD_NAMES[segment.operator], segment.job if segment.job >= 0 else None, segment.cycles, error)
+        for segment in timeline.segments
+        if segment.operator < 0 and segment.cycles
     )
 
 

@@ -40,7 +40,7 @@ _WITHOUT_DEFAULTS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 """Resolver types under which process-wide default delegates are not applied."""
 
 
-class _Session:
+class _State:
     """What the subgraphs of one interpreter share: resources, options, the profile."""
 
     def __init__(self, model: Model, options: RuntimeOptions, *, preserve_all_tensors: bool) -> None:
@@ -156,17 +156,17 @@ class Interpreter:
         if not model.graphs:
             raise InterpreterValueError("interpreter: the model must have a subgraph, got none")
         self._model = model
-        self._session = _Session(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
+        self._state = _State(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
         self._views = Views()
         self._delegates: list[Delegate] = []
         self._is_allocated = False
         self._owned: list[SimpleDelegate] = []
-        self._finalizer = weakref.finalize(self, _free_kernels, self._session.subgraphs, self._delegates, self._owned)
+        self._finalizer = weakref.finalize(self, _free_kernels, self._state.subgraphs, self._delegates, self._owned)
         self._finalizer.atexit = False
         for delegate in experimental_delegates or ():
             self.modify_graph_with_delegate(delegate)
-        if self._session.options.use_xnnpack or resolver not in _WITHOUT_DEFAULTS:
-            for made in default_delegates(num_threads or 1, use_xnnpack=self._session.options.use_xnnpack):
+        if self._state.options.use_xnnpack or resolver not in _WITHOUT_DEFAULTS:
+            for made in default_delegates(num_threads or 1, use_xnnpack=self._state.options.use_xnnpack):
                 self._owned.append(made)
                 self.modify_graph_with_delegate(made)
 
@@ -184,7 +184,7 @@ class Interpreter:
         raw.attach(self)
         self._delegates.append(raw)
         try:
-            for subgraph in self._session.subgraphs:
+            for subgraph in self._state.subgraphs:
                 subgraph.apply_delegate(raw)
         except BaseException:
             self._undo_delegates()
@@ -192,7 +192,7 @@ class Interpreter:
         return Status.OK
 
     def _undo_delegates(self) -> None:
-        for subgraph in self._session.subgraphs:
+        for subgraph in self._state.subgraphs:
             subgraph.undo_delegates()
         self._release_delegates()
 
@@ -203,7 +203,7 @@ class Interpreter:
 
     def execution_plan(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         """The steps of a subgraph in order: name, tensors, and the operators that each delegate node replaced."""
-        graph = self._session.subgraph(subgraph_index)
+        graph = self._state.subgraph(subgraph_index)
         rows = []
         for index in graph.get_execution_plan():
             node, registration = graph.get_node_and_registration(index)
@@ -221,7 +221,7 @@ class Interpreter:
 
     def set_buffer_handle(self, tensor_index: int, handle: int, delegate: Delegate) -> None:
         """Attach a delegate's buffer to a tensor of subgraph 0; a former handle is freed."""
-        self._session.subgraph(0).set_buffer_handle(self._tensor(tensor_index, 0), handle, delegate.executor())
+        self._state.subgraph(0).set_buffer_handle(self._tensor(tensor_index, 0), handle, delegate.executor())
 
     def close(self) -> None:
         """Free the kernels and buffer handles of delegates. The interpreter must not be used afterwards.
@@ -239,16 +239,16 @@ class Interpreter:
     def allocate_tensors(self) -> None:
         """Prepare all operators for the current input shapes and give tensors buffers."""
         self._views.require_none()
-        if not self._is_allocated or not self._session.subgraph(0).is_allocated:
+        if not self._is_allocated or not self._state.subgraph(0).is_allocated:
             with litert_errors():
-                self._session.check_calls()
-                self._session.subgraph(0).allocate()
+                self._state.check_calls()
+                self._state.subgraph(0).allocate()
             self._is_allocated = True
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input a new shape; allocate_tensors must follow. `strict`: only dimensions that are -1 in the signature."""
         self._views.require_none()
-        graph = self._session.subgraph(0)
+        graph = self._state.subgraph(0)
         require_type("resize_tensor_input: input_index", input_index, INTEGER, "a whole number")
         shape = whole_numbers("resize_tensor_input: tensor_size", tensor_size)
         if input_index not in graph.inputs:
@@ -304,7 +304,7 @@ class Interpreter:
     def invoke(self) -> None:
         """Run subgraph 0 once on the current inputs."""
         self._views.require_none()
-        graph = self._session.subgraphs[0]
+        graph = self._state.subgraphs[0]
         if not graph.is_allocated:
             raise InterpreterStateError("invoke: allocate_tensors must be called first")
         with litert_errors():
@@ -312,25 +312,25 @@ class Interpreter:
 
     def reset_all_variables(self) -> None:
         """Set variable tensors to zero (their zero point if quantised)."""
-        for subgraph in self._session.subgraphs:
+        for subgraph in self._state.subgraphs:
             subgraph.reset_variables()
 
     def start_profile(self) -> None:
         """Record (subgraph, node index, operator name, seconds) of every step from now on."""
-        self._session.profile = []
+        self._state.profile = []
 
     def take_profile(self) -> list[tuple[int, int, str, float]]:
         """The records since start_profile, which is over then."""
-        records, self._session.profile = self._session.profile or [], None
+        records, self._state.profile = self._state.profile or [], None
         return records
 
     def arena_bytes(self) -> int:
         """Bytes of the arenas of intermediate tensors, of all subgraphs that are allocated."""
-        return sum(graph.arena_bytes for graph in self._session.subgraphs)
+        return sum(graph.arena_bytes for graph in self._state.subgraphs)
 
     def tensor_bytes(self) -> int:
         """Bytes of all tensors that are no constants, those in arenas counted as they share memory; delegates hold more."""
-        return sum(graph.tensor_bytes for graph in self._session.subgraphs)
+        return sum(graph.tensor_bytes for graph in self._state.subgraphs)
 
     # --- description ---------------------------------------------------------------------------------------------------------
 
@@ -341,25 +341,25 @@ class Interpreter:
 
     def num_subgraphs(self) -> int:
         """How many subgraphs the model has."""
-        return len(self._session.subgraphs)
+        return len(self._state.subgraphs)
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """One dictionary per input of subgraph 0, in model order."""
-        graph = self._session.subgraph(0)
+        graph = self._state.subgraph(0)
         return [tensor_details(graph.tensors[index]) for index in graph.inputs]
 
     def get_output_details(self) -> list[dict[str, Any]]:
         """One dictionary per output of subgraph 0, in model order."""
-        graph = self._session.subgraph(0)
+        graph = self._state.subgraph(0)
         return [tensor_details(graph.tensors[index]) for index in graph.outputs]
 
     def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         """One dictionary per tensor of a subgraph."""
-        return [tensor_details(tensor) for tensor in self._session.subgraph(subgraph_index).tensors]
+        return [tensor_details(tensor) for tensor in self._state.subgraph(subgraph_index).tensors]
 
     def _get_ops_details(self) -> list[dict[str, Any]]:
         """One dictionary per operator of subgraph 0, and per delegate node after them: LiteRT's experimental call."""
-        graph = self._session.subgraph(0)
+        graph = self._state.subgraph(0)
         return [operator_details(graph, index) for index in range(graph.node_count)]
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
@@ -368,7 +368,7 @@ class Interpreter:
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """A callable for one signature; the key may be omitted if there is only one."""
-        return SignatureRunner(self._session, self._signature(signature_key))
+        return SignatureRunner(self._state, self._signature(signature_key))
 
     def _signature(self, key: str | None) -> Signature:
         by_key: Mapping[str, Signature] = {signature.key: signature for signature in self._model.signatures}
@@ -383,7 +383,7 @@ class Interpreter:
         return by_key[key]
 
     def _tensor(self, index: int, subgraph_index: int) -> RuntimeTensor:
-        tensors = self._session.subgraph(subgraph_index).tensors
+        tensors = self._state.subgraph(subgraph_index).tensors
         require_type("tensor index", index, INTEGER, "a whole number")
         if not 0 <= index < len(tensors):
             raise InterpreterValueError(f"tensor index must be in [0, {len(tensors)}), got {index}")
@@ -399,7 +399,7 @@ class Interpreter:
 
     def _readable(self, index: int, subgraph_index: int) -> Array:
         tensor = self._allocated(index, subgraph_index)
-        graph = self._session.subgraph(subgraph_index)
+        graph = self._state.subgraph(subgraph_index)
         if graph.is_overwritten(tensor):
             raise InterpreterValueError(
                 f"tensor {index} '{tensor.name}': must not be read, later tensors use its memory;"

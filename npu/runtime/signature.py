@@ -14,7 +14,7 @@ from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array
 
 
-class _Session(Protocol):
+class _State(Protocol):
     def subgraph(self, index: int) -> Subgraph: ...
 
     def run_subgraph(self, index: int, arguments: Sequence[Array]) -> list[Array]: ...
@@ -23,8 +23,8 @@ class _Session(Protocol):
 class SignatureRunner:
     """`runner(name=array, ...)` runs the signature's subgraph and returns its outputs by name."""
 
-    def __init__(self, session: _Session, signature: Signature) -> None:
-        self._session = session
+    def __init__(self, state: _State, signature: Signature) -> None:
+        self._state = state
         self._signature = signature
 
     def __call__(self, **arguments: Any) -> dict[str, Array]:
@@ -33,7 +33,7 @@ class SignatureRunner:
             raise InterpreterValueError(
                 f"signature '{signature.key}': arguments must be {sorted(signature.inputs)}, got {sorted(arguments)}"
             )
-        graph = self._session.subgraph(signature.graph)
+        graph = self._state.subgraph(signature.graph)
         by_tensor = {index: np.asarray(arguments[name]) for name, index in signature.inputs.items()}
         for name, index in signature.inputs.items():
             expected = graph.tensors[index].dtype.numpy
@@ -43,7 +43,7 @@ class SignatureRunner:
                     f" got {by_tensor[index].dtype}"
                 )
         with litert_errors():
-            results = self._session.run_subgraph(signature.graph, [by_tensor[index] for index in graph.inputs])
+            results = self._state.run_subgraph(signature.graph, [by_tensor[index] for index in graph.inputs])
         by_output = dict(zip(graph.outputs, results, strict=True))
         return {name: by_output[index] for name, index in sorted(signature.outputs.items())}
 
@@ -56,5 +56,5 @@ class SignatureRunner:
         return self._details(dict(self._signature.outputs))
 
     def _details(self, names: dict[str, int]) -> dict[str, dict[str, Any]]:
-        tensors = self._session.subgraph(self._signature.graph).tensors
+        tensors = self._state.subgraph(self._signature.graph).tensors
         return {name: tensor_details(tensors[index]) for name, index in sorted(names.items())}

@@ -39,7 +39,7 @@ from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
 _NPU_HINT = "; compiled files run in npu.Interpreter, and in tools with --use_npu"
 
 
-class Session(SubgraphServices, Protocol):
+class InterpreterState(SubgraphServices, Protocol):
     """What all subgraphs of one interpreter share."""
 
     options: RuntimeOptions
@@ -50,10 +50,10 @@ class Session(SubgraphServices, Protocol):
 class Subgraph:
     """The run-time state of `model.graphs[index]`."""
 
-    def __init__(self, model: Model, index: int, session: Session) -> None:
+    def __init__(self, model: Model, index: int, state: InterpreterState) -> None:
         self._model = model
         self._index = index
-        self._session = session
+        self._state = state
         graph: Graph = model.graphs[index]
         self.graph = graph
         self._tensors = tuple(RuntimeTensor(i, tensor) for i, tensor in enumerate(graph.tensors))
@@ -107,11 +107,11 @@ class Subgraph:
 
     @property
     def is_profiling(self) -> bool:
-        return self._session.profile is not None
+        return self._state.profile is not None
 
     def record_time(self, node_index: int, name: str, seconds: float) -> None:
-        if self._session.profile is not None:
-            self._session.profile.append((self._index, node_index, name, seconds))
+        if self._state.profile is not None:
+            self._state.profile.append((self._index, node_index, name, seconds))
 
     def prepare_node(self, node_index: int) -> Run:
         node, _ = self.get_node_and_registration(node_index)
@@ -240,7 +240,7 @@ class Subgraph:
         for node in nodes:
             if node.index in self._kernels or self._registrations[node.index].custom_name:
                 foreign.update((*node.inputs, *node.outputs))
-        self._memory.place(self._tensors, nodes, foreign, share=not self._session.preserve_all_tensors)
+        self._memory.place(self._tensors, nodes, foreign, share=not self._state.preserve_all_tensors)
 
     @property
     def arena_bytes(self) -> int:
@@ -301,8 +301,8 @@ class Subgraph:
             inputs=tuple(None if i == ABSENT else self._tensors[i] for i in op.inputs),
             outputs=tuple(self._tensors[i] for i in op.outputs),
             attributes=attributes_of(op, label),
-            services=self._session,
-            options=self._session.options,
+            services=self._state,
+            options=self._state.options,
             allocate=self._allocate,
             intermediates=tuple(self._tensors[i] for i in op.intermediates if i != ABSENT),
             custom_options=op.custom_options,
@@ -399,18 +399,18 @@ class Subgraph:
                 self._prepare_from(position)
             if handles:
                 self._handles.before(self._nodes[index])
-            if self._session.profile is None:
+            if self._state.profile is None:
                 self._steps[position]()
             else:
                 self._timed(position, index)
 
     def _timed(self, position: int, index: int) -> None:
-        assert self._session.profile is not None
+        assert self._state.profile is not None
         start = time.perf_counter()
         self._steps[position]()
         seconds = time.perf_counter() - start
         registration = self._registrations[index]
-        self._session.profile.append((self._index, index, registration.custom_name or registration.builtin_code, seconds))
+        self._state.profile.append((self._index, index, registration.custom_name or registration.builtin_code, seconds))
 
 
 def _within_limits(subsets: Sequence[NodeSubset], options: SimpleDelegateOptions) -> list[NodeSubset]:

@@ -76,7 +76,7 @@ def measured_report(source: Model, name: str, session: Session) -> CheckReport:
     result, file = compilation.result, compilation.file(variant)
     cycles: dict[tuple[int, int], int] = {}
     for number, graph in enumerate(file.model.graphs):
-        sources = {each.op_index: each.source_of for each in result.partitions if each.graph == number}
+        sources = {partition.op_index: partition.source_of for partition in result.partitions if partition.graph == number}
         if sources:
             timeline = build_timeline(list(tasks_of(graph, sources, time_streams(file, number), variant)), variant)
             for segment in timeline.segments:

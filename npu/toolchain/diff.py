@@ -109,7 +109,7 @@ def diff(
 def _check_ends(source: Graph, target: Graph, reference: str, compiled: str, *, has_types: bool) -> None:
     for kind in ("inputs", "outputs"):
         ends = [[graph.tensors[index] for index in getattr(graph, kind)] for graph in (source, target)]
-        texts = [", ".join(f"{each.dtype if has_types else ''}[{each.elements}]" for each in side) for side in ends]
+        texts = [", ".join(f"{tensor.dtype if has_types else ''}[{tensor.elements}]" for tensor in side) for side in ends]
         if texts[0] != texts[1]:
             raise ModelError(f"{compiled}: must be compiled from {reference}, whose {kind} are {texts[0]}, got {texts[1]}")
 
@@ -144,7 +144,7 @@ class _Comparison:
         for operator in operators.operators:
             if operator.absorbed_into is not None:
                 last[operator.absorbed_into] = max(last[operator.absorbed_into], operator.index)
-        mine = [each for each in written if each.label.source is not None]
+        mine = [write for write in written if write.label.source is not None]
         for source, group in groupby(mine, key=lambda each: each.label.source and each.label.source.index):
             assert source is not None
             operation = self._graph.ops[last[source]]
@@ -233,7 +233,7 @@ def _alike(pieces: Sequence[Written]) -> Iterator[Written]:
     """Operations that write into maps of the layout of the last one."""
     ofm = pieces[-1].operation.ofm
     key = (ofm.region, ofm.element, ofm.layout, ofm.stride_y, ofm.stride_x, ofm.stride_c)
-    for each in pieces:
-        mine = each.operation.ofm
+    for piece in pieces:
+        mine = piece.operation.ofm
         if (mine.region, mine.element, mine.layout, mine.stride_y, mine.stride_x, mine.stride_c) == key:
-            yield each
+            yield piece

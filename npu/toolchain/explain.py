@@ -107,16 +107,16 @@ class ExplainedModel:
 
     @property
     def npu_cycles(self) -> int:
-        return sum(each.cycles for each in self.operators if each.placement == "npu")
+        return sum(operator.cycles for operator in self.operators if operator.placement == "npu")
 
     @property
     def overlapped_cycles(self) -> int:
         """Cycles that two neighbours share, summed over the operators on the NPU."""
-        return sum(each.overlapped_cycles for each in self.operators)
+        return sum(operator.overlapped_cycles for operator in self.operators)
 
     def part_sums(self) -> list[tuple[str, int]]:
         """The ideal and every part without the overlap; they sum to `npu_cycles` + `overlapped_cycles`."""
-        rows = [each for each in self.operators if each.placement == "npu"]
+        rows = [operator for operator in self.operators if operator.placement == "npu"]
         sums = [("ideal", sum(row.ideal_cycles for row in rows))]
         return sums + [(name, sum(row.parts.get(name, 0) for row in rows)) for name in (*PARTS, WAITING)]
 
@@ -133,7 +133,8 @@ def explain(model: Source, session: Session, *, progress: Progress | None = None
     operations = operations_of(timed)
     copied = _copied_bytes(timed)
     rows = tuple(
-        _explained(each, timed, operations.get(each.index, ()), copied.get(each.index, 0)) for each in timed.operators.operators
+        _explained(operator, timed, operations.get(operator.index, ()), copied.get(operator.index, 0))
+        for operator in timed.operators.operators
     )
     hardware = report.target, report.system, report.memory_mode, report.memories, report.clock_hz
     return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256, report.notes or ())
@@ -141,22 +142,22 @@ def explain(model: Source, session: Session, *, progress: Progress | None = None
 
 def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
     """The kernel operations of each source operator, in order."""
-    found: dict[int, list[Kernel]] = {}
+    kernels: dict[int, list[Kernel]] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
         for operator, each in zip(job.operator_of, stream.decoded, strict=True):
             if isinstance(each.operation, Kernel):
-                found.setdefault(max(operator, 0), []).append(each.operation)
-    return found
+                kernels.setdefault(max(operator, 0), []).append(each.operation)
+    return kernels
 
 
 def _copied_bytes(timed: TimedModel) -> dict[int, int]:
     """Bytes that transfers take out of the constants for each source operator."""
-    found: dict[int, int] = {}
+    copied: dict[int, int] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
         for operator, each in zip(owners_of(job).tolist(), stream.decoded, strict=True):
             if isinstance(copy := each.operation, Dma) and copy.source.region == Region.CONSTANTS:
-                found[operator] = found.get(operator, 0) + copy.length_bytes * copy.rows * copy.planes
-    return found
+                copied[operator] = copied.get(operator, 0) + copy.length_bytes * copy.rows * copy.planes
+    return copied
 
 
 def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[Kernel], copied: int) -> ExplainedOperator:
@@ -177,10 +178,10 @@ def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[K
     return replace(plain, ideal_cycles=ideal, parts=parts, hints=hints)
 
 
-def _sum(found: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, int]]:
+def _sum(explained: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, int]]:
     """(ideal, parts) as integers whose sum is `cycles`: each running sum is rounded."""
-    amounts = [("ideal", sum(each.ideal for each in found))]
-    amounts += [(name, sum(each.parts.get(name, 0.0) for each in found)) for name in PARTS]
+    amounts = [("ideal", sum(operation.ideal for operation in explained))]
+    amounts += [(name, sum(operation.parts.get(name, 0.0) for operation in explained)) for name in PARTS]
     rounded, running, before = {}, 0.0, 0
     for name, amount in amounts:
         running += amount
@@ -191,23 +192,25 @@ def _sum(found: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, int]
     return ideal, {name: amount for name, amount in rounded.items() if amount}
 
 
-def _hints(found: Sequence[Explanation], operations: Sequence[Kernel]) -> tuple[Hint, ...]:
+def _hints(explained: Sequence[Explanation], operations: Sequence[Kernel]) -> tuple[Hint, ...]:
     """Free shapes of the whole operator, from its last operation.
 
     Operations that cut the output channels of an operator into slices are added up; where rows or columns are cut, only
     the extents that all operations have in common are meant.
     """
-    if not found:
+    if not explained:
         return ()
     last = operations[-1]
     planes = {(each.ofm.height, each.ofm.width, each.ofm.addresses[0] if each.ofm.depth == last.ofm.depth else 0)
               for each in operations}  # fmt: skip
     is_cut_in_plane = len({(height, width) for height, width, _ in planes}) > 1
     if is_cut_in_plane and len(operations) > 1:
-        return tuple(_hint(each) for each in found[-1].shapes if each.axis == "input channels")
-    slices = sum(each.ofm.depth for each in operations) - last.ofm.depth
-    others = round(sum(each.unit_cycles for each in found[:-1]))
-    return tuple(_hint(each, slices, others) if each.axis == "output channels" else _hint(each) for each in found[-1].shapes)
+        return tuple(_hint(shape) for shape in explained[-1].shapes if shape.axis == "input channels")
+    slices = sum(operation.ofm.depth for operation in operations) - last.ofm.depth
+    others = round(sum(operation.unit_cycles for operation in explained[:-1]))
+    return tuple(
+        _hint(shape, slices, others) if shape.axis == "output channels" else _hint(shape) for shape in explained[-1].shapes
+    )
 
 
 def _hint(shape: FreeShape, before: int = 0, others: int = 0) -> Hint:

@@ -12,7 +12,7 @@ from constraints.rule import Profile
 from npu.errors import ConfigError, UsageError
 from npu.hardware.document import read_document
 from npu.hardware.shipped import closest
-from npu.reports.check_report import CheckReport, Gate
+from npu.reports.check_report import CheckReport, QualityGate
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
     "cpu": lambda report: _not_on("npu", report),
@@ -63,12 +63,12 @@ def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
 
 def judge(report: CheckReport, conditions: Iterable[str], budget: Budget | None = None) -> CheckReport:
     """The report with every condition and every limit of a budget, and whether the model meets it."""
-    gates = [Gate(f"--fail-on {name}", _failure(name, report)) for name in conditions]
+    gates = [QualityGate(f"--fail-on {name}", _failure(name, report)) for name in conditions]
     return dataclasses.replace(report, gates=(*gates, *(_budget_gates(report, budget) if budget is not None else ())))
 
 
-def _budget_gates(report: CheckReport, budget: Budget) -> Iterator[Gate]:
-    on_cpu = sum(each.base.placement == "cpu" for each in report.operators)
+def _budget_gates(report: CheckReport, budget: Budget) -> Iterator[QualityGate]:
+    on_cpu = sum(operator.base.placement == "cpu" for operator in report.operators)
     needs = (
         ("max_cpu_ops", budget.max_cpu_ops, on_cpu, "operators are on the CPU"),
         ("max_cycles", budget.max_cycles, report.totals.total_cycles, "cycles are needed"),
@@ -77,7 +77,7 @@ def _budget_gates(report: CheckReport, budget: Budget) -> Iterator[Gate]:
     for name, limit, need, what in needs:
         if limit is not None and need is not None:
             is_exceeded = need > limit
-            yield Gate(f"budget {name}", f"at most {limit:,} allowed, {need:,} {what}" if is_exceeded else None)
+            yield QualityGate(f"budget {name}", f"at most {limit:,} allowed, {need:,} {what}" if is_exceeded else None)
 
 
 def _failure(condition: str, report: CheckReport) -> str | None:
@@ -89,22 +89,22 @@ def _rule_ids(profile: Profile) -> set[str]:
 
 
 def _breaks(rule: str, report: CheckReport) -> str | None:
-    numbers = [each.number for each in report.operators if any(v.rule == rule for v in each.base.violations)]
+    numbers = [operator.number for operator in report.operators if any(v.rule == rule for v in operator.base.violations)]
     return f"broken by {_operators(numbers)}" if numbers else None
 
 
 def _not_on(device: str, report: CheckReport) -> str | None:
-    numbers = [each.number for each in report.operators if each.device != device]
+    numbers = [operator.number for operator in report.operators if operator.device != device]
     return f"{_operators(numbers)} not on the {device.upper()}" if numbers else None
 
 
 def _on(device: str, report: CheckReport) -> str | None:
-    numbers = [each.number for each in report.operators if each.device == device]
+    numbers = [operator.number for operator in report.operators if operator.device == device]
     return f"{_operators(numbers)} on the {device} kernels" if numbers else None
 
 
 def _split(report: CheckReport) -> str | None:
-    numbers = [each.number for each in report.splitting]
+    numbers = [row.number for row in report.splitting]
     return f"NPU partitions split by {_operators(numbers)}" if numbers else None
 
 

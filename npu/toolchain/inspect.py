@@ -35,7 +35,7 @@ def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> l
     for job in jobs_of(source):
         with stream_errors_at(job_title(job.index)):
             found, left = _verify_job(job, kept, operators, variant)
-        findings += [(job.index, each) for each in found]
+        findings += [(job.index, item) for item in found]
         kept += left
     return findings
 
@@ -46,7 +46,7 @@ def _verify_job(
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
     found = tuple(read_operations(job.payload.words, variant))
     refused = [each for each in found if isinstance(each, Refused)]
-    decoded = [each for each in found if isinstance(each, Decoded)]
+    decoded = [item for item in found if isinstance(item, Decoded)]
     findings = [Finding("REFUSED", each.command_index, each.word_index, each.name, each.reason) for each in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words

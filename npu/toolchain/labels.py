@@ -88,7 +88,7 @@ def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None
     if len(sources) != len(decoded):
         sources = (-1,) * len(decoded)
     final = _final_writes(decoded, job)
-    held: list[tuple[Place, str]] = [(each.place, each.name) for each in job.inputs]
+    held: list[tuple[Place, str]] = [(given.place, given.name) for given in job.inputs]
     labels = []
     for index, each in enumerate(decoded):
         source = operators.operators[sources[index]] if operators is not None and sources[index] >= 0 else None

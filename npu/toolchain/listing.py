@@ -70,8 +70,8 @@ def _places(job: NpuJob) -> Iterator[str]:
     for region, size in sorted(job.region_bytes.items()):
         yield f"; region {region} ({Region(region).name.lower()}): {size} bytes"
     for kind, maps in (("input", job.inputs), ("output", job.outputs)):
-        for each in maps:
-            yield f"; {kind} {_range(each.place)} {each.name!r}"
+        for fm in maps:
+            yield f"; {kind} {_range(fm.place)} {fm.name!r}"
 
 
 def _notes(each: Decoded, held: Label) -> Iterator[str]:

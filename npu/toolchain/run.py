@@ -135,7 +135,7 @@ def _ordered(inputs: Sequence[Array] | Mapping[str, Array] | None, names: list[s
         return [np.asarray(inputs[name]) for name in names]
     if len(inputs) != len(names):
         raise InterpreterError(f"inputs: the model has {len(names)} ({', '.join(names)}), got {len(inputs)}")
-    return [np.asarray(each) for each in inputs]
+    return [np.asarray(given) for given in inputs]
 
 
 def random_input(tensor: Tensor, random: np.random.Generator) -> Array:

@@ -74,9 +74,9 @@ def named_tensors(model: Model, interpreter: Interpreter, written: Sequence[Writ
     tensors of the main graph, in the shapes of the file.
     """
     found: dict[str, Array] = {}
-    for each in written:
-        name = each.label.names.get("OFM", "")
-        found[_file_name(f"npu_{each.job.index:03d}_{each.index:05d}", kind_of(each.operation), name)] = each.values
+    for write in written:
+        name = write.label.names.get("OFM", "")
+        found[_file_name(f"npu_{write.job.index:03d}_{write.index:05d}", kind_of(write.operation), name)] = write.values
     graph = model.graphs[0]
     for index in sorted({*graph.inputs, *(output for op in graph.ops for output in op.outputs if output >= 0)}):
         tensor = graph.tensors[index]

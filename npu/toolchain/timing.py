@@ -56,7 +56,7 @@ class TimedModel:
     @property
     def names(self) -> dict[int, str]:
         """What to call the source operators: number, type and output."""
-        return {each.index: f"{each.index} {each.type} {each.name}" for each in self.operators.operators}
+        return {operator.index: f"{operator.index} {operator.type} {operator.name}" for operator in self.operators.operators}
 
     def report_with_pmu(self) -> Report:
         """The report with the performance counters of all jobs and of every source operator that runs on the NPU."""
@@ -65,7 +65,7 @@ class TimedModel:
 
     def trace(self) -> dict[str, Any]:
         """The whole inference in the Chrome trace-event format; needs a model that was timed with events."""
-        streams = [[each.operation for each in stream.decoded] for stream in self.streams]
+        streams = [[operation.operation for operation in stream.decoded] for stream in self.streams]
         memory = {"arena in use": [arena_use(stream) for stream in streams]}
         if self.variant.memory_mode.has_separate_cache:
             memory["fast memory in use"] = [arena_use(stream, Region.FAST) for stream in streams]
@@ -103,7 +103,7 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
         *_other_signatures(executable.model),
         *_notes(streams.values()),
     )
-    work = work_shares(([each.operation for each in stream.decoded], stream.trace) for stream in streams.values())
+    work = work_shares(([operation.operation for operation in stream.decoded], stream.trace) for stream in streams.values())
     report = dataclasses.replace(
         report, timing_error=accuracy_of(variant, work), notes=notes or None, model_sha256=executable.digest
     )
@@ -132,10 +132,10 @@ def _other_signatures(model: Model) -> tuple[str, ...]:
 
 def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
     for job, stream in enumerate(streams):
-        for each in stream.decoded:
-            assumed = assumption(each.operation)
+        for operation in stream.decoded:
+            assumed = assumption(operation.operation)
             if assumed is not None:
-                yield f"job {job}, {each.place}: {assumed}"
+                yield f"job {job}, {operation.place}: {assumed}"
 
 
 def time_streams(file: CompiledFile, graph: int = 0, *, with_events: bool = False) -> dict[int, TimedStream]:

@@ -19,7 +19,7 @@ from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import Array
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import default_parameters
-from npu.tools.session import open_session, random_inputs, set_inputs
+from npu.tools.runner import open_runner, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
 
 
@@ -119,9 +119,9 @@ def measure(
     """Load, warm up and run a model with random inputs (or `inputs`) and the delegates that `parameters` ask for."""
     before = peak_bytes()
     start = time.perf_counter()
-    session = open_session(path, parameters or default_parameters(), num_threads=num_threads)
+    runner = open_runner(path, parameters or default_parameters(), num_threads=num_threads)
     load = time.perf_counter() - start
-    interpreter = session.interpreter
+    interpreter = runner.interpreter
     given = random_inputs(interpreter, np.random.default_rng(seed)) if inputs is None else inputs
     set_inputs(interpreter, given)
     warm = [_timed(interpreter.invoke) for _ in range(warm_up_runs)]
@@ -135,8 +135,8 @@ def measure(
     profile = interpreter.take_profile() if is_profiled else []
     measurement = Measurement(
         model=path.name,
-        log=session.log,
-        delegates=session.delegation,
+        log=runner.log,
+        delegates=runner.delegation,
         threads=num_threads,
         load_ms=load * 1e3,
         first_ms=(warm or times)[0],

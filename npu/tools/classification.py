@@ -14,7 +14,7 @@ from npu.progress import Progress
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, find_images, model_input, read_image
 from npu.tools.parameters import ToolParameters
-from npu.tools.session import count_of, open_session, real_values
+from npu.tools.runner import count_of, open_runner, real_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def evaluate(
     """
     truth = _truth(find_images(images), images, ground_truth, _read_lines(labels) if labels is not None else None)
     truth = truth[:limit] if limit else truth
-    session = open_session(model, parameters, num_threads=num_threads)
-    inputs, outputs = session.interpreter.get_input_details(), session.interpreter.get_output_details()
+    runner = open_runner(model, parameters, num_threads=num_threads)
+    inputs, outputs = runner.interpreter.get_input_details(), runner.interpreter.get_output_details()
     if len(inputs) != 1 or not outputs:
         ends = f"{count_of(len(inputs), 'input')} and {count_of(len(outputs), 'output')}"
         raise UserError(f"{model.name}: must have one input and an output of scores to classify images, got {ends}")
@@ -61,12 +61,12 @@ def evaluate(
     classes = int(np.prod(output["shape"]))
     ranks = []
     for done, (path, label) in enumerate(truth):
-        scores = session.run([model_input(read_image(path), detail, preprocessing or Preprocessing())])[0]
+        scores = runner.run([model_input(read_image(path), detail, preprocessing or Preprocessing())])[0]
         ranks.append(rank(real_values(scores, output).reshape(-1), label, path))
         if progress is not None:
             progress("images", done + 1, len(truth))
-    session.interpreter.close()
-    log = (*session.log, *session.delegation)
+    runner.interpreter.close()
+    log = (*runner.log, *runner.delegation)
     return ClassificationResult(model.name, log, len(ranks), top_k(ranks, min(top, classes)))
 
 

@@ -18,7 +18,7 @@ from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, model_input, read_image
 from npu.tools.mean_average_precision import Detection, GroundTruth, Precision, average_precision
 from npu.tools.parameters import ToolParameters
-from npu.tools.session import Session, count_of, open_session, real_values
+from npu.tools.runner import Runner, count_of, open_runner, real_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +66,25 @@ def evaluate(
     """
     known = read_annotations(annotations)
     chosen = known.images[:limit] if limit else known.images
-    session = open_session(model, parameters, num_threads=num_threads)
+    runner = open_runner(model, parameters, num_threads=num_threads)
     found: list[Detection] = []
     for done, (image, name) in enumerate(chosen):
-        found.extend(_detect(session, image, images / name, class_offset, preprocessing or Preprocessing()))
+        found.extend(_detect(runner, image, images / name, class_offset, preprocessing or Preprocessing()))
         if progress is not None:
             progress("images", done + 1, len(chosen))
-    session.interpreter.close()
+    runner.interpreter.close()
     present = {image for image, _ in chosen}
     precision = average_precision([each for each in known.truth if each.image in present], found)
-    return DetectionResult(model.name, (*session.log, *session.delegation), len(chosen), precision, known.names)
+    return DetectionResult(model.name, (*runner.log, *runner.delegation), len(chosen), precision, known.names)
 
 
-def _detect(session: Session, image: int, path: Path, class_offset: int, how: Preprocessing) -> list[Detection]:
+def _detect(runner: Runner, image: int, path: Path, class_offset: int, how: Preprocessing) -> list[Detection]:
     pixels = read_image(path)
-    inputs, details = session.interpreter.get_input_details(), session.interpreter.get_output_details()
+    inputs, details = runner.interpreter.get_input_details(), runner.interpreter.get_output_details()
     if len(inputs) != 1 or len(details) != 4:
         ends = f"{count_of(len(inputs), 'input')} and {count_of(len(details), 'output')}"
         raise UserError(f"detection model: must have 1 input and 4 outputs (boxes, classes, scores, count), got {ends}")
-    outputs = session.run([model_input(pixels, inputs[0], how)])
+    outputs = runner.run([model_input(pixels, inputs[0], how)])
     boxes, classes, scores, count = (real_values(value, detail) for value, detail in zip(outputs, details, strict=True))
     if count.size < 1:
         raise UserError(f"detection model: the number of detections must be one number, got shape {list(count.shape)}")

@@ -26,7 +26,7 @@ from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import Chosen, choose
-from npu.tools.session import delegation, open_interpreter, outputs, random_inputs, set_inputs
+from npu.tools.runner import delegation, open_interpreter, outputs, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
 
 _REAL = "iufb"

@@ -260,7 +260,7 @@ def endless() -> bytes:
 def test_a_loop_without_end_is_an_error(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for user in ("npu.toolchain.run", "npu.tools.session"):
+    for user in ("npu.toolchain.run", "npu.tools.runner"):
         monkeypatch.setattr(f"{user}.LOOP_LIMIT", 100)
     path = tmp_path / "endless.tflite"
     path.write_bytes(endless())

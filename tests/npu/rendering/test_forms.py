@@ -24,9 +24,9 @@ from npu.reports.check_report import (
     CheckReport,
     Crossing,
     DeviceSum,
-    Gate,
     OperatorCheck,
     PartitionCheck,
+    QualityGate,
     Remedy,
     TensorInfo,
     build_check_report,
@@ -143,7 +143,7 @@ def test_the_schema_wants_all_of_a_check(missing: str, report: CheckReport) -> N
 
 RECORDS: dict[str, tuple[type, ...]] = {
     "tensor": (TensorInfo,), "crossing": (Crossing,), "device": (DeviceSum,), "partition": (PartitionCheck,),
-    "remedy": (Remedy,), "gate": (Gate,), "operator": (OperatorReport, OperatorCheck),
+    "remedy": (Remedy,), "gate": (QualityGate,), "operator": (OperatorReport, OperatorCheck),
 }  # fmt: skip
 
 
@@ -202,9 +202,9 @@ def test_junit_has_a_case_per_operator_that_tells_why_it_is_on_the_cpu(report: C
 
 
 GATES = (
-    Gate("--fail-on cpu", "operators 1, 3"),
-    Gate("budget max_cycles"),
-    Gate("budget max_sram", "9 <needed>"),
+    QualityGate("--fail-on cpu", "operators 1, 3"),
+    QualityGate("budget max_cycles"),
+    QualityGate("budget max_sram", "9 <needed>"),
 )
 
 
@@ -227,7 +227,7 @@ def test_every_form_says_which_gates_failed_and_no_more(report: CheckReport) -> 
 
 
 def test_a_report_that_passes_holds_no_error_in_any_form(report: CheckReport) -> None:
-    passed = replace(report, gates=(Gate("--fail-on split"),))
+    passed = replace(report, gates=(QualityGate("--fail-on split"),))
     assert "<failure" not in render(passed, "junit")
     assert all(result["level"] == "warning" for result in json.loads(render(passed, "sarif"))["runs"][0]["results"])
     assert "**Failed**" not in render(passed, "md")

@@ -15,7 +15,7 @@ from npu.runtime.dummy import DummyDelegate, DummyOptions
 from npu.tflite.reader import read_model
 from npu.tools.inference_diff import compare
 from npu.tools.registrar import default_parameters
-from npu.tools.session import open_interpreter
+from npu.tools.runner import open_interpreter
 
 from tests.support.builder import ModelBuilder
 

@@ -17,7 +17,7 @@ from npu.tools.parameters import ToolParameters, add_flags, create_flag, take_fl
 from npu.tools.providers.dummy import DummyDelegateProvider
 from npu.tools.providers.external import parse_pairs
 from npu.tools.registrar import default_parameters, providers, register_delegate_provider, unregister_delegate_provider
-from npu.tools.session import open_session
+from npu.tools.runner import open_runner
 
 from tests.support.delegates import chain
 
@@ -141,7 +141,7 @@ def test_the_dummy_delegate_takes_only_what_it_is_allowed_to(model: Path) -> Non
     parameters = default_parameters()
     parameters.set("use_dummy_delegate", True)
     parameters.set("dummy_allowed_builtins", "MUL, SUB")
-    session = open_session(model, parameters)
+    session = open_runner(model, parameters)
     assert [step["replaces"] for step in session.interpreter.execution_plan()] == [[], [1]]
 
 

@@ -33,7 +33,7 @@ def counter(shape: tuple[int, ...] = (3,), read_shape: tuple[int, ...] = (3,)) -
 
 
 def resources(interpreter: Interpreter) -> dict[Any, Any]:
-    return interpreter._session.resources
+    return interpreter._state.resources
 
 
 @pytest.mark.seed("X-R-1")

@@ -21,7 +21,7 @@ from npu.tools.registrar import choose
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Runner:
     """An interpreter with tensors allocated, and lines that say which delegates were asked for and what each took."""
 
     interpreter: Interpreter
@@ -35,11 +35,11 @@ class Session:
         return outputs(self.interpreter)
 
 
-def open_session(path: Path, parameters: ToolParameters, *, num_threads: int = 1) -> Session:
+def open_runner(path: Path, parameters: ToolParameters, *, num_threads: int = 1) -> Runner:
     """The model of a file with the delegates that the parameters ask for, tensors allocated."""
     chosen = choose(read_model(path), path.name, parameters, num_threads=num_threads)
     interpreter = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads)
-    return Session(interpreter, chosen.log, delegation(interpreter, chosen.delegates))
+    return Runner(interpreter, chosen.log, delegation(interpreter, chosen.delegates))
 
 
 def open_interpreter(
