@@ -75,16 +75,19 @@ def compile(
     system: Name = None,
     profile: str | None = None,
     optimise: str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
     session: Session | None = None,
 ) -> Compiled:
     """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
 
-    `optimise` is "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM).
+    `optimise` is "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM). `input_shapes` are those of
+    inputs by name, for a model whose sizes are open.
     """
     from npu.toolchain.compile import compile as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile, optimise), progress=progress)
+    chosen = _session(session, Hardware(target, config, memory_mode, system), profile, optimise)
+    return verb(model, chosen, input_shapes=input_shapes, progress=progress)
 
 
 def diff(

@@ -65,7 +65,8 @@ def compile(options: argparse.Namespace) -> int:
 
     observers = watching(options.dump_after, verifies=options.verify_passes, write=say)
     with console.progress() as progress:
-        compiled = verb.compile(options.model, options.session, progress=progress, observers=observers)
+        shapes = dict(options.input_shape or ())
+        compiled = verb.compile(options.model, options.session, input_shapes=shapes, progress=progress, observers=observers)
     compiled.save(options.output)
     if options.report:
         write_atomically(options.report, compiled.report.to_json().encode())

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from npu.cli import kernels
 from npu.cli.arguments import add_command, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
+from npu.cli.values import input_shape
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -227,6 +228,13 @@ def _add_compile(commands: Commands) -> None:
     _add_memory(compile_)
     compile_.add_argument(
         "-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file, as a board loads it"
+    )
+    compile_.add_argument(
+        "--input-shape",
+        type=input_shape,
+        action="append",
+        metavar="NAME=N,H,W,C",
+        help="shape of an input in place of the file's, once per input; all other shapes follow from it",
     )
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
     compile_.add_argument(

@@ -52,3 +52,11 @@ def distance(text: str) -> float:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:37]}...")
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """The name of an input and its sizes: NAME=1,64,64,3."""
+    name, separator, sizes = text.rpartition("=")
+    if not separator or not name:
+        raise ArgumentTypeError(f"must be NAME=N,H,W,C, got {_shown(text)}")
+    return name, tuple(positive(size) for size in sizes.split(","))

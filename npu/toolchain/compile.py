@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from npu.compiler.pipeline import Observer
 from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
+from npu.graph.input_shapes import require_static, with_input_shapes
 from npu.hardware.variant import Variant
 from npu.isa.weight_stream.encode import Encoder, encode_weights, stand_in
 from npu.progress import Progress
@@ -62,15 +63,22 @@ class Compiled:
 
 
 def compile(
-    model: Source, session: Session, *, progress: Progress | None = None, observers: tuple[Observer, ...] = ()
+    model: Source,
+    session: Session,
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Progress | None = None,
+    observers: tuple[Observer, ...] = (),
 ) -> Compiled:
     """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
 
-    `observers` see what the compiler has after every pass.
+    `input_shapes` are those of inputs by name, in place of the file's; all other shapes follow from them. `observers` see what
+    the compiler has after every pass.
     """
     model = given(model)
     variant, content = session.variant, contents(model)
-    source, name = load_plain(model, content), model_name(model)
+    shapes = {name: tuple(int(size) for size in shape) for name, shape in (input_shapes or {}).items()}
+    source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = _written(compilation, name, variant)
     report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
@@ -140,6 +148,7 @@ def compile_in_memory(
     encoder: Encoder = encode_weights,
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
+    require_static(source)
     placement = check_model(source, profile=profile, variant=variant)
     result = compile_model(
         source, placement, variant, goal=goal, progress=progress, observers=observers, chooser=chooser, encoder=encoder
