@@ -13,8 +13,9 @@ import numpy.typing as npt
 from npu.compiler.block_estimate import BlockProblem, estimate_cycles, multiplying_steps
 from npu.errors import CompileError
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import Block, ShramLayout, Traversal
-from npu.isa.shram import Work, buffer_banks, lut_start, shram_layout
+from npu.isa.shram import Work
 from npu.machine.rules import ceil_div, round_up
 from npu.memo import LastUsed
 
@@ -101,10 +102,8 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
 
 def _best(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockChoice | None:
     height, width, depth = _candidates(problem, variant, depth_limit)
-    ifm, accumulator = buffer_banks(problem, height, width, depth, variant)
-    room = lut_start(problem, variant) - variant.shram.reserved_output_banks
-    second = (ifm if problem.reads_ifm2 else 0) if problem.work is Work.ELEMENTWISE else accumulator
-    fits = ifm + second <= room
+    buffers = family_of(variant.accelerator.product).buffers
+    fits = buffers.fits(problem, height, width, depth, variant)
     if not fits.any():
         return None
     height, width, depth = height[fits], width[fits], depth[fits]
@@ -112,6 +111,6 @@ def _best(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockCho
     order = np.lexsort((-width, -(height * width * depth), cycles))
     best = int(order[0])
     block = Block(int(height[best]), int(width[best]), int(depth[best]))
-    layout = shram_layout(problem, block, variant)
+    layout = buffers.layout(problem, block, variant)
     assert layout is not None
     return BlockChoice(block, layout, problem.traversal, float(cycles[best]))

@@ -14,7 +14,7 @@ from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.hardware.variant import Variant
-from npu.isa.weight_stream.encode import Encoder, encode_weights
+from npu.isa.weight_stream.encode import Encoder
 from npu.progress import Progress
 
 
@@ -27,7 +27,7 @@ def compile_model(
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
-    encoder: Encoder = encode_weights,
+    encoder: Encoder | None = None,
 ) -> Compiled:
     """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for `variant`.
 

@@ -18,7 +18,7 @@ from npu.graph.placement import Placement, Violation
 from npu.hardware.variant import Variant
 from npu.isa.operations import Layout, Operation
 from npu.isa.stream import CommandStream
-from npu.isa.weight_stream.encode import Encoder, encode_weights
+from npu.isa.weight_stream.encode import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def initial_state(
     model: Model,
     placement: Placement,
     chooser: BlockChooser,
-    encoder: Encoder = encode_weights,
+    encoder: Encoder | None = None,
     goal: Goal = Goal.PERFORMANCE,
 ) -> State:
     """The state before the first pass."""

@@ -12,9 +12,9 @@ from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import Weights, WindowStep
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.scale_records import encode_scales
-from npu.isa.weight_stream.encode import Encoder, encode_weights
-from npu.isa.weight_stream.order import WeightOrder
+from npu.isa.weight_stream.encode import Encoder
 
 _CODE_OVERHEAD = 1.03
 """Bytes of a compressed stream relative to the entropy of its weights."""
@@ -42,9 +42,10 @@ class WeightSlice:
 class Constants:
     """Collects the read-only region of one model for one variant."""
 
-    def __init__(self, variant: Variant, encoder: Encoder = encode_weights) -> None:
+    def __init__(self, variant: Variant, encoder: Encoder | None = None) -> None:
         self._variant = variant
-        self.encoder = encoder
+        self._format = family_of(variant.accelerator.product).weights
+        self.encoder = encoder or self._format.encode
         self._pieces: list[bytes] = []
         self._size = 0
         self._offsets: dict[bytes, int] = {}
@@ -119,15 +120,13 @@ class Constants:
             own = slice(channels.start + core, channels.stop, accelerator.cores)
             records = encode_scales(weights.biases[own], weights.scales[own], weights.shifts[own])
             records += bytes(-len(records) % ALIGNMENT)
-            order = WeightOrder(
+            order = self._format.order(
+                accelerator,
+                step.kernel,
                 block_depth=choice.block.depth,
                 traversal=choice.traversal,
                 is_depthwise=is_depthwise,
                 ifm_bits=step.ifm.element.bits,
-                dilation_y=step.kernel.dilation_y,
-                dilation_x=step.kernel.dilation_x,
-                ofm_ublock_depth=accelerator.ofm_ublock.depth,
-                ifm_ublock_depth=accelerator.ifm_ublock.depth,
                 core=core,
                 cores=accelerator.cores,
             )

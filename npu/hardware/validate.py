@@ -182,8 +182,6 @@ def _check_array(accelerator: Accelerator, where: Where) -> None:
             f"{where('accelerator.ifm_ublock.depth')}: must divide the {IFM_BLOCK_DEPTH} channels of an IFM block, "
             f"got {accelerator.ifm_ublock.depth}"
         )
-    if accelerator.product is Product.ETHOS_U85:
-        raise ConfigError(f"{where('accelerator.product')}: must be one of ETHOS_U55, ETHOS_U65, got ETHOS_U85")
 
 
 def _check_cores(accelerator: Accelerator, where: Where) -> None:

@@ -16,7 +16,6 @@ class Product(Enum):
 
     ETHOS_U55 = 0
     ETHOS_U65 = 1
-    ETHOS_U85 = 2
 
 
 class Port(Enum):

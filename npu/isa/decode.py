@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, Kind
-from npu.isa.commands import COMMANDS
+from npu.isa.families import family_of
 from npu.isa.latch import attributes_at_power_on, latch
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
@@ -99,7 +99,7 @@ class _Entry:
 @functools.cache
 def _entries(product: Product) -> dict[int, _Entry]:
     """Commands by the low half of their first word."""
-    return {command.words(0)[0]: _entry(command, product) for command in COMMANDS}
+    return {command.words(0)[0]: _entry(command, product) for command in family_of(product).commands}
 
 
 def _entry(command: Command, product: Product) -> _Entry:

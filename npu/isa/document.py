@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from npu.hardware.variant import Product
 from npu.isa.command import Command, Field, Kind
-from npu.isa.commands import COMMANDS
+from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 
-_PRODUCT_NAMES = {Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"}
+_PRODUCT_NAMES = ETHOS_U55_U65.products
 _HEAD = """\
 # Command stream reference
 
@@ -40,7 +40,7 @@ def _section(kind: Kind) -> Iterator[str]:
     yield f"## {_SECTIONS[kind]}\n"
     yield _row(_COLUMNS)
     yield _row(("---",) * len(_COLUMNS))
-    for command in sorted((one for one in COMMANDS if one.kind is kind), key=lambda one: one.opcode):
+    for command in sorted((one for one in ETHOS_U55_U65.commands if one.kind is kind), key=lambda one: one.opcode):
         yield from _command(command)
     yield ""
 

@@ -15,7 +15,8 @@ from typing import Any
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import Kind, signed_pattern
-from npu.isa.commands import COMMANDS, ParallelMode
+from npu.isa.commands import ParallelMode
+from npu.isa.families import family_of
 from npu.isa.operations import (
     Activation,
     AddressRange,
@@ -52,7 +53,7 @@ Attributes = Mapping[str, Any]
 @functools.cache
 def attributes_at_power_on(product: Product) -> Attributes:
     """What all registers hold before the first is written."""
-    registers = (command for command in COMMANDS if command.kind is not Kind.OPERATION)
+    registers = (command for command in family_of(product).commands if command.kind is not Kind.OPERATION)
     return MappingProxyType({path: value for each in registers for path, value in each.attributes(0, product).items()})
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.hardware.variant import Accelerator, Product, Variant
+from npu.isa.families import FAMILIES, family_of
 
 _WORD_BYTES = 4
 _ALIGNMENT_BYTES = 16
@@ -29,8 +30,6 @@ _ACTION_DUMP_SHRAM = 4
 _ACTION_NOP = 5
 _CONFIG_ACTION_WORD = 0x00100001
 """OPTIMIZER_CONFIG, format release 0 patch 1."""
-ARCHITECTURE_ID = 0x10066001
-"""ID word of streams for architecture 1.0.6 (Ethos-U55 and Ethos-U65), as Vela 5.2 writes it."""
 _COP2_HEADER = struct.Struct("<4sHHQ")
 _COP2_METADATA = struct.Struct("<III4sHHIIIIQ")
 _COP2_STREAM_ENTRY = 1
@@ -86,8 +85,9 @@ class Payload:
 def decode_config(word: int) -> Configuration:
     """The fields of a configuration word; StreamError if the product is unknown or reserved bits are set."""
     product = (word >> 28) & 0xF
-    if product not in (Product.ETHOS_U55.value, Product.ETHOS_U65.value):
-        raise StreamError(f"configuration word {word:#010x}: product must be 0 (Ethos-U55) or 1 (Ethos-U65), got {product}")
+    if product not in {known.value for known in FAMILIES}:
+        names = " or ".join(f"{known.value} (Ethos-{family.products[known]})" for known, family in FAMILIES.items())
+        raise StreamError(f"configuration word {word:#010x}: product must be {names}, got {product}")
     if word & 0x03FF0000:
         raise StreamError(f"configuration word {word:#010x}: reserved bits 25..16 must be zero")
     return Configuration(
@@ -220,7 +220,7 @@ def build_payload(words: NDArray[np.uint32], variant: Variant) -> bytes:
     if not 0 < len(words) <= MAX_STREAM_WORDS:
         raise StreamError(f"command stream: must have 1 to {MAX_STREAM_WORDS} words, got {len(words)}")
     head = [int.from_bytes(PayloadFormat.COP1.value, "little"), _CONFIG_ACTION_WORD]
-    head += [configuration_of(variant).word, ARCHITECTURE_ID]
+    head += [configuration_of(variant).word, family_of(variant.accelerator.product).architecture_id]
     while (len(head) + 1) % _ALIGNMENT_WORDS:
         head.append(_ACTION_NOP)
     head.append(_stream_action(len(words)))

@@ -152,6 +152,15 @@ def buffer_banks(problem: BufferProblem, height: Ints, width: Ints, depth: Ints,
     return ifm, round_up(2 * ceil_div(accumulator_bytes, bank), granule)
 
 
+def fits(problem: BufferProblem, height: Ints, width: Ints, depth: Ints, variant: Variant) -> npt.NDArray[np.bool_]:
+    """Whether the buffers of blocks of these heights, widths and depths fit SHRAM."""
+    ifm, accumulator = buffer_banks(problem, height, width, depth, variant)
+    room = lut_start(problem, variant) - variant.shram.reserved_output_banks
+    second = (ifm if problem.reads_ifm2 else 0) if problem.work is Work.ELEMENTWISE else accumulator
+    result: npt.NDArray[np.bool_] = ifm + second <= room
+    return result
+
+
 def lut_start(problem: BufferProblem, variant: Variant) -> int:
     """First bank of the look-up tables: kept free on variants that reserve it, and when the operation uses one."""
     shram = variant.shram

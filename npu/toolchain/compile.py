@@ -21,7 +21,8 @@ from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.graph.input_shapes import require_static, with_input_shapes
 from npu.hardware.variant import Variant
-from npu.isa.weight_stream.encode import Encoder, encode_weights, stand_in
+from npu.isa.families import family_of
+from npu.isa.weight_stream.encode import Encoder
 from npu.progress import Progress
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
@@ -121,6 +122,7 @@ def compile_in_session(
     Without weights, their compressed sizes are estimates: what is compiled can be timed, not run.
     """
     variant = session.variant
+    weight_format = family_of(variant.accelerator.product).weights
     chooser = session.choosers.get(variant.name, lambda: BlockChooser(variant))
     return compile_in_memory(
         source,
@@ -131,7 +133,7 @@ def compile_in_session(
         progress=progress,
         observers=observers,
         chooser=chooser,
-        encoder=encode_weights if with_weights else stand_in,
+        encoder=weight_format.encode if with_weights else weight_format.stand_in,
     )
 
 
@@ -145,7 +147,7 @@ def compile_in_memory(
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
-    encoder: Encoder = encode_weights,
+    encoder: Encoder | None = None,
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
     require_static(source)

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
+from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
 from npu.isa.scale_records import RECORD_BYTES, decode_scales
-from npu.isa.weight_stream.decode import decode_weights
-from npu.isa.weight_stream.order import WeightOrder, interleave_cores
+from npu.isa.weight_stream.order import interleave_cores
 from sim.memory import Memory
 
 
@@ -56,12 +56,25 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
     depth = operation.ofm.depth
     shape = (depth, operation.kernel.height, operation.kernel.width, 1 if is_depthwise else operation.ifm.depth)
     cores = len(operation.weights)
+    accelerator = memory.variant.accelerator
+    weight_format = family_of(accelerator.product).weights
     weights, records = [], []
     try:
         for core in range(min(cores, depth)):
             stream, scales = operation.weights[core], operation.scales[core]
             data = memory.view(stream.region, stream.address, stream.length_bytes)
-            weights.append(decode_weights(data, shape, _order(operation, core, memory)))
+            order = weight_format.order(
+                accelerator,
+                operation.kernel,
+                block_depth=operation.block.depth,
+                traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
+                is_depthwise=is_depthwise,
+                ifm_bits=operation.ifm.element.bits,
+                core=core,
+                cores=cores,
+                has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
+            )
+            weights.append(weight_format.decode(data, shape, order))
             scale_data = memory.view(scales.region, scales.address, scales.length_bytes)
             records.append(decode_scales(scale_data, len(range(core, depth, cores))))
     except StreamError as error:
@@ -69,20 +82,3 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
     if len(weights) == 1:
         return Constants(weights[0], *records[0])
     return Constants(interleave_cores(weights), *(interleave_cores(columns) for columns in zip(*records, strict=True)))
-
-
-def _order(operation: Convolution | DepthwiseConvolution, core: int, memory: Memory) -> WeightOrder:
-    accelerator, kernel = memory.variant.accelerator, operation.kernel
-    return WeightOrder(
-        block_depth=operation.block.depth,
-        traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
-        is_depthwise=isinstance(operation, DepthwiseConvolution),
-        ifm_bits=operation.ifm.element.bits,
-        dilation_y=kernel.dilation_y,
-        dilation_x=kernel.dilation_x,
-        ofm_ublock_depth=accelerator.ofm_ublock.depth,
-        ifm_ublock_depth=accelerator.ifm_ublock.depth,
-        core=core,
-        cores=len(operation.weights),
-        has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
-    )

@@ -313,7 +313,7 @@ REFUSED = {
         ["shram.granules.ifm_32_bit: must fit the 20 banks beside the output banks and the look-up tables, got 21"],
     ),
     "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
-    "other_architecture": ("accelerator: {product: ethos_u85}", ["accelerator.product", "got ETHOS_U85"]),
+    "other_architecture": ("accelerator: {product: ethos_u85}", ["must be one of ethos_u55, ethos_u65, got 'ethos_u85'"]),
     "lut_no_whole_banks": ("shram: {lut_bytes: 1536}", ["shram.lut_bytes", "multiple of bank_bytes", "got 1536"]),
     "more_luts_than_there_are": ("shram: {lut_bytes: 4096}", ["shram.lut_bytes", "[1024, 2048]", "got 4096"]),
     "input_block_of_another_plane": (

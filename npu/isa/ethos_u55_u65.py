@@ -1,0 +1,49 @@
+"""The family of Ethos-U55 and Ethos-U65."""
+
+from __future__ import annotations
+
+from npu.hardware.variant import Accelerator, Product
+from npu.isa import shram
+from npu.isa.commands import COMMANDS
+from npu.isa.family import Buffers, Family, WeightFormat
+from npu.isa.operations import Kernel, Traversal
+from npu.isa.weight_stream.decode import decode_weights
+from npu.isa.weight_stream.encode import encode_weights, stand_in
+from npu.isa.weight_stream.order import WeightOrder
+
+
+def weight_order(
+    accelerator: Accelerator,
+    kernel: Kernel,
+    *,
+    block_depth: int,
+    traversal: Traversal,
+    is_depthwise: bool,
+    ifm_bits: int,
+    core: int,
+    cores: int,
+    has_4x4_sub_kernels: bool = False,
+) -> WeightOrder:
+    """The order of an operation's weights on one of `cores` cores; `block_depth` is that of all of them."""
+    return WeightOrder(
+        block_depth=block_depth,
+        traversal=traversal,
+        is_depthwise=is_depthwise,
+        ifm_bits=ifm_bits,
+        dilation_y=kernel.dilation_y,
+        dilation_x=kernel.dilation_x,
+        ofm_ublock_depth=accelerator.ofm_ublock.depth,
+        ifm_ublock_depth=accelerator.ifm_ublock.depth,
+        core=core,
+        cores=cores,
+        has_4x4_sub_kernels=has_4x4_sub_kernels,
+    )
+
+
+ETHOS_U55_U65 = Family(
+    products={Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"},
+    architecture_id=0x10066001,  # architecture 1.0.6 of both, as Vela 5.2 writes it
+    commands=COMMANDS,
+    buffers=Buffers(shram.fits, shram.shram_layout),
+    weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights),
+)
