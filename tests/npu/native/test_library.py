@@ -114,19 +114,27 @@ with ThreadPoolExecutor(8) as pool:
 PLANTED = ("numba", "llvmlite", "numpy", "yaml", "rich", "flatbuffers", "npu", "sim", "json", "hashlib", "npu/native/make")
 
 
-def test_nothing_in_the_current_folder_is_executed(tmp_path: Path) -> None:
+PROGRAMS = {
+    "one_group": "from npu.native import library; library.prepare(['npu.numerics'])",
+    "a_run": "from npu.cli.main import main; sys.exit(main())",
+}
+
+
+@pytest.mark.parametrize("program", ["one_group", pytest.param("a_run", marks=pytest.mark.slow)])
+def test_nothing_in_the_current_folder_is_executed(program: str, tmp_path: Path) -> None:
     folder = tmp_path / "downloads"
     for name in PLANTED:
         path = folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})")
-    program = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from npu.cli.main import main; sys.exit(main())"
+    code = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; {PROGRAMS[program]}"
     flag = "-P" if sys.version_info >= (3, 11) else "-I"  # as an installed script: without the current folder
     done = subprocess.run(
-        [sys.executable, flag, "-c", program, "run", ROOT / "examples" / "digits.tflite"],
+        [sys.executable, flag, "-c", code, "run", ROOT / "examples" / "digits.tflite"],
         cwd=folder, env=environment(NPULAB_CACHE_DIR=tmp_path / "cache", PYTHONPATH=""), capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "cache").glob("*.kernels"))
     assert not (tmp_path / "executed").exists()
 
 
