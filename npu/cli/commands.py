@@ -70,6 +70,10 @@ def compile(options: argparse.Namespace) -> int:
     compiled.save(options.output)
     if options.report:
         write_atomically(options.report, compiled.report.to_json().encode())
+    if options.memory_map:
+        table = compiled.result.memory
+        is_json = options.memory_map.suffix == ".json"
+        write_atomically(options.memory_map, (json.dumps(table.to_json(), indent=1) + "\n" if is_json else str(table)).encode())
     console.print_compiled(compiled.report, options.output, len(compiled.content))
     return 0
 

@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
     handler = getattr(handlers, options.command.replace("-", "_"))
-    files, folders = _given(options, "output", "report", "trace", "csv"), _given(options, "output_dir", "dump_tensors")
+    files = _given(options, "output", "report", "memory_map", "trace", "csv")
+    folders = _given(options, "output_dir", "dump_tensors")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not hasattr(options, "target"):
         return int(handler(options))
@@ -237,6 +238,12 @@ def _add_compile(commands: Commands) -> None:
         help="shape of an input in place of the file's, once per input; all other shapes follow from it",
     )
     compile_.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
+    compile_.add_argument(
+        "--memory-map",
+        type=Path,
+        metavar="FILE",
+        help="write what lies where in memory and when, the peak, and how far weights were compressed, as text or .json",
+    )
     compile_.add_argument(
         "--dump-after", metavar="PASS", help="print what the compiler has after this pass, or after each with 'all'"
     )

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from npu.compiler.ir import Program
+from npu.compiler.memory_map import MemoryMap
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.isa.operations import Operation
 from npu.isa.stream import CommandStream
 
+_NOTHING_PLANNED = MemoryMap()
 NO_SOURCE = -1
 """`source_of` of an operation that belongs to no operator (the end of the stream)."""
 
@@ -56,7 +58,7 @@ class Compiled:
 
     `source` is the model as given, `placement` the one that was honoured: operators that had to stay on the CPU for lack of
     memory carry a violation that says so. `cpu_source_of` maps the index of each operator of the compiled main subgraph that
-    is not an `ethos-u` job to the index of the same operator in the source's main subgraph.
+    is not an `ethos-u` job to the index of the same operator in the source's main subgraph. `memory` says what lies where.
     """
 
     model: Model
@@ -65,3 +67,4 @@ class Compiled:
     partitions: tuple[CompiledPartition, ...]
     usage: Usage
     cpu_source_of: Mapping[int, int] = field(default_factory=dict)
+    memory: MemoryMap = _NOTHING_PLANNED

@@ -6,6 +6,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiled import Compiled, CompiledPartition, Usage
 from npu.compiler.container import rebuild_model
 from npu.compiler.goal import Goal
+from npu.compiler.memory_map import memory_map
 from npu.compiler.pipeline import Observer, pass_names, run_passes
 from npu.compiler.state import GraphState, State, initial_state
 from npu.errors import CompileError
@@ -78,7 +79,7 @@ def _compiled(state: State) -> Compiled:
         command_stream_bytes=sum(len(partition.payload) for partition in partitions),
         cpu_constant_bytes=_cpu_constant_bytes(compiled),
     )
-    return Compiled(compiled, state.model, state.placement, partitions, usage, rebuilt[0].cpu_source_of)
+    return Compiled(compiled, state.model, state.placement, partitions, usage, rebuilt[0].cpu_source_of, memory_map(state))
 
 
 def _partitions(number: int, state: GraphState) -> list[CompiledPartition]:

@@ -103,7 +103,7 @@ def compile_source(
 
 def _written(compilation: Compilation, name: str, variant: Variant) -> Compiled:
     usage = compilation.result.usage
-    notes = tuple(arena_notes(usage.arena_bytes, variant)) or None
+    notes = (*arena_notes(usage.arena_bytes, variant), *_peak_notes(compilation.result, variant)) or None
     report = dataclasses.replace(compile_report(compilation.operators, name, variant, usage), notes=notes)
     return Compiled(write_model(compilation.model), report, variant, compilation.result)
 
@@ -168,6 +168,16 @@ def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
     budget = arena_budget(variant)
     if arena_bytes > budget:
         yield f"the arena takes {arena_bytes:,} bytes, more than the {budget:,} that memory mode and board give it"
+
+
+def _peak_notes(result: CompiledModel, variant: Variant) -> Iterator[str]:
+    """Where an arena that is too large is largest."""
+    if result.usage.arena_bytes > arena_budget(variant):
+        for peak in result.memory.peaks:
+            if peak.memory == "arena":
+                ops = result.source.graphs[peak.graph].ops
+                where = ", ".join(f"{index} {ops[index].name}" for index in peak.ops)
+                yield f"most of it, {peak.bytes:,} bytes, is in use at operator {where}"
 
 
 def _check_read_only(usage: Usage, name: str, variant: Variant) -> None:

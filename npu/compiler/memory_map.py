@@ -1,0 +1,168 @@
+"""What lies where in memory, and when, for people: the only place that makes this table of a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from npu.compiler.allocate import Buffer, live_bytes
+from npu.compiler.ir import ConvolutionStep
+from npu.compiler.lifetime import Item, trace_lifetimes
+from npu.compiler.state import GraphState, State
+from npu.graph.ethos_u import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """`bytes` bytes at byte `offset` of `memory`, in use from operator `first` to operator `last` of `graph`.
+
+    `kind` is "tensor" for what the CPU or the application sees, "map" for what lies between steps of the NPU, and "copy" for
+    constants that are copied ahead of use.
+    """
+
+    graph: int
+    name: str
+    kind: str
+    memory: str
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """Weights of operator `op`: bytes in the model, and encoded with scale records."""
+
+    graph: int
+    op: int
+    kind: str
+    original_bytes: int
+    encoded_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.encoded_bytes / self.original_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most bytes that maps and copies take at a time in `memory`, and the operators at which they do."""
+
+    graph: int
+    memory: str
+    bytes: int
+    ops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMap:
+    """Everything in arena and cache, the peaks, and how far weights were compressed."""
+
+    stays: tuple[Stay, ...] = ()
+    peaks: tuple[Peak, ...] = ()
+    compressions: tuple[Compression, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For a JSON file: lists of objects with the fields of the records."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self)) + "\n"
+
+
+def _lines(table: MemoryMap) -> Iterator[str]:
+    yield "memory       offset      bytes  operators  kind    name"
+    for stay in table.stays:
+        span = f"{stay.first}-{stay.last}"
+        yield f"{stay.memory:8} {stay.offset:>10,} {stay.bytes:>10,}  {span:>9}  {stay.kind:6}  {stay.name}"
+    for peak in table.peaks:
+        ops = ", ".join(map(str, peak.ops))
+        yield f"peak of {peak.memory}: {peak.bytes:,} bytes at operator(s) {ops} of graph {peak.graph}"
+    for each in table.compressions:
+        sizes = f"{each.original_bytes:>10,} to {each.encoded_bytes:>10,} bytes ({each.ratio:.2f})"
+        yield f"weights of operator {each.op:>3} {each.kind:24} {sizes}"
+
+
+def memory_map(state: State) -> MemoryMap:
+    """The table of a compilation whose memory is planned."""
+    stays: list[Stay] = []
+    peaks: list[Peak] = []
+    compressions: list[Compression] = []
+    for number, each in enumerate(state.graphs):
+        ops = _operators(each)
+        own = list(_stays(number, each, ops))
+        stays += own
+        peaks += _peaks(number, each, ops)
+        compressions += _compressions(number, each)
+    order = sorted(stays, key=lambda stay: (stay.graph, stay.memory, stay.first, stay.offset, stay.name))
+    return MemoryMap(tuple(order), tuple(peaks), tuple(compressions))
+
+
+def _operators(state: GraphState) -> list[int]:
+    """The operator at every event."""
+    ops: list[int] = []
+    for node, row in zip(state.nodes, state.jobs, strict=True):
+        ops += [job.step.source for job in row] if node.program else [node.ops[0]]
+    return ops
+
+
+def _spans(state: GraphState) -> Iterator[tuple[Item, Buffer]]:
+    works = [[job.step for job in row] for row in state.jobs]
+    lifetimes = trace_lifetimes(state.graph, state.nodes, works, state.layouts)
+    return ((item, Buffer(span.size_bytes, span.first, span.last)) for item, span in lifetimes.spans.items())
+
+
+def _stays(number: int, state: GraphState, ops: Sequence[int]) -> Iterator[Stay]:
+    plan = state.planned
+    for item, span in _spans(state):
+        name, kind = (state.graph.tensors[item].name, "tensor") if isinstance(item, int) else (item.name, "map")
+        place = plan.places[item]
+        memory = Region(place.region).name.lower()
+        yield Stay(number, name, kind, memory, place.offset, span.size_bytes, ops[span.first], ops[span.last])
+    for row, places in zip(plan.transfers, plan.buffers, strict=True):
+        for copy, place in zip(row, places, strict=True):
+            name, memory = f"constants + {copy.constants.offset}", Region(place.region).name.lower()
+            yield Stay(number, name, "copy", memory, place.offset, copy.constants.bytes, ops[copy.issue], ops[copy.last])
+
+
+def _peaks(number: int, state: GraphState, ops: Sequence[int]) -> Iterator[Peak]:
+    """By the buffers in use, of which several may lie in one place: what is shared counts once."""
+    plan = state.planned
+    for region in (Region.ARENA, Region.FAST):
+        buffers = {(plan.places[item].offset, span) for item, span in _spans(state) if plan.places[item].region == region}
+        for row, places in zip(plan.transfers, plan.buffers, strict=True):
+            pairs = zip(row, places, strict=True)
+            buffers |= {(p.offset, Buffer(t.constants.bytes, t.issue, t.last)) for t, p in pairs if p.region == region}
+        usage = live_bytes(list(_merged(buffers)), len(ops))
+        if max(usage, default=0):
+            worst = max(usage)
+            at = dict.fromkeys(ops[event] for event, live in enumerate(usage) if live == worst)
+            yield Peak(number, region.name.lower(), worst, tuple(at))
+
+
+def _merged(buffers: set[tuple[int, Buffer]]) -> Iterator[Buffer]:
+    """Buffers of one place that are in use at the same time as one: a result that replaces its operand."""
+    current: tuple[int, Buffer] | None = None
+    for offset, each in sorted(buffers, key=lambda pair: (pair[0], pair[1].first, pair[1].last)):
+        if current is not None and current[0] == offset and each.first <= current[1].last:
+            last = current[1]
+            current = (offset, Buffer(max(last.size_bytes, each.size_bytes), last.first, max(last.last, each.last)))
+            continue
+        if current is not None:
+            yield current[1]
+        current = (offset, each)
+    if current is not None:
+        yield current[1]
+
+
+def _compressions(number: int, state: GraphState) -> Iterator[Compression]:
+    original: dict[int, dict[int, int]] = {}
+    encoded: dict[int, dict[int, int]] = {}
+    for job in (job for row in state.jobs for job in row):
+        if isinstance(job.step, ConvolutionStep) and job.constants is not None:
+            original.setdefault(job.step.source, {})[id(job.step.weights)] = job.step.weights.values.size
+            encoded.setdefault(job.step.source, {})[job.constants.offset] = job.constants.bytes
+    for op, sizes in original.items():
+        yield Compression(number, op, state.graph.ops[op].kind, sum(sizes.values()), sum(encoded[op].values()))

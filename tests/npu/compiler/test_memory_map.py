@@ -1,0 +1,64 @@
+"""The table of memory: nothing overlaps while it is in use, the peak is what the arena has, and files say the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import npu
+from npu.cli.main import main
+from npu.compiler.memory_map import MemoryMap, Stay
+
+from tests.support.shared import ROOT, shared_models
+
+DIGITS = ROOT / "examples" / "digits.tflite"
+
+
+def table(name: str, target: str) -> tuple[MemoryMap, int, int]:
+    result = npu.compile(shared_models()[name], target).result
+    return result.memory, result.usage.arena_bytes, result.usage.fast_bytes
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
+def test_everything_lies_within_its_memory_and_the_peaks_fill_it(target: str) -> None:
+    found, arena, fast = table("mlperf_kws_int8", target)
+    sizes = {"arena": arena, "fast": fast}
+    assert found.stays
+    for stay in found.stays:
+        assert 0 <= stay.offset <= stay.offset + stay.bytes <= sizes[stay.memory]
+        assert stay.first <= stay.last
+    for peak in found.peaks:
+        assert 0 < peak.bytes <= sizes[peak.memory]
+        assert any(stay.first <= peak.ops[0] <= stay.last for stay in found.stays if stay.memory == peak.memory)
+
+
+def apart(one: Stay, other: Stay) -> bool:
+    return one.offset + one.bytes <= other.offset or other.offset + other.bytes <= one.offset
+
+
+def test_what_is_in_use_before_and_after_an_operator_is_not_overwritten_by_it() -> None:
+    found, _, _ = table("mlperf_vww_int8", "ethos-u55-128")
+    for one in found.stays:
+        for other in found.stays:
+            if one.first < other.first and other.last < one.last:
+                assert apart(one, other), (one, other)
+
+
+def test_weights_of_every_weighted_operator_are_listed_once() -> None:
+    found, _, _ = table("mlperf_kws_int8", "ethos-u55-128")
+    assert [each.op for each in found.compressions] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 11]
+    first = found.compressions[0]
+    assert (first.kind, first.original_bytes) == ("CONV_2D", 64 * 10 * 4)
+    assert 0.5 < first.ratio < 2.5
+
+
+def test_text_and_json_files_say_the_same(tmp_path: Path) -> None:
+    text, data = tmp_path / "map.txt", tmp_path / "map.json"
+    for path in (text, data):
+        assert main(["compile", str(DIGITS), "-o", str(tmp_path / "o.tflite"), "--memory-map", str(path)]) == 0
+    content = json.loads(data.read_text())
+    assert len(text.read_text().splitlines()) == 1 + sum(map(len, content.values()))
+    assert content["peaks"] == [{"graph": 0, "memory": "arena", "bytes": 3072, "ops": [2]}]
+    assert "peak of arena: 3,072 bytes at operator(s) 2 of graph 0" in text.read_text()
