@@ -15,6 +15,7 @@ from npu.cli.main import main
 from npu.errors import ConfigError
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_examples, load_variant
+from npu.hardware.document import Document, read_document
 from npu.hardware.variant import Port, Variant
 from npu.tflite.writer import write_model
 from npu.toolchain.run import RunResult
@@ -225,3 +226,22 @@ def test_a_compiled_file_that_is_timed_with_other_memories_says_so(
     assert "compiled for ethos-u55-128 (Ethos_U55_Deep_Embedded, Sram_Only), timed for ethos-u55-128 (" in said
     assert main([*command, str(compiled), *memories]) == 0
     assert "compiled for" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [["--config", "board.yaml"], ["--set", "memory_mode=mode.yaml"]])
+@pytest.mark.parametrize("command", [["check"], ["run", "--timing-only"], ["explain"], ["fix", "-o", "fixed.tflite"]])
+def test_a_command_reads_a_description_once(
+    command: list[str], options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("board.yaml").write_text("extends: ethos-u55-64\nmemory_mode: mode.yaml\n")
+    Path("mode.yaml").write_text("extends: Sram_Only\n")
+    read: list[str] = []
+
+    def read_and_note(path: Path) -> Document:
+        read.append(path.name)
+        return read_document(path)
+
+    monkeypatch.setattr("npu.hardware.loader.read_document", read_and_note)
+    assert main([command[0], str(ROOT / "examples" / "digits.tflite"), *command[1:], *options]) == 0
+    assert [read.count(name) for name in ("board.yaml", "mode.yaml")] == [int(options[0] == "--config"), 1]
