@@ -23,6 +23,9 @@ test-all: ## Run every test, long differential runs included
 fuzz: ## Break inputs of every kind for MINUTES (default 5); seeds and failures are printed
 	nice -n 19 $(PYTHON) -m tests.fuzz.campaign --minutes $(or $(MINUTES),5)
 
+mutants: ## Break the source on purpose, SAMPLE times a package (default 50), and count what the tests notice
+	nice -n 19 $(PYTHON) -m tests.support.mutants --sample $(or $(SAMPLE),50)
+
 golden: ## Rewrite the golden files of the tests
 	$(PYTHON) -m pytest -q --update-golden tests
 
@@ -44,4 +47,4 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.compiler_quality examples/digits.tflite
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all fuzz golden docs benchmark
+.PHONY: help lint format test test-all fuzz mutants golden docs benchmark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,11 +20,15 @@ _SPLIT = "f32 i8 u8 i16 i32 i64"
 _PADDED = "f32 f16 i8 u8 i16 i32 i64 bool"
 
 
+_LEAST_SCALE, _MOST_RATIO = 1e-30, 1e6
+"""Beyond these a uint8 CONCATENATION leaves the 32-bit integers, where LiteRT's result is undefined."""
+
+
 def build_concatenation(node: OperatorNode) -> Run:
     inputs = [node.input(i) for i in range(len(node.inputs))]
     output = node.output()
     limits = stored_limits(node)
-    parts = [_rescaler(tensor, output) for tensor in inputs]
+    parts = [_rescaler(node, tensor, output) for tensor in inputs]
 
     def run() -> None:
         np.concatenate([part() for part in parts], axis=node.attributes.axis, out=output.array)
@@ -33,11 +38,15 @@ def build_concatenation(node: OperatorNode) -> Run:
     return run
 
 
-def _rescaler(tensor: RuntimeTensor, output: RuntimeTensor) -> Callable[[], Array]:
-    """8-bit unsigned inputs of another scale are rescaled, 16-bit ones copied."""
+def _rescaler(node: OperatorNode, tensor: RuntimeTensor, output: RuntimeTensor) -> Callable[[], Array]:
+    """8-bit unsigned inputs of another scale are rescaled, other ones copied; no scale is a scale of 0."""
     is_same = (tensor.scale, tensor.zero_point) == (output.scale, output.zero_point)
-    if not tensor.is_quantized or is_same or tensor.dtype is not DType.UINT8:
+    if is_same or tensor.dtype is not DType.UINT8:
         return lambda: tensor.array
+    if not _LEAST_SCALE < output.scale < math.inf or not 0 <= tensor.scale < output.scale * _MOST_RATIO:
+        raise node.fail(
+            f"scales must be above {_LEAST_SCALE} and at most {_MOST_RATIO} apart, got {tensor.scale} and {output.scale}"
+        )
     inverse = np.float32(1) / np.float32(output.scale)
     scale = np.float32(tensor.scale) * inverse
     bias = np.float32(-tensor.zero_point) * scale

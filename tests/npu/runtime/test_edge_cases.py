@@ -174,7 +174,14 @@ def _joined_words() -> tuple[bytes, list[Array]]:
     return _one("CONCATENATION", [fine, coarse], In((1,), I16, 0.1), at.ConcatenationOptions(0))
 
 
+def _joined_without_scale(scale: float) -> tuple[bytes, list[Array]]:
+    """A map of unsigned bytes without a scale, beside one with another scale than the output's."""
+    values = np.array([[3, 200]], np.uint8)
+    return _one("CONCATENATION", [values, (values, In((), U8, 0.3, 7))], In((1,), U8, scale, 60), at.ConcatenationOptions(0))
+
+
 CASES: dict[str, Build] = {
+    "bytes without a scale joined with others": lambda: _joined_without_scale(0.1),
     **{
         f"{kind} with a filter's zero point{' per channel' if each else ''}": _off_centre(kind, per_channel=each)
         for kind in _FILTERED
@@ -341,6 +348,20 @@ def _without_channels() -> tuple[bytes, list[Any]]:
 
 def _range(*values: float) -> tuple[bytes, list[Any]]:
     return model("RANGE", [In((), F32, data=each) for each in values], [In((1,), F32)], at.RangeOptions()), []
+
+
+UNDEFINED: dict[str, tuple[Build, str]] = {
+    "bytes joined at a scale of nearly nothing": (lambda: _joined_without_scale(1e-38), "scales must be above 1e-30"),
+    "bytes joined at scales too far apart": (lambda: _joined_without_scale(1e-9), "at most 1000000.0 apart"),
+}
+"""Where LiteRT converts reals to integers that cannot hold them."""
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_the_reference_kernels_leave_undefined_is_refused(name: str) -> None:
+    build, text = UNDEFINED[name]
+    with pytest.raises(InterpreterError, match=text):
+        Interpreter(model_content=build()[0]).allocate_tensors()
 
 
 REFUSED: dict[str, tuple[Build, str]] = {

@@ -1,0 +1,102 @@
+"""Breaks the source on purpose and counts what the tests notice: `make mutants SAMPLE=200`.
+
+cosmic-ray makes the mutants; of those of each package a random sample is tried, in a copy of the sources, with the tests of its
+folder. Survivors are printed with what was changed. `python -m tests.support.mutants --sample 20 --only npu/isa --seed 3`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "npu/compiler": ("tests/npu/compiler",),
+    "npu/isa": ("tests/npu/isa", "tests/sim/verify"),
+    "sim/timing": ("tests/sim/timing",),
+    "constraints": ("tests/constraints",),
+}
+"""Package to the tests that must notice what is wrong with it."""
+LEAST_SCORE = 0.9
+SECONDS = 300
+"""Longest that the tests of one mutant may take; it is killed by then."""
+CONFIG = """
+[cosmic-ray]
+module-path = {module}
+timeout = {seconds}.0
+excluded-modules = []
+test-command = {command}
+[cosmic-ray.distributor]
+name = "local"
+"""
+
+
+def copy_sources(target: Path) -> None:
+    """The files that git knows, so that nothing of the checkout is touched."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
+    for name in (each.decode() for each in listed if each):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def keep_sample(session: Path, count: int, seed: int) -> None:
+    """Forget all but `count` mutants of a session."""
+    with sqlite3.connect(session) as database:
+        jobs = sorted(job for (job,) in database.execute("select job_id from work_items"))
+        kept = set(random.Random(seed).sample(jobs, min(count, len(jobs))))
+        for job in set(jobs) - kept:
+            database.execute("delete from mutation_specs where job_id = ?", (job,))
+            database.execute("delete from work_items where job_id = ?", (job,))
+
+
+def outcomes(session: Path) -> Iterator[tuple[str, str]]:
+    """(outcome, difference) of every mutant that was tried."""
+    with sqlite3.connect(session) as database:
+        yield from database.execute("select test_outcome, diff from work_results")
+
+
+def score(package: str, tests: Sequence[str], sample: int, seed: int) -> tuple[int, int]:
+    """How many mutants of a package were killed and how many tried; survivors are printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        copy_sources(copy)
+        config, session = copy / "mutants.toml", copy / "mutants.sqlite"
+        command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {' '.join(tests)}"
+        config.write_text(CONFIG.format(module=json.dumps(package), seconds=SECONDS, command=json.dumps(command)))
+        tool = [sys.executable, "-m", "cosmic_ray.cli"]
+        subprocess.run([*tool, "init", str(config), str(session)], cwd=copy, check=True)
+        keep_sample(session, sample, seed)
+        subprocess.run([*tool, "exec", str(config), str(session)], cwd=copy, check=True)
+        found = list(outcomes(session))
+    killed = sum(outcome == "KILLED" for outcome, _ in found)
+    for outcome, difference in found:
+        if outcome == "SURVIVED":
+            print(difference)  # noqa: T201
+    return killed, len(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, default=50, help="mutants of each package (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
+    parser.add_argument("--only", choices=PACKAGES, action="append", help="packages (default: all)")
+    given = parser.parse_args()
+    killed = tried = 0
+    for package in given.only or PACKAGES:
+        found = score(package, PACKAGES[package], given.sample, given.seed)
+        print(f"{package}: {found[0]} of {found[1]} mutants killed")  # noqa: T201
+        killed, tried = killed + found[0], tried + found[1]
+    return int(killed < LEAST_SCORE * tried)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
