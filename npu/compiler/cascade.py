@@ -70,7 +70,7 @@ def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only:
     Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
     if not hidden_only:
-        budget = max(budget, _visible_peak(graph, nodes))
+        budget = max(budget, visible_peak(graph, nodes))
     tried: list[tuple[int, int, list[Node]]] = []
     for share in _GOALS:
         cut, peak = _cut_down(graph, nodes, int(budget * share), hidden_only)
@@ -116,7 +116,7 @@ def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int, hidden_only: boo
     return result, max(_usage(graph, result, hidden_only)[0], default=0)
 
 
-def _visible_peak(graph: Graph, nodes: Sequence[Node]) -> int:
+def visible_peak(graph: Graph, nodes: Sequence[Node]) -> int:
     """Bytes that tensors which the CPU or the application sees take at most: no cascade makes them smaller."""
     works = [node.program.steps if node.program else () for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu.compiler.cascade import fit_budget, fit_least
+from npu.compiler.cascade import fit_budget, fit_least, visible_peak
 from npu.compiler.goal import Goal
 from npu.compiler.lifetime import Node
 from npu.compiler.memory import arena_budget, staging_reserve
@@ -21,7 +21,12 @@ def _fitting(graph: GraphState, state: State) -> Sequence[Node]:
     """The nodes for the arena, and then for the cache that hides behind it where there is one; as small as can be for SIZE."""
     mode, is_smallest = state.variant.memory_mode, state.goal is Goal.SIZE
     if not mode.has_separate_cache:
-        budget = arena_budget(state.variant)
-        return fit_least(graph.graph, graph.nodes) if is_smallest else fit_budget(graph.graph, graph.nodes, budget)
-    nodes = fit_budget(graph.graph, graph.nodes, arena_budget(state.variant))
+        return fit_least(graph.graph, graph.nodes) if is_smallest else _within(graph, arena_budget(state.variant))
+    nodes = _within(graph, arena_budget(state.variant))
     return fit_budget(graph.graph, nodes, mode.arena_cache_bytes - staging_reserve(state.variant), hidden_only=True)
+
+
+def _within(graph: GraphState, budget: int) -> Sequence[Node]:
+    """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles."""
+    is_beyond = visible_peak(graph.graph, graph.nodes) > budget
+    return graph.nodes if is_beyond else fit_budget(graph.graph, graph.nodes, budget)

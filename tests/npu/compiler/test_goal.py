@@ -54,6 +54,15 @@ def test_a_small_separate_cache_is_not_exceeded(bytes_: int) -> None:
     assert 0 < usage.fast_bytes <= bytes_
 
 
+def test_what_cannot_fit_is_not_cut() -> None:
+    """The input alone exceeds 1 KiB: stripes would cost cycles and still not fit."""
+    content = shared_models()["mlperf_resnet8_int8"].read_bytes()
+    small = npu.compile(content, session=Session(Hardware(arena_cache_bytes=1024))).result
+    whole = npu.compile(content).result
+    assert [len(part.program.steps) for part in small.partitions] == [len(part.program.steps) for part in whole.partitions]
+    assert all(not op.violations for op in small.placement.ops)
+
+
 def test_an_unknown_goal_is_refused_with_the_names() -> None:
     with pytest.raises(UserError, match="optimise: must be one of performance, size, got 'speed'"):
         npu.compile(shared_models()["mlperf_kws_int8"], optimise="speed")
