@@ -22,7 +22,7 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
-from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import WEIGHT_TYPES, WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
 from npu.graph.ops import MAP_TYPES
 from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes, side_by_side
 from npu.isa.rules import MAX_EXTENT
@@ -30,6 +30,7 @@ from npu.isa.rules import MAX_EXTENT
 OPERATORS = tuple(sorted(MAP_TYPES))
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 MEANS = ("MEAN", "SUM")
 PADS = ("PAD", "PADV2")
 FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", *MEANS, *PADS, "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
@@ -41,9 +42,9 @@ RESIZE_FACTORS = (2, 4, 8)
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
-    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MIRROR_PAD",
-    "NEG", "PAD", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE",
-    "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TANH", "TILE",
+    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "NEG", "PAD",
+    "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE",
+    "STRIDED_SLICE", "TANH", "TILE",
 )  # fmt: skip
 """Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
 WITH_ATTRIBUTES = (
@@ -74,7 +75,7 @@ def _quantised_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
 def _typed_zero_points(view: OpView) -> Iterator[Observed]:
     """(zero point, type) of every quantised map."""
     for name, tensor in _quantised_maps(view):
-        if tensor.dtype in ZERO_POINTS:
+        if tensor.dtype in ZERO_POINTS and not (tensor.dtype is DType.INT16 and view.op.kind in WITH_ANY_ZERO_POINT):
             yield Observed(name, (_zero_point(tensor), tensor.dtype))
 
 
@@ -232,6 +233,46 @@ def _slopes_fit(found: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
         return False
     padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
     return math.prod(padded[:-3]) == 1 and all(size in (1, full) for size, full in zip(padded, shape, strict=True))
+
+
+def _fused_activation(view: OpView) -> Iterator[Observed]:
+    """That of an LSTM is the cell's own function."""
+    if view.op.kind != LSTM:
+        yield from observe.fused_activation(view)
+
+
+def _cell_parts(view: OpView) -> Iterator[Observed]:
+    """What an LSTM cell has beside gates."""
+    parts = {"peephole": (9, 10, 11), "projection": (16, 17), "normalisation": (20, 21, 22, 23)}
+    found = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
+    yield Observed("parts", tuple(found))
+
+
+def _cell_exponent(view: OpView) -> Iterator[Observed]:
+    cell = view.input(19)
+    scale = _largest_scale(cell) if cell is not None else 0.0
+    mantissa, exponent = math.frexp(scale) if math.isfinite(scale) else (0.0, 0)
+    yield Observed("exponent of 2", exponent - 1 if mantissa == 0.5 else None)
+
+
+def _times(view: OpView) -> Iterator[Observed]:
+    ifm = view.ifm
+    if ifm is not None and len(ifm.shape) == 3:
+        yield Observed("times", int(ifm.shape[0 if view.attribute("time_major") else 1]))
+
+
+def _cell_weights(view: OpView) -> Iterator[Observed]:
+    """Weights of input and output of all gates."""
+    yield Observed("weights", sum(tensor.elements for tensor in map(view.input, range(1, 9)) if tensor is not None))
+
+
+def _int32_factor(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.dtype is DType.INT32:
+        yield from _rescale_factor(view)
+
+
+def _intermediates(view: OpView) -> Iterator[Observed]:
+    yield Observed("intermediate tensors", len(view.op.intermediates))
 
 
 def _last_axis(view: OpView) -> Iterator[Observed]:
@@ -438,7 +479,7 @@ HARDWARE = (
     Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", _rescale_factor,
          details=("Operators that copy, compare or look values up may have any.",)),
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
-         "the fused activation, if there is one, must be {limit}", observe.fused_activation,
+         "the fused activation, if there is one, must be {limit}", _fused_activation,
          fix="write the activation as an operator of its own", details=("Reference int8 kernels ignore a fused TANH.",)),
     Rule("N-WIN-1", WINDOWED, AtMost(65535), "height and width of the IFM with its padding must each be {limit}",
          _padded_size),
@@ -513,6 +554,19 @@ HARDWARE = (
          observe.attributes(ellipsis_mask="ellipsis_mask", new_axis_mask="new_axis_mask"), fix="add a RESHAPE instead"),
     Rule("N-SS-4", ("STRIDED_SLICE",), Exactly(False, others=(True,)), "the attribute offset must be {limit}",
          observe.attributes(offset="offset")),
+    Rule("N-LSTM-1", (LSTM,), Exactly((), others=(("peephole",), ("projection",), ("normalisation",))),
+         "parts of the cell beside its gates must be {limit}", _cell_parts),
+    Rule("N-LSTM-2", (LSTM,), Range(-15, -10), "scale of the cell state must be a power of 2 with an exponent {limit}",
+         _cell_exponent),
+    Rule("N-LSTM-3", (LSTM,), Range(1, 64), "times must be {limit}", _times, fix="process the sequence in pieces"),
+    Rule("N-LSTM-5", (LSTM,), Range(1 << 16, 1 << 31), "weights of the gates must be {limit}", _cell_weights,
+         limit_of=lambda variant: Range((1 << 23) // variant.accelerator.macs_per_cycle, 1 << 31),
+         details=("The more of them, the less count the 120 operations of the gates at every time; a smaller cell is faster on "
+                  "the CPU.",)),
+    Rule("N-LSTM-4", (LSTM,), Exactly(5, others=(0,)), "number of intermediate tensors must be {limit}", _intermediates),
+    Rule("N-QUANT-1", ("QUANTIZE",),
+         Predicate("below 1", lambda factor: factor < 1, examples=((0.5, True), (1.0, False), (2.0, False))),
+         "factor from the scale of an int32 map to the output's must be {limit}", _int32_factor),
     Rule("N-RED-1", REDUCTIONS, CONSTANT, *_constants("axes", (1, "axes"))),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
     Rule("N-MIR-1", ("MIRROR_PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),

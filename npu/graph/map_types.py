@@ -21,14 +21,21 @@ def _same(*types: DType) -> tuple[Pair, ...]:
 INT8, INT8_INT32, SIGNED = _same(_I8), _same(_I8, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
 ARG = ((_I8, _I32), (_U8, _I32))
-REQUANTIZED = (*((a, b) for a in (_I8, _U8, _I16) for b in (_I8, _U8, _I16)), (_I32, _I8), (_I32, _I16))
+REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))
 SOFTMAX = (*QUANTIZED, (_I8, _I16), (_U8, _I16))
 
 WEIGHT_TYPES: Mapping[DType, DType] = {_I8: _I8, _U8: _U8, _I16: _I8}
 """Types of the weights for each type of the feature maps."""
 
-ZERO_POINTS: Mapping[DType, tuple[int, int]] = {_I8: (-128, 127), _U8: (0, 255), _I16: (-32768, 32767)}
+ZERO_POINTS: Mapping[DType, tuple[int, int]] = {_I8: (-128, 127), _U8: (0, 255), _I16: (0, 0)}
 """Smallest and largest zero point of quantised feature maps."""
+WITH_ANY_ZERO_POINT = frozenset({"QUANTIZE", "SOFTMAX"})
+"""Operators of which int16 maps, too, may have one."""
+
+
+def zero_points(kind: str, dtype: DType) -> tuple[int, int]:
+    """Smallest and largest zero point of the maps of an operator."""
+    return (-(1 << 15), (1 << 15) - 1) if kind in WITH_ANY_ZERO_POINT and dtype is _I16 else ZERO_POINTS[dtype]
 
 
 def shown(pair: Pair) -> str:

@@ -159,7 +159,7 @@ OPS: tuple[Operator, ...] = (
     Operator("DIV", 42, options.DivOptions, "ifm ifm2 -> ofm", shapes.elementwise),
     Operator("SQUEEZE", 43, options.SqueezeOptions, "ifm -> ofm", shapes.squeeze, cost=Cost.VIEW, npu=map_types.EVERY),
     Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", 44, options.UnidirectionalSequenceLSTMOptions, _LSTM, shapes.sequence_lstm,
-             macs=macs.full_lstm),
+             macs=macs.full_lstm, npu=map_types.INT8),
     Operator("STRIDED_SLICE", 45, options.StridedSliceOptions, "ifm begin end strides -> ofm", shapes.strided_slice,
              npu=map_types.EVERY),
     Operator("BIDIRECTIONAL_SEQUENCE_RNN", 46, options.BidirectionalSequenceRNNOptions, _BIDIRECTIONAL_RNN,

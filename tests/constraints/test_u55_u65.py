@@ -141,13 +141,13 @@ def permuted_in_copies(count: int) -> Model:
 def typed(kinds: tuple[str, ...], value: str) -> Model:
     """The first operator of a rule with maps of the types that a limit names."""
     read, written = (value.split(" to ") * 2)[:2]
-    model = MINIMAL.get(kinds[0]) or SHARED[kinds[0]]
+    kind = next(kind for kind in kinds if kind != "ELU")  # LiteRT has none of int8
+    model = MINIMAL.get(kind) or SHARED[kind]
     op, graph = model.graphs[0].ops[0], model.graphs[0]
-    points = {"int8": 3, "uint8": 3}
+    point, scale = (3 if read in ("int8", "uint8") else 0), (0.1 if value.startswith("int32 to") else 0.5)
     for index in (index for index in op.inputs if graph.tensors[index].data is None):
-        model = changed(
-            model, index, dtype=DType[read.upper()], quantization=ops.quantization(0.5, zero_point=points.get(read, 0))
-        )
+        quantization = ops.quantization(scale, zero_point=point)
+        model = changed(model, index, dtype=DType[read.upper()], quantization=quantization)
     for index in op.outputs:
         model = changed(model, index, dtype=DType[written.upper()])
     return model
@@ -186,6 +186,8 @@ def mirrored(table: Any = ((0, 0), (1, 2), (0, 1), (0, 0)), *, fixed: bool = Tru
 
 def typed_weights(value: tuple[DType, DType]) -> Model:
     model = changed(ops.conv(), 1, dtype=value[0], data=np.ones((8, 3, 3, 4), value[0].numpy))
+    bias = DType.INT64 if value[1] is DType.INT16 else DType.INT32
+    model = changed(model, 2, dtype=bias, data=np.zeros(8, bias.numpy), quantization=ops.quantization(0.25))
     return changed(changed(model, 0, dtype=value[1]), 3, dtype=value[1])
 
 
@@ -194,7 +196,38 @@ def with_zero_point(value: tuple[int, DType]) -> Model:
     return changed(ops.unary("RELU", dtype=value[1]), 1, quantization=quantization)
 
 
+def lstm(
+    *, part: int | None = None, exponent: int = -12, times: int = 2, weights: int | None = None, between: int = 5,
+    units: int = 128, features: int = 128,
+) -> Model:  # fmt: skip
+    """An int8 cell; `part` is the position of an optional operand that it has, `weights` how many it has if not the usual."""
+    entry, recurrent = ops.tensor((units, features), data=1), ops.tensor((units, units), data=1)
+    bias = ops.tensor((units,), DType.INT32, data=0)
+    operands: dict[int, Tensor] = {0: ops.tensor((1, times, features))}
+    operands |= {**dict.fromkeys(range(1, 5), entry), **dict.fromkeys(range(5, 9), recurrent)}
+    if weights is not None:
+        operands |= {**dict.fromkeys(range(2, 9), ops.tensor((1, 1), data=1)), 1: ops.tensor((1, weights - 7))}
+    operands |= dict.fromkeys(range(12, 16), bias)
+    operands[18] = replace(ops.tensor((1, units)), is_variable=True)
+    operands[19] = replace(ops.tensor((1, units), DType.INT16, scale=2.0**exponent), is_variable=True)
+    if part is not None:
+        operands[part] = ops.tensor((units,), data=1)
+    made = options.UnidirectionalSequenceLSTMOptions(options.FusedActivation.TANH)
+    inputs = [operands.get(position) for position in range(24)]
+    model = ops.op_model("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [ops.tensor((1, times, units))], made)
+    graph = model.graphs[0]
+    hidden = tuple(range(len(graph.tensors), len(graph.tensors) + between))
+    tensors = (*graph.tensors, *[ops.tensor((0,))] * between)
+    variables = {index for index, tensor in enumerate(tensors) if tensor.is_variable}
+    inputs_left = tuple(index for index in graph.inputs if index not in variables)
+    op = replace(graph.ops[0], intermediates=hidden)
+    return replace(model, graphs=(replace(graph, tensors=tensors, ops=(op,), inputs=inputs_left),))
+
+
+CELL_PARTS = {(): None, ("peephole",): 9, ("projection",): 16, ("normalisation",): 20}
+
 MINIMAL = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm(),
     "ARG_MAX": arg_max(),
     "ELU": ops.unary("ELU"),
     "EXP": ops.unary("EXP"),
@@ -369,6 +402,12 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-ARG-1": lambda v: arg_max(fixed=v == "constant"),
     "N-ARG-2": arg_max,
     "N-ARG-3": lambda v: arg_max(depth=v),
+    "N-LSTM-1": lambda v: lstm(part=CELL_PARTS[v]),
+    "N-LSTM-2": lambda v: lstm(exponent=v),
+    "N-LSTM-3": lambda v: lstm(times=v),
+    "N-LSTM-4": lambda v: lstm(between=v),
+    "N-LSTM-5": lambda v: lstm(units=64, features=192) if v == 1 << 16 else lstm(weights=v),
+    "N-QUANT-1": lambda v: changed(quantize(DType.INT32), 0, quantization=ops.quantization(0.25 * v)),
     "N-RED-1": lambda v: reduced(fixed=v == "constant"),
     "N-TILE-1": lambda v: tiled(fixed=v == "constant"),
     "N-MIR-1": lambda v: mirrored(fixed=v == "constant"),

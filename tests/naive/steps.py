@@ -100,9 +100,18 @@ def _output_stage(step: Step, values: np.ndarray) -> np.ndarray:
         values = np.clip(values, -128, 127)
     values = np.clip(values, max(step.minimum, -(1 << 15)), min(step.maximum, (1 << 15) - 1))
     if step.lut is not None:
-        return step.lut.view(dtype)[values + 128]
+        if element.bits == 16:
+            return _on_lines(step.lut, values).astype(dtype)
+        return step.lut.view(dtype)[values + 128 if element.is_signed else values]
     assert element.minimum <= values.min() <= values.max() <= element.maximum, step
     return values.astype(dtype)
+
+
+def _on_lines(table: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """int16 values through 512 straight lines of 128 numbers each."""
+    first, rise = (table.view(np.int16).reshape(-1, 2)[:, part].astype(np.int64) for part in (0, 1))
+    line, at = (values + (1 << 15)) >> 7, (values + (1 << 15)) & 127
+    return first[line] + ((rise[line] * at + 64) >> 7)
 
 
 def _window(step: WindowStep, memory: dict[Storage, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

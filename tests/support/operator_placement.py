@@ -28,7 +28,9 @@ REASONS = {
     **dict.fromkeys(
         (
             "ABS-uint8", "EXP-uint8", "NEG-uint8", "PRELU-int16", "RELU_0_TO_1-int16", "RELU_0_TO_1-int8", "RELU_0_TO_1-uint8",
-            "RELU_N1_TO_1-int16", "SQUARED_DIFFERENCE-int16", "SQUARED_DIFFERENCE-uint8", "HARD_SWISH-int16",
+            "RELU_N1_TO_1-int16", "UNIDIRECTIONAL_SEQUENCE_LSTM-int16", "SQUARED_DIFFERENCE-int16",
+            "SQUARED_DIFFERENCE-uint8",
+            "HARD_SWISH-int16", "QUANTIZE-int16-uint8",
         ),
         NO_KERNEL,
     ),
@@ -40,10 +42,7 @@ REASONS = {
         "LiteRT scales the sum in float32, whose rounding a factor of 31 bits does not always give",
     ),
     "SUM-int32": "sums that leave 32 bits wrap in LiteRT; not lowered",
-    **dict.fromkeys(
-        ("UNIDIRECTIONAL_SEQUENCE_LSTM-int16", "UNIDIRECTIONAL_SEQUENCE_LSTM-int8"),
-        "the tables of the hardware for SIGMOID and TANH are not LiteRT's polynomials: results would differ by a step",
-    ),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM-int8": "cells as small as these are faster on the CPU (`N-LSTM-5`); larger ones are placed",
 }  # fmt: skip
 """Why an operator that Vela takes stays on the CPU."""
 

@@ -158,8 +158,13 @@ def interpolated(op: Op, source: Quantised, target: Quantised) -> npt.NDArray[np
 
 
 def lines(samples: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """The table of lines between 513 samples: the first one in the low, the difference to the next in the high 16 bits."""
-    words = (samples[:-1] & 0xFFFF) | (np.diff(samples) & 0xFFFF) << 16
+    """The table of lines between 513 samples."""
+    return table_of_lines(samples[:-1], np.diff(samples))
+
+
+def table_of_lines(first: npt.NDArray[np.int64], rise: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """The table of 512 lines: the first value of each in the low 16 bits, what it rises by over 128 in the high ones."""
+    words = (first & 0xFFFF) | (rise & 0xFFFF) << 16
     return words.astype("<u4").view(np.uint8)
 
 

@@ -14,7 +14,7 @@ from npu.errors import CompileError
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import WEIGHT_TYPES, pair_of, shown, zero_points
 from npu.graph.operands import Operands, Role, count_defect
 from npu.graph.ops import BY_NAME, MAP_TYPES, Operator, inputs_with
 from npu.graph.permutation import is_permutation
@@ -90,7 +90,7 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
             continue
         if quantization.scales.size != 1 or not quantization.scale > 0:
             return f"tensor {tensor.name} must have one scale above 0, got {quantization.scales[:4].tolist()}"
-        low, high = ZERO_POINTS[tensor.dtype]
+        low, high = zero_points(op.kind, tensor.dtype)
         if not low <= quantization.zero_point <= high:
             return f"tensor {tensor.name} must have a zero point in [{low}, {high}], got {quantization.zero_point}"
     return None

@@ -186,8 +186,10 @@ class Builder:
         maximum: int | None = None,
         lut: npt.NDArray[np.uint8] | None = None,
         is_reversed: bool = False,
+        factors: tuple[int, int] = (1, 1),
     ) -> None:
-        """One elementwise step with a map or a number as the other operand; operands of sums are taken as they are."""
+        """One elementwise step with a map or a number as the other operand; of sums both times `factors` of 16 bits."""
+        first, second = reversed(factors) if is_reversed else factors
         self.emit(
             ElementwiseStep(
                 source=self.index,
@@ -202,8 +204,8 @@ class Builder:
                 rounding=rounding,
                 lut=lut,
                 is_reversed=is_reversed,
-                opa_scale=IDENTITY if mode.scales_operands else Scale(0, 0),
-                opb_scale=1 if mode.scales_operands else 0,
+                opa_scale=Scale(first, 0) if mode.scales_operands else Scale(0, 0),
+                opb_scale=second if mode.scales_operands else 0,
             )
         )
 

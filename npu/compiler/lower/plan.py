@@ -15,6 +15,8 @@ from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseC
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
+from npu.graph.operands import Role
+from npu.graph.ops import inputs_with
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _CARRIERS = _CONVOLUTIONS | {
@@ -63,7 +65,8 @@ class _Uses:
             for tensor in op.inputs:
                 self.readers.setdefault(tensor, []).append(index)
         outside = set(graph.outputs) | {t for i, op in enumerate(graph.ops) if i not in inside for t in op.inputs}
-        self.outputs = tuple(t for t in self.producer if t in outside)
+        states = (graph.ops[i].inputs[at] for i in ops for at in inputs_with(Role.STATE, graph.ops[i]))
+        self.outputs = (*(t for t in self.producer if t in outside), *dict.fromkeys(states))
         self.inside = inside
 
     def sole_reader(self, tensor: int) -> int | None:

@@ -20,6 +20,7 @@ from npu.compiler.lower.elementwise import (
     lower_squared_difference,
     lower_sub,
 )
+from npu.compiler.lower.lstm import lower_lstm
 from npu.compiler.lower.mean import lower_mean, lower_sum
 from npu.compiler.lower.memory import (
     lower_concatenation,
@@ -108,5 +109,6 @@ LOWERED: Mapping[str, Lowering] = {
     "TILE": Lowering(lower_tile),
     "TRANSPOSE": Lowering(lower_transpose, admit.counted_from_the_first),
     "TRANSPOSE_CONV": Lowering(lower_transpose_conv, needs_options=True),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Lowering(lower_lstm, needs_options=True),
     "UNPACK": Lowering(lower_unpack, needs_options=True),
 }

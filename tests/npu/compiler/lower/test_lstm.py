@@ -1,0 +1,131 @@
+"""Integer LSTM cells as steps: their functions number by number, whole cells over several calls, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from npu.compiler.ir import Storage, View
+from npu.compiler.lower.admit import LoweringError
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.fixed_point import FixedPoint
+from npu.compiler.lower.partition import lower_partition
+from npu.compiler.lower.plan import Plan
+from npu.graph import attributes as at
+from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Op, Tensor
+from npu.isa.operations import INT16
+from npu.runtime.kernels.fixed16 import logistic_table, tanh_table
+from npu.tflite.reader import read_model
+
+from tests.naive.steps import execute, run_step
+from tests.support.builder import ModelBuilder
+from tests.support.lowering import variant
+
+EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+
+
+def computed(channels: int, make: str, *arguments: int) -> np.ndarray:
+    """What the steps of a function give for every int16 number, in each of `channels` channels."""
+    builder = Builder(Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Plan({}, {}, {}, {}, (), ()), variant())
+    builder.index = 0
+    x, y = (View.whole(Storage(name, (256, 256, channels), INT16)) for name in "xy")
+    getattr(FixedPoint(builder), make)(x, y, *arguments)
+    memory = {x.storage: np.repeat(EVERY, channels)}
+    for step in builder.program(()).steps:
+        run_step(step, memory)
+    return memory[y.storage].reshape(-1, channels)
+
+
+def test_gates_are_those_of_the_reference_for_every_number() -> None:
+    found = computed(2, "gates", 1)
+    np.testing.assert_array_equal(found[:, 0], logistic_table())
+    np.testing.assert_array_equal(found[:, 1], tanh_table(3))
+
+
+@pytest.mark.parametrize("integer_bits", range(6))
+def test_tanh_is_that_of_the_reference_for_every_number(integer_bits: int) -> None:
+    np.testing.assert_array_equal(computed(1, "tanh", integer_bits)[:, 0], tanh_table(integer_bits))
+
+
+def cell(
+    seed: int, *, batches: int = 1, times: int = 3, is_coupled: bool = False, is_time_major: bool = False, clip: float = 10.0,
+    exponent: int = -12, peephole: bool = False, hidden: int = 5,
+) -> bytes:  # fmt: skip
+    """An int8 cell of 7 features and 10 units."""
+    rng, b, units, features = np.random.default_rng(seed), ModelBuilder(), 10, 7
+    shape = (times, batches) if is_time_major else (batches, times)
+    x = b.input((*shape, features), DType.INT8, scale=0.03, zero_point=5)
+
+    def matrices(width: int) -> list[int | None]:
+        made = [b.constant(rng.integers(-127, 128, (units, width)).astype(np.int8), scale=0.01 + 0.002 * i) for i in range(4)]
+        return [None if is_coupled else made[0], *made[1:]]
+
+    biases = [b.constant(rng.integers(-4000, 4000, units).astype(np.int32), scale=0.0003) for _ in range(4)]
+    weights = b.constant(rng.integers(-99, 99, units).astype(np.int8), scale=0.001) if peephole else None
+    state = b.variable((batches, units), DType.INT8, scale=0.007, zero_point=-4)
+    memory = b.variable((batches, units), DType.INT16, scale=2.0**exponent)
+    y = b.tensor((*shape, units), DType.INT8, scale=0.007, zero_point=-4)
+    between = [b.tensor((0,), DType.FLOAT32) for _ in range(4)] + [b.tensor((0,), DType.INT8, scale=0.007, zero_point=-4)]
+    given = [x, *matrices(features), *matrices(units), None if is_coupled else weights, weights, weights,
+             None if is_coupled else biases[0], *biases[1:], None, None, state, memory, *[None] * 4]  # fmt: skip
+    options = at.UnidirectionalSequenceLSTMOptions(FusedActivation.TANH, clip, 0.0, is_time_major)
+    b.multi_op("UNIDIRECTIONAL_SEQUENCE_LSTM", given, [y], attributes=options, version=1, intermediates=between[:hidden])
+    b.output(y)
+    return b.build()
+
+
+def at_rest(tensor: Tensor) -> np.ndarray:
+    """What LiteRT sets a variable to: 0 as a real number."""
+    assert tensor.quantization is not None
+    return np.full(tensor.shape, tensor.quantization.zero_point, tensor.dtype.numpy)
+
+
+CELLS = {
+    "one batch": {},
+    "batches": {"batches": 3},
+    "time major": {"batches": 2, "is_time_major": True},
+    "coupled gates": {"is_coupled": True},
+    "no clip": {"clip": 0.0},
+    "tight clip": {"clip": 0.5},
+    "wide cell": {"exponent": -10},
+    "narrow cell": {"exponent": -15},
+    "one time": {"times": 1},
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_is_exact_over_several_calls(name: str) -> None:
+    content = cell(3, **CELLS[name])  # type: ignore[arg-type]
+    graph = read_model(content).graphs[0]
+    reference = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    reference.allocate_tensors()
+    program = lower_partition(graph, [0], variant())
+    rng = np.random.default_rng(5)
+    states = {t: at_rest(graph.tensors[t]) for t, _ in program.inputs}
+    for _ in range(3):
+        values = rng.integers(-128, 128, graph.tensors[graph.inputs[0]].shape).astype(np.int8)
+        reference.set_tensor(reference.get_input_details()[0]["index"], values)
+        reference.invoke()
+        found = execute(program, {**states, graph.inputs[0]: values})
+        expected = reference.get_tensor(reference.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(found[graph.outputs[0]].reshape(expected.shape), expected)
+        states.update({tensor: value for tensor, value in found.items() if tensor in states})
+
+
+REFUSED = {
+    "peepholes": ({"peephole": True}, "neither peepholes nor projection"),
+    "too few intermediates": ({"hidden": 4}, "must have 5 intermediate tensors, got 4"),
+    "cell of another scale": ({"exponent": -9}, "power of two in"),
+    "many times": ({"times": 65}, "at most 64 times, got 65"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_cell_that_is_not_lowered_says_why(name: str) -> None:
+    changes, message = REFUSED[name]
+    graph = read_model(cell(1, **changes)).graphs[0]  # type: ignore[arg-type]
+    with pytest.raises(LoweringError, match=message):
+        lower_partition(graph, [0], variant())
