@@ -102,7 +102,7 @@ class Calibration:
                 weighed.append((SWEEP_SHARE, distance))
             else:
                 models.setdefault(case.model, []).append(distance)
-        weighed += [(1 / len(each), distance) for each in models.values() for distance in each]
+        weighed += [(1 / len(item), distance) for item in models.values() for distance in item]
         total = sum(weight for weight, _ in weighed)
         mean = sum(weight * distance for weight, distance in weighed) / total
         return mean + 0.5 * math.sqrt(sum(weight * distance**2 for weight, distance in weighed) / total)

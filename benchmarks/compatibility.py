@@ -96,8 +96,8 @@ def code_digest() -> str:
     return total.hexdigest()[:16]
 
 
-def quantised_models() -> Iterator[tuple[str, bytes]]:
-    """Plain models with a quantised operator, small files first."""
+def quantized_models() -> Iterator[tuple[str, bytes]]:
+    """Plain models with a quantized operator, small files first."""
     for name, path in sorted(shared_models().items(), key=lambda item: item[1].stat().st_size):
         try:
             model = read_model(path)
@@ -222,7 +222,7 @@ def _not_compared(results: Results) -> list[str]:
             versions.setdefault((name, value["status"], value["note"].partition(". ")[0].rstrip(".")), set()).add(version)
     lines = []
     for (name, status, note), held in sorted(versions.items()):
-        which = "" if len(held) == len(VERSIONS) else f", Vela {', '.join(each for each in VERSIONS if each in held)}"
+        which = "" if len(held) == len(VERSIONS) else f", Vela {', '.join(item for item in VERSIONS if item in held)}"
         lines.append(f"- {name}{which}: {status}{': ' + note if note else ''}".replace("<", "&lt;"))
     return lines
 
@@ -243,9 +243,9 @@ def _differences(results: Results) -> list[str]:
         return ["None."]
     lines = ["| model | Vela | targets | values | cause |", "| --- | --- | --- | --- | --- |"]
     for (name, text, note), places in rows.items():
-        versions = ", ".join(version for version in VERSIONS if any(version == each for each, _ in places))
-        targets = [target for target in TARGETS if any(target == each for _, each in places)]
-        where = "all" if len(targets) == len(TARGETS) else ", ".join(each.removeprefix("ethos-") for each in targets)
+        versions = ", ".join(version for version in VERSIONS if any(version == place for place, _ in places))
+        targets = [target for target in TARGETS if any(target == place for _, place in places)]
+        where = "all" if len(targets) == len(TARGETS) else ", ".join(item.removeprefix("ethos-") for item in targets)
         lines.append(f"| {name} | {versions} | {where} | {note} | {text} |")
     return lines
 
@@ -279,7 +279,7 @@ def main() -> int:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.code is None:
-        for name, model in quantised_models():
+        for name, model in quantized_models():
             if options.models is None or name in options.models:
                 measure(name, model, options.folder, options.versions)
     results = load(options.folder)

@@ -62,7 +62,7 @@ class Contestant:
         found = {"whole": milliseconds(lambda: machine.run(words, memory))}
         found["commands"] = milliseconds(lambda: decode(words, variant))
         decoded = decode(words, variant)
-        found["plan"] = milliseconds(lambda: make_plan([check_step(each, memory, tier) for each in decoded], tier))
+        found["plan"] = milliseconds(lambda: make_plan([check_step(item, memory, tier) for item in decoded], tier))
         found["weights"] = 0.0
 
         def decode_again(_index: int, operation: Operation, held: Memory) -> None:
@@ -77,11 +77,11 @@ class Contestant:
         """Words, operations, bytes of weight stream, weights of one inference."""
         words, variant = parse_payload(self.job.payload).words, load_variant(self.target)
         decoded = decode(words, variant)
-        weighted = [each.operation for each in decoded if isinstance(each.operation, WeightedOperation)]
-        stream = sum(part.length_bytes for each in weighted for part in each.weights)
+        weighted = [item.operation for item in decoded if isinstance(item.operation, WeightedOperation)]
+        stream = sum(part.length_bytes for item in weighted for part in item.weights)
         weights = sum(
-            each.ofm.depth * each.kernel.height * each.kernel.width * (each.ifm.depth if isinstance(each, Convolution) else 1)
-            for each in weighted
+            item.ofm.depth * item.kernel.height * item.kernel.width * (item.ifm.depth if isinstance(item, Convolution) else 1)
+            for item in weighted
         )
         return len(words), len(decoded), stream, weights
 
@@ -108,7 +108,7 @@ def main() -> None:
     ours = npu.compile(options.model, target=options.target).content
     files = {"Vela's file": compile_with_vela(model, options.target), "our file": ours}
     contestants = {name: Contestant(only_job(content), options.target) for name, content in files.items()}
-    measures: dict[str, Callable[[], Parts]] = {name: each.parts for name, each in contestants.items()}
+    measures: dict[str, Callable[[], Parts]] = {name: contestant.parts for name, contestant in contestants.items()}
     measures["XNNPACK"] = lambda: first_invoke(model)
     for measure in measures.values():
         measure()
@@ -116,24 +116,24 @@ def main() -> None:
     for _ in range(options.repeats):
         for name, measure in measures.items():
             rounds[name].append(measure())
-    _report(rounds, {name: each.size() for name, each in contestants.items()})
+    _report(rounds, {name: contestant.size() for name, contestant in contestants.items()})
 
 
 def _report(rounds: dict[str, list[Parts]], sizes: dict[str, tuple[int, int, int, int]]) -> None:
-    peer = [each["whole"] for each in rounds["XNNPACK"]]
+    peer = [item["whole"] for item in rounds["XNNPACK"]]
     for name, values in rounds.items():
-        ratio = np.median([each["whole"] / other for each, other in zip(values, peer, strict=True)])
+        ratio = np.median([item["whole"] / other for item, other in zip(values, peer, strict=True)])
         sys.stdout.write(f"{name}: {ratio:.2f} times XNNPACK's first run (median of rounds)\n")
         if name in sizes:
             words, operations, stream, weights = sizes[name]
-            least = min(each["weights"] for each in values) / 1e3
+            least = min(value["weights"] for value in values) / 1e3
             sys.stdout.write(f"  {words} words, {operations} operations, {stream} bytes of stream, {weights} weights\n")
             sys.stdout.write(
                 f"  decoder: {stream / least / 1e6:.0f} MB/s of stream, {weights / least / 1e6:.0f} million weights/s\n"
             )
-        medians = {part: float(np.median([each[part] for each in values])) for part in values[0]}
+        medians = {part: float(np.median([value[part] for value in values])) for part in values[0]}
         for part, median in medians.items():
-            sys.stdout.write(f"  {part:9} median {median:7.2f} ms, minimum {min(each[part] for each in values):7.2f} ms\n")
+            sys.stdout.write(f"  {part:9} median {median:7.2f} ms, minimum {min(value[part] for value in values):7.2f} ms\n")
         if name in sizes:
             rest = max(0.0, 2 * medians["whole"] - sum(medians.values()))
             sys.stdout.write(f"  {'packing':9} median {rest:7.2f} ms, the rest of the whole\n")

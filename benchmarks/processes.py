@@ -58,7 +58,7 @@ def commands_for(models: list[Path], folder: str) -> dict[str, Command]:
 
 def main() -> None:
     """Print one line per command: medians, minimum, and the ratio to the peer of the same round."""
-    models = [Path(each).resolve() for each in sys.argv[1:]] or [ROOT / "examples" / "digits.tflite"]
+    models = [Path(item).resolve() for item in sys.argv[1:]] or [ROOT / "examples" / "digits.tflite"]
     with tempfile.TemporaryDirectory() as folder:
         commands = commands_for(models, folder)
         for command in commands.values():  # files into memory, kernels into their cache

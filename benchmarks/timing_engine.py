@@ -57,7 +57,7 @@ def measure(name: str, compiler: str, compiled: bytes, variant: Variant, rounds:
     words = parse_payload(job.payload).words
     regions = {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}
     memory = Memory(regions, variant)
-    operations = [each.operation for each in decode(words, variant)]
+    operations = [item.operation for item in decode(words, variant)]
     plan = make_plan(operations, variant, stream_words=len(words))
     machine = Machine(variant)
     first = _in_turn(

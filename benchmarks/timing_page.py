@@ -87,7 +87,7 @@ class Study:
         for row in self.left_out:
             for target, own in row.errors.items():
                 errors.setdefault(target, []).extend(own)
-        return dict(sorted(errors.items(), key=lambda each: [int(part) for part in re.findall(r"\d+", each[0])]))
+        return dict(sorted(errors.items(), key=lambda error: [int(part) for part in re.findall(r"\d+", error[0])]))
 
 
 def document(compared: list[Comparison], skipped: dict[str, int], study: Study) -> str:
@@ -103,7 +103,7 @@ def document(compared: list[Comparison], skipped: dict[str, int], study: Study) 
         "cycles counts as none: the measured totals move in steps of that size.",
         PLATFORMS + ", ".join(f"`{name}` {count}" for name, count in platforms.most_common()) + ".",
         "Left out: "
-        + "; ".join(f"{count} with {REASONS[reason]}" for reason, count in sorted(skipped.items(), key=lambda each: -each[1]))
+        + "; ".join(f"{count} with {REASONS[reason]}" for reason, count in sorted(skipped.items(), key=lambda value: -value[1]))
         + ".",
         "## Models that took no part in the calibration",
         LEFT_OUT,
@@ -151,7 +151,7 @@ def left_out_table(rows: Sequence[LeftOut]) -> list[str]:
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     every: list[float] = []
     for row in rows:
-        errors, usual = ([each for own in found.values() for each in own] for found in (row.errors, row.shipped))
+        errors, usual = ([item for own in found.values() for item in own] for found in (row.errors, row.shipped))
         every += errors
         cells = [f"{value:.1f} %" for value in (_mean(errors), max(errors), _mean(usual), max(usual))]
         lines.append("| " + " | ".join([row.model, str(len(errors)), *cells, _differing(row.constants)]) + " |")

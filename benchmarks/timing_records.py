@@ -290,4 +290,4 @@ def streams_of(compiled: Path | None, variant: Variant) -> list[tuple[list[Opera
 def jobs_in(data: bytes, variant: Variant) -> list[tuple[list[Operation], int]]:
     """Operations and words of the stream of each NPU job."""
     streams = [job.payload.words for job in jobs_of(read_model(data))]
-    return [([each.operation for each in decode(words, variant)], len(words)) for words in streams]
+    return [([item.operation for item in decode(words, variant)], len(words)) for words in streams]

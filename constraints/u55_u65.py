@@ -66,15 +66,15 @@ def _zero_point(tensor: Tensor) -> int:
     return quantization.zero_point if quantization is not None and quantization.zero_points.size else 0
 
 
-def _quantised_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
-    """The feature maps but for int32 ones, which are plain numbers unless an operator requantises them."""
+def _quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
+    """The feature maps but for int32 ones, which are plain numbers unless an operator requantizes them."""
     is_plain = view.op.kind != "QUANTIZE"
-    return tuple((name, each) for name, each in view.feature_maps if not (is_plain and each.dtype is DType.INT32))
+    return tuple((name, item) for name, item in view.feature_maps if not (is_plain and item.dtype is DType.INT32))
 
 
 def _typed_zero_points(view: OpView) -> Iterator[Observed]:
-    """(zero point, type) of every quantised map."""
-    for name, tensor in _quantised_maps(view):
+    """(zero point, type) of every quantized map."""
+    for name, tensor in _quantized_maps(view):
         if tensor.dtype in ZERO_POINTS and not (tensor.dtype is DType.INT16 and view.op.kind in WITH_ANY_ZERO_POINT):
             yield Observed(name, (_zero_point(tensor), tensor.dtype))
 
@@ -98,10 +98,10 @@ def _type_rules() -> Iterator[Rule]:
     for kind, pairs in MAP_TYPES.items():
         kinds.setdefault(tuple(map(shown, pairs)), []).append(kind)
     for types, row in kinds.items():
-        short = "-".join(each.replace("uint", "U").replace("int", "I") for each in types)
+        short = "-".join(item.replace("uint", "U").replace("int", "I") for item in types)
         name = row[0] if " to " in short else short
         yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
-                   "feature maps must be of type {limit}", _map_types, fix="quantise the model fully")  # fmt: skip
+                   "feature maps must be of type {limit}", _map_types, fix="quantize the model fully")  # fmt: skip
 
 
 def _typed_weights(view: OpView) -> Iterator[Observed]:
@@ -461,9 +461,9 @@ SCALED = Exactly("per tensor", others=("none", "per channel"))
 HARDWARE = (
     *_type_rules(),
     Rule("N-GEN-1", (), PRESENT, "data input and output must be {limit}", _presence),
-    Rule("N-GEN-2", (), SCALED, "feature maps must be quantised {limit}, with a positive scale",
-         observe.each(lambda tensor: _has_scale(tensor.quantization), _quantised_maps),
-         fix="convert the model with full integer quantisation"),
+    Rule("N-GEN-2", (), SCALED, "feature maps must be quantized {limit}, with a positive scale",
+         observe.each(lambda tensor: _has_scale(tensor.quantization), _quantized_maps),
+         fix="convert the model with full integer quantization"),
     Rule("N-GEN-3", (),
          Predicate("those of their type: int8 -128 to 127, uint8 0 to 255, int16 0", _fits_type,
                    examples=tuple(
@@ -542,7 +542,7 @@ HARDWARE = (
     Rule("N-TR-3", ("TRANSPOSE",), Range(1, 6), "rank of the IFM must be {limit}", _transposed_rank),
     Rule("N-TR-4", ("TRANSPOSE",), Range(0, 5), "axes of the permutation must each be {limit}", _permuted_axes),
     Rule("N-TR-6", ("TRANSPOSE",), EQUAL_PAIR, "scale and zero point of IFM and OFM must be {limit}", _both_quantizations,
-         fix="requantise with a QUANTIZE before it"),
+         fix="requantize with a QUANTIZE before it"),
     Rule("N-TR-7", ("TRANSPOSE",), AtMost(1024), "copies of two axes that it takes must be {limit}", _copies,
          fix="permute in several steps that move fewer axes each",
          details=("Neighbours that stay so count as one axis; a copy takes two axes, and a third that stays the last.",)),
@@ -609,7 +609,7 @@ PROFILE = Profile(
     version="1",
     device="NPU",
     summary="What Ethos-U55 and Ethos-U65 run through this project's compiler and simulator.",
-    forms=(Form("quantised", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
+    forms=(Form("quantized", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
     unlisted_rule="N-LIST",
     notes=(
         *v0_1.READINGS,

@@ -62,7 +62,7 @@ SMALLER_STRIDE = "use a stride of at most 3; stride 4 is two layers with stride 
 
 GENERIC = (
     Rule("V-GEN-1", (), INT8, "tensors must be of type {limit}", observe.tensor_types,
-         fix="quantise the model fully to int8, inputs and outputs included",
+         fix="quantize the model fully to int8, inputs and outputs included",
          details=("Feature maps and weights count; bias, shape, axis and padding tensors have rules of their own.",)),
     Rule("V-GEN-2", (), Range(1, 65535), "tensor dimensions must each be {limit}", observe.tensor_dimensions),
     Rule("V-GEN-3", (), ACTIVATIONS, "the fused activation, if there is one, must be {limit}", observe.fused_activation),
@@ -101,7 +101,7 @@ _CONVOLUTION = (
     Rule("2", (), Range(1, 2), "dilation factors of width and height must each be {limit}", observe.DILATIONS),
     Rule("3", (), Range(1, 64), "height of the dilated kernel must be {limit}", observe.dilated_height),
     Rule("4", (), Range(1, 4096), "width x height of the dilated kernel must be {limit}", observe.dilated_product),
-    Rule("5", (), EIGHT_BIT, "weights must be {limit}", observe.weight_type, fix="quantise the weights to int8"),
+    Rule("5", (), EIGHT_BIT, "weights must be {limit}", observe.weight_type, fix="quantize the weights to int8"),
     Rule("6", (), CONSTANT, "weights must be {limit}", observe.weights_constant,
          fix="freeze the weights into the file as a constant"),
     Rule("7", (), AtMost(8323072), "sum of the weights must be {limit}", observe.weight_sum,
@@ -120,7 +120,7 @@ OTHERS = (
     Rule("V-DW-10", ("DEPTHWISE_CONV_2D",), DEPTH_MULTIPLIER, "depth multiplier must be {limit}", observe.depth_multiplier,
          fix="write the layer as a CONV_2D with zeros in the other channels"),
     Rule("V-FC-1", ("FULLY_CONNECTED",), EIGHT_BIT, "weights must be {limit}", observe.weight_type,
-         fix="quantise the weights to int8"),
+         fix="quantize the weights to int8"),
     Rule("V-FC-2", ("FULLY_CONNECTED",), CONSTANT, "weights must be {limit}", observe.weights_constant,
          fix="freeze the weights into the file as a constant"),
     Rule("V-FC-3", ("FULLY_CONNECTED",), INT32, "bias, if there is one, must be of type {limit}", observe.bias_type),

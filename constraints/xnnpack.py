@@ -1,4 +1,4 @@
-"""Profile `xnnpack`: which operators the XNNPACK-like CPU delegate takes, float and 8-bit quantised.
+"""Profile `xnnpack`: which operators the XNNPACK-like CPU delegate takes, float and 8-bit quantized.
 
 Rule ids are `X-F-<operator>-<letter>` and `X-Q-<operator>-<letter>`; the letters follow the order of the rules in the tables
 below. The delegate accepts nodes by these very rules. Sparse inference is in `constraints.sparse`.
@@ -40,28 +40,28 @@ def _all_types(view: OpView) -> Iterator[Observed]:
     yield from observe.bias_type(view)
 
 
-def _quantised(tensor: Tensor) -> str:
+def _quantized(tensor: Tensor) -> str:
     if tensor.quantization is None or tensor.quantization.scales.size == 0:
         return f"{tensor.dtype} without scale"
     return f"{tensor.dtype} per channel" if tensor.quantization.is_per_channel else f"{tensor.dtype} per tensor"
 
 
-def _quantised_maps(view: OpView) -> Iterator[Observed]:
-    return (Observed(name, _quantised(tensor)) for name, tensor in view.feature_maps)
+def _quantized_maps(view: OpView) -> Iterator[Observed]:
+    return (Observed(name, _quantized(tensor)) for name, tensor in view.feature_maps)
 
 
-def _quantised_with_weights(view: OpView) -> Iterator[Observed]:
+def _quantized_with_weights(view: OpView) -> Iterator[Observed]:
     """Feature maps, weights (channels may differ in scale) and a bias that is not int32 with a scale, one or per channel."""
-    yield from _quantised_maps(view)
+    yield from _quantized_maps(view)
     if view.weights is not None:
-        yield Observed("weights", _quantised(view.weights).replace("per channel", "per tensor"))
-    if view.bias is not None and (view.bias.dtype is not DType.INT32 or _quantised(view.bias).endswith("without scale")):
-        yield Observed("bias", f"of type {_quantised(view.bias)}")
+        yield Observed("weights", _quantized(view.weights).replace("per channel", "per tensor"))
+    if view.bias is not None and (view.bias.dtype is not DType.INT32 or _quantized(view.bias).endswith("without scale")):
+        yield Observed("bias", f"of type {_quantized(view.bias)}")
 
 
 def _weight_scales(view: OpView) -> Iterator[Observed]:
     weights = view.weights
-    yield Observed("filter scales", "none" if weights is None else _quantised(weights).split(" ", 1)[1])
+    yield Observed("filter scales", "none" if weights is None else _quantized(weights).split(" ", 1)[1])
 
 
 def _input_count(view: OpView) -> Iterator[Observed]:
@@ -133,7 +133,7 @@ def _slope_ratio(view: OpView) -> Iterator[Observed]:
     yield Observed("slope x scale ratio", None if ratio is None or alpha is None else float(alpha) * ratio)
 
 
-def _requantise(part: Any) -> Any:
+def _requantize(part: Any) -> Any:
     """The observation of an operator that reads 8-bit data, nothing of one that reads float."""
 
     def restricted(view: OpView) -> Iterator[Observed]:
@@ -149,12 +149,12 @@ def _signedness(view: OpView) -> Iterator[Observed]:
 
 
 def _input_only(view: OpView) -> Iterator[Observed]:
-    yield Observed("input", None if view.ifm is None else _quantised(view.ifm))
+    yield Observed("input", None if view.ifm is None else _quantized(view.ifm))
 
 
 def _output_only(view: OpView) -> Iterator[Observed]:
     ofm = view.output()
-    yield Observed("output", None if ofm is None else _quantised(ofm))
+    yield Observed("output", None if ofm is None else _quantized(ofm))
 
 
 def _output_type(view: OpView) -> Iterator[Observed]:
@@ -191,8 +191,8 @@ SLOPE = Predicate(
 )
 
 F32 = _rule(FLOAT32, "inputs and outputs must be {limit}", _all_types)
-Q8 = _rule(PER_TENSOR, "inputs and outputs must be quantised: {limit}", _quantised_maps)
-Q8_WEIGHTS = _rule(PER_TENSOR, "input, filter and output must be quantised ({limit}), bias int32", _quantised_with_weights)
+Q8 = _rule(PER_TENSOR, "inputs and outputs must be quantized: {limit}", _quantized_maps)
+Q8_WEIGHTS = _rule(PER_TENSOR, "input, filter and output must be quantized ({limit}), bias int32", _quantized_with_weights)
 ACTIVATION = _rule(
     OneOf(("NONE", "RELU", "RELU_N1_TO_1", "RELU6"), others=("TANH", "SIGN_BIT")),
     "fused activation must be {limit}",
@@ -277,11 +277,11 @@ QUANTISED: Mapping[str, tuple[Rule, ...]] = {
     "ADD": (Q8, TWO_INPUTS, ACTIVATION),
     "CONCATENATION": (Q8, FEW_INPUTS),
     "DEQUANTIZE": (
-        _rule(PER_TENSOR, "input must be quantised: {limit}", _input_only),
+        _rule(PER_TENSOR, "input must be quantized: {limit}", _input_only),
         _rule(FLOAT32, "output must be {limit}", _output_type),
     ),
     "ELU": (
-        _rule(Exactly("int8 per tensor", others=("uint8 per tensor",)), "input and output must be {limit}", _quantised_maps),
+        _rule(Exactly("int8 per tensor", others=("uint8 per tensor",)), "input and output must be {limit}", _quantized_maps),
     ),
     "FULLY_CONNECTED": (Q8_WEIGHTS, FIXED, ACTIVATION),
     "LEAKY_RELU": (
@@ -293,7 +293,7 @@ QUANTISED: Mapping[str, tuple[Rule, ...]] = {
     ),
     "MAX_POOL_2D": (Q8, WINDOW, ACTIVATION),
     "MEAN": (
-        replace(Q8, says="input and output must be of rank 4 and quantised: {limit}", observe=lambda view: _rank_4_maps(view)),
+        replace(Q8, says="input and output must be of rank 4 and quantized: {limit}", observe=lambda view: _rank_4_maps(view)),
         _fixed("axes", (1, "axes")),
         AXES,
     ),
@@ -301,23 +301,23 @@ QUANTISED: Mapping[str, tuple[Rule, ...]] = {
     "QUANTIZE": (
         _rule(
             OneOf((*PER_TENSOR.values, "float32 without scale", "float32 per tensor"), others=("int16 per tensor",)),
-            "input must be float32 or quantised: {limit}",
+            "input must be float32 or quantized: {limit}",
             _input_only,
         ),
-        _rule(PER_TENSOR, "output must be quantised: {limit}", _output_only),
+        _rule(PER_TENSOR, "output must be quantized: {limit}", _output_only),
         _rule(
             Predicate("the same", lambda types: types[0] is types[1], examples=(((DType.INT8, DType.INT8), True),
                                                                                ((DType.INT8, DType.UINT8), False))),
             "signedness of 8-bit input and output must be {limit}",
-            _requantise(_signedness),
+            _requantize(_signedness),
         ),
         _rule(
-            RealRange(((2.0**-8, 2.0**7),)), "scale ratio of 8-bit input and output must be {limit}", _requantise(_ratio)
+            RealRange(((2.0**-8, 2.0**7),)), "scale ratio of 8-bit input and output must be {limit}", _requantize(_ratio)
         ),
     ),
     "RESHAPE": (Q8, SHAPE),
     "RESIZE_BILINEAR": (
-        replace(Q8, says="input and output must be of rank 4 and quantised: {limit}", observe=lambda view: _rank_4_maps(view)),
+        replace(Q8, says="input and output must be of rank 4 and quantized: {limit}", observe=lambda view: _rank_4_maps(view)),
         SIZE,
     ),
     "SLICE": (Q8, BOUNDS),
@@ -325,14 +325,14 @@ QUANTISED: Mapping[str, tuple[Rule, ...]] = {
     "TRANSPOSE": (Q8, ORDER),
     "TRANSPOSE_CONV": (Q8_WEIGHTS, FIXED_SHAPE),
 }  # fmt: skip
-"""Rules of the quantised operators; the first of an operator has letter a, and so on."""
+"""Rules of the quantized operators; the first of an operator has letter a, and so on."""
 
 VARIABLE_OPERATORS = ("ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE")
 
 
 def _rank_4_maps(view: OpView) -> Iterator[Observed]:
     for name, tensor in view.feature_maps:
-        yield Observed(name, _quantised(tensor) if len(tensor.shape) == 4 else f"rank {len(tensor.shape)}")
+        yield Observed(name, _quantized(tensor) if len(tensor.shape) == 4 else f"rank {len(tensor.shape)}")
 
 
 def _stamped(prefix: str, table: Mapping[str, tuple[Rule, ...]]) -> tuple[Rule, ...]:
@@ -371,31 +371,31 @@ DYNAMIC_RANGE = Rule(
     "X-Q0-3",
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"),
     FLOAT32,
-    "weights of a float input must be {limit} (no dynamic-range quantisation)",
+    "weights of a float input must be {limit} (no dynamic-range quantization)",
     _weights_of_float_input,
 )
 
 
 def xnnpack_profile(options: XnnpackOptions | None = None) -> Profile:
-    """The profile with the delegate's options; without any: float on, quantised and variable operators off."""
+    """The profile with the delegate's options; without any: float on, quantized and variable operators off."""
     options = options or XnnpackOptions()
     floating = _switch("X-F-SWITCH", "float", options.floating)
     variables = _switch("X-R-1", "variables", options.variables)
     float_rules = (floating, *_stamped("X-F", FLOAT), DYNAMIC_RANGE)
-    quantised_rules = (_type_switches(options), *_stamped("X-Q", QUANTISED))
+    quantized_rules = (_type_switches(options), *_stamped("X-Q", QUANTISED))
     return Profile(
         name="xnnpack",
         version="1",
         device="XNNPACK-like delegate",
-        summary="What the XNNPACK-like CPU delegate takes, float and (when switched on) 8-bit quantised.",
+        summary="What the XNNPACK-like CPU delegate takes, float and (when switched on) 8-bit quantized.",
         forms=(
             Form("float", tuple(sorted(FLOAT)), float_rules, lambda view: not _has_8_bit(view)),
-            Form("quantised", tuple(sorted(QUANTISED)), quantised_rules, _has_8_bit),
+            Form("quantized", tuple(sorted(QUANTISED)), quantized_rules, _has_8_bit),
             Form("variables", VARIABLE_OPERATORS, (variables,)),
         ),
         unlisted_rule="X-L-1",
         notes=(
-            "Quantised inference is off by default; 'qs8' and 'qu8' switch signed and unsigned 8-bit operators on.",
+            "Quantized inference is off by default; 'qs8' and 'qu8' switch signed and unsigned 8-bit operators on.",
             "Constant means a read-only tensor with contents in the file.",
             "A bias is optional for FULLY_CONNECTED and TRANSPOSE_CONV; where it is there it must be constant.",
         ),

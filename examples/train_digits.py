@@ -1,8 +1,8 @@
-"""Train, quantise and save the two example models: handwritten digits of 8x8 pixels.
+"""Train, quantize and save the two example models: handwritten digits of 8x8 pixels.
 
 digits.tflite runs on the NPU as a whole; digits_partial.tflite has float inputs and outputs and two layers that the profile
 u55-u65 leaves to the CPU, as a model may have that was not made for an NPU. Also writes the sample inputs digit_<n>.npy
-(int8, already quantised, for digits.tflite) and labels.txt, all beside this file.
+(int8, already quantized, for digits.tflite) and labels.txt, all beside this file.
 Needs tensorflow and scikit-learn, which the project itself does not: pip install tensorflow scikit-learn
 """
 
@@ -82,8 +82,8 @@ def predict(content: bytes, images: npt.NDArray[np.generic]) -> npt.NDArray[np.i
     return np.array(predictions)
 
 
-def quantise(content: bytes, images: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
-    """Images in the quantisation of the model's input."""
+def quantize(content: bytes, images: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
+    """Images in the quantization of the model's input."""
     (detail,) = tf.lite.Interpreter(model_content=content).get_input_details()
     scale, zero_point = detail["quantization"]
     return np.clip(np.round(images / scale) + zero_point, -128, 127).astype(np.int8)
@@ -101,12 +101,12 @@ def main() -> None:
     content = convert(model, train_x, tf.int8)
     (HERE / "digits.tflite").write_bytes(content)
     (HERE / "labels.txt").write_text("".join(f"{n}\n" for n in range(10)))
-    quantised = quantise(content, test_x)
-    predictions = predict(content, quantised)
+    quantized = quantize(content, test_x)
+    predictions = predict(content, quantized)
     sys.stdout.write(f"digits.tflite: accuracy on {len(test_y)} unseen digits: {np.mean(predictions == test_y):.1%}\n")
     for digit in range(10):
         right = np.flatnonzero((test_y == digit) & (predictions == digit))
-        np.save(HERE / f"digit_{digit}.npy", quantised[right[0]][None])
+        np.save(HERE / f"digit_{digit}.npy", quantized[right[0]][None])
 
     tf.keras.utils.set_random_seed(SEED)
     model = build_partial()

@@ -5,4 +5,4 @@ from __future__ import annotations
 
 def printable(text: str) -> str:
     """Text of a file without characters that steer a terminal or break a line; each becomes its escape."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in text)

@@ -57,9 +57,9 @@ def inference_trace(
     entries += _track(CPU_TRACK, "CPU", -2)
     entries += _segment_slices(timeline, names, microseconds)
     for number, job in enumerate(jobs):
-        start = next((each.start for each in timeline.segments if each.device == "npu" and each.job == number), 0)
+        start = next((segment.start for segment in timeline.segments if segment.device == "npu" and segment.job == number), 0)
         named = tuple(names.get(operator, kind) for operator, kind in zip(job.operator_of, job.trace.kinds, strict=True))
-        entries += _job_entries(job.trace, named, {each: use[number] for each, use in memory.items()}, microseconds, start)
+        entries += _job_entries(job.trace, named, {item: use[number] for item, use in memory.items()}, microseconds, start)
     return {
         "traceEvents": entries,
         "displayTimeUnit": "ns",

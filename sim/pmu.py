@@ -235,10 +235,10 @@ def pmu_report(jobs: Sequence[Job], variant: Variant) -> dict[str, Any]:
 
 
 def _add_times(sums: dict[str, UnitTime], times: Sequence[UnitTime]) -> None:
-    for each in times:
-        before = sums.get(each.unit, UnitTime(each.unit, 0, 0, 0))
-        parts = (before.active + each.active, before.stalled + each.stalled, before.idle + each.idle)
-        sums[each.unit] = UnitTime(each.unit, *parts)
+    for time in times:
+        before = sums.get(time.unit, UnitTime(time.unit, 0, 0, 0))
+        parts = (before.active + time.active, before.stalled + time.stalled, before.idle + time.idle)
+        sums[time.unit] = UnitTime(time.unit, *parts)
 
 
 def _unit_rows(times: Mapping[str, UnitTime]) -> list[dict[str, Any]]:

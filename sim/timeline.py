@@ -239,7 +239,7 @@ def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -
 def owners_of(job: Job) -> NDArray[np.int64]:
     """The operator of each operation, shape (operations,); operations of none count for the last operator before them."""
     owners, operator = [], 0
-    for each in job.operator_of:
-        operator = each if each >= 0 else operator
+    for item in job.operator_of:
+        operator = item if item >= 0 else operator
         owners.append(operator)
     return np.array(owners, np.int64)

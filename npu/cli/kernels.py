@@ -50,7 +50,7 @@ def describe() -> str:
     from npu.native import cpu, sources, store
 
     tier = cpu.current()
-    lines = [f"kernels for {tier.name} (this CPU runs {', '.join(each.name for each in cpu.usable())})"]
+    lines = [f"kernels for {tier.name} (this CPU runs {', '.join(item.name for item in cpu.usable())})"]
     for group in sources.GROUPS:
         found = store.find(group, tier)
         lines.append(f"  {group:<30} {found[1] if found else 'not made yet'}")

@@ -124,7 +124,7 @@ def tf_compat(options: argparse.Namespace) -> int:
             raise UserError("tf-compat: must get operations or --model, got both")
         survivors = judge(read_model(options.model))
         emit(tools.survivors_text(options.model.name, survivors, options.format), options.output)
-        return 0 if all(each.is_convertible for each in survivors) else FAILED
+        return 0 if all(op.is_convertible for op in survivors) else FAILED
     rows = find_operations(options.operation)
     emit(tools.operations_text(rows, options.format, width_for(options.output)), options.output)
     return 0

@@ -54,10 +54,10 @@ class BlockChooser:
 
 def _choose(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockChoice:
     likely, others = _traversals(problem)
-    choices = (_best(each, variant, depth_limit) for each in likely)
+    choices = (_best(item, variant, depth_limit) for item in likely)
     legal = [choice for choice in choices if choice is not None]
     if not legal:
-        choices = (_best(each, variant, depth_limit) for each in others)
+        choices = (_best(other, variant, depth_limit) for other in others)
         legal = [choice for choice in choices if choice is not None]
     if not legal:
         raise CompileError(
@@ -72,9 +72,9 @@ def _traversals(problem: BlockProblem) -> tuple[list[BlockProblem], list[BlockPr
     if problem.work is not Work.CONVOLUTION:
         return [problem], []
     both = [replace(problem, traversal=traversal) for traversal in (Traversal.DEPTH_FIRST, Traversal.PART_KERNEL_FIRST)]
-    least = min(multiplying_steps(each) for each in both)
-    likely = [each for each in both if multiplying_steps(each) < least * _HOPELESS]
-    return likely, [each for each in both if each not in likely]
+    least = min(multiplying_steps(item) for item in both)
+    likely = [item for item in both if multiplying_steps(item) < least * _HOPELESS]
+    return likely, [item for item in both if item not in likely]
 
 
 def _candidates(problem: BlockProblem, variant: Variant, depth_limit: int) -> tuple[Ints, Ints, Ints]:

@@ -69,12 +69,12 @@ def _check(model: Model, placement: Placement) -> None:
 
 
 def _compiled(state: State) -> Compiled:
-    rebuilt = [each.rebuilt for each in state.graphs if each.rebuilt is not None]
+    rebuilt = [graph.rebuilt for graph in state.graphs if graph.rebuilt is not None]
     compiled = rebuild_model(state.model, rebuilt)
-    partitions = tuple(one for number, each in enumerate(state.graphs) for one in _partitions(number, each))
+    partitions = tuple(one for number, graph in enumerate(state.graphs) for one in _partitions(number, graph))
     usage = Usage(
-        arena_bytes=sum(each.planned.arena_bytes for each in state.graphs),
-        fast_bytes=sum(each.planned.fast_bytes for each in state.graphs),
+        arena_bytes=sum(graph.planned.arena_bytes for graph in state.graphs),
+        fast_bytes=sum(graph.planned.fast_bytes for graph in state.graphs),
         read_only_bytes=state.constants.size,
         command_stream_bytes=sum(len(partition.payload) for partition in partitions),
         cpu_constant_bytes=_cpu_constant_bytes(compiled),

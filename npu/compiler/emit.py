@@ -104,8 +104,10 @@ def _table_events(
             continue
         own = range(slot.slot, slot.slot - (-use.length_bytes // LUT_SLOT_BYTES))
         if slot.must_load:
-            later = [each.issue - addresses.start for each in addresses.transfers if each.use - addresses.start > index]
-            free = max(last_used.get(each, -2) for each in own) + 2
+            later = [
+                transfer.issue - addresses.start for transfer in addresses.transfers if transfer.use - addresses.start > index
+            ]
+            free = max(last_used.get(item, -2) for item in own) + 2
             ahead = variant.shram.reserved_lut_banks > 0
             event = min(index, max(free, min([index - 1, *later]), 0)) if ahead else index
             events.setdefault(event, []).append(index)

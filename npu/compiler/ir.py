@@ -94,7 +94,7 @@ class View:
 class Step:
     """One kernel operation. `source` is the index of the graph's operator that it belongs to.
 
-    `minimum` and `maximum` clamp in the quantised domain of the OFM (a 32-bit OFM without forced clip range has no clamp and
+    `minimum` and `maximum` clamp in the quantized domain of the OFM (a 32-bit OFM without forced clip range has no clamp and
     no zero point). `lut` is the table's bytes as uint8 (256, 1024 or 2048) or None. `scale` None means per-channel records, or
     an average pooling that divides by its own element count. `function` other than None is "tanh" or "sigmoid" of the int16
     hardware tables.
@@ -152,7 +152,7 @@ class ConvolutionStep(WindowStep):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PoolingStep(WindowStep):
-    """A pooling; 1x1 AVERAGE with a scale is the universal copy, requantise and look-up operation."""
+    """A pooling; 1x1 AVERAGE with a scale is the universal copy, requantize and look-up operation."""
 
     mode: PoolingMode
 

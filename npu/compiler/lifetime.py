@@ -135,8 +135,8 @@ def share_in_place(
                 root = _root(owner, item_of(view.storage)) if view.storage.data is None else None
                 if root is None or spans[root].last != event or root in lasting:
                     continue
-                others = [each for each in reads(step) if each.storage is view.storage]
-                if not all(_is_same_place(each, step.ofm, layouts) for each in others):
+                others = [value for value in reads(step) if value.storage is view.storage]
+                if not all(_is_same_place(other, step.ofm, layouts) for other in others):
                     continue
                 owner[target] = root
                 if target in lasting:

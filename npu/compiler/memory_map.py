@@ -80,9 +80,9 @@ def _lines(table: MemoryMap) -> Iterator[str]:
     for peak in table.peaks:
         ops = ", ".join(map(str, peak.ops))
         yield f"peak of {peak.memory}: {peak.bytes:,} bytes at operator(s) {ops} of graph {peak.graph}"
-    for each in table.compressions:
-        sizes = f"{each.original_bytes:>10,} to {each.encoded_bytes:>10,} bytes ({each.ratio:.2f})"
-        yield f"weights of operator {each.op:>3} {each.kind:24} {sizes}"
+    for compression in table.compressions:
+        sizes = f"{compression.original_bytes:>10,} to {compression.encoded_bytes:>10,} bytes ({compression.ratio:.2f})"
+        yield f"weights of operator {compression.op:>3} {compression.kind:24} {sizes}"
 
 
 def memory_map(state: State) -> MemoryMap:
@@ -90,12 +90,12 @@ def memory_map(state: State) -> MemoryMap:
     stays: list[Stay] = []
     peaks: list[Peak] = []
     compressions: list[Compression] = []
-    for number, each in enumerate(state.graphs):
-        ops = _operators(each)
-        own = list(_stays(number, each, ops))
+    for number, item in enumerate(state.graphs):
+        ops = _operators(item)
+        own = list(_stays(number, item, ops))
         stays += own
-        peaks += _peaks(number, each, ops)
-        compressions += _compressions(number, each)
+        peaks += _peaks(number, item, ops)
+        compressions += _compressions(number, item)
     order = sorted(stays, key=lambda stay: (stay.graph, stay.memory, stay.first, stay.offset, stay.name))
     return MemoryMap(tuple(order), tuple(peaks), tuple(compressions))
 
@@ -145,14 +145,14 @@ def _peaks(number: int, state: GraphState, ops: Sequence[int]) -> Iterator[Peak]
 def _merged(buffers: set[tuple[int, Buffer]]) -> Iterator[Buffer]:
     """Buffers of one place that are in use at the same time as one: a result that replaces its operand."""
     current: tuple[int, Buffer] | None = None
-    for offset, each in sorted(buffers, key=lambda pair: (pair[0], pair[1].first, pair[1].last)):
-        if current is not None and current[0] == offset and each.first <= current[1].last:
+    for offset, buffer in sorted(buffers, key=lambda pair: (pair[0], pair[1].first, pair[1].last)):
+        if current is not None and current[0] == offset and buffer.first <= current[1].last:
             last = current[1]
-            current = (offset, Buffer(max(last.size_bytes, each.size_bytes), last.first, max(last.last, each.last)))
+            current = (offset, Buffer(max(last.size_bytes, buffer.size_bytes), last.first, max(last.last, buffer.last)))
             continue
         if current is not None:
             yield current[1]
-        current = (offset, each)
+        current = (offset, buffer)
     if current is not None:
         yield current[1]
 

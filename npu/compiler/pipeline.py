@@ -45,7 +45,7 @@ DEFAULT_OBSERVERS: tuple[Observer, ...] = ()
 
 def pass_names() -> tuple[str, ...]:
     """Names of the passes in order."""
-    return tuple(each.__name__ for each in PASSES)
+    return tuple(step.__name__ for step in PASSES)
 
 
 def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
@@ -73,10 +73,10 @@ def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
 
 
 def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:
-    for each in PASSES:
-        state = each(state)
+    for step in PASSES:
+        state = step(state)
         for observe in (*DEFAULT_OBSERVERS, *observers):
-            observe(each.__name__, state)
+            observe(step.__name__, state)
         if state.refusals or not state.has_work:
             return state
     return state

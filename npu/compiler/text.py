@@ -22,7 +22,7 @@ from npu.isa.summary import summarise
 
 def state_text(state: State) -> str:
     """All graphs of the state, and what was refused."""
-    lines = [line for number, each in enumerate(state.graphs) for line in _graph(number, each)]
+    lines = [line for number, graph in enumerate(state.graphs) for line in _graph(number, graph)]
     lines += [f"refused: graph {one.graph} operator {one.op}: {one.violation.message}" for one in state.refusals]
     return "\n".join(lines) + "\n"
 

@@ -25,9 +25,9 @@ Check = Callable[[GraphState, Variant], Iterator[str]]
 
 def verify_state(name: str, state: State) -> None:
     """CompileError for the first rule of `CHECKS` that a graph breaks after pass `name`."""
-    for number, each in enumerate(state.graphs):
+    for number, graph in enumerate(state.graphs):
         for check in CHECKS:
-            for defect in check(each, state.variant):
+            for defect in check(graph, state.variant):
                 raise CompileError(f"after {name}: graph {number}: {defect}; this is a fault of the compiler, please report it")
 
 

@@ -53,9 +53,9 @@ def _computed(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
         return None
     used = [editor.tensors[index] for index in op.inputs if index != ABSENT]
     made = [editor.tensors[index] for index in op.outputs]
-    if not used or any(each.data is None or each.is_variable for each in used):
+    if not used or any(tensor.data is None or tensor.is_variable for tensor in used):
         return None
-    if any(each.dtype not in _PLAIN or each.elements > _LARGEST_ELEMENTS for each in (*used, *made)):
+    if any(tensor.dtype not in _PLAIN or tensor.elements > _LARGEST_ELEMENTS for tensor in (*used, *made)):
         return None
     alone = Graph("constant", tuple(editor.tensors[index] for index in (*_present(op.inputs), *op.outputs)), (), (), ())
     numbers = {index: position for position, index in enumerate((*_present(op.inputs), *op.outputs))}
@@ -68,7 +68,7 @@ def _computed(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
         interpreter.invoke()
     except UserError:
         return None  # an operator that fails at run time keeps doing so
-    return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
 def _present(indices: tuple[int, ...]) -> tuple[int, ...]:

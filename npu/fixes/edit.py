@@ -55,7 +55,7 @@ def is_static(tensor: Tensor) -> bool:
 
 
 def same_quantization(first: Tensor, second: Tensor) -> bool:
-    """Whether both are quantised alike: equal 8- or 16-bit type, one positive scale, one zero point."""
+    """Whether both are quantized alike: equal 8- or 16-bit type, one positive scale, one zero point."""
     one, other = first.quantization, second.quantization
     if first.dtype is not second.dtype or first.dtype not in _QUANTIZED or one is None or other is None:
         return False

@@ -30,8 +30,8 @@ def _fix_graph(graph: Graph, accepts: Accepts) -> tuple[Graph, list[Change]]:
     steps = (
         fold_constants,
         narrow_paddings,
-        lambda each: rewrite_windows(each, accepts),
-        lambda each: rewrite_movement(each, accepts),
+        lambda item: rewrite_windows(item, accepts),
+        lambda item: rewrite_movement(item, accepts),
         remove_identities,
         remove_dead,
     )

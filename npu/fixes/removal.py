@@ -29,7 +29,7 @@ def _has_effect(graph: Graph, op: Op) -> bool:
 
 
 def remove_identities(graph: Graph) -> Editor:
-    """QUANTIZE to the quantisation that the data have already, right after DEQUANTIZE or on its own.
+    """QUANTIZE to the quantization that the data have already, right after DEQUANTIZE or on its own.
 
     Exact: (q - zero point) x scale / scale is within 2**-6 of the whole number q - zero point in float32, for 16-bit data
     too, so that rounding gives it back.

@@ -64,7 +64,7 @@ def _simplified(graph: Graph, op: Op, options: Options) -> Options:
     if not isinstance(options, Pool2DOptions) and (len(op.inputs) < 2 or len(graph.tensors[op.inputs[1]].shape) != 4):
         return options
     found = list(_extents(graph, op, options))
-    if any(min(each) < 1 for each in found):
+    if any(min(item) < 1 for item in found):
         return options
     if all((ofm - 1) * stride + window <= ifm for ifm, window, stride, ofm in found) and all(
         ofm == (ifm - window) // stride + 1 for ifm, window, stride, ofm in found

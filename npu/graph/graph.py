@@ -22,7 +22,7 @@ ABSENT = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantization:
-    """Affine quantisation: real = scale * (value - zero_point).
+    """Affine quantization: real = scale * (value - zero_point).
 
     `scales` float32 and `zero_points` int64 have one entry (per tensor) or one per index of dimension `axis`.
     """

@@ -15,7 +15,7 @@ _I8, _U8, _I16, _I32 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32
 
 
 def _same(*types: DType) -> tuple[Pair, ...]:
-    return tuple((each, each) for each in types)
+    return tuple((kind, kind) for kind in types)
 
 
 INT8, INT8_INT32, SIGNED = _same(_I8), _same(_I8, _I32), _same(_I8, _I16)
@@ -28,7 +28,7 @@ WEIGHT_TYPES: Mapping[DType, DType] = {_I8: _I8, _U8: _U8, _I16: _I8}
 """Types of the weights for each type of the feature maps."""
 
 ZERO_POINTS: Mapping[DType, tuple[int, int]] = {_I8: (-128, 127), _U8: (0, 255), _I16: (0, 0)}
-"""Smallest and largest zero point of quantised feature maps."""
+"""Smallest and largest zero point of quantized feature maps."""
 WITH_ANY_ZERO_POINT = frozenset({"QUANTIZE", "SOFTMAX"})
 """Operators of which int16 maps, too, may have one."""
 

@@ -72,7 +72,7 @@ _LARGEST = {FusedActivation.RELU6: 6.0, FusedActivation.RELU_N1_TO_1: 1.0}
 
 
 def activation_fits(operands: Operands) -> None:
-    """The bounds of a fused activation fit 32 bits in the output's quantisation."""
+    """The bounds of a fused activation fit 32 bits in the output's quantization."""
     activation = getattr(operands.options, "fused_activation_function", FusedActivation.NONE)
     if activation not in _LARGEST:
         return

@@ -116,7 +116,7 @@ def _axis_defect(tensor: Tensor, quantization: Quantization) -> str | None:
         return None
     axis, rank = quantization.axis, len(tensor.shape)
     if not 0 <= axis < rank:
-        return f"quantised dimension must be in [0, {rank}), got {axis}"
+        return f"quantized dimension must be in [0, {rank}), got {axis}"
     if tensor.is_constant and quantization.scales.size != tensor.shape[axis]:
         return f"must have one scale or {tensor.shape[axis]} (dimension {axis}), got {quantization.scales.size}"
     return None

@@ -140,7 +140,9 @@ def _check_power_of_two(value: int, key: str, where: Where) -> None:
 def _check_bursts(variant: Variant, where: Where) -> None:
     """A burst is a number of whole beats, and ends at a multiple of its length."""
     beat = variant.accelerator.axi_data_bytes
-    bursts = {f"system.memories.{port.value}.burst_bytes": each.burst_bytes for port, each in variant.system.memories.items()}
+    bursts = {
+        f"system.memories.{port.value}.burst_bytes": memory.burst_bytes for port, memory in variant.system.memories.items()
+    }
     for key, value in {"timing.max_burst_bytes": variant.timing.max_burst_bytes, **bursts}.items():
         _check_power_of_two(value, key, where)
         if value < beat:

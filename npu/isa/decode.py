@@ -193,10 +193,10 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     `words` is one-dimensional uint32. Raises StreamError; see the module docstring.
     """
     decoded: list[Decoded] = []
-    for each in read_operations(words, variant):
-        if isinstance(each, Refused):
-            raise StreamError(f"{each.place}: {each.name}: {each.reason}")
-        decoded.append(each)
+    for item in read_operations(words, variant):
+        if isinstance(item, Refused):
+            raise StreamError(f"{item.place}: {item.name}: {item.reason}")
+        decoded.append(item)
     return tuple(decoded)
 
 

@@ -54,7 +54,7 @@ Attributes = Mapping[str, Any]
 def attributes_at_power_on(product: Product) -> Attributes:
     """What all registers hold before the first is written."""
     registers = (command for command in family_of(product).commands if command.kind is not Kind.OPERATION)
-    return MappingProxyType({path: value for each in registers for path, value in each.attributes(0, product).items()})
+    return MappingProxyType({path: value for register in registers for path, value in register.attributes(0, product).items()})
 
 
 def latch(name: str, values: Mapping[str, int], held: Attributes, variant: Variant) -> Operation:
@@ -69,7 +69,7 @@ _TILES_AND_STRIDES = ("tile_height_0", "tile_height_1", "tile_width_0", "stride_
 
 def _map_getter(name: str, operand: str, zero_point: str) -> Callable[[Attributes], tuple[Any, ...]]:
     """Function of the attributes of a feature map; `operand` is where its element type and layout are."""
-    own = (f"{name}.{each}" for each in ("region", *_ADDRESSES, *_TILES_AND_STRIDES))
+    own = (f"{name}.{address}" for address in ("region", *_ADDRESSES, *_TILES_AND_STRIDES))
     return itemgetter(f"{operand}.element.bits", f"{operand}.element.is_signed", f"{operand}.layout", zero_point, *own)
 
 

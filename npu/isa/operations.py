@@ -265,7 +265,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """Clamp and function at the end of the output stage; limits are in the OFM's quantised domain."""
+    """Clamp and function at the end of the output stage; limits are in the OFM's quantized domain."""
 
     minimum: int
     maximum: int

@@ -52,7 +52,7 @@ def _object_of(group: str) -> bytes:
 def _start(groups: Iterable[str], tier: CpuTier) -> None:
     from npu.native import makers
 
-    missing = [each for each in dict.fromkeys(groups) if (each, tier) not in _makers and not store.find(each, tier)]
+    missing = [fromkey for fromkey in dict.fromkeys(groups) if (fromkey, tier) not in _makers and not store.find(fromkey, tier)]
     if missing:
         _tell_once(requests.MAKING)
         _makers.update({(maker.group, tier): maker for maker in makers.start(missing, tier)})
@@ -62,7 +62,7 @@ def _made(group: str, tier: CpuTier) -> bytes:
     _start([group, *requests.expected], tier)
     maker = _makers[group, tier]
     while not maker.wait(_PROGRESS_SECONDS):
-        requests.progress(sum(each.wait(0) for each in _makers.values()), len(_makers))
+        requests.progress(sum(item.wait(0) for item in _makers.values()), len(_makers))
     requests.progress(len(_makers), len(_makers))
     if maker.problem is not None:
         _tell_once(f"compiled kernels cannot be kept ({maker.problem}): set NPULAB_CACHE_DIR to a folder that can be written")

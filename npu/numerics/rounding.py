@@ -32,7 +32,7 @@ def rounding_divide_by_power_of_two(x, exponent):  # type: ignore[no-untyped-def
 
 
 @kernel(ty.int64(ty.int64, ty.int64, ty.int64))
-def multiply_by_quantised_multiplier(x, multiplier, exponent):  # type: ignore[no-untyped-def]
+def multiply_by_quantized_multiplier(x, multiplier, exponent):  # type: ignore[no-untyped-def]
     """x * multiplier / 2**31 * 2**exponent, rounded twice: TFLite's MultiplyByQuantizedMultiplier (rule A).
 
     A left shift (`exponent` above 0) keeps the low 32 bits, as the reference kernels do.

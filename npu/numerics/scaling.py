@@ -9,7 +9,7 @@ from npu.errors import ModelError
 _MOST_SHIFT = 31
 
 
-def quantise_multiplier(real: float) -> tuple[int, int]:
+def quantize_multiplier(real: float) -> tuple[int, int]:
     """Return (multiplier, exponent) with real ~ multiplier / 2**31 * 2**exponent, multiplier in [2**30, 2**31).
 
     0.0 gives (0, 0). Formula: frexp in double, mantissa rounded half away from zero, as TFLite's QuantizeMultiplier.

@@ -120,14 +120,14 @@ def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) ->
     rows = [
         (
             str(index),
-            str(each.command_index),
-            address_text(each.word_index),
-            each.operation,
-            each.rule,
-            _place(each),
-            printable(each.message + _named(each)),
+            str(finding.command_index),
+            address_text(finding.word_index),
+            finding.operation,
+            finding.rule,
+            _place(finding),
+            printable(finding.message + _named(finding)),
         )
-        for index, each in findings
+        for index, finding in findings
     ]
     if width < _WIDE_FINDINGS:
         return (

@@ -49,7 +49,7 @@ def total_line(report: CheckReport) -> str:
 
 def used_devices(report: CheckReport) -> list[tuple[str, DeviceSum]]:
     """Name and sums of every device that runs something."""
-    return [(DEVICE_NAMES[name], each) for name, each in report.devices.items() if each.operators]
+    return [(DEVICE_NAMES[name], device) for name, device in report.devices.items() if device.operators]
 
 
 def advice(violation: Violation) -> str:
@@ -70,8 +70,8 @@ def broken_rules(report: CheckReport) -> dict[str, tuple[str, str | None]]:
 
 def worthwhile(report: CheckReport, most: int) -> list[tuple[str, int, float]]:
     """What to support first, at most `most` of it: (what, total cycles then, share of the total that this saves)."""
-    saving = [each for each in report.ranking if each.saved_cycles > 0][:most]
-    return [(each.what, each.total_cycles, each.saved_cycles / (each.total_cycles + each.saved_cycles)) for each in saving]
+    saving = [item for item in report.ranking if item.saved_cycles > 0][:most]
+    return [(item.what, item.total_cycles, item.saved_cycles / (item.total_cycles + item.saved_cycles)) for item in saving]
 
 
 def shapes(row: OperatorCheck) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def crossing_lists(report: CheckReport) -> list[tuple[str, str, str]]:
     rows = []
     for part in report.partitions:
         reads, writes = (
-            ", ".join(f"{each.bytes:,} B {word} {_peer(each.peer)}" for each in crossings)
+            ", ".join(f"{crossing.bytes:,} B {word} {_peer(crossing.peer)}" for crossing in crossings)
             for word, crossings in (("from", part.reads), ("to", part.writes))
         )
         rows.append((str(part.number), reads, writes))

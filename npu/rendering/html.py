@@ -45,7 +45,7 @@ def _bar(report: CheckReport) -> str:
     """Share of the cycles per device, as a stacked bar."""
     total = report.totals.total_cycles or 1
     starts = report.overhead_cycles
-    parts = [(name, facts.DEVICE_NAMES[name], each.cycles) for name, each in report.devices.items()]
+    parts = [(name, facts.DEVICE_NAMES[name], device.cycles) for name, device in report.devices.items()]
     parts.append(("starts", facts.overhead_name(report), starts))
     return "".join(
         f'<span class="{kind}" style="flex-grow:{cycles}" '
@@ -57,11 +57,11 @@ def _bar(report: CheckReport) -> str:
 
 def _devices(report: CheckReport) -> str:
     total = report.totals.total_cycles or 1
-    rows = [(kind, facts.DEVICE_NAMES[kind], each) for kind, each in report.devices.items() if each.operators]
+    rows = [(kind, facts.DEVICE_NAMES[kind], device) for kind, device in report.devices.items() if device.operators]
     lines = [
-        f'<tr><td><span class="dot {kind}"></span>{_escape(name)}</td><td class="n">{each.operators:,}</td>'
-        f'<td class="n">{each.macs:,}</td><td class="n">{each.cycles:,}</td><td class="n">{each.cycles / total:.1%}</td></tr>'
-        for kind, name, each in rows
+        f'<tr><td><span class="dot {kind}"></span>{_escape(name)}</td><td class="n">{row.operators:,}</td>'
+        f'<td class="n">{row.macs:,}</td><td class="n">{row.cycles:,}</td><td class="n">{row.cycles / total:.1%}</td></tr>'
+        for kind, name, row in rows
     ]
     starts = report.overhead_cycles
     lines.append(
@@ -110,10 +110,10 @@ def _partitions(report: CheckReport) -> str:
 
 
 def _row(row: OperatorCheck) -> str:
-    inputs, outputs = ("<br>".join(_escape(str(each)) for each in tensors) for tensors in (row.inputs, row.outputs))
+    inputs, outputs = ("<br>".join(_escape(str(tensor)) for tensor in tensors) for tensors in (row.inputs, row.outputs))
     rules = "".join(_rule(violation) for violation in row.base.violations)
     remedies = dict.fromkeys(_escape(violation.fix) for violation in row.base.violations if violation.fix)
-    fixes = "".join(f'<div class="remedy">{each}</div>' for each in remedies)
+    fixes = "".join(f'<div class="remedy">{remedy}</div>' for remedy in remedies)
     name = _escape(row.base.name)
     supported = "" if row.total_if_supported is None else f"{row.total_if_supported:,}"
     return (

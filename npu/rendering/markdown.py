@@ -17,7 +17,10 @@ def render_markdown(report: CheckReport) -> str:
     lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
     lines += [f"- **Failed**: {_cell(message)}" for message in facts.failures(report)] + [""] * bool(report.failed_gates)
     lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
-    lines += [f"| {name} | {each.operators:,} | {each.macs:,} | {each.cycles:,} |" for name, each in facts.used_devices(report)]
+    lines += [
+        f"| {name} | {device.operators:,} | {device.macs:,} | {device.cycles:,} |"
+        for name, device in facts.used_devices(report)
+    ]
     lines += [f"| {facts.overhead_name(report)} | | | {report.overhead_cycles:,} |", "", *map(_cell, facts.notes(report)), ""]
     lines += _refused(report) + _remedies(report) + _partitions(report) + _operators(report)
     return "\n".join(lines) + "\n"

@@ -32,10 +32,10 @@ def run_text(report: Report, width: int) -> str:
 def _run_row(row: OperatorReport, total: int) -> list[Text]:
     cycles = row.cycles or 0
     use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation else ""
-    read, written = (sum(getattr(each, name) for each in row.bytes.values()) for name in ("read", "write"))
+    read, written = (sum(getattr(byte, name) for byte in row.bytes.values()) for name in ("read", "write"))
     own = f"{row.span_cycles:,}" if row.span_cycles else ""
     cells = (row.index, row.type, row.name, None, f"{cycles:,}", f"{cycles / total:.1%}", own, count(row.macs), use)
-    texts = [Text(printable(str(each))) if each is not None else _device(row) for each in cells]
+    texts = [Text(printable(str(cell))) if cell is not None else _device(row) for cell in cells]
     return [*texts, Text(_bound(row)), Text(kib(read)), Text(kib(written))]
 
 
@@ -94,10 +94,10 @@ def _error_band(report: Report) -> str:
 def _overheads(report: Report) -> str:
     """Sums by kind: what the CPU does around operators."""
     sums: dict[str, list[int]] = {}
-    for each in report.overheads or ():
-        sums.setdefault(each.what, []).append(each.cycles)
+    for overhead in report.overheads or ():
+        sums.setdefault(overhead.what, []).append(overhead.cycles)
     parts = (f"{what} {sum(cycles):,}" + (f" ({len(cycles)}x)" if len(cycles) > 1 else "") for what, cycles in sums.items())
-    error = max(each.relative_error for each in report.overheads or ())
+    error = max(overhead.relative_error for overhead in report.overheads or ())
     return f"{', '.join(parts)}  (CPU cycles are estimates, ±{error:.0%})"
 
 

@@ -67,7 +67,7 @@ def fitted(
 def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> int:
     """Columns that the table needs when its flexible column is as narrow as its name."""
     widths = [
-        max(len(name), *(each.cell_len for each in cells)) if name != flexible else len(name)
+        max(len(name), *(cell.cell_len for cell in cells)) if name != flexible else len(name)
         for name, cells in zip(names, zip(*rows, strict=True), strict=False)
     ]
     return sum(widths) + 3 * (len(names) - 1) + 2

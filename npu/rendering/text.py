@@ -81,7 +81,7 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
         columns = [column for column in columns if column.title != title]
     widths = _widths(columns, width)
     yield _row([column.title for column in columns], columns, widths, style="bold")
-    yield Text("  ".join("─" * each for each in widths))
+    yield Text("  ".join("─" * item for item in widths))
     for position, row in enumerate(rows):
         yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
         yield from _reasons(row, width, widths[0] + 2)
@@ -104,8 +104,8 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int]:
     left = max(width - fixed, _LEAST_ELASTIC * len(elastic))
     if sum(elastic) > left:
         smallest = min(elastic)
-        each = left // len(elastic)
-        elastic = [min(size, each) if size > each else size for size in elastic]
+        share = left // len(elastic)
+        elastic = [min(size, share) if size > share else size for size in elastic]
         spare = left - sum(elastic)
         elastic = [size + spare if column.width > size and size != smallest else size
                    for size, column in zip(elastic, (c for c in columns if c.elastic), strict=True)]  # fmt: skip
@@ -172,7 +172,7 @@ def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
 
 def _sum(crossings: Sequence[Crossing]) -> str:
     """What comes before the list of several tensors: their bytes."""
-    size = sum(each.bytes for each in crossings)
+    size = sum(crossing.bytes for crossing in crossings)
     return f"{kib(size) if size >= 1024 else f'{size} B'}: " if len(crossings) > 1 else ""
 
 
@@ -209,10 +209,10 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
     yield Text("Summary", style="bold")
     used = facts.used_devices(report)
     names = max((len(name) for name, _ in used), default=0)
-    for name, each in used:
-        word = "operator " if each.operators == 1 else "operators"
-        macs = f"{each.macs / report.totals.macs:>6.1%} of MACs" if report.totals.macs else "no MACs"
-        yield from _fitted(f"  {name.ljust(names)} {each.operators:>4} {word} {macs} {each.cycles:>12,} cycles", width)
+    for name, tensor in used:
+        word = "operator " if tensor.operators == 1 else "operators"
+        macs = f"{tensor.macs / report.totals.macs:>6.1%} of MACs" if report.totals.macs else "no MACs"
+        yield from _fitted(f"  {name.ljust(names)} {tensor.operators:>4} {word} {macs} {tensor.cycles:>12,} cycles", width)
     yield from _fitted(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles", width)
     yield from _fitted(f"  total {facts.total_line(report)}", width)
     for message in facts.failures(report):

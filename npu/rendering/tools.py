@@ -28,9 +28,13 @@ def measurements_text(measurements: Sequence[Measurement], width: int) -> str:
     first = measurements[0]
     head = _head(f"{first.model}, {count_of(first.threads, 'thread')}", (*first.log, *first.delegates), width)
     names, columns = [], []
-    for position, each in enumerate(measurements):
-        who = "without delegates" if position else ", ".join(line.split(":")[0] for line in each.delegates) or "CPU kernels"
-        phases = {"warm-up": each.warm_up, "runs": each.runs}
+    for position, measurement in enumerate(measurements):
+        who = (
+            "without delegates"
+            if position
+            else ", ".join(line.split(":")[0] for line in measurement.delegates) or "CPU kernels"
+        )
+        phases = {"warm-up": measurement.warm_up, "runs": measurement.runs}
         for phase, numbers in phases.items():
             if numbers is not None:
                 names.append(f"{who}\n{phase}")
@@ -57,14 +61,14 @@ def _head(title: str, log: Sequence[str], width: int) -> str:
 
 def _operator_rows(measurement: Measurement) -> list[list[str]]:
     """Steps by falling share, each followed by the operators inside it; then those of other subgraphs, as "subgraph:node"."""
-    ordered = sorted(measurement.operators, key=lambda each: (each.subgraph, -each.share))
+    ordered = sorted(measurement.operators, key=lambda operator: (operator.subgraph, -operator.share))
     rows = []
-    for step in (each for each in ordered if each.inside is None):
-        parts = [each for each in ordered if each.inside == step.node and each.subgraph == step.subgraph]
-        for each in (step, *parts):
-            node = f"{each.subgraph}:{each.node}" if each.subgraph else f"{each.node}"
-            numbers = (f"{each.milliseconds.mean:.3f}", f"{each.milliseconds.std:.3f}", f"{each.share:.1%}")
-            rows.append([node, printable(each.kind) if each.is_step else f"  {printable(each.kind)}", *numbers])
+    for step in (row for row in ordered if row.inside is None):
+        parts = [row for row in ordered if row.inside == step.node and row.subgraph == step.subgraph]
+        for part in (step, *parts):
+            node = f"{part.subgraph}:{part.node}" if part.subgraph else f"{part.node}"
+            numbers = (f"{part.milliseconds.mean:.3f}", f"{part.milliseconds.std:.3f}", f"{part.share:.1%}")
+            rows.append([node, printable(part.kind) if part.is_step else f"  {printable(part.kind)}", *numbers])
     return rows
 
 
@@ -77,12 +81,12 @@ def comparison_text(result: Comparison, width: int) -> str:
     title = f"reference {result.reference} (CPU kernels, one thread), test {result.test}, {count_of(result.runs, 'run')}"
     rows = [
         [
-            printable(each.name),
-            each.dtype,
-            f"{each.differing} of {each.elements}",
-            *(f"{value:.6g}" for value in _differences(each)),
+            printable(output.name),
+            output.dtype,
+            f"{output.differing} of {output.elements}",
+            *(f"{value:.6g}" for value in _differences(output)),
         ]
-        for each in result.outputs
+        for output in result.outputs
     ]
     text = _head(title, result.log, width)
     text += _table(["output", "type", "differing", "max", "min", "mean", "std"], rows, width)
@@ -109,7 +113,7 @@ def _differences(each: object) -> tuple[float, ...]:
 
 
 def classification_text(result: ClassificationResult, width: int) -> str:
-    """One line for each k."""
+    """One line for statistics k."""
     head = _head(f"{result.model}: {count_of(result.images, 'image')}", result.log, width)
     return head + "".join(f"top-{k} accuracy {value:.2%}\n" for k, value in enumerate(result.accuracy, 1))
 
@@ -152,10 +156,10 @@ def operations_text(rows: Sequence[TensorFlowOperation], format: str, width: int
 def survivors_text(name: str, survivors: Sequence[Survivor], format: str) -> str:
     """What is wrong with the operators of a file."""
     if format == "json":
-        return json.dumps([{field: getattr(each, field) for field in each.__slots__} for each in survivors], indent=2) + "\n"
+        return json.dumps([{field: getattr(op, field) for field in op.__slots__} for op in survivors], indent=2) + "\n"
     if not survivors:
         return f"{printable(name)}: every operator has a TFLite equivalent and a kernel\n"
-    lines = (f"{name}: op {each.index} of subgraph {each.subgraph}, {each.kind}: {each.reason}" for each in survivors)
+    lines = (f"{name}: op {op.index} of subgraph {op.subgraph}, {op.kind}: {op.reason}" for op in survivors)
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

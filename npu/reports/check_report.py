@@ -194,17 +194,17 @@ def build_check_report(
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
     placement = settled(model, placement) if measured is None else without_idle_jobs(model, placement)
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
-    all_macs = sum(sum(each.macs) for each in graphs)
-    total = sum(each.total() for each in graphs)
+    all_macs = sum(sum(item.macs) for item in graphs)
+    total = sum(item.total() for item in graphs)
     answers = _what_if(graphs, total)
     first = 0
     operators: list[OperatorCheck] = []
     partitions: list[PartitionCheck] = []
-    for each in graphs:
-        partitions += each.partition_checks(first)
-        operators += each.operator_checks(first, all_macs, answers)
-        first += len(each.partitions)
-    npu = sum(each.npu_cycles for each in partitions)
+    for item in graphs:
+        partitions += item.partition_checks(first)
+        operators += item.operator_checks(first, all_macs, answers)
+        first += len(item.partitions)
+    npu = sum(item.npu_cycles for item in partitions)
     totals = Totals(
         macs=all_macs,
         total_cycles=total,
@@ -254,14 +254,14 @@ class _GraphCheck:
         self.cpu_cycles = [round(cpu_cycles(graph, op, variant.cpu) * ratio) for op in graph.ops]
         self.npu_cycles = [npu_cycles(graph, op, variant) for op in graph.ops]
         takes_part = placement.profile != XNNPACK
-        self.on_npu = frozenset(index for index, each in enumerate(self.placed) if takes_part and each.device is Device.NPU)
-        self.accepted = self.on_npu.union(index for index, each in enumerate(self.placed) if _is_idle(each))
+        self.on_npu = frozenset(index for index, item in enumerate(self.placed) if takes_part and item.device is Device.NPU)
+        self.accepted = self.on_npu.union(index for index, item in enumerate(self.placed) if _is_idle(item))
         if measured is not None and any((number, index) in measured.npu_cycles for index in self.on_npu):
             for index in self.on_npu:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
         self._split = partition if _is_read_alone(placement, measured) else working_partitions
         self.partitions = _without_arenas(graph, self._split(graph, self.accepted))
-        self.partition_of = {op: position for position, each in enumerate(self.partitions) for op in each.ops}
+        self.partition_of = {op: position for position, item in enumerate(self.partitions) for op in item.ops}
         self.splitting = self._splitting()
         self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
 
@@ -396,18 +396,18 @@ def _device_sums(operators: list[OperatorCheck]) -> dict[str, DeviceSum]:
 
 def _what_if(graphs: list[_GraphCheck], total: int) -> dict[tuple[int, int], int]:
     """Total of the model if one more operator were supported, for the operators that are worth the question."""
-    if all(each.profile == XNNPACK for each in graphs):
+    if all(value.profile == XNNPACK for value in graphs):
         return {}
-    candidates = [(each, index) for each in graphs for index in range(len(each.placed)) if index not in each.accepted]
+    candidates = [(value, index) for value in graphs for index in range(len(value.placed)) if index not in value.accepted]
     candidates.sort(key=lambda item: item[0].npu_cycles[item[1]] - item[0].cpu_cycles[item[1]])
     now = {graph.number: graph.total() for graph in graphs}
     answers: dict[tuple[int, int], int] = {}
     steps = 0
-    for each, index in candidates:
-        steps += len(each.placed)
+    for candidate, index in candidates:
+        steps += len(candidate.placed)
         if answers and steps > _WHAT_IF_STEPS:
             break
-        answers[each.number, index] = total - now[each.number] + each.total({index})
+        answers[candidate.number, index] = total - now[candidate.number] + candidate.total({index})
     return answers
 
 
@@ -415,10 +415,10 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
     """What to support or change first: single operators, and kinds of which several are on the CPU."""
     remedies = [
         Remedy(
-            f"operator {each.number} {each.base.type}", (each.number,), each.total_if_supported, total - each.total_if_supported
+            f"operator {item.number} {item.base.type}", (item.number,), item.total_if_supported, total - item.total_if_supported
         )
-        for each in operators
-        if each.total_if_supported is not None
+        for item in operators
+        if item.total_if_supported is not None
     ]
     kinds: dict[str, list[OperatorCheck]] = defaultdict(list)
     for operator in operators:
@@ -428,4 +428,4 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
         if len(rows) > 1 and remedies:
             found = sum(graph.total({row.base.index for row in rows if row.graph == graph.number}) for graph in graphs)
             remedies.append(Remedy(f"every {kind} ({len(rows)})", tuple(row.number for row in rows), found, total - found))
-    return tuple(sorted(remedies, key=lambda each: (-each.saved_cycles, each.what)))
+    return tuple(sorted(remedies, key=lambda remedy: (-remedy.saved_cycles, remedy.what)))

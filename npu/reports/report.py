@@ -243,7 +243,7 @@ def memory_of_file(model: Model) -> Usage:
     held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     arena = max((size[index] for index in scratch), default=0)
     if not jobs:
-        arena = _arena_of_cpu(graph, {index: each for index, each in size.items() if index not in held and each > 0})
+        arena = _arena_of_cpu(graph, {index: item for index, item in size.items() if index not in held and item > 0})
     return Usage(
         arena_bytes=arena,
         fast_bytes=max((size[index] for index in fast), default=0),

@@ -103,8 +103,8 @@ def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator
     recent: dict[object, int] = {}
     staged: Staged = {}
     position = 0
-    for each in decoded:
-        operation = each.operation
+    for item in decoded:
+        operation = item.operation
         owners.append(-1)
         if isinstance(operation, Dma):
             _stage(operation, staged)
@@ -150,7 +150,7 @@ def _is_slice(operation: KernelOperation, before: KernelOperation) -> bool:
 def _identity(operation: KernelOperation, staged: Staged) -> object:
     """What operations of one operator have in common: the same weights; without weights all but the place."""
     if isinstance(operation, WeightedOperation):
-        return type(operation), operation.kernel, tuple(_origin(each, staged) for each in operation.weights)
+        return type(operation), operation.kernel, tuple(_origin(weight, staged) for weight in operation.weights)
     ifm, ofm = operation.ifm, operation.ofm
     mode = operation.mode if isinstance(operation, Pooling | Elementwise) else None
     window = operation.kernel if isinstance(operation, WindowOperation) else None

@@ -27,15 +27,15 @@ def plan_arena(lifetimes: Sequence[Lifetime]) -> tuple[Mapping[int, int], int]:
     """
     placed: list[tuple[int, int, Lifetime]] = []
     offsets: dict[int, int] = {}
-    for each in sorted(lifetimes, key=lambda item: (-item.size, item.first, item.tensor)):
+    for lifetime in sorted(lifetimes, key=lambda item: (-item.size, item.first, item.tensor)):
         start = 0
         for begin, end, other in placed:
-            if other.first <= each.last and each.first <= other.last:
-                if start + each.size <= begin:
+            if other.first <= lifetime.last and lifetime.first <= other.last:
+                if start + lifetime.size <= begin:
                     break
                 start = max(start, end)
-        offsets[each.tensor] = start
-        placed.append((start, start + _aligned(each.size), each))
+        offsets[lifetime.tensor] = start
+        placed.append((start, start + _aligned(lifetime.size), lifetime))
         placed.sort(key=lambda item: item[0])
     return offsets, max((end for _, end, _ in placed), default=0)
 

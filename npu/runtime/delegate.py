@@ -116,7 +116,7 @@ class Context(Protocol):
 
     @property
     def tensors(self) -> Sequence[RuntimeTensor]:
-        """All tensors by index, with shape, type, quantisation and (once allocated) the buffer `data`."""
+        """All tensors by index, with shape, type, quantization and (once allocated) the buffer `data`."""
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -311,7 +311,7 @@ class Interpreter:
             graph.invoke()
 
     def reset_all_variables(self) -> None:
-        """Set variable tensors to zero (their zero point if quantised)."""
+        """Set variable tensors to zero (their zero point if quantized)."""
         for subgraph in self._state.subgraphs:
             subgraph.reset_variables()
 

@@ -346,11 +346,11 @@ class Subgraph:
         name = self._registrations[index].custom_name
         if name not in ORDERED_CUSTOM_CODES:
             return False
-        for each in self._nodes[index].inputs:
-            if each != ABSENT and self._tensors[each].elements != self.graph.tensors[each].elements:
-                tensor, made = self._tensors[each], list(self.graph.tensors[each].shape)
+        for item in self._nodes[index].inputs:
+            if item != ABSENT and self._tensors[item].elements != self.graph.tensors[item].elements:
+                tensor, made = self._tensors[item], list(self.graph.tensors[item].shape)
                 raise InterpreterError(
-                    f"compiled operator '{name}' (op {index} of subgraph {self._index}): input {each} '{tensor.name}' must "
+                    f"compiled operator '{name}' (op {index} of subgraph {self._index}): input {item} '{tensor.name}' must "
                     f"have the shape {made} that it was compiled for, got {list(tensor.shape)}"
                 )
         return True

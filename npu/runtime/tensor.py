@@ -75,12 +75,12 @@ class RuntimeTensor:
 
     @property
     def scale(self) -> float:
-        """The per-tensor scale as the file's float32 value, 0.0 if not quantised."""
+        """The per-tensor scale as the file's float32 value, 0.0 if not quantized."""
         return self.quantization.scale if self.quantization is not None and self.quantization.scales.size else 0.0
 
     @property
     def zero_point(self) -> int:
-        """The per-tensor zero point, 0 if not quantised."""
+        """The per-tensor zero point, 0 if not quantized."""
         return self.quantization.zero_point if self.quantization is not None else 0
 
     @property

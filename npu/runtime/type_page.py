@@ -90,7 +90,7 @@ def _departures() -> list[str]:
     return [
         "## Differences from LiteRT",
         "",
-        "In the combinations below a suffix `p` means integers without quantisation, `c` one scale per channel, `-` an absent",
+        "In the combinations below a suffix `p` means integers without quantization, `c` one scale per channel, `-` an absent",
         "input; `[...]` is a choice of characters, and `*` stands for anything.",
         "",
         *lines,

@@ -34,7 +34,7 @@ EVERY_NUMBER = "f32 f16 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool c64"
 _NAMES = {dtype: code for code, dtype in CODES.items()}
 
 
-def each(pattern: str, codes: str) -> tuple[str, ...]:
+def for_codes(pattern: str, codes: str) -> tuple[str, ...]:
     """`pattern` once per code, with the code in place of T."""
     return tuple(" ".join(_substitute(word, code) for word in pattern.split()) for code in codes.split())
 

@@ -3,7 +3,7 @@
 What the graph has no field for is kept in `extra` under the schema's field name (see `npu.tflite.writer`, which puts it back):
 
 * Tensor.extra: `sparsity` (SparsityParameters), `quantization` (QuantizationParameters without scales), `details`
-  (quantisation details), `variant_tensors`, `external_buffer`.
+  (quantization details), `variant_tensors`, `external_buffer`.
 * Op.extra: `mutating_variable_inputs`, `custom_options_format`, `debug_metadata_index`, `unknown_options` and
   `unknown_options_2` (number of an options table that this schema does not have), `builtin_options` (beside
   `builtin_options_2`, where a file has both).

@@ -145,7 +145,7 @@ class _Comparison:
             if operator.absorbed_into is not None:
                 last[operator.absorbed_into] = max(last[operator.absorbed_into], operator.index)
         mine = [write for write in written if write.label.source is not None]
-        for source, group in groupby(mine, key=lambda each: each.label.source and each.label.source.index):
+        for source, group in groupby(mine, key=lambda item: item.label.source and item.label.source.index):
             assert source is not None
             operation = self._graph.ops[last[source]]
             if len(operation.outputs) != 1 or operation.outputs[0] not in self._expected:
@@ -175,7 +175,7 @@ class _Comparison:
                 self._compare(source, np.array(interpreter.get_tensor(index)), None)
 
     def result(self) -> DiffResult:
-        found = sorted((each for each in self._done.values() if each is not None), key=lambda each: each.operator)
+        found = sorted((item for item in self._done.values() if item is not None), key=lambda item: item.operator)
         compared = [self._title(self._producer.get(tensor, -1)) for tensor in sorted(self._done, key=self._order)]
         skipped = [title for tensor, title in self._skipped.items() if tensor not in self._done]
         return DiffResult(found[0] if found else None, tuple(compared), tuple(skipped))
@@ -214,17 +214,17 @@ def _joined(pieces: Sequence[Written], expected: Array) -> Array | None:
     if expected.ndim != 4 or expected.shape[0] != 1:
         return None
     alike = list(_alike(pieces))
-    base = min(each.operation.ofm.addresses[0] for each in alike)
+    base = min(item.operation.ofm.addresses[0] for item in alike)
     joined, filled = np.zeros(expected.shape[1:], expected.dtype), np.zeros(expected.shape[1:], np.bool_)
-    for each in alike:
-        start = offset_in(each.operation.ofm, base)
+    for item in alike:
+        start = offset_in(item.operation.ofm, base)
         if start is None:
             return None
-        ends = tuple(first + extent for first, extent in zip(start, each.values.shape, strict=True))
+        ends = tuple(first + extent for first, extent in zip(start, item.values.shape, strict=True))
         if any(end > limit for end, limit in zip(ends, expected.shape[1:], strict=True)):
             return None
         box = tuple(slice(first, end) for first, end in zip(start, ends, strict=True))
-        joined[box] = each.values.astype(expected.dtype)
+        joined[box] = item.values.astype(expected.dtype)
         filled[box] = True
     return joined if filled.all() else None
 

@@ -144,9 +144,9 @@ def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
     """The kernel operations of each source operator, in order."""
     kernels: dict[int, list[Kernel]] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        for operator, each in zip(job.operator_of, stream.decoded, strict=True):
-            if isinstance(each.operation, Kernel):
-                kernels.setdefault(max(operator, 0), []).append(each.operation)
+        for operator, item in zip(job.operator_of, stream.decoded, strict=True):
+            if isinstance(item.operation, Kernel):
+                kernels.setdefault(max(operator, 0), []).append(item.operation)
     return kernels
 
 
@@ -154,8 +154,8 @@ def _copied_bytes(timed: TimedModel) -> dict[int, int]:
     """Bytes that transfers take out of the constants for each source operator."""
     copied: dict[int, int] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        for operator, each in zip(owners_of(job).tolist(), stream.decoded, strict=True):
-            if isinstance(copy := each.operation, Dma) and copy.source.region == Region.CONSTANTS:
+        for operator, item in zip(owners_of(job).tolist(), stream.decoded, strict=True):
+            if isinstance(copy := item.operation, Dma) and copy.source.region == Region.CONSTANTS:
                 copied[operator] = copied.get(operator, 0) + copy.length_bytes * copy.rows * copy.planes
     return copied
 
@@ -201,8 +201,8 @@ def _hints(explained: Sequence[Explanation], operations: Sequence[Kernel]) -> tu
     if not explained:
         return ()
     last = operations[-1]
-    planes = {(each.ofm.height, each.ofm.width, each.ofm.addresses[0] if each.ofm.depth == last.ofm.depth else 0)
-              for each in operations}  # fmt: skip
+    planes = {(item.ofm.height, item.ofm.width, item.ofm.addresses[0] if item.ofm.depth == last.ofm.depth else 0)
+              for item in operations}  # fmt: skip
     is_cut_in_plane = len({(height, width) for height, width, _ in planes}) > 1
     if is_cut_in_plane and len(operations) > 1:
         return tuple(_hint(shape) for shape in explained[-1].shapes if shape.axis == "input channels")

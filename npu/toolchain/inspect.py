@@ -45,15 +45,15 @@ def _verify_job(
 ) -> tuple[list[Finding], list[Place]]:
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
     found = tuple(read_operations(job.payload.words, variant))
-    refused = [each for each in found if isinstance(each, Refused)]
+    refused = [value for value in found if isinstance(value, Refused)]
     decoded = [item for item in found if isinstance(item, Decoded)]
-    findings = [Finding("REFUSED", each.command_index, each.word_index, each.name, each.reason) for each in refused]
+    findings = [Finding("REFUSED", value.command_index, value.word_index, value.name, value.reason) for value in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words
     given, read_only = [*job.given, *kept], (Region.CONSTANTS,)
-    for each in verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only):
-        held = labels.get(each.command_index)
+    for finding in verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only):
+        held = labels.get(finding.command_index)
         if held is not None:
-            each = dataclasses.replace(each, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
-        findings.append(each)
+            finding = dataclasses.replace(finding, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))
+        findings.append(finding)
     return findings, [place for place in written_by(decoded, variant) if place[0] == Region.ARENA]

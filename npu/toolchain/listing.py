@@ -57,7 +57,7 @@ def list_streams(model: Source, session: Session) -> tuple[str, StreamError | No
 
 def _section(listing: Listing, job: NpuJob, source: Model, name: str, variant: Variant) -> str:
     labels = label(listing.operations, job, known_map(source, name))
-    notes = {each.word_index: list(_notes(each, held)) for each, held in zip(listing.operations, labels, strict=True)}
+    notes = {item.word_index: list(_notes(item, held)) for item, held in zip(listing.operations, labels, strict=True)}
     lines = [f"{_OPERATOR} {job.graph} {job.index} ; {printable(name)} for {variant.name}", *_places(job)]
     lines.append(f".product {listing.product.name}")
     for line in listing.lines:
@@ -74,10 +74,10 @@ def _places(job: NpuJob) -> Iterator[str]:
             yield f"; {kind} {_range(fm.place)} {fm.name!r}"
 
 
-def _notes(each: Decoded, held: Label) -> Iterator[str]:
+def _notes(decoded: Decoded, held: Label) -> Iterator[str]:
     if held.operator:
         yield f"operator {held.operator}"
-    for role, fm in maps_of(each.operation):
+    for role, fm in maps_of(decoded.operation):
         tensor = f" {held.names[role]!r}" if role in held.names else ""
         yield f"{role.lower()} {_shape(fm)} {_range(place_of(fm))}{tensor}"
 

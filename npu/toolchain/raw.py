@@ -1,6 +1,6 @@
 """Vela's raw output (`--output-format raw`, an .npz archive) as a compiled model of one `ethos-u` operator.
 
-Pickled entries (the quantisation) are never loaded; every number that is used is checked. The archive says nothing about
+Pickled entries (the quantization) are never loaded; every number that is used is checked. The archive says nothing about
 signedness, which is taken from the feature maps of the command stream.
 """
 
@@ -180,8 +180,8 @@ def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
     payload = parse_payload(data)
     variant = find_target(decode_config(payload.config_word), [load_variant(name) for name in list_variants()])
     found: dict[tuple[int, int], FeatureMap] = {}
-    for each in decode(payload.words, variant):
-        operation = each.operation
+    for item in decode(payload.words, variant):
+        operation = item.operation
         if isinstance(operation, KernelOperation):
             for fm in (*operation.ifms, operation.ofm):
                 found.setdefault((fm.region, fm.addresses[0]), fm)

@@ -102,7 +102,7 @@ def execute(
         if array.shape != shape or array.dtype != dtype:
             raise InterpreterError(
                 f"input {position} {detail['name']!r}: must be {dtype} of shape {list(shape)}, "
-                f"got {array.dtype} of shape {list(array.shape)}{_how_to_quantise(detail, array)}"
+                f"got {array.dtype} of shape {list(array.shape)}{_how_to_quantize(detail, array)}"
                 f"{_order(details) if array.shape != shape else ''}"
             )
         interpreter.set_tensor(detail["index"], array)
@@ -113,15 +113,19 @@ def execute(
 
 def _order(details: Sequence[Mapping[str, Any]]) -> str:
     """A hint for inputs that may stand in another order than the model's."""
-    return f"; the model's inputs are, in this order, {', '.join(each['name'] for each in details)}" if len(details) > 1 else ""
+    return (
+        f"; the model's inputs are, in this order, {', '.join(detail['name'] for detail in details)}"
+        if len(details) > 1
+        else ""
+    )
 
 
-def _how_to_quantise(detail: Mapping[str, Any], array: Array) -> str:
-    """A hint for real values that were given to a quantised input."""
+def _how_to_quantize(detail: Mapping[str, Any], array: Array) -> str:
+    """A hint for real values that were given to a quantized input."""
     scale, zero_point = detail["quantization"]
     if array.dtype.kind != "f" or not scale:
         return ""
-    return f"; quantise it: round(value / {scale:.9g}) + {zero_point}"
+    return f"; quantize it: round(value / {scale:.9g}) + {zero_point}"
 
 
 def _ordered(inputs: Sequence[Array] | Mapping[str, Array] | None, names: list[str]) -> list[Array] | None:

@@ -75,14 +75,14 @@ class Measurement:
             "runs_ms": self.runs.row(),
             "operators": [
                 {
-                    "subgraph": each.subgraph,
-                    "node": each.node,
-                    "kind": each.kind,
-                    "inside": each.inside,
-                    "share": each.share,
-                    **each.milliseconds.row(),
+                    "subgraph": operator.subgraph,
+                    "node": operator.node,
+                    "kind": operator.kind,
+                    "inside": operator.inside,
+                    "share": operator.share,
+                    **operator.milliseconds.row(),
                 }
-                for each in self.operators
+                for operator in self.operators
             ],
             "peak_bytes": self.peak_bytes,
             "peak_growth_bytes": self.peak_growth_bytes,
@@ -98,9 +98,15 @@ class Measurement:
         names = list(self.runs.row())
         writer.writerow(["subgraph", "node", "kind", "inside", "share", *names])
         writer.writerow(["", "", "model", "", 1.0, *self.runs.row().values()])
-        for each in self.operators:
-            place = [each.subgraph, each.node, each.kind, "" if each.inside is None else each.inside, each.share]
-            writer.writerow([*place, *each.milliseconds.row().values()])
+        for operator in self.operators:
+            place = [
+                operator.subgraph,
+                operator.node,
+                operator.kind,
+                "" if operator.inside is None else operator.inside,
+                operator.share,
+            ]
+            writer.writerow([*place, *operator.milliseconds.row().values()])
         return buffer.getvalue()
 
 

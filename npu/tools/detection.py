@@ -74,7 +74,7 @@ def evaluate(
             progress("images", done + 1, len(chosen))
     runner.interpreter.close()
     present = {image for image, _ in chosen}
-    precision = average_precision([each for each in known.truth if each.image in present], found)
+    precision = average_precision([item for item in known.truth if item.image in present], found)
     return DetectionResult(model.name, (*runner.log, *runner.delegation), len(chosen), precision, known.names)
 
 

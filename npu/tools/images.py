@@ -35,8 +35,8 @@ class Preprocessing:
     """How pixels become the values of a model's input.
 
     The image is cut to its central `crop` share (1: whole), resized bilinearly, then (pixel - mean) / std. Without mean and
-    std, 8-bit inputs get the pixels themselves (int8: pixel - 128), floats (pixel - 127.5) / 127.5. With them, quantised
-    inputs get the quantised values.
+    std, 8-bit inputs get the pixels themselves (int8: pixel - 128), floats (pixel - 127.5) / 127.5. With them, quantized
+    inputs get the quantized values.
     """
 
     mean: float | None = None

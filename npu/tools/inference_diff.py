@@ -89,7 +89,7 @@ class Comparison:
             "delegates": list(self.log),
             "runs": self.runs,
             "equal": self.is_equal,
-            "outputs": [{name: getattr(each, name) for name in each.__slots__} for each in self.outputs],
+            "outputs": [{name: getattr(output, name) for name in output.__slots__} for output in self.outputs],
             "reference_ms": self.reference_ms.row(),
             "test_ms": self.test_ms.row(),
             "first_difference": None
@@ -131,7 +131,7 @@ def compare(
     total = 1 if inputs is not None else runs
     for done in range(total):
         given = list(inputs) if inputs is not None else random_inputs(left, generator, is_gaussian=True)
-        expected, got = (_timed_run(each, given, log) for each, log in zip((left, right), times, strict=True))
+        expected, got = (_timed_run(item, given, log) for item, log in zip((left, right), times, strict=True))
         for position, (a, b) in enumerate(zip(expected, got, strict=True)):
             collected[position].append(_difference(a, b))
         if progress is not None:
@@ -142,7 +142,7 @@ def compare(
         test=name,
         log=(*chosen.log, *delegation(right, chosen.delegates)),
         runs=total,
-        outputs=tuple(_output(detail, np.concatenate(each)) for detail, each in zip(details, collected, strict=True)),
+        outputs=tuple(_output(detail, np.concatenate(item)) for detail, item in zip(details, collected, strict=True)),
         reference_ms=summarize(times[0]),
         test_ms=summarize(times[1]),
         first=_Bisection(model, chosen, given, parameters, name, num_threads).first(left, right) if is_bisected else None,
@@ -228,7 +228,7 @@ class _Bisection:
 
     def _with_operators(self, left: Interpreter, nodes: range) -> FirstDifference | None:
         fresh = choose(self._model, self._name, self._parameters, num_threads=self._threads).delegates
-        restricted = [RestrictedDelegate(as_delegate(each), nodes) for each in fresh]
+        restricted = [RestrictedDelegate(as_delegate(item), nodes) for item in fresh]
         right = open_interpreter(self._model, restricted, num_threads=self._threads, preserve_all_tensors=True)
         set_inputs(right, self._inputs)
         right.invoke()

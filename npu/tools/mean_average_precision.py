@@ -52,11 +52,12 @@ class Precision:
 
 def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> Precision:
     """The COCO metrics AP, AP50 and AP75 over all sizes of boxes. Classes without a ground-truth box do not count."""
-    categories = sorted({each.category for each in truth if not each.is_crowd})
+    categories = sorted({item.category for item in truth if not item.is_crowd})
     table = np.full((len(categories), len(THRESHOLDS)), np.nan)
     for row, category in enumerate(categories):
         table[row] = _of_class(
-            [each for each in truth if each.category == category], [each for each in detections if each.category == category]
+            [item for item in truth if item.category == category],
+            [detection for detection in detections if detection.category == category],
         )
     if not categories:
         return Precision(np.nan, np.nan, np.nan, {})
@@ -67,12 +68,14 @@ def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detecti
 def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> Array:
     scores: list[float] = []
     outcomes: list[Array] = []
-    for image in sorted({each.image for each in truth} | {each.image for each in detections}):
-        found = sorted((each for each in detections if each.image == image), key=lambda each: -each.score)[:MAX_DETECTIONS]
-        boxes = sorted((each for each in truth if each.image == image), key=lambda each: each.is_crowd)
-        scores.extend(each.score for each in found)
+    for image in sorted({item.image for item in truth} | {detection.image for detection in detections}):
+        found = sorted(
+            (detection for detection in detections if detection.image == image), key=lambda detection: -detection.score
+        )[:MAX_DETECTIONS]
+        boxes = sorted((item for item in truth if item.image == image), key=lambda item: item.is_crowd)
+        scores.extend(item.score for item in found)
         outcomes.append(np.array([_match(found, boxes, threshold) for threshold in THRESHOLDS]).reshape(len(THRESHOLDS), -1))
-    positives = sum(not each.is_crowd for each in truth)
+    positives = sum(not item.is_crowd for item in truth)
     order = np.argsort(-np.array(scores), kind="mergesort")
     joined = np.concatenate(outcomes, axis=1)[:, order]
     return np.array([_interpolated(row, positives) for row in joined])

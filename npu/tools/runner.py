@@ -61,7 +61,7 @@ def open_interpreter(
 def random_inputs(interpreter: Interpreter, generator: np.random.Generator, *, is_gaussian: bool = False) -> list[Array]:
     """Inputs of subgraph 0: floats uniform in [-1, 1) or standard normal; integers over their range, or normal around zero.
 
-    A Gaussian integer input is the quantised value of a standard normal number where the tensor has a scale.
+    A Gaussian integer input is the quantized value of a standard normal number where the tensor has a scale.
     """
     return [_random(detail, generator, is_gaussian) for detail in interpreter.get_input_details()]
 
@@ -99,7 +99,7 @@ def outputs(interpreter: Interpreter) -> list[Array]:
 
 
 def real_values(array: Array, detail: dict[str, Any]) -> Array:
-    """Float64 values of a tensor: dequantised if it has a scale. UserError for strings and complex numbers."""
+    """Float64 values of a tensor: dequantized if it has a scale. UserError for strings and complex numbers."""
     if array.dtype.kind not in "iufb":
         raise UserError(f"output '{detail['name']}': must be real numbers, got {array.dtype}")
     scale, zero_point = detail["quantization"]
@@ -111,7 +111,7 @@ def delegation(interpreter: Interpreter, delegates: Sequence[Delegate | SimpleDe
     """What each delegate took of subgraph 0, one line a delegate, and which operators stayed between its partitions."""
     plan = interpreter.execution_plan()
     total = sum(len(step["replaces"]) or 1 for step in plan)
-    return tuple(_share(plan, name, total) for name in dict.fromkeys(each.name() for each in delegates))
+    return tuple(_share(plan, name, total) for name in dict.fromkeys(delegate.name() for delegate in delegates))
 
 
 def _share(plan: list[dict[str, Any]], name: str, total: int) -> str:

@@ -56,7 +56,7 @@ class TensorFlowOperation:
 _MAPPED = (
     ("batch_to_space_nd", "input of rank 4, no crops", "BATCH_TO_SPACE_ND"),
     ("exp", "", "EXP"),
-    ("fake_quant*", "records ranges for quantised conversion", "FAKE_QUANT"),
+    ("fake_quant*", "records ranges for quantized conversion", "FAKE_QUANT"),
     ("matmul", "second argument constant, no transposition", "FULLY_CONNECTED"),
     ("nn.avg_pool", "", "AVERAGE_POOL_2D"),
     ("nn.conv2d", "filter constant", "CONV_2D"),

@@ -21,7 +21,7 @@ from sim.functional.weights import Constants, source_ranges
 Numbers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.int16]
 LIMIT = 1 << 30
-"""Bound of the sums that the kernels requantise."""
+"""Bound of the sums that the kernels requantize."""
 _MAX_FLOOR_SHIFT = 50
 """From 32 up to here product, rounding and zero point fit 64 bits, and the rest of the shift the high half."""
 _MAX_INPUTS = 1 << 22

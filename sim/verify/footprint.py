@@ -120,8 +120,8 @@ def footprint(operation: Operation, variant: Variant) -> Footprint:
         return Footprint((), ())
     reads = [(name, bytes_of_map(fm)) for name, fm in zip(("IFM", "IFM2"), operation.ifms, strict=False)]
     if isinstance(operation, WeightedOperation):
-        reads += [("weights", _range(each)) for each in operation.weights]
-        reads += [("scales", _range(each)) for each in operation.scales]
+        reads += [("weights", _range(weight)) for weight in operation.weights]
+        reads += [("scales", _range(scale)) for scale in operation.scales]
     writes = [("OFM", bytes_of_map(operation.ofm))]
     shram = variant.shram
     if operation.activation.function.lut_index is not None:

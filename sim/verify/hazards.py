@@ -156,7 +156,7 @@ def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Bo
         for extent, size in zip(extents, sizes, strict=True)
     ]
     if is_reversed:
-        spans = [each[::-1] for each in spans]
+        spans = [span[::-1] for span in spans]
     for rows in spans[0]:
         for columns in spans[1]:
             for channels in spans[2]:

@@ -75,37 +75,37 @@ def verify(
     memory = _Memory(region_bytes, variant, initialised, read_only)
     hazards = HazardTracker(variant)
     findings: list[Finding] = []
-    for each in decoded:
-        touched = footprint(each.operation, variant)
+    for item in decoded:
+        touched = footprint(item.operation, variant)
         outside = [*memory.outside(touched), *memory.kept(touched)]
-        findings += [_finding("BOUNDS", each, *where) for where in outside]
-        if not hazards.has_effect(each.operation):
-            findings.append(_finding("NO-EFFECT", each, "nothing that it waits for is unfinished", None, None))
-        left_open = undefined(each.operation)
+        findings += [_finding("BOUNDS", item, *where) for where in outside]
+        if not hazards.has_effect(item.operation):
+            findings.append(_finding("NO-EFFECT", item, "nothing that it waits for is unfinished", None, None))
+        left_open = undefined(item.operation)
         if left_open is not None:
-            findings.append(_finding("UNDEFINED", each, left_open, None, None))
-        assumed = assumption(each.operation)
+            findings.append(_finding("UNDEFINED", item, left_open, None, None))
+        assumed = assumption(item.operation)
         if assumed is not None:
-            findings.append(_finding("UNDOCUMENTED", each, assumed, None, None))
-        findings += [_finding("SHRAM", each, text, None, None) for text in shram_findings(each.operation, variant)]
-        findings += [_finding("LUT", each, text, SHRAM, address) for text, address in lut_findings(each.operation, variant)]
-        for conflict in hazards.step(each, touched):
+            findings.append(_finding("UNDOCUMENTED", item, assumed, None, None))
+        findings += [_finding("SHRAM", item, text, None, None) for text in shram_findings(item.operation, variant)]
+        findings += [_finding("LUT", item, text, SHRAM, address) for text, address in lut_findings(item.operation, variant)]
+        for conflict in hazards.step(item, touched):
             message = f"{conflict.what} of {_kind(conflict.earlier)}, {conflict.earlier.place}"
-            findings.append(_finding(conflict.rule, each, message, conflict.region, conflict.address))
+            findings.append(_finding(conflict.rule, item, message, conflict.region, conflict.address))
         if not outside:
-            if memory.copies(each.operation, touched):
+            if memory.copies(item.operation, touched):
                 continue
-            findings += [_finding("UNINITIALISED", each, *where) for where in memory.unwritten(touched)]
+            findings += [_finding("UNINITIALISED", item, *where) for where in memory.unwritten(touched)]
             memory.write(touched)
     if words is not None:
-        findings += [_unread(each) for each in unread_writes(words, decoded, variant)]
+        findings += [_unread(item) for item in unread_writes(words, decoded, variant)]
     return sorted(findings, key=lambda finding: finding.command_index)
 
 
 def written_by(decoded: Iterable[Decoded], variant: Variant) -> Iterator[tuple[int, int, int]]:
     """(region, start, end) of what a stream writes outside SHRAM, gaps included: a later job of the file may find it there."""
-    for each in decoded:
-        for _, part in footprint(each.operation, variant).writes:
+    for item in decoded:
+        for _, part in footprint(item.operation, variant).writes:
             if part.region != SHRAM:
                 yield part.region, part.start, part.end
 
@@ -118,8 +118,8 @@ def _unread(found: UnreadWrite) -> Finding:
     return Finding("UNREAD-WRITE", write.command_index, write.word_index, write.command.name, message)
 
 
-def _finding(rule: str, each: Decoded, message: str, region: int | None, address: int | None) -> Finding:
-    return Finding(rule, each.command_index, each.word_index, _kind(each), message, region, address)
+def _finding(rule: str, decoded: Decoded, message: str, region: int | None, address: int | None) -> Finding:
+    return Finding(rule, decoded.command_index, decoded.word_index, _kind(decoded), message, region, address)
 
 
 def _place(region: int) -> str:

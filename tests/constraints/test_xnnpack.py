@@ -57,7 +57,7 @@ def unscaled(model: Model, position: int) -> Model:
     return changed(model, position, quantization=None)
 
 
-# Models, float or quantised by `dtype`
+# Models, float or quantized by `dtype`
 
 
 def block(kind: str, dtype: DType, size: int = 2) -> Model:
@@ -136,7 +136,7 @@ Rows = dict[tuple[str, str], tuple[Model, Model]]
 
 
 def shared_rows(prefix: str, dtype: DType) -> Rows:
-    """Rows that float and quantised operators share: (operator, letter) -> (accepted, refused)."""
+    """Rows that float and quantized operators share: (operator, letter) -> (accepted, refused)."""
     wrong = DType.FLOAT16 if dtype is F32 else INT16
     act = "d" if prefix == "X-F" else "e"
     rows: Rows = {}
@@ -227,7 +227,7 @@ def float_rows() -> Rows:
     }
 
 
-def quantised_rows(dtype: DType) -> Rows:
+def quantized_rows(dtype: DType) -> Rows:
     rows = shared_rows("X-Q", dtype)
     for kind in CONVOLUTIONS:
         good = ops.conv(kind=kind, dtype=dtype)
@@ -256,7 +256,7 @@ def quantised_rows(dtype: DType) -> Rows:
 
 ROWS = {
     **{("X-F", *key): models for key, models in float_rows().items()},
-    **{("X-Q", *key): models for key, models in quantised_rows(INT8).items()},
+    **{("X-Q", *key): models for key, models in quantized_rows(INT8).items()},
 }
 # The one letter that only allows: a bias may be left out.
 PERMISSIVE = {("X-F", "TRANSPOSE_CONV", "b")}
@@ -304,7 +304,7 @@ def test_fused_activations_are_taken_or_refused(activation: FusedActivation, dty
 def test_unsigned_operators_follow_the_same_rows(kind: str) -> None:
     if kind in ("ELU", "LEAKY_RELU", "DEQUANTIZE", "QUANTIZE"):
         return
-    accepted, _ = quantised_rows(UINT8)[kind, "a"]
+    accepted, _ = quantized_rows(UINT8)[kind, "a"]
     assert violated(accepted) == set()
 
 
@@ -336,7 +336,7 @@ def test_the_named_profile_has_the_default_switches() -> None:
 
 @pytest.mark.seed("X-Q0-3")
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
-def test_dynamic_range_quantisation_is_refused(kind: str) -> None:
+def test_dynamic_range_quantization_is_refused(kind: str) -> None:
     hybrid = ops.conv(kind=kind, dtype=F32, weights=ops.tensor((8, 3, 3, 4), INT8, data=1))
     assert violated(hybrid) == {f"X-F-{kind}-a", "X-Q0-3"}
 
@@ -363,7 +363,7 @@ def test_a_variable_is_no_constant() -> None:
     assert violated(changed(good, 1, data=None, is_variable=True)) == {"X-F-CONV_2D-c"}
 
 
-def test_a_quantised_bias_must_be_int32() -> None:
+def test_a_quantized_bias_must_be_int32() -> None:
     assert violated(retyped(ops.conv(), 2, INT16)) == {"X-Q-CONV_2D-a"}
 
 

@@ -73,7 +73,7 @@ def scales(model: Model, position: int, *, zero_points: int = 0) -> Model:
 
 def activations(make: Callable[[FusedActivation], Model]) -> tuple[Models, Models]:
     names = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6"), ("TANH", "SIGN_BIT")
-    return tuple({name: make(FusedActivation[name]) for name in each} for each in names)  # type: ignore[return-value]
+    return tuple({name: make(FusedActivation[name]) for name in item} for item in names)  # type: ignore[return-value]
 
 
 def windows(kind: str, dtype: DType) -> tuple[Models, Models]:
@@ -81,7 +81,7 @@ def windows(kind: str, dtype: DType) -> tuple[Models, Models]:
     inside = ((1, 1), (1, 1)), ((2, 2), (2, 2)), ((1, 2), (2, 2)), ((2, 1), (1, 2)), ((3, 3), (1, 1))
     outside = ((1, 1), (2, 2)), ((1, 1), (1, 2)), ((1, 1), (2, 1)), ((1, 1), (3, 1))
     return tuple(
-        {str(each): ops.pool(kind=kind, dtype=dtype, window=each[0], stride=each[1]) for each in sizes}
+        {str(size): ops.pool(kind=kind, dtype=dtype, window=size[0], stride=size[1]) for size in sizes}
         for sizes in (inside, outside)
     )  # type: ignore[return-value]
 
@@ -106,7 +106,7 @@ def counts(make: Callable[[int], Model], inside: Iterable[int], outside: Iterabl
 def axes(dtype: DType) -> tuple[Models, Models]:
     inside = (1, 2), (2, 1), (2,)
     outside = (1,), (0,), (3,), (1, 3), (2, 3), (1, 2, 3), (0, 1, 2), (1, 1), (-1,), ()
-    return {str(each): mean(dtype, each) for each in inside}, {str(each): mean(dtype, each) for each in outside}
+    return {str(item): mean(dtype, item) for item in inside}, {str(item): mean(dtype, item) for item in outside}
 
 
 def slopes() -> tuple[Models, Models]:
@@ -187,7 +187,7 @@ def float_rows() -> dict[str, Rows]:
     rows["FULLY_CONNECTED"]["c"] = activations(lambda act: ops.fully_connected(dtype=F32, activation=act))
     good = GOOD_FLOAT["MEAN"]
     shapes = (0, (8, 8, 4)), (0, (1, 1, 8, 8, 4)), (2, (1, 4)), (2, (1, 1, 4))
-    rows["MEAN"]["b"] = {"4": good}, {str(each): rank(good, *each) for each in shapes}
+    rows["MEAN"]["b"] = {"4": good}, {str(shape): rank(good, *shape) for shape in shapes}
     rows["MEAN"]["d"] = axes(F32)
     rows["PAD"]["c"] = paddings(F32)
     rows["PRELU"]["c"] = slopes()
@@ -201,7 +201,7 @@ def float_rows() -> dict[str, Rows]:
     rows["SPLIT"]["b"] = counts(lambda count: split(F32, count), (2, 3, 4), (1, 5, 8))
     rows["STRIDED_SLICE"]["c"] = (
         {"ones": strides(1, 1, 1, 1)},
-        {str(each): strides(*each) for each in ((2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 1, 2), (1, 1, -1, 1), (1, 1, 1, 0))},
+        {str(item): strides(*item) for item in ((2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 1, 2), (1, 1, -1, 1), (1, 1, 1, 0))},
     )
     named = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     rows["STRIDED_SLICE"]["d"] = (
@@ -216,7 +216,7 @@ def one_operand(dtype: DType) -> Model:
     return ops.op_model("ADD", [ops.tensor(MAP, dtype)], [ops.tensor(MAP, dtype)], options.AddOptions())
 
 
-def good_quantised(dtype: DType) -> Models:
+def good_quantized(dtype: DType) -> Models:
     made = {kind: ops.unary(kind, dtype=dtype) for kind in ("LEAKY_RELU", "LOGISTIC", "TANH")}
     made |= {kind: ops.binary(kind, dtype=dtype) for kind in ("ADD", "MUL", "SUB")}
     made |= {kind: ops.conv(kind=kind, dtype=dtype) for kind in ("CONV_2D", "DEPTHWISE_CONV_2D")}
@@ -238,7 +238,7 @@ BIAS = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_C
 WEIGHTS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
 
 
-def quantised_types(kind: str, good: Model) -> tuple[Models, Models]:
+def quantized_types(kind: str, good: Model) -> tuple[Models, Models]:
     """The first letter: every map 8 bits wide with one scale, the bias int32 with a scale."""
     bias, weights = BIAS.get(kind), WEIGHTS.get(kind)
     positions = [position for position in DATA.get(kind, (0, 1)) if position != bias]
@@ -251,11 +251,11 @@ def quantised_types(kind: str, good: Model) -> tuple[Models, Models]:
     return {"8 bits": good}, outside
 
 
-def quantised_rows(dtype: DType) -> dict[str, Rows]:
+def quantized_rows(dtype: DType) -> dict[str, Rows]:
     rows: dict[str, Rows] = {}
-    good = good_quantised(dtype)
+    good = good_quantized(dtype)
     for kind, model in good.items():
-        rows[kind] = {"a": quantised_types(kind, model)}
+        rows[kind] = {"a": quantized_types(kind, model)}
         if kind in QUANTISED_CONSTANT:
             letter, positions = QUANTISED_CONSTANT[kind]
             rows[kind][letter] = ({"constant": model}, without_data(model, positions))
@@ -301,8 +301,8 @@ def leaky_rows() -> Rows:
         (1.0, 1.0, 128.5), (2.0, 1.0, 64.5), (0.5, 1.0, 1 / 256), (0.5, 1.0, -1 / 256),
     )  # fmt: skip
     return {
-        "b": ({str(each): leaky(*each) for each in ratio_in}, {str(each): leaky(*each) for each in ratio_out}),
-        "c": ({str(each): leaky(*each) for each in slope_in}, {str(each): leaky(*each) for each in slope_out}),
+        "b": ({str(item): leaky(*item) for item in ratio_in}, {str(item): leaky(*item) for item in ratio_out}),
+        "c": ({str(item): leaky(*item) for item in slope_in}, {str(item): leaky(*item) for item in slope_out}),
     }
 
 
@@ -337,16 +337,16 @@ def conversion_rows() -> dict[str, Rows]:
                                       "per channel of float": scales(quantize(F32, INT8), 1)}),
             "c": (kept, {"int8 to uint8": quantize(INT8, UINT8), "uint8 to int8": quantize(UINT8, INT8)}),
             "d": (
-                {str(each): quantize(dtype, dtype, *each) for each in ratios_in for dtype in (INT8, UINT8)}
-                | {f"float {each}": quantize(F32, INT8, *each) for each in ratios_out},
-                {f"{each} {dtype}": quantize(dtype, dtype, *each) for each in ratios_out for dtype in (INT8, UINT8)},
+                {str(item): quantize(dtype, dtype, *item) for item in ratios_in for dtype in (INT8, UINT8)}
+                | {f"float {item}": quantize(F32, INT8, *item) for item in ratios_out},
+                {f"{item} {dtype}": quantize(dtype, dtype, *item) for item in ratios_out for dtype in (INT8, UINT8)},
             ),
         },
     }  # fmt: skip
 
 
 FLOAT = float_rows()
-QUANTISED = {dtype: quantised_rows(dtype) for dtype in (INT8, UINT8)}
+QUANTISED = {dtype: quantized_rows(dtype) for dtype in (INT8, UINT8)}
 QUANTISED[INT8]["LEAKY_RELU"] |= leaky_rows()
 QUANTISED[INT8] |= conversion_rows()
 
@@ -384,7 +384,7 @@ def test_every_letter_of_every_operator_is_here() -> None:
 
 @pytest.mark.seed("X-Q0-3")
 @pytest.mark.parametrize("kind", sorted(WEIGHTS))
-def test_integer_weights_of_a_float_map_are_dynamic_range_quantisation(kind: str) -> None:
+def test_integer_weights_of_a_float_map_are_dynamic_range_quantization(kind: str) -> None:
     for dtype in (INT8, UINT8, INT16):
         weights = ops.tensor(GOOD_FLOAT[kind].graphs[0].tensors[1].shape, dtype, data=1)
         changes = {"dtype": dtype, "data": weights.data, "quantization": weights.quantization}

@@ -34,7 +34,7 @@ def test_the_example_needs_no_more_than_what_vela_makes_of_it(target: str) -> No
     assert_within_limit(DIGITS.read_bytes(), target)
 
 
-@pytest.mark.parametrize("name", [each for each in ("mobilenet_v2_1.0_224_INT8",) if each in shared_models()])
+@pytest.mark.parametrize("name", [item for item in ("mobilenet_v2_1.0_224_INT8",) if item in shared_models()])
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u55-256"])
 def test_a_large_network_needs_no_more_than_what_vela_makes_of_it(name: str, target: str) -> None:
     assert_within_limit(shared_models()[name].read_bytes(), target)
@@ -43,7 +43,7 @@ def test_a_large_network_needs_no_more_than_what_vela_makes_of_it(name: str, tar
 MLPERF = ("mlperf_ad_int8", "mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_vww_int8")
 
 
-@pytest.mark.parametrize("name", [each for each in MLPERF if each in shared_models()])
+@pytest.mark.parametrize("name", [item for item in MLPERF if item in shared_models()])
 def test_the_file_that_vela_compiled_runs_exactly(name: str) -> None:
     model = shared_models()[name].read_bytes()
     inputs = random_inputs(model, 5)

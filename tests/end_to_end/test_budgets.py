@@ -69,7 +69,8 @@ def run_exactly(model: bytes, **hardware: Any) -> Report:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "target", [each if each == "ethos-u55-256" else pytest.param(each, marks=pytest.mark.slow) for each in list_variants()]
+    "target",
+    [variant if variant == "ethos-u55-256" else pytest.param(variant, marks=pytest.mark.slow) for variant in list_variants()],
 )
 def test_every_memory_mode_of_every_target_is_exact(target: str, mode: str) -> None:
     for model in (network(), write_model(chains(1, 21)[0].model)):

@@ -44,7 +44,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def is_plain(text: str) -> bool:
-    return all(each == "\n" or each.isprintable() for each in text)
+    return all(character == "\n" or character.isprintable() for character in text)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(
     arguments, expected = OUTPUTS[name]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("npu.toolchain.compile.compile", None)  # would be called, were the outputs not judged first
-    assert expected in error_of(capsys, *(DIGITS if each == "DIGITS" else each for each in arguments))
+    assert expected in error_of(capsys, *(DIGITS if argument == "DIGITS" else argument for argument in arguments))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -206,7 +206,7 @@ def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest
         ["check", tmp_path / STEERING],
     ]
     for command in commands:
-        code = main([str(each) for each in command])
+        code = main([str(item) for item in command])
         captured = capsys.readouterr()
         assert code == (0 if command[1] != tmp_path / STEERING else 1)
         assert is_plain(captured.out), command
@@ -237,7 +237,7 @@ def test_names_in_models_do_not_steer_the_terminal(tmp_path: Path, capsys: pytes
     ]
     commands += [["compile", plain, "-o", compiled], ["disasm", compiled], ["explain", compiled], ["inference-diff", plain]]
     for command in commands:
-        main([str(each) for each in command])
+        main([str(item) for item in command])
         captured = capsys.readouterr()
         assert captured.out + captured.err, command
         assert is_plain(captured.out), command
@@ -296,7 +296,7 @@ def test_a_model_without_inputs_and_outputs_is_refused_where_they_are_needed(
     (tmp_path / "labels.txt").write_text("zero\n")
     (tmp_path / "model.tflite").write_bytes(no_ends())
     arguments, expected = ENDLESS[name]
-    assert expected in error_of(capsys, *("model.tflite" if each == "MODEL" else each for each in arguments))
+    assert expected in error_of(capsys, *("model.tflite" if argument == "MODEL" else argument for argument in arguments))
 
 
 def test_an_image_that_is_a_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -341,7 +341,7 @@ def test_a_condition_that_does_not_exist_is_wrong_usage(condition: str, capsys: 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_with_what_must_hold(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, expected = MISTAKES[name]
-    assert expected in error_of(capsys, *(DIGITS if each == "DIGITS" else each for each in arguments))
+    assert expected in error_of(capsys, *(DIGITS if argument == "DIGITS" else argument for argument in arguments))
 
 
 def test_a_tool_says_how_compiled_files_run(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:

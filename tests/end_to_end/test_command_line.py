@@ -76,7 +76,7 @@ def test_a_wrong_input_type_is_told_with_the_right_one(capsys: pytest.CaptureFix
     path = tmp_path / "wrong.npy"
     np.save(path, np.zeros((1, 8, 8, 1), np.float32))
     message = error_of(capsys, "run", DIGITS, "--input", path)
-    assert "must be int8 of shape [1, 8, 8, 1], got float32 of shape [1, 8, 8, 1]; quantise it: round(value / 0.0039" in message
+    assert "must be int8 of shape [1, 8, 8, 1], got float32 of shape [1, 8, 8, 1]; quantize it: round(value / 0.0039" in message
 
 
 def test_an_input_file_must_be_numpy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_example_is_recognised_and_reported(tmp_path: Path, capsys: pytest.C
     report, outputs = tmp_path / "report.json", tmp_path / "outputs"
     labels = ROOT / "examples" / "labels.txt"
     arguments = ["--input", SEVEN, "--labels", labels, "--output-dir", outputs, "--report", report]
-    code = main(["run", str(DIGITS), *(str(each) for each in arguments)])
+    code = main(["run", str(DIGITS), *(str(argument) for argument in arguments)])
     captured = capsys.readouterr()
     assert code == 0
     assert captured.err == ""

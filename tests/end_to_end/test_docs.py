@@ -27,7 +27,7 @@ def anchors_of(page: Path) -> set[str]:
     found: set[str] = set()
     for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
         anchor = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-        number = sum(each == anchor or re.fullmatch(rf"{re.escape(anchor)}-\d+", each) is not None for each in found)
+        number = sum(item == anchor or re.fullmatch(rf"{re.escape(anchor)}-\d+", item) is not None for item in found)
         found.add(f"{anchor}-{number}" if anchor in found else anchor)
     return found
 
@@ -58,7 +58,7 @@ def test_the_page_on_reports_explains_every_bound_and_every_loss() -> None:
     explained = {
         text.strip() for row in re.findall(r"^\| ([^|]*) \|", bounds + losses, re.MULTILINE) for text in row.split(",")
     }
-    assert {each.value for each in Bound} - {"nothing"} <= explained
+    assert {item.value for item in Bound} - {"nothing"} <= explained
     assert {*PARTS, WAITING} <= explained
 
 

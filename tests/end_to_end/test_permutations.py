@@ -35,7 +35,7 @@ def permutation(seed: int) -> Model:
     s = Sketch(np.random.default_rng([seed, 4711]))
     shape: list[int] = [s.pick((*EXTENTS, *LONG))]
     for _ in range(s.pick((0, 1, 2, 3, 4, 5)) if seed % 6 else 5):
-        shape.append(s.pick([each for each in EXTENTS if each * int(np.prod(shape)) <= MOST_ELEMENTS]))
+        shape.append(s.pick([extent for extent in EXTENTS if extent * int(np.prod(shape)) <= MOST_ELEMENTS]))
     shape = [shape[i] for i in s.rng.permutation(len(shape))]
     order = [int(axis) for axis in s.rng.permutation(len(shape))]
     x = s.input(tuple(shape))
@@ -92,7 +92,7 @@ def test_permutations_in_other_memory_modes_are_exact(mode: str) -> None:
         assert_exact(write_model(case.model), seed, target="ethos-u65-256", memory_mode=mode)
 
 
-@pytest.mark.parametrize("target", [TARGETS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in TARGETS[1:])])
+@pytest.mark.parametrize("target", [TARGETS[0], *(pytest.param(item, marks=pytest.mark.slow) for item in TARGETS[1:])])
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_model_with_permutations_is_exact(name: str, target: str) -> None:
     model = repaired(shared_models()[name].read_bytes())

@@ -73,7 +73,7 @@ def test_an_access_out_of_bounds_names_file_operator_and_command(
 def test_what_is_no_command_names_file_and_operator(command: str, compiled: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """The opcode of a register that does not exist in place of NPU_SET_KERNEL_STRIDE, in the second job."""
     word = re.compile(rb"\x22\x01(..)", re.DOTALL)
-    place = [each.start() for each in word.finditer(compiled) if each.start() % 4 == 0][-1]
+    place = [item.start() for item in word.finditer(compiled) if item.start() % 4 == 0][-1]
     Path("bad.tflite").write_bytes(compiled[:place] + b"\xff\x01" + compiled[place + 2 :])
     message = error_of([*COMMANDS[command], "bad.tflite"], capsys)
     assert re.fullmatch(

@@ -28,7 +28,7 @@ DIGITS = ROOT / "examples" / "digits.tflite"
 
 
 def report_of(capsys: pytest.CaptureFixture[str], path: Path, *arguments: object) -> dict[str, Any]:
-    assert main(["run", str(DIGITS), "--report", str(path), *(str(each) for each in arguments)]) == 0
+    assert main(["run", str(DIGITS), "--report", str(path), *(str(argument) for argument in arguments)]) == 0
     assert capsys.readouterr().err == ""
     content: dict[str, Any] = json.loads(path.read_text())
     jsonschema.validate(content, json.loads(SCHEMA_PATH.read_text()))
@@ -77,9 +77,9 @@ def test_a_report_says_what_lies_around_the_jobs_and_how_far_off_it_may_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = report_of(capsys, tmp_path / "run.json", "--timing-only")
-    whats = [each["what"] for each in content["overheads"]]
+    whats = [item["what"] for item in content["overheads"]]
     assert whats == ["copy in", "cache clean", "job start", "interrupt", "cache invalidate", "copy out"]
-    assert sum(each["cycles"] for each in content["overheads"]) == content["totals"]["cpu_cycles"]
+    assert sum(item["cycles"] for item in content["overheads"]) == content["totals"]["cpu_cycles"]
     assert content["timing_error"]["system"] == content["system"]
     assert main(["run", str(DIGITS), "--timing-only"]) == 0
     text = capsys.readouterr().out
@@ -98,9 +98,9 @@ def test_counters_come_with_their_numbers_and_add_up(tmp_path: Path, capsys: pyt
     assert pmu["events"]["MAC_STALLED_BY_WD"] == {"driver_id": 11, "code": 0x35}
     for unit in pmu["units"]:
         assert unit["active"] + unit["stalled"] + unit["idle"] == unit["elapsed"] == cycles
-    assert sum(each["NPU_ACTIVE"] for each in pmu["operators"].values()) == pmu["total"]["NPU_ACTIVE"] == cycles
+    assert sum(item["NPU_ACTIVE"] for item in pmu["operators"].values()) == pmu["total"]["NPU_ACTIVE"] == cycles
     for name in ("MAC_ACTIVE", "WD_ACTIVE", "AO_STALLED_BY_OFMP"):
-        assert sum(each[name] for each in pmu["operators"].values()) == pmu["total"][name]
+        assert sum(item[name] for item in pmu["operators"].values()) == pmu["total"][name]
 
 
 def test_a_trace_shows_operators_units_and_counters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

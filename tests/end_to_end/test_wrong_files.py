@@ -64,7 +64,7 @@ def error_of(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_no_model_is_named_with_what_it_must_be(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for name, expected in NO_MODEL.items():
-        message = error_of(capsys, [name if each == "FILE" else each for each in COMMANDS[command]])
+        message = error_of(capsys, [name if item == "FILE" else item for item in COMMANDS[command]])
         assert message.startswith(f"{name}: ")
         assert expected in message
 
@@ -86,7 +86,9 @@ def test_a_file_beside_the_model_that_cannot_be_read_is_named_once(
     kind: str, name: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments, expected = OTHERS[kind]
-    assert error_of(capsys, [name if each == "FILE" else each for each in arguments]) == f"{name}: {expected}{reason}"
+    assert (
+        error_of(capsys, [name if argument == "FILE" else argument for argument in arguments]) == f"{name}: {expected}{reason}"
+    )
 
 
 def test_a_file_of_labels_without_any_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +126,7 @@ def test_a_budget_is_told_what_it_must_be(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_a_name_that_no_file_can_have_is_an_error_of_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A component of a path has at most 255 bytes."""
-    error_of(capsys, [each.replace("LONG", "x" * 300) for each in arguments])
+    error_of(capsys, [argument.replace("LONG", "x" * 300) for argument in arguments])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")

@@ -46,7 +46,7 @@ def answer_of(case: Callable[[], str]) -> Answer:
         if isinstance(error, KeyboardInterrupt):
             raise
         frame = next(
-            (each for each in reversed(traceback.extract_tb(error.__traceback__)) if "/fuzz/" not in each.filename), None
+            (item for item in reversed(traceback.extract_tb(error.__traceback__)) if "/fuzz/" not in item.filename), None
         )
         place = "" if frame is None else f" at {frame.filename.rsplit('/', 3)[-2:]}:{frame.lineno}"
         return Answer("failure", f"{type(error).__name__}: {re.sub(r'[^ -~]', '?', str(error))[:300]}{place}")

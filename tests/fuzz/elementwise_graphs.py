@@ -27,7 +27,7 @@ BINARY: dict[str, type[Attributes] | None] = {
 }
 UNARY = ("ABS", "LEAKY_RELU", "RELU", "RELU6", "QUANTIZE", "PRELU", "HARD_SWISH", "LOGISTIC", "TANH", "SOFTMAX")
 FIXED_OUTPUTS = {"LOGISTIC": (1, -128), "TANH": (2, 0), "SOFTMAX": (1, -128)}
-"""Range of an output whose quantisation the operator prescribes, and its zero point as int8."""
+"""Range of an output whose quantization the operator prescribes, and its zero point as int8."""
 FUSED = (FusedActivation.NONE, FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
 EXTENTS = (1, 1, 2, 3, 5, 8, 16, 17)
 
@@ -61,12 +61,12 @@ class _Sketch:
         self, shape: tuple[int, ...], dtype: DType, scale: float, *, constant: bool, zero_point: int | None = None
     ) -> int:
         zero_point = self.zero_point(dtype) if zero_point is None else zero_point
-        quantised: dict[str, float] = {} if dtype is DType.INT32 else {"scale": scale, "zero_point": zero_point}
+        quantized: dict[str, float] = {} if dtype is DType.INT32 else {"scale": scale, "zero_point": zero_point}
         if not constant:
-            return self.builder.input(shape, dtype, **quantised)
+            return self.builder.input(shape, dtype, **quantized)
         limits = np.iinfo(dtype.numpy)
         values = self.rng.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
-        return self.builder.constant(values, dtype, **quantised)
+        return self.builder.constant(values, dtype, **quantized)
 
 
 def _shapes(sketch: _Sketch) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -87,7 +87,7 @@ def _binary(sketch: _Sketch) -> None:
         dtype = DType.INT8  # LiteRT has no other of 8 and 16 bits
     full, part = _shapes(sketch)
     first = sketch.scale()
-    is_limit = kind in ("MINIMUM", "MAXIMUM")  # of operands of one quantisation
+    is_limit = kind in ("MINIMUM", "MAXIMUM")  # of operands of one quantization
     second = first if is_limit else sketch.scale(first)
     constant = sketch.rng.random() < 0.4
     shared = sketch.zero_point(dtype)

@@ -77,7 +77,7 @@ def _run(content: bytes, inputs: list[np.ndarray], rounding: str) -> list[np.nda
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
     first = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-    return [np.array(each) for each in first]
+    return [np.array(item) for item in first]
 
 
 def _on_cpu(content: bytes, inputs: list[np.ndarray]) -> str:
@@ -88,7 +88,7 @@ def _on_cpu(content: bytes, inputs: list[np.ndarray]) -> str:
     theirs = _LITERT.outputs(content, inputs)
     if isinstance(theirs, str):
         return f"cpu: ran, LiteRT {theirs}"
-    found = difference(ours, [np.array(each) for each in theirs], exact=False)
+    found = difference(ours, [np.array(their) for their in theirs], exact=False)
     assert not found, f"CPU against LiteRT: {found}"
     return "cpu: equals LiteRT"
 

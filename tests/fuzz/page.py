@@ -29,8 +29,8 @@ def page(results: Mapping[str, Any]) -> str:
 
 
 def _lines(results: Mapping[str, Any]) -> Iterator[str]:
-    total = sum(each["cases"] for each in results.values())
-    failed = sum(each["answers"].get("failure", 0) for each in results.values())
+    total = sum(result["cases"] for result in results.values())
+    failed = sum(result["answers"].get("failure", 0) for result in results.values())
     yield "<!-- Written by python -m tests.fuzz.page from robustness.json. -->"
     yield "# Robustness"
     yield ""

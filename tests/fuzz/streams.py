@@ -66,7 +66,7 @@ def case(number: int) -> str:
         decoded = attempt("decode", lambda: decode(words, variant))
     else:
         decoded = _changed(decode(job.payload.words, variant), rng)
-        attempt("encode", lambda: encode([each.operation for each in decoded], variant))
+        attempt("encode", lambda: encode([item.operation for item in decoded], variant))
     sizes = {region: max(size, 16) for region, size in job.region_bytes.items()}
     findings = attempt("verify", lambda: verify(decoded, variant, sizes, job.given))
     results = {tier: _memory_after(decoded, variant, base, tier, number) for tier in _tiers()}
@@ -160,14 +160,14 @@ def _late_transfers(decoded: tuple[Decoded, ...], variant: Variant) -> tuple[Dec
 def _deferred(decoded: tuple[Decoded, ...], kind: type, wait: type, limit: int) -> Iterator[Decoded]:
     """Operations of one kind as late as possible; their own order stays."""
     held: list[Decoded] = []
-    for each in decoded:
-        if isinstance(each.operation, kind):
-            held.append(each)
+    for item in decoded:
+        if isinstance(item.operation, kind):
+            held.append(item)
             allowed = limit
-        elif isinstance(each.operation, wait):
-            allowed = each.operation.outstanding  # type: ignore[attr-defined]
+        elif isinstance(item.operation, wait):
+            allowed = item.operation.outstanding  # type: ignore[attr-defined]
         else:
-            yield each
+            yield item
             continue
         while len(held) > allowed:
             yield held.pop(0)

@@ -23,7 +23,7 @@ def _with_constants(shape: tuple[int, ...], data: np.ndarray | None) -> Model:
     model = npu.load(npu.compile(DIGITS).content)
     (graph,) = model.graphs
     index = graph.ops[0].inputs[1]
-    tensors = [replace(each, shape=shape, data=data) if k == index else each for k, each in enumerate(graph.tensors)]
+    tensors = [replace(tensor, shape=shape, data=data) if k == index else tensor for k, tensor in enumerate(graph.tensors)]
     return replace(model, graphs=(replace(graph, tensors=tuple(tensors)),))
 
 

@@ -64,11 +64,11 @@ def test_slices_touch_where_a_cycle_is_no_whole_number_of_nanoseconds() -> None:
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_counters_show_the_bytes_that_were_moved(name: str, target: str) -> None:
     model = timed(name, target)
-    events = [each for each in model.trace()["traceEvents"] if each["ph"] == "C" and each["name"] == "AXI0 bytes per cycle"]
+    events = [item for item in model.trace()["traceEvents"] if item["ph"] == "C" and item["name"] == "AXI0 bytes per cycle"]
     clock = model.timeline.clock_hz / 1e6
     moved = sum(
-        (after["ts"] - each["ts"]) * clock * (each["args"]["read"] + each["args"]["written"])
-        for each, after in itertools.pairwise(events)
+        (after["ts"] - item["ts"]) * clock * (item["args"]["read"] + item["args"]["written"])
+        for item, after in itertools.pairwise(events)
     )
     beats = sum(job.trace.totals.axi0_read_beats + job.trace.totals.axi0_write_beats for job in model.jobs)
     assert moved == pytest.approx(beats * model.variant.accelerator.axi_data_bytes, rel=0.02, abs=64)
@@ -76,7 +76,7 @@ def test_counters_show_the_bytes_that_were_moved(name: str, target: str) -> None
 
 def test_fast_memory_has_a_counter_where_it_is_a_memory_of_its_own() -> None:
     names = {
-        target: {each["name"] for each in timed("digits", target).trace()["traceEvents"] if each["ph"] == "C"}
+        target: {item["name"] for item in timed("digits", target).trace()["traceEvents"] if item["ph"] == "C"}
         for target in TARGETS
     }
     assert "fast memory in use" not in names["ethos-u55-128"]
@@ -145,5 +145,5 @@ def test_a_unit_is_active_stalled_or_idle_up_to_the_end_of_its_work_for_each_ope
 def test_time_of_a_unit_counts_for_the_operator_that_it_worked_for() -> None:
     (job,) = timed("wide_convolution", TARGETS[0]).jobs
     whole = unit_times(job.trace, np.zeros(len(job.trace.table), np.int64))[0]
-    assert {each.unit for each in whole} == {"MAC array", "output unit", "weight decoder"}
-    assert all(isinstance(each, UnitTime) and each.elapsed == job.trace.totals.npu_active_cycles for each in whole)
+    assert {item.unit for item in whole} == {"MAC array", "output unit", "weight decoder"}
+    assert all(isinstance(item, UnitTime) and item.elapsed == job.trace.totals.npu_active_cycles for item in whole)

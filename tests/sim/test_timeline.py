@@ -42,7 +42,7 @@ def test_segments_follow_each_other_with_the_work_around_a_job() -> None:
     variant = board()
     tasks = [Copy(COPY_IN, 400), job(variant, input_bytes=65, output_bytes=32), CpuTask(3, 50), Copy(COPY_OUT, 8)]
     timeline = build_timeline(tasks, variant)
-    shown = [(each.device, each.operator, each.cycles) for each in timeline.segments if each.cycles]
+    shown = [(segment.device, segment.operator, segment.cycles) for segment in timeline.segments if segment.cycles]
     # 65 bytes are three lines of 4 cycles, 12 CPU cycles, 6 of the timeline.
     assert shown == [
         ("cpu", COPY_IN, 100),
@@ -86,7 +86,7 @@ def test_counters_of_operators_add_up_to_the_totals() -> None:
     assert report["events"]["MAC_ACTIVE"] == {"driver_id": 6, "code": 0x30}
     assert set(report["operators"]) == {"0", "2"}
     for name in ("MAC_ACTIVE", "AO_ACTIVE", "NPU_ACTIVE", "AXI0_RD_DATA_BEAT_RECEIVED", "MAC_STALLED_BY_IB"):
-        assert sum(each[name] for each in report["operators"].values()) == report["total"][name], name
+        assert sum(item[name] for item in report["operators"].values()) == report["total"][name], name
 
 
 def test_the_arena_is_in_use_from_a_write_to_the_last_read() -> None:
@@ -118,6 +118,6 @@ def test_the_trace_names_operators_and_keeps_the_order_of_time() -> None:
     assert max(ends) == pytest.approx(timeline.total_cycles)
     assert {entry["args"]["bytes"] for entry in trace["traceEvents"] if entry["name"] == "arena in use"} == {0, 96}
     tracks: dict[int, float] = {}
-    for entry in sorted(slices, key=lambda each: each["ts"]):
+    for entry in sorted(slices, key=lambda item: item["ts"]):
         assert entry["ts"] >= tracks.get(entry["tid"], 0.0) - 1e-9
         tracks[entry["tid"]] = entry["ts"] + entry["dur"]

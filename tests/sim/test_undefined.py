@@ -71,18 +71,18 @@ def _padded(operation: KernelOperation, element: ElementType, zero_point: int) -
 
 UNDEFINED = {
     "pixels of an output share bytes": (_overlapping, "OFM: every element must have bytes of its own"),
-    "padding that int8 does not have": (lambda each: _padded(each, INT8, 128), r"IFM zero point: must be in \[-128, 127\]"),
-    "padding that uint8 does not have": (lambda each: _padded(each, UINT8, 256), r"IFM zero point: must be in \[0, 255\]"),
+    "padding that int8 does not have": (lambda item: _padded(item, INT8, 128), r"IFM zero point: must be in \[-128, 127\]"),
+    "padding that uint8 does not have": (lambda item: _padded(item, UINT8, 256), r"IFM zero point: must be in \[0, 255\]"),
 }
 
 
 @pytest.mark.parametrize("case", UNDEFINED)
 def test_what_the_hardware_leaves_open_is_neither_verified_nor_executed(case: str) -> None:
     change, message = UNDEFINED[case]
-    decoded, index, operation = first_kernel(lambda each: isinstance(each, Convolution))
+    decoded, index, operation = first_kernel(lambda item: isinstance(item, Convolution))
     wild = change(operation)
     findings = judge(job_of(TARGET), TARGET, changed(decoded, index, wild))
-    assert "UNDEFINED" in {each.rule for each in findings}
+    assert "UNDEFINED" in {finding.rule for finding in findings}
     job = job_of(TARGET)
     memory = Memory({region: np.zeros(size, np.uint8) for region, size in job.region_bytes.items()}, load_variant(TARGET))
     with pytest.raises(SimulationError, match=message):
@@ -91,5 +91,5 @@ def test_what_the_hardware_leaves_open_is_neither_verified_nor_executed(case: st
 
 @pytest.mark.parametrize("zero_point", [-128, 127])
 def test_padding_with_any_value_of_the_type_is_defined(zero_point: int) -> None:
-    _, _, operation = first_kernel(lambda each: isinstance(each, Convolution))
+    _, _, operation = first_kernel(lambda item: isinstance(item, Convolution))
     assert undefined(_padded(operation, INT8, zero_point)) is None

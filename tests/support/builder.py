@@ -169,7 +169,7 @@ class ModelBuilder:
 
 
 def quantization(scale: float | Sequence[float], zero_point: int | Sequence[int] = 0, axis: int = 0) -> Quantization:
-    """Affine quantisation parameters, with one zero point for each scale."""
+    """Affine quantization parameters, with one zero point for each scale."""
     scales = np.atleast_1d(np.asarray(scale, np.float32))
     zero_points = np.broadcast_to(np.atleast_1d(np.asarray(zero_point, np.int64)), scales.shape)
     return Quantization(scales, np.array(zero_points), axis)

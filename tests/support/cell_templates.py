@@ -1,6 +1,6 @@
 """What a small model of every operator looks like, by operator and types: the table behind the cells of `type_cells`.
 
-A template draws shapes, options and constants from a generator; `Slot` says of a tensor what values and quantisation it gets.
+A template draws shapes, options and constants from a generator; `Slot` says of a tensor what values and quantization it gets.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Slot:
     weights: bool = False
     axis: int = 0
     like: int | None = None
-    """Same quantisation as this input."""
+    """Same quantization as this input."""
     positive: bool = False
     small: bool = False
     fixed: bool = False
-    """Quantisation of outputs in [-1, 1] or [0, 1], as the operator prescribes."""
+    """Quantization of outputs in [-1, 1] or [0, 1], as the operator prescribes."""
     bias_of: tuple[int, int] | None = None
     wide_scale: bool = False
     plain: bool = False
@@ -91,7 +91,7 @@ def dtype_of(code: str) -> DType:
 
 
 def code_of(dtype: DType) -> str:
-    """The inverse of `dtype_of`, of a type that is quantised if it can be."""
+    """The inverse of `dtype_of`, of a type that is quantized if it can be."""
     return next(code for code, known in CODES.items() if known is dtype)
 
 

@@ -11,7 +11,7 @@ from tests.support.builder import ModelBuilder
 
 
 def mixed_model() -> bytes:
-    """Convolution, convolution with stride 5, convolution, transpose, RELU, then float: dequantised, softmax."""
+    """Convolution, convolution with stride 5, convolution, transpose, RELU, then float: dequantized, softmax."""
     b = ModelBuilder()
     x = b.input((1, 20, 20, 8), DType.INT8, scale=0.5, name="image")
     y = _convolution(b, x, (1, 20, 20, 16), 1, "features <& more>")

@@ -146,7 +146,7 @@ def examine(compiled: bytes, cases: Sequence[tuple[list[Array], list[Array]]]) -
 
 
 def single_operators(model: Model, inputs: list[Array]) -> Iterator[tuple[int, Op, bytes, list[Array], list[Array]]]:
-    """Every quantised operator cut out of the first subgraph: index, operator, model, its inputs and its expected outputs.
+    """Every quantized operator cut out of the first subgraph: index, operator, model, its inputs and its expected outputs.
 
     The inputs are the values that the reference kernels computed for the whole model.
     """
@@ -157,25 +157,25 @@ def single_operators(model: Model, inputs: list[Array]) -> Iterator[tuple[int, O
     values = dict(zip(computed, reference(write_model(inside), inputs), strict=True))
     values.update(zip(graph.inputs, inputs, strict=True))
     for index, op in enumerate(graph.ops):
-        arrays = [each for each in dict.fromkeys(op.inputs) if each >= 0 and graph.tensors[each].data is None]
-        if not all(each in values for each in arrays) or not arrays:
+        arrays = [fromkey for fromkey in dict.fromkeys(op.inputs) if fromkey >= 0 and graph.tensors[fromkey].data is None]
+        if not all(array in values for array in arrays) or not arrays:
             continue
-        if any(graph.tensors[each].dtype not in _QUANTIZED for each in op.outputs):
+        if any(graph.tensors[output].dtype not in _QUANTIZED for output in op.outputs):
             continue
         cut = replace(model, graphs=(_cut(graph, op, tuple(arrays)),), signatures=(), metadata={})
-        yield index, op, write_model(cut), [values[each] for each in arrays], [values[each] for each in op.outputs]
+        yield index, op, write_model(cut), [values[array] for array in arrays], [values[output] for output in op.outputs]
 
 
 def _cut(graph: Graph, op: Op, inputs: tuple[int, ...]) -> Graph:
-    used = [each for each in dict.fromkeys((*op.inputs, *op.outputs)) if each >= 0]
-    place = {each: position for position, each in enumerate(used)}
+    used = [fromkey for fromkey in dict.fromkeys((*op.inputs, *op.outputs)) if fromkey >= 0]
+    place = {tensor: position for position, tensor in enumerate(used)}
     moved = replace(
         op,
-        inputs=tuple(place.get(each, each) for each in op.inputs),
-        outputs=tuple(place[each] for each in op.outputs),
+        inputs=tuple(place.get(item, item) for item in op.inputs),
+        outputs=tuple(place[output] for output in op.outputs),
     )
-    tensors = tuple(replace(graph.tensors[each], is_variable=False) for each in used)
-    return Graph("cut", tensors, (moved,), tuple(place[each] for each in inputs), moved.outputs)
+    tensors = tuple(replace(graph.tensors[tensor], is_variable=False) for tensor in used)
+    return Graph("cut", tensors, (moved,), tuple(place[item] for item in inputs), moved.outputs)
 
 
 def differing_operators(model: bytes, vela: Path, target: str, inputs: list[Array]) -> dict[str, str]:

@@ -86,7 +86,7 @@ def _lines(found: Found) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for family, title in FAMILIES.items():
         states = [_status(row, found).split(":")[0] for row in rows if row.id.startswith(f"{family}-")]
-        counts = [states.count(each) for each in ("covered", "in part", "documentation", "missing")]
+        counts = [states.count(name) for name in ("covered", "in part", "documentation", "missing")]
         yield f"| {title} | {len(states)} | " + " | ".join(map(str, counts)) + " |"
     for family, title in FAMILIES.items():
         yield from ("", f"## {title}", "", "| Id | Requirement | Status | Tests |", "| --- | --- | --- | --- |")
@@ -109,7 +109,7 @@ def _status(row: Requirement, found: Found) -> str:
 
 
 def _tests(tests: Mapping[str, set[str]]) -> str:
-    names = sorted({name for each in tests.values() for name in each})
+    names = sorted({name for test in tests.values() for name in test})
     shown = "<br>".join(f"`{name.removeprefix('tests/')}`" for name in names[:_MOST_TESTS])
     return shown + (f"<br>and {len(names) - _MOST_TESTS} more" if len(names) > _MOST_TESTS else "")
 

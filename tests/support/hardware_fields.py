@@ -31,7 +31,7 @@ def hardware_fields_page() -> str:
     variants = [load_variant(name) for name in EXAMPLES]
     lines = [HEAD]
     for section in SECTIONS:
-        shown = [getattr(each, section) for each in variants]
+        shown = [getattr(variant, section) for variant in variants]
         lines += [f"## {section}", "", _head_of(type(shown[0])), ""]
         lines += [f"| key | {' | '.join(EXAMPLES)} | meaning |", "| --- " * (2 + len(EXAMPLES)) + "|"]
         lines += [f"| {' | '.join(row)} |" for row in _rows(section, shown, documents)]
@@ -57,18 +57,18 @@ def _head_of(record: type) -> str:
 
 def _rows(key: str, shown: list[Any], documents: Mapping[tuple[str, str], str]) -> Iterator[list[str]]:
     for field in dataclasses.fields(shown[0]):
-        values = [getattr(each, field.name) for each in shown]
+        values = [getattr(item, field.name) for item in shown]
         name = f"{key}.{field.name}"
         told = documents.get((type(shown[0]).__name__, field.name), "")
         first = values[0]
         if isinstance(first, records.Size) or not (dataclasses.is_dataclass(first) or isinstance(first, Mapping)):
             yield [f"`{name}`", *map(_text, values), told]
         elif isinstance(first, Mapping) and not dataclasses.is_dataclass(next(iter(first.values()))):
-            yield [f"`{name}`", *(f"{len(each)} kinds" for each in values), told]
+            yield [f"`{name}`", *(f"{len(value)} kinds" for value in values), told]
         elif isinstance(first, Mapping):
             yield [f"`{name}`", "", "", told]
             for port in first:
-                inner = [each[port] for each in values]
+                inner = [value[port] for value in values]
                 yield [f"`{name}.{port.value}`", "", "", _head_of(type(inner[0]))]
                 yield from _rows(f"{name}.{port.value}", inner, documents if port is records.Port.AXI0 else {})
         else:

@@ -119,7 +119,7 @@ def rank(tensor: Tensor, rng: Rng) -> Tensor:
 
 
 def dtype(tensor: Tensor, rng: Rng) -> Tensor:
-    new = pick(rng, [each for each in DType if each.numpy is not None])
+    new = pick(rng, [item for item in DType if item.numpy is not None])
     data = tensor.data
     if data is not None and data.dtype.kind in "iufb" and rng.random() < 0.8:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -205,7 +205,7 @@ def op_kind(op: Op, _graph: Graph, rng: Rng) -> Op:
         code = pick(rng, ("ethos-u", "", "my op", "TFLite_Detection_PostProcess"))
         options = pick(rng, (b"", b"\x01\x04\x01", bytes(range(40))))
         return replace(op, kind="CUSTOM", custom_code=code, custom_options=options, attributes=None)
-    kind = pick(rng, [*OPERATORS, *(each.name for each in OPS if each.name != "CUSTOM")])
+    kind = pick(rng, [*OPERATORS, *(item.name for item in OPS if item.name != "CUSTOM")])
     return replace(op, kind=kind, custom_code=None)
 
 

@@ -25,7 +25,7 @@ _QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 def run_reference(model: bytes, inputs: list[Array], *, fully_connected: Literal["litert", "npu"] = "litert") -> list[Array]:
     """Outputs of the first subgraph under LiteRT's reference kernels, in model order.
 
-    `fully_connected="npu"` computes every quantised FULLY_CONNECTED as 1x1 CONV_2D, whose rounding is the hardware's;
+    `fully_connected="npu"` computes every quantized FULLY_CONNECTED as 1x1 CONV_2D, whose rounding is the hardware's;
     LiteRT's own reference kernel of FULLY_CONNECTED rounds once, in double precision.
     """
     content = model if fully_connected == "litert" else write_model(with_convolutions(read_model(model)))
@@ -60,12 +60,12 @@ def random_array(shape: tuple[int, ...], dtype: DType, generator: np.random.Gene
 
 
 def repaired(model: bytes) -> bytes:
-    """The model in a form that LiteRT loads: vectors with a quantised dimension other than 0 get 0 (the reader does so)."""
+    """The model in a form that LiteRT loads: vectors with a quantized dimension other than 0 get 0 (the reader does so)."""
     return write_model(read_model(model))
 
 
 def with_convolutions(model: Model) -> Model:
-    """The model with RESHAPE, 1x1 CONV_2D and RESHAPE in place of every quantised FULLY_CONNECTED."""
+    """The model with RESHAPE, 1x1 CONV_2D and RESHAPE in place of every quantized FULLY_CONNECTED."""
     return replace(model, graphs=tuple(_Rewrite(graph).graph() for graph in model.graphs))
 
 

@@ -75,7 +75,7 @@ class Sketch:
         return self.b.tensor(shape, dtype, scale=scale, zero_point=zero)
 
     def like(self, index: int, shape: tuple[int, ...]) -> int:
-        """A computed map with the type and quantisation of another."""
+        """A computed map with the type and quantization of another."""
         return self.quantized(shape, self.dtype(index), self.scale(index), self.zero(index))
 
     def numbers(self, values: Any) -> int:
@@ -83,7 +83,7 @@ class Sketch:
 
     def op(self, kind: str, inputs: list[int | None], outputs: list[int], attributes: Attributes | None = None) -> int:
         self.b.multi_op(kind, inputs, outputs, attributes=attributes)
-        self.values += [each for each in outputs if len(self.shape(each)) == 4]
+        self.values += [output for output in outputs if len(self.shape(output)) == 4]
         self.count += 1
         return outputs[0]
 
@@ -101,7 +101,7 @@ def _weights(s: Sketch, shape: tuple[int, ...], axis: int, dtype: DType) -> int:
         data = np.where(s.rng.random(shape) < 0.7, 0, data).astype(np.int8)
     count = shape[axis] if s.chance(0.6) else 1
     scales = (2.0 ** s.rng.uniform(-9, -3, count)).astype(np.float32)
-    return s.b.constant(data, scale=[float(each) for each in scales], axis=axis if count > 1 else 0)
+    return s.b.constant(data, scale=[float(item) for item in scales], axis=axis if count > 1 else 0)
 
 
 def _bias(s: Sketch, ifm: int, weights: int, count: int, reach: float) -> int:
@@ -109,7 +109,7 @@ def _bias(s: Sketch, ifm: int, weights: int, count: int, reach: float) -> int:
     assert quantization is not None
     wide = s.dtype(ifm) is I16
     data = (s.rng.uniform(-1, 1, count) * reach * (256 if wide else 1)).astype(np.int64 if wide else np.int32)
-    return s.b.constant(data, scale=[float(np.float32(s.scale(ifm)) * each) for each in quantization.scales])
+    return s.b.constant(data, scale=[float(np.float32(s.scale(ifm)) * item) for item in quantization.scales])
 
 
 def _spread(s: Sketch, ifm: int, weights: int, reduction: int) -> float:
@@ -186,7 +186,7 @@ def _pool(s: Sketch, x: int) -> int:
 
 def _second(s: Sketch, x: int) -> int:
     """Another operand for a map: a map of its shape and type, or a constant that broadcasts to it."""
-    fitting = [each for each in s.values if s.shape(each) == s.shape(x) and s.dtype(each) is s.dtype(x)]
+    fitting = [value for value in s.values if s.shape(value) == s.shape(x) and s.dtype(value) is s.dtype(x)]
     if s.chance(0.7):
         return int(s.pick(fitting))
     shape = () if s.chance(0.3) else tuple(1 if s.chance(0.5) else n for n in s.shape(x))
@@ -208,8 +208,8 @@ def _binary(s: Sketch, x: int) -> int:
 
 
 def _like_first(s: Sketch, x: int) -> int | None:
-    """Another map of the same shape with the quantisation of `x`: itself, or one that is quantised again."""
-    fitting = [each for each in s.values if s.shape(each) == s.shape(x) and each != x]
+    """Another map of the same shape with the quantization of `x`: itself, or one that is quantized again."""
+    fitting = [value for value in s.values if s.shape(value) == s.shape(x) and value != x]
     if not fitting:
         return None
     y = s.pick(fitting)

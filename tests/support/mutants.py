@@ -42,7 +42,7 @@ name = "local"
 def copy_sources(target: Path) -> None:
     """The files that git knows, so that nothing of the checkout is touched."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
-    for name in (each.decode() for each in listed if each):
+    for name in (item.decode() for item in listed if item):
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)

@@ -104,7 +104,7 @@ def zero_of(rng: Rng, dtype: DType) -> int:
 
 
 def tensor(rng: Rng, shape: Sequence[int], dtype: DType, **fixed: Any) -> In:
-    """An input with random quantisation where the type is a quantised one."""
+    """An input with random quantization where the type is a quantized one."""
     if dtype not in QUANTIZED:
         return In(shape, dtype)
     scale = fixed.get("scale", scale_of(rng) if dtype is not I16 else scale_of(rng, 2e-5, 2e-3))

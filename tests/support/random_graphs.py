@@ -1,6 +1,6 @@
 """Seeded random int8 graphs: single operators of every kind that the NPU table names, and chains with branches.
 
-`cases(op, count, seed)` gives graphs whose geometry and quantisation cover what the constraints admit: odd sizes, one-pixel
+`cases(op, count, seed)` gives graphs whose geometry and quantization cover what the constraints admit: odd sizes, one-pixel
 maps, depth 1 to 300, every stride, dilation, padding and fused activation, per-tensor and per-channel scales, extreme zero
 points. `chains(count, seed)` gives graphs of several operators.
 """
@@ -87,7 +87,7 @@ class Sketch:
         return index
 
     def numbers(self, values: Any) -> int:
-        """A constant int32 tensor without quantisation."""
+        """A constant int32 tensor without quantization."""
         data = np.array(values, np.int32)
         self.tensors.append(Tensor(f"t{len(self.tensors)}", data.shape, DType.INT32, None, data))
         return len(self.tensors) - 1
@@ -405,7 +405,7 @@ def cases(op: str, count: int, seed: int = 0) -> list[Case]:
 
 
 def _projected(s: Sketch, ifm: int, depth: int, scale: float, zero_point: int) -> int:
-    """A 1x1 convolution with a wanted output quantisation."""
+    """A 1x1 convolution with a wanted output quantization."""
     channels = s.shape(ifm)[3]
     weights = s.weights((depth, 1, 1, channels), 0, per_channel=s.chance(0.5))
     ofm = s.tensor((*s.shape(ifm)[:3], depth), scale, zero_point)

@@ -17,7 +17,7 @@ UNSET: Any = object()
 
 
 def quantization(*scales: float, zero_point: int = 0, axis: int = 0) -> Quantization:
-    """Quantisation with one zero point for all scales."""
+    """Quantization with one zero point for all scales."""
     count = max(len(scales), 1)
     return Quantization(np.array(scales, np.float32), np.full(count, zero_point, np.int64), axis)
 
@@ -25,7 +25,7 @@ def quantization(*scales: float, zero_point: int = 0, axis: int = 0) -> Quantiza
 def tensor(
     shape: Sequence[int], dtype: DType = DType.INT8, *, data: Any = None, scale: float | None = 0.5, zero_point: int = 0
 ) -> Tensor:
-    """A tensor; `data` makes it a constant; float and int64 tensors have no quantisation."""
+    """A tensor; `data` makes it a constant; float and int64 tensors have no quantization."""
     scaled = scale is not None and dtype not in (DType.FLOAT32, DType.FLOAT16, DType.INT64, DType.BOOL)
     quantized = quantization(scale, zero_point=zero_point) if scaled and scale is not None else None
     values = None if data is None else np.broadcast_to(np.asarray(data, dtype.numpy), tuple(shape))
@@ -33,7 +33,7 @@ def tensor(
 
 
 def constant(values: Any, dtype: DType = DType.INT32) -> Tensor:
-    """A constant without quantisation."""
+    """A constant without quantization."""
     array = np.asarray(values, dtype.numpy)
     return Tensor("c", array.shape, dtype, None, array)
 

@@ -53,7 +53,7 @@ class Sketch:
         made = (self.graph.addOutput if last else self.graph.addIntermediate)(list(shape), getattr(self.types, to))
         table = self.attribute()
         getattr(table, _TABLES.get(kind) or "".join(part.capitalize() for part in kind.split("_")) + "Attribute")(*options)
-        self.graph.addOperator(getattr(self.ops, kind), [each.name for each in inputs], [made.name], table)
+        self.graph.addOperator(getattr(self.ops, kind), [item.name for item in inputs], [made.name], table)
         return made
 
 

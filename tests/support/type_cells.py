@@ -1,7 +1,7 @@
 """Small models of one operator for every plausible combination of types: the cells of the operator x types table.
 
 A cell is "KIND i8 i8c i32 -> i8": one code per input and output in the notation of `npu.runtime.types`, "-" for an absent
-input, with a suffix for integers: "p" (plain, without quantisation) and "c" (one scale per channel). `make_cell` draws shapes,
+input, with a suffix for integers: "p" (plain, without quantization) and "c" (one scale per channel). `make_cell` draws shapes,
 options, scales and values from a generator.
 """
 

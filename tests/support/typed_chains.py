@@ -69,7 +69,7 @@ def as_uint8(graph: Graph) -> Graph:
     for op in graph.ops:
         if op.kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
             _one_scale(tensors, op)
-    return replace(graph, tensors=tuple(_unsigned(each) for each in tensors))
+    return replace(graph, tensors=tuple(_unsigned(tensor) for tensor in tensors))
 
 
 def _one_scale(tensors: list[Tensor], op: Op) -> None:

@@ -54,7 +54,7 @@ def lstm_int16(
     x = b.input((steps, batches, features) if is_time_major else (batches, steps, features), DType.INT16, scale=x_scale)
     weights, recurrent = _lstm_weights(rng, b, features, units)
     data = [rng.integers(-300_000, 300_000, units).astype(bias.numpy) for _ in range(4)]
-    biases = [b.constant(each, scale=x_scale * 0.01) for each in data]
+    biases = [b.constant(datum, scale=x_scale * 0.01) for datum in data]
     state = b.variable((batches, units), DType.INT16, scale=y_scale)
     cell = b.variable((batches, units), DType.INT16, scale=float(rng.choice([2**-12, 2**-11])))
     y = b.tensor((*b.tensors[x].shape[:2], units), DType.INT16, scale=y_scale)

@@ -43,7 +43,7 @@ def features_of_case(name: str) -> frozenset[str]:
 def features_of_file(content: bytes, target: str) -> set[str]:
     """Those of every stream of a compiled file."""
     words = (job.payload.words for job in jobs_of(read_model(content)))
-    return {feature for each in words for one in decode(each, load_variant(target)) for feature in features_of(one.operation)}
+    return {feature for word in words for one in decode(word, load_variant(target)) for feature in features_of(one.operation)}
 
 
 def features_of_vela() -> dict[str, list[str]]:

@@ -202,7 +202,7 @@ CPU_ONLY = {
 def as_int8(content: bytes) -> bytes:
     """The model with every uint8 tensor as int8: zero points and constants less 128, the same real values."""
     parsed = read_model(content)
-    graphs = tuple(replace(graph, tensors=tuple(_signed(each) for each in graph.tensors)) for graph in parsed.graphs)
+    graphs = tuple(replace(graph, tensors=tuple(_signed(item) for item in graph.tensors)) for graph in parsed.graphs)
     return write_model(replace(parsed, graphs=graphs))
 
 
@@ -227,8 +227,8 @@ def with_shapes(content: bytes) -> bytes:
     parsed = read_model(content)
     graph = parsed.graphs[0]
     tensors = tuple(
-        replace(each, shape=shapes[index], shape_signature=None) if index in shapes else each
-        for index, each in enumerate(graph.tensors)
+        replace(item, shape=shapes[index], shape_signature=None) if index in shapes else item
+        for index, item in enumerate(graph.tensors)
     )
     return write_model(replace(parsed, graphs=(replace(graph, tensors=tensors), *parsed.graphs[1:])))
 

@@ -1,4 +1,4 @@
-"""Operators of one operand that act on every value alone: rectifiers, requantisation, functions through tables."""
+"""Operators of one operand that act on every value alone: rectifiers, requantization, functions through tables."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import PoolingStep, View
-from npu.compiler.lower.activation_tables import Floats, Quantised, real_function
+from npu.compiler.lower.activation_tables import Floats, Quantized, real_function
 from npu.compiler.lower.builder import IDENTITY, Builder
-from npu.compiler.lower.quantise import FactorError, register_scale
+from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 
 
 def lower_rectifier(builder: Builder, op: Op) -> None:
-    """RELU and its kin: requantise with a factor made in float32, then clamp; TFLite's QuantizedReluX."""
-    _requantise(builder, op, float(builder.scale(op.inputs[0]) / builder.scale(op.outputs[0])))
+    """RELU and its kin: requantize with a factor made in float32, then clamp; TFLite's QuantizedReluX."""
+    _requantize(builder, op, float(builder.scale(op.inputs[0]) / builder.scale(op.outputs[0])))
 
 
 def lower_quantize(builder: Builder, op: Op) -> None:
     """QUANTIZE; the factor is made in double."""
     factor = float(builder.scale(op.inputs[0])) / float(builder.scale(op.outputs[0]))
-    if builder.quantised(op.inputs[0]).element is INT32:
-        _requantise_32(builder, op, factor)
+    if builder.quantized(op.inputs[0]).element is INT32:
+        _requantize_32(builder, op, factor)
     else:
-        _requantise(builder, op, factor)
+        _requantize(builder, op, factor)
 
 
-def _requantise(builder: Builder, op: Op, factor: float) -> None:
+def _requantize(builder: Builder, op: Op, factor: float) -> None:
     x = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
     finish = builder.finish(op)
-    builder.requantise(x, builder.result(finish), register_scale(factor), finish.minimum, finish.maximum, finish.lut)
+    builder.requantize(x, builder.result(finish), register_scale(factor), finish.minimum, finish.maximum, finish.lut)
 
 
-def _requantise_32(builder: Builder, op: Op, factor: float) -> None:
+def _requantize_32(builder: Builder, op: Op, factor: float) -> None:
     """32-bit maps are scaled by the shift alone, so the multiplier is an operand."""
     scale, finish = register_scale(factor), builder.finish(op)
     if scale.shift < 31:
@@ -56,7 +56,7 @@ def _requantise_32(builder: Builder, op: Op, factor: float) -> None:
 
 def lower_function(builder: Builder, op: Op) -> None:
     """Every other function of one value: of 8 bits one look-up together with those that ride on it."""
-    if builder.quantised(op.inputs[0]).element.bits > 8:
+    if builder.quantized(op.inputs[0]).element.bits > 8:
         _lower_wide(builder, op)
         return
     finish = builder.tabulated(op)
@@ -66,7 +66,7 @@ def lower_function(builder: Builder, op: Op) -> None:
 def _lower_wide(builder: Builder, op: Op) -> None:
     """A function of int16 values: a function of the hardware, arithmetic, or a table of 512 lines."""
     x, y = builder.input(op.inputs[0]), builder.output(op.outputs[0])
-    source, target = builder.quantised(op.inputs[0]), builder.quantised(op.outputs[0])
+    source, target = builder.quantized(op.inputs[0]), builder.quantized(op.outputs[0])
     if op.kind in _HARDWARE_FUNCTIONS:
         _lower_hardware_function(builder, op.kind, x, y, float(source.scale))
     elif op.kind == "ABS":
@@ -108,14 +108,14 @@ def _twelve_bits(scale: float) -> Scale:
     return Scale(int(factor), shift)
 
 
-def _lower_abs(builder: Builder, x: View, y: View, source: Quantised, target: Quantised) -> None:
+def _lower_abs(builder: Builder, x: View, y: View, source: Quantized, target: Quantized) -> None:
     same = source.scale == target.scale
     scale = IDENTITY if same else register_scale(float(source.scale / target.scale))
     ifm, ofm = replace(x, zero_point=source.zero_point), replace(y, zero_point=target.zero_point)
     builder.elementwise(ElementwiseMode.ABS, ifm, ofm, scale=scale)
 
 
-def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quantised, target: Quantised) -> None:
+def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quantized, target: Quantized) -> None:
     """Both branches, of which the larger is the result up to a slope of 1, then the smaller."""
     options = op.attributes
     assert isinstance(options, LeakyReluOptions)
@@ -127,8 +127,8 @@ def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quanti
     straight, bent = (
         replace(builder.temporary(name, x.shape, y.element), zero_point=y.zero_point) for name in ("x", "slope x")
     )
-    builder.requantise(x, straight, register_scale(float(source.scale / target.scale)))
-    builder.requantise(x, bent, register_scale(abs(slope)))
+    builder.requantize(x, straight, register_scale(float(source.scale / target.scale)))
+    builder.requantize(x, bent, register_scale(abs(slope)))
     if slope < 0:
         builder.elementwise(ElementwiseMode.MUL, bent, bent, -1)
     mode = ElementwiseMode.MAX if options.alpha <= 1 else ElementwiseMode.MIN
@@ -139,7 +139,7 @@ _LINES = 512
 """Straight lines of a table of int16 values, each for 128 of them."""
 
 
-def interpolated(op: Op, source: Quantised, target: Quantised) -> npt.NDArray[np.uint8]:
+def interpolated(op: Op, source: Quantized, target: Quantized) -> npt.NDArray[np.uint8]:
     """2 KiB: first value and slope of each line; TFLite's LUTPopulate of int16 in float32, corrected at the middles."""
     function = real_function(op, target)
     assert function is not None

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.lower.inverse_root import inverse_root
-from npu.compiler.lower.quantise import RECTIFIERS, divide_away, multiply, rectifier_steps, rule_a
+from npu.compiler.lower.quantize import RECTIFIERS, divide_away, multiply, rectifier_steps, rule_a
 from npu.errors import CompileError
 from npu.graph.attributes import GeluOptions, LeakyReluOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op, Tensor
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 
 ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 """Element types of feature maps."""
@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Quantised:
+class Quantized:
     """How a tensor stands for real numbers: (value - zero point) * scale."""
 
     scale: np.float32
@@ -37,11 +37,11 @@ class Quantised:
     element: ElementType
 
     @classmethod
-    def of(cls, index: int, tensor: Tensor) -> Quantised:
+    def of(cls, index: int, tensor: Tensor) -> Quantized:
         """How `tensor`, number `index` of its graph, does; CompileError without a scale."""
         quantization = tensor.quantization
         if quantization is None or not quantization.scales.size:
-            raise CompileError(f"tensor {index} ({tensor.name}): must have a quantisation scale, got none")
+            raise CompileError(f"tensor {index} ({tensor.name}): must have a quantization scale, got none")
         return cls(np.float32(quantization.scales[0]), quantization.zero_point, ELEMENTS[tensor.dtype])
 
     @property
@@ -53,10 +53,10 @@ class Quantised:
         return np.clip(values, self.element.minimum, self.element.maximum)
 
 
-Values = Callable[[Op, Integers, Quantised, Quantised], Integers]
+Values = Callable[[Op, Integers, Quantized, Quantized], Integers]
 
 
-def result_of(op: Op, values: Integers, source: Quantised, target: Quantised) -> Integers:
+def result_of(op: Op, values: Integers, source: Quantized, target: Quantized) -> Integers:
     """The stored results of `op` for stored values of its operand."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         made = VALUES[op.kind](op, values - source.zero_point, source, target)
@@ -97,7 +97,7 @@ def _elu(x: Floats) -> Floats:
     return np.where(x < 0, _rounded(np.expm1)(x), x)
 
 
-def real_function(op: Op, target: Quantised) -> Callable[[Floats], Floats] | None:
+def real_function(op: Op, target: Quantized) -> Callable[[Floats], Floats] | None:
     """The float32 function that the reference kernel samples for `op`, None if it computes in integers."""
     if op.kind == "GELU":
         assert isinstance(op.attributes, GeluOptions)
@@ -111,7 +111,7 @@ def real_function(op: Op, target: Quantised) -> Callable[[Floats], Floats] | Non
     return {"ELU": _elu, "EXP": _EXP, "LOGISTIC": _logistic, "TANH": _TANH}.get(op.kind)
 
 
-def _sampled(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _sampled(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     """TFLite's LUTPopulate in float32; what is no number is 0, as in C."""
     function = real_function(op, target)
     assert function is not None
@@ -125,33 +125,33 @@ def _sampled(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integ
 # Functions of integers
 
 
-def _quantize(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _quantize(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     return rule_a(x, float(source.scale) / float(target.scale))
 
 
-def _rectify(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _rectify(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     low, high = (rectifier_steps(bound, target.scale) for bound in RECTIFIERS[op.kind])
     return np.clip(rule_a(x, float(source.scale / target.scale)), low, high)
 
 
-def _leaky_relu(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _leaky_relu(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     options = op.attributes
     assert isinstance(options, LeakyReluOptions)
     slope = float(source.scale * np.float32(options.alpha) / target.scale)
     return np.where(x >= 0, rule_a(x, float(source.scale / target.scale)), rule_a(x, slope))
 
 
-def _abs(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _abs(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     size = abs(x)
     return size if source.scale == target.scale else rule_a(size, float(source.scale / target.scale))
 
 
-def _negate(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _negate(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     """The stored values, whatever they stand for; the smallest is its own negative."""
     return (-(x + source.zero_point)).astype(np.int8).astype(np.int64) - target.zero_point
 
 
-def _rsqrt(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _rsqrt(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     """int8 in fixed point, int16 in float32; the largest number where there is no root."""
     if source.element.bits > 8:
         return _sampled(op, x, source, target)
@@ -163,11 +163,11 @@ def _scaled_root(value: int, factor: float) -> int:
     """factor / sqrt(value), through 20 fraction bits."""
     multiplier, exponent = inverse_root(value)
     root = multiply(np.array([1 << 20], np.int64), multiplier, exponent)
-    multiplier, exponent = quantise_multiplier(factor)
+    multiplier, exponent = quantize_multiplier(factor)
     return int(multiply(root, multiplier, exponent - 20)[0])
 
 
-def _hard_swish(op: Op, x: Integers, source: Quantised, target: Quantised) -> Integers:
+def _hard_swish(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
     """x * relu6(x + 3) / 6 in 16-bit fixed point; TFLite's reference HardSwish."""
     fine = np.float32(1 / 128) * source.scale
     out_multiplier, out_exponent = _short_multiplier(float(fine / target.scale))
@@ -186,7 +186,7 @@ def _hard_swish(op: Op, x: Integers, source: Quantised, target: Quantised) -> In
 
 def _short_multiplier(real: float) -> tuple[int, int]:
     """A 16-bit multiplier and its exponent; TFLite's DownScaleInt32ToInt16Multiplier."""
-    multiplier, exponent = quantise_multiplier(real)
+    multiplier, exponent = quantize_multiplier(real)
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), exponent
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
-from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantised, as_bytes, result_of
+from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.geometry import crop, fold_shape
 from npu.compiler.lower.plan import Plan
-from npu.compiler.lower.quantise import RECTIFIERS, activation_range
+from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op, Tensor
@@ -63,15 +63,15 @@ class Builder:
 
     def scale(self, index: int) -> np.float32:
         """The per-tensor scale of a tensor."""
-        return self.quantised(index).scale
+        return self.quantized(index).scale
 
     def zero_point(self, index: int) -> int:
         quantization = self.tensor(index).quantization
         return quantization.zero_point if quantization else 0
 
-    def quantised(self, index: int) -> Quantised:
+    def quantized(self, index: int) -> Quantized:
         """How a tensor stands for real numbers."""
-        return Quantised.of(index, self.tensor(index))
+        return Quantized.of(index, self.tensor(index))
 
     def constant_data(self, index: int) -> npt.NDArray[np.generic]:
         """The contents of a tensor that the operator's form demands to be constant."""
@@ -224,7 +224,7 @@ class Builder:
         """Add the target's zero point to every raw value of a box, clamp it, then look it up: a 1x1 average."""
         self._emit_point(replace(source, zero_point=0), target, IDENTITY, Rounding.NATURAL, minimum, maximum, lut)
 
-    def requantise(
+    def requantize(
         self,
         source: View,
         target: View,
@@ -262,7 +262,7 @@ class Builder:
 
     def finish(self, op: Op) -> Finish:
         """How the last step of `op` ends, with its fused activation and the functions that ride on it."""
-        own = self.quantised(op.outputs[0])
+        own = self.quantized(op.outputs[0])
         function = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
         name = op.kind if op.kind in RECTIFIERS else function.name
         minimum, maximum = activation_range(name, own.scale, own.zero_point, own.element)
@@ -277,7 +277,7 @@ class Builder:
 
     def tabulated(self, op: Op) -> Finish:
         """How `op`, a function of one 8-bit value, ends, if the values themselves go through its table."""
-        source, own = self.quantised(op.inputs[0]), self.quantised(op.outputs[0])
+        source, own = self.quantized(op.inputs[0]), self.quantized(op.outputs[0])
         limits = source.element.minimum, source.element.maximum
         plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
         return self._ridden(plain, result_of(op, source.values, source, own))
@@ -288,12 +288,12 @@ class Builder:
         if not riders and values is None:
             return plain
         tensor = plain.tensor
-        values = self.quantised(tensor).values if values is None else values
+        values = self.quantized(tensor).values if values is None else values
         for rider in riders:
-            values = result_of(rider, values, self.quantised(tensor), self.quantised(rider.outputs[0]))
+            values = result_of(rider, values, self.quantized(tensor), self.quantized(rider.outputs[0]))
             tensor = rider.outputs[0]
         plain = replace(plain, tensor=tensor)
-        return _clamped(plain, values, self.quantised(tensor)) or replace(plain, lut=as_bytes(values))
+        return _clamped(plain, values, self.quantized(tensor)) or replace(plain, lut=as_bytes(values))
 
     def result(self, finish: Finish, *, is_raw: bool = False) -> View:
         """The map that an operator's last step writes; `is_raw`: what it computes are raw values already."""
@@ -313,7 +313,7 @@ class Builder:
         )
 
 
-def _clamped(plain: Finish, values: Integers, final: Quantised) -> Finish | None:
+def _clamped(plain: Finish, values: Integers, final: Quantized) -> Finish | None:
     """The same without a table, if the functions only move and clamp what `plain` lets through; None if they do more."""
     before = np.arange(plain.minimum, plain.maximum + 1)
     after = values[plain.minimum - plain.element.minimum :][: len(before)]

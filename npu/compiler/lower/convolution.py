@@ -11,7 +11,7 @@ from npu.compiler.ir import ConvolutionStep, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import MAX_PAD_AFTER, MAX_PAD_BEFORE, images, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
-from npu.compiler.lower.quantise import register_scale, short_scale
+from npu.compiler.lower.quantize import register_scale, short_scale
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
@@ -153,7 +153,7 @@ def _bias(op: Op) -> int:
 
 def _quantization(builder: Builder, op: Op, tensor: Tensor) -> Quantization:
     if tensor.quantization is None or not tensor.quantization.scales.size:
-        raise builder.error(op, f"weights {tensor.name} must have a quantisation scale, got none")
+        raise builder.error(op, f"weights {tensor.name} must have a quantization scale, got none")
     return tensor.quantization
 
 
@@ -170,7 +170,7 @@ def channel_factors(builder: Builder, op: Op, source: int, weights: int) -> list
     the scales in float32.
     """
     scales = _quantization(builder, op, builder.tensor(weights)).scales
-    ifm, ofm = builder.quantised(source), float(builder.scale(op.outputs[0]))
+    ifm, ofm = builder.quantized(source), float(builder.scale(op.outputs[0]))
     if ifm.element is UINT8:
         return [float(ifm.scale * np.float32(scale)) / ofm for scale in scales]
     return [float(ifm.scale) * float(scale) / ofm for scale in scales]
@@ -179,7 +179,7 @@ def channel_factors(builder: Builder, op: Op, source: int, weights: int) -> list
 def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:
     """As for convolutions, but one scale of int8 weights is multiplied in float32, too."""
     scales = _quantization(builder, op, builder.tensor(op.inputs[1])).scales
-    if scales.size > 1 or builder.quantised(op.inputs[0]).element is not INT8:
+    if scales.size > 1 or builder.quantized(op.inputs[0]).element is not INT8:
         return channel_factors(builder, op, *op.inputs[:2])
     product = builder.scale(op.inputs[0]) * np.float32(scales[0])
     return [float(product) / float(builder.scale(op.outputs[0]))]
@@ -187,7 +187,7 @@ def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:
 
 def accumulator_rounding(builder: Builder, source: int, bias: int) -> Rounding:
     """Sums of 64 bits, those of int16 values but with a bias of 32 bits, are rounded once, others twice."""
-    is_wide = builder.quantised(source).element is INT16 and (bias == ABSENT or builder.tensor(bias).dtype is DType.INT64)
+    is_wide = builder.quantized(source).element is INT16 and (bias == ABSENT or builder.tensor(bias).dtype is DType.INT64)
     return Rounding.NATURAL if is_wide else Rounding.DOUBLE
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from npu.compiler.ir import ElementwiseStep, Shape, View
 from npu.compiler.lower.activation import lower_function
-from npu.compiler.lower.activation_tables import Quantised
+from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.pooling import broadcast
-from npu.compiler.lower.quantise import FactorError, register_scale
+from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
@@ -54,7 +54,7 @@ def _lower_sum(builder: Builder, op: Op, mode: ElementwiseMode) -> None:
     if _is_plain(builder, op):
         _lower(builder, op, _plain(mode))
         return
-    first, second, output = (builder.quantised(tensor) for tensor in (*op.inputs, op.outputs[0]))
+    first, second, output = (builder.quantized(tensor) for tensor in (*op.inputs, op.outputs[0]))
     shifts = _powers_of_two(op, first, second, output)
     if shifts is None:
         bits = _SUM_BITS[output.element.bits]
@@ -75,14 +75,14 @@ def _plain(mode: ElementwiseMode) -> Arithmetic:
     return Arithmetic(mode, IDENTITY, Rounding.NATURAL)
 
 
-def _powers_of_two(op: Op, first: Quantised, second: Quantised, output: Quantised) -> tuple[int, int] | None:
+def _powers_of_two(op: Op, first: Quantized, second: Quantized, output: Quantized) -> tuple[int, int] | None:
     """How far TFLite's older kernel of int16 shifts each operand right; None where its newer one runs."""
     options = op.attributes
     operands = (first, second, output)
     is_old = isinstance(options, AddOptions | SubOptions) and options.pot_scale_int16 and output.element is INT16
-    if not is_old or any(each.zero_point or math.frexp(each.scale)[0] != 0.5 for each in operands):
+    if not is_old or any(operand.zero_point or math.frexp(operand.scale)[0] != 0.5 for operand in operands):
         return None
-    exponents = [math.frexp(each.scale)[1] for each in operands]
+    exponents = [math.frexp(operand.scale)[1] for operand in operands]
     shifts = exponents[2] - exponents[0], exponents[2] - exponents[1]
     if min(shifts) < 0 or 0 not in shifts:
         raise FactorError(f"one operand must have the output's power-of-two scale and none a larger one, got {exponents}")
@@ -141,11 +141,11 @@ def lower_squared_difference(builder: Builder, op: Op) -> None:
 def _with_fraction(builder: Builder, x: View, factor: float) -> View:
     """x * 2**7, then the factor, in 16 bits; at once where the factor is 1/2."""
     wide = builder.temporary("with fraction", x.shape, INT16)
-    builder.requantise(x, wide, Scale(64 if factor == 0.5 else 128, 0))
+    builder.requantize(x, wide, Scale(64 if factor == 0.5 else 128, 0))
     if factor == 0.5:
         return wide
     scaled = builder.temporary("scaled", x.shape, INT16)
-    builder.requantise(wide, scaled, register_scale(factor))
+    builder.requantize(wide, scaled, register_scale(factor))
     return scaled
 
 
@@ -252,7 +252,7 @@ def _shifted(builder: Builder, operand: _Operand, shift: int) -> _Operand:
     if shift == 0:
         return operand
     target = builder.temporary("shifted", operand.view.shape, operand.view.element)
-    builder.requantise(operand.view, target, Scale(1 << 30, 30 + shift))
+    builder.requantize(operand.view, target, Scale(1 << 30, 30 + shift))
     return replace(operand, view=target, scalar=None)
 
 

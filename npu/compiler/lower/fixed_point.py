@@ -57,7 +57,7 @@ class FixedPoint:
     def _finish_logistic(self, x: View, reciprocal: View, ofm: View) -> None:
         """Half of the reciprocal, or 1 less it for what is below zero."""
         positive, is_below = self._new(x), self._new(x)
-        self.builder.requantise(reciprocal, positive, Scale(2, 0))
+        self.builder.requantize(reciprocal, positive, Scale(2, 0))
         self.builder.point(x, is_below, -1, 0)
         less = self._product(self._made(ElementwiseMode.SUB, positive, _ONE, factors=(2, 1)), is_below, IDENTITY)
         self._emit(ElementwiseMode.ADD, positive, ofm, less)
@@ -66,13 +66,13 @@ class FixedPoint:
         """The reciprocal less 1, with the sign of x."""
         positive, sign = self._new(x), replace(self._new(x), zero_point=1)
         self._emit(ElementwiseMode.SUB, reciprocal, positive, _ONE_Q2, scale=Scale(4, 0))
-        self.builder.requantise(x, sign, Scale(2, 0), -1, 1)
+        self.builder.requantize(x, sign, Scale(2, 0), -1, 1)
         self._emit(ElementwiseMode.MUL, positive, ofm, replace(sign, zero_point=0))
 
     def _split(self, x: View, y: View, quarters: View, integer_bits: int) -> None:
         """x as whole quarters, rounded down, and what is left of it, less 1/8 and in Q0."""
         bits = 13 - integer_bits
-        self.builder.requantise(replace(x, zero_point=1 << bits - 1), quarters, Scale(1, bits))
+        self.builder.requantize(replace(x, zero_point=1 << bits - 1), quarters, Scale(1, bits))
         shifted = replace(y, zero_point=-(1 << 12))
         self._emit(ElementwiseMode.SUB, x, shifted, quarters, factors=(1 << integer_bits, 1 << 13))
 
@@ -86,14 +86,14 @@ class FixedPoint:
             bit = left
             if number < bits:
                 left = self._new(x)
-                self.builder.requantise(replace(bit, zero_point=1), left, _HALF)
+                self.builder.requantize(replace(bit, zero_point=1), left, _HALF)
                 bit = self._made(ElementwiseMode.SUB, bit, left, factors=(1, 2))
             chosen, product = self._new(x, INT32), self._new(x, INT32 if number < count else INT16)
             self._emit(ElementwiseMode.SUB, bit, chosen, 1, is_reversed=True, factors=((1 << 15) - factor, 1 << 15))
             self._emit(ElementwiseMode.MUL, result, product, chosen, scale=_PRODUCT)
             result = product
         at_zero = replace(self._new(x), zero_point=_EXP_ZERO)
-        self.builder.requantise(x, at_zero, Scale(1 << 15, 0), 0)
+        self.builder.requantize(x, at_zero, Scale(1 << 15, 0), 0)
         return self._made(ElementwiseMode.MAX, result, replace(at_zero, zero_point=0))
 
     def _series(self, y: View) -> View:
@@ -101,7 +101,7 @@ class FixedPoint:
         square = self._product(y, y)
         cube, fourth = self._product(square, y), self._product(square, square)
         quarter = self._new(y)
-        self.builder.requantise(fourth, quarter, Scale(1, 2))
+        self.builder.requantize(fourth, quarter, Scale(1, 2))
         third = self._product(self._made(ElementwiseMode.ADD, quarter, cube), _THIRD)
         tail = self._made(ElementwiseMode.ADD, third, square, scale=_HALF)
         scaled = self._product(self._made(ElementwiseMode.ADD, y, tail), _EXP_EIGHTH)

@@ -16,7 +16,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import weight_values
 from npu.compiler.lower.fixed_point import FixedPoint
 from npu.compiler.lower.geometry import crop
-from npu.compiler.lower.quantise import register_scale
+from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import UnidirectionalSequenceLSTMOptions
 from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Scale
@@ -163,7 +163,7 @@ class _Cell:
     def _output(self, gate: View, cell: View, ofm: View) -> View:
         bent = self._new(cell.shape)
         FixedPoint(self.builder).tanh(cell, bent, 15 + self.exponent)
-        hidden = self.builder.quantised(self.op.intermediates[_HIDDEN])
+        hidden = self.builder.quantized(self.op.intermediates[_HIDDEN])
         factor = float(np.float32(2.0**-15 / float(hidden.scale) * 2.0**-15))
         target = replace(ofm, zero_point=hidden.zero_point)
         self.builder.elementwise(ElementwiseMode.MUL, gate, target, bent, scale=register_scale(factor))

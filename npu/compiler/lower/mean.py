@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from npu.compiler.ir import PoolingStep, Shape, View
-from npu.compiler.lower.activation_tables import ELEMENTS, Quantised
+from npu.compiler.lower.activation_tables import ELEMENTS, Quantized
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.memory import constant_values
-from npu.compiler.lower.quantise import register_scale, rule_a
+from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
 from npu.isa.operations import Kernel, PoolingMode, Scale
@@ -27,8 +27,8 @@ def lower_mean(builder: Builder, op: Op) -> None:
 
 
 def lower_sum(builder: Builder, op: Op) -> None:
-    """SUM between different quantisations; of int8 where the factor gives what the reference kernel's float32 does."""
-    source, target = (builder.quantised(tensor) for tensor in (op.inputs[0], op.outputs[0]))
+    """SUM between different quantizations; of int8 where the factor gives what the reference kernel's float32 does."""
+    source, target = (builder.quantized(tensor) for tensor in (op.inputs[0], op.outputs[0]))
     if (source.scale, source.zero_point) == (target.scale, target.zero_point):
         raise builder.error(op, "input and output must differ in scale or zero point")
     count = builder.tensor(op.inputs[0]).elements // builder.tensor(op.outputs[0]).elements
@@ -37,7 +37,7 @@ def lower_sum(builder: Builder, op: Op) -> None:
     _lower(builder, op, lambda scale, _: scale)
 
 
-def _is_exact(source: Quantised, target: Quantised, count: int) -> bool:
+def _is_exact(source: Quantized, target: Quantized, count: int) -> bool:
     """Whether scaling in integers equals TFLite's in float32 for all sums of `count` values."""
     if count * 256 > _MOST_SUMS:
         return False

@@ -11,8 +11,8 @@ import numpy as np
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts, strided_box
-from npu.compiler.lower.plan import same_quantisation
-from npu.compiler.lower.quantise import register_scale
+from npu.compiler.lower.plan import same_quantization
+from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
 from npu.graph.graph import Op
 
@@ -34,7 +34,7 @@ def lower_pack(builder: Builder, op: Op) -> None:
 
 
 def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) -> None:
-    """Put inputs of `shapes` side by side; those with another quantisation than the output's are requantised."""
+    """Put inputs of `shapes` side by side; those with another quantization than the output's are requantized."""
     own = op.outputs[0]
     finish = builder.finish(op)
     output = builder.tensor(own)
@@ -44,7 +44,7 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
         nest = builder.plan.nest.get(tensor)
         if tensor not in placed and nest is not None and nest.parent == own and nest.offset == boxes[0].offset:
             placed.add(tensor)
-        elif same_quantisation(builder.tensor(tensor), output):
+        elif same_quantization(builder.tensor(tensor), output):
             for part, piece in _pieces(builder, builder.input(tensor), boxes):
                 target = crop(builder.output(own), part.offset, part.shape)
                 builder.point(piece, target, finish.minimum, finish.maximum, finish.lut)
@@ -52,7 +52,7 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
             scale = register_scale(float(builder.scale(tensor)) / float(builder.scale(own)))
             for part, piece in _pieces(builder, builder.input(tensor, builder.zero_point(tensor)), boxes):
                 target = crop(builder.output(own, finish.zero_point), part.offset, part.shape)
-                builder.requantise(piece, target, scale, finish.minimum, finish.maximum, finish.lut)
+                builder.requantize(piece, target, scale, finish.minimum, finish.maximum, finish.lut)
     builder.output(own)
 
 
@@ -210,7 +210,7 @@ def _take_strided(
 ) -> None:
     """Copy every `steps`-th element of a box; maps have any pitch from row to row and from column to column."""
     rank = max(3, len(whole))
-    whole, shape, steps = ((1,) * (rank - len(each)) + tuple(each) for each in (whole, shape, steps))
+    whole, shape, steps = ((1,) * (rank - len(item)) + tuple(item) for item in (whole, shape, steps))
     offset = (0,) * (rank - len(offset)) + tuple(offset)
     pitches = [math.prod(whole[axis + 1 :]) for axis in range(rank)]
     source = builder.reshaped(builder.input(op.inputs[0]), fold_shape(whole))

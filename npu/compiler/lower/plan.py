@@ -10,7 +10,7 @@ import numpy as np
 from npu.compiler.ir import Shape
 from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import MAX_PAD_BEFORE, concatenation_boxes, fold_shape, pad_amounts
-from npu.compiler.lower.quantise import RECTIFIERS
+from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
@@ -82,7 +82,7 @@ class _Uses:
         )
 
 
-def same_quantisation(a: Tensor, b: Tensor) -> bool:
+def same_quantization(a: Tensor, b: Tensor) -> bool:
     """Whether equal integers mean equal reals in both tensors."""
     x, y = a.quantization, b.quantization
     if x is None or y is None:
@@ -127,7 +127,7 @@ def _can_ride(uses: _Uses, index: int) -> bool:
     before, after = uses.graph.tensors[op.inputs[0]], uses.graph.tensors[op.outputs[0]]
     if op.kind in VALUES and before.dtype in _EIGHT_BITS and after.dtype in _EIGHT_BITS:
         return True
-    return op.kind in RECTIFIERS and before.dtype is after.dtype and same_quantisation(before, after)
+    return op.kind in RECTIFIERS and before.dtype is after.dtype and same_quantization(before, after)
 
 
 def _fuse_pads(uses: _Uses) -> dict[int, int]:
@@ -176,7 +176,7 @@ def _nest_join(uses: _Uses, op: Op, axis: int, nest: dict[int, Nest]) -> None:
     shapes = [tensors[t].shape for t in op.inputs]
     for tensor, boxes in zip(op.inputs, concatenation_boxes(output.shape, axis, shapes), strict=True):
         fits = len(boxes) == 1 and fold_shape(tensors[tensor].shape) == boxes[0].shape
-        if fits and same_quantisation(tensors[tensor], output) and _can_move(uses, tensor, nest):
+        if fits and same_quantization(tensors[tensor], output) and _can_move(uses, tensor, nest):
             nest[tensor] = Nest(op.outputs[0], boxes[0].offset)
 
 

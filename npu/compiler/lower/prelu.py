@@ -7,20 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from npu.compiler.ir import Shape, View
-from npu.compiler.lower.activation_tables import Integers, Quantised
+from npu.compiler.lower.activation_tables import Integers, Quantized
 from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import fold_shape
 from npu.compiler.lower.pooling import broadcast
-from npu.compiler.lower.quantise import register_scale, rule_a
+from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, ElementwiseMode
 
 
 def lower_prelu(builder: Builder, op: Op) -> None:
     """PRELU with constant slopes that are repeated along height and width, or as large as the map."""
-    data, slopes = builder.quantised(op.inputs[0]), builder.quantised(op.inputs[1])
+    data, slopes = builder.quantized(op.inputs[0]), builder.quantized(op.inputs[1])
     values = builder.constant_data(op.inputs[1])
-    target = builder.quantised(op.outputs[0])
+    target = builder.quantized(op.outputs[0])
     factors = float(data.scale / target.scale), float(data.scale * slopes.scale / target.scale)
     x = builder.input(op.inputs[0], data.zero_point)
     finish = builder.finish(op)
@@ -44,7 +44,7 @@ def _widened(builder: Builder, slopes: View) -> View:
     return View.whole(builder.constant(f"{slopes.storage.name} in 16 bits", values, INT16))
 
 
-def _choice(slopes: Integers, data: Quantised, target: Quantised, factors: tuple[float, float]) -> ElementwiseMode | None:
+def _choice(slopes: Integers, data: Quantized, target: Quantized, factors: tuple[float, float]) -> ElementwiseMode | None:
     """MAX or MIN if that of both branches is the result for every 8-bit value and slope."""
     if data.element.bits > 8:
         return None
@@ -60,14 +60,14 @@ def _choice(slopes: Integers, data: Quantised, target: Quantised, factors: tuple
 def _choose_branch(
     builder: Builder, x: View, slopes: View, finish: Finish, factors: tuple[float, float], mode: ElementwiseMode
 ) -> None:
-    """The larger or smaller of both branches in the output's quantisation; one is the map itself if nothing scales it."""
+    """The larger or smaller of both branches in the output's quantization; one is the map itself if nothing scales it."""
     zero_point = finish.zero_point - finish.offset
     bent = replace(builder.temporary("slope x", x.shape, x.element), zero_point=zero_point)
     _multiply(builder, x, slopes, bent, factors[1])
     straight = x
     if factors[0] != 1 or x.zero_point != zero_point:
         straight = replace(builder.temporary("x", x.shape, x.element), zero_point=zero_point)
-        builder.requantise(x, straight, register_scale(factors[0]))
+        builder.requantize(x, straight, register_scale(factors[0]))
     ofm = builder.result(finish, is_raw=True)
     _emit(builder, mode, replace(straight, zero_point=0), replace(bent, zero_point=0), ofm, finish)
 
@@ -75,7 +75,7 @@ def _choose_branch(
 def _add_branches(builder: Builder, x: View, slopes: View, finish: Finish, factors: tuple[float, float]) -> None:
     """The sum of both branches, of which one is 0 for every value."""
     above, below = (builder.temporary(name, x.shape, INT16) for name in ("above", "below"))
-    builder.requantise(x, above, register_scale(factors[0]), minimum=0)
+    builder.requantize(x, above, register_scale(factors[0]), minimum=0)
     negative = replace(builder.temporary("negative", x.shape, x.element), zero_point=0)
     builder.point(x, negative, maximum=x.zero_point)
     _multiply(builder, replace(negative, zero_point=x.zero_point), slopes, below, factors[1])

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import crop
-from npu.compiler.lower.quantise import FactorError, divide_away
+from npu.compiler.lower.quantize import FactorError, divide_away
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 
 _DIFFERENCE_BITS = 5
 """Integer bits of the scaled difference to the maximum."""
@@ -43,7 +43,7 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     """SOFTMAX over the last dimension."""
     options = op.attributes
     assert isinstance(options, SoftmaxOptions)
-    source, bits, finish = builder.quantised(op.inputs[0]), builder.quantised(op.outputs[0]).element.bits, builder.finish(op)
+    source, bits, finish = builder.quantized(op.inputs[0]), builder.quantized(op.outputs[0]).element.bits, builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.result(finish)
     beta, scale = float(np.float32(options.beta)), float(source.scale)
     height, width, depth = ifm.shape
@@ -94,7 +94,7 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
     if not 0 <= beta < math.inf:
         raise FactorError(f"beta must be finite and not negative, got {beta}")
     real = min(beta * scale * (1 << (31 - _DIFFERENCE_BITS)), float((1 << 31) - 1))
-    multiplier, exponent = quantise_multiplier(real)
+    multiplier, exponent = quantize_multiplier(real)
     radius = ((1 << _DIFFERENCE_BITS) - 1) * (1 << (31 - _DIFFERENCE_BITS)) / (1 << exponent if exponent >= 0 else 1)
     difference = np.arange(-255, 1, dtype=np.int64)
     scaled = divide_away(_double_high(difference << max(exponent, 0), multiplier), max(-exponent, 0))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from npu.compiler.ir import PoolingStep, Shape, View
 from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import IDENTITY, Builder
-from npu.compiler.lower.quantise import register_scale, round_half_away
+from npu.compiler.lower.quantize import register_scale, round_half_away
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
 
 _RANGE = 10.0

@@ -17,7 +17,7 @@ import numpy as np
 from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.memory import constant_values, lower_reshape
-from npu.compiler.lower.plan import same_quantisation
+from npu.compiler.lower.plan import same_quantization
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
@@ -63,9 +63,9 @@ class Way:
 
 
 def lower_transpose(builder: Builder, op: Op) -> None:
-    """TRANSPOSE between tensors of the same quantisation; one that moves nothing is a reshape."""
+    """TRANSPOSE between tensors of the same quantization; one that moves nothing is a reshape."""
     source, target = builder.tensor(op.inputs[0]), builder.tensor(op.outputs[0])
-    if source.dtype is not DType.INT32 and not same_quantisation(source, target):
+    if source.dtype is not DType.INT32 and not same_quantization(source, target):
         raise builder.error(op, "input and output must have the same scale and zero point")
     order = constant_values(builder, op.inputs[1])
     if len(moved_axes(source.shape, order)) < 2:

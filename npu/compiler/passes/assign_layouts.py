@@ -11,7 +11,7 @@ from npu.compiler.state import GraphState, State
 
 def assign_layouts(state: State) -> State:
     """The state with the layouts of all storages."""
-    return state.with_graphs(tuple(replace(each, layouts=choose_layouts(_steps(each))) for each in state.graphs))
+    return state.with_graphs(tuple(replace(graph, layouts=choose_layouts(_steps(graph))) for graph in state.graphs))
 
 
 def _steps(state: GraphState) -> list[Step]:

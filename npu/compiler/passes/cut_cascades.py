@@ -14,7 +14,7 @@ from npu.compiler.state import GraphState, State
 
 def cut_cascades(state: State) -> State:
     """The state with the programs that fit, or come as near to it as was found."""
-    return state.with_graphs(tuple(replace(each, nodes=tuple(_fitting(each, state))) for each in state.graphs))
+    return state.with_graphs(tuple(replace(graph, nodes=tuple(_fitting(graph, state))) for graph in state.graphs))
 
 
 def _fitting(graph: GraphState, state: State) -> Sequence[Node]:

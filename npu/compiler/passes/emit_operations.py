@@ -12,8 +12,8 @@ def emit_operations(state: State) -> State:
     """The state with the operations of every node."""
     return state.with_graphs(
         tuple(
-            replace(each, streams=tuple(_stream(each, number, state) for number in range(len(each.nodes))))
-            for each in state.graphs
+            replace(graph, streams=tuple(_stream(graph, number, state) for number in range(len(graph.nodes))))
+            for graph in state.graphs
         )
     )
 

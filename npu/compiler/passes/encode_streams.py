@@ -13,7 +13,9 @@ from npu.isa.payload import build_payload
 def encode_streams(state: State) -> State:
     """The state with the payload of every stream."""
     return state.with_graphs(
-        tuple(replace(each, streams=tuple(_encoded(stream, state.variant) for stream in each.streams)) for each in state.graphs)
+        tuple(
+            replace(graph, streams=tuple(_encoded(stream, state.variant) for stream in graph.streams)) for graph in state.graphs
+        )
     )
 
 

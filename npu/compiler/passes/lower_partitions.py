@@ -24,14 +24,14 @@ def lower_partitions(state: State) -> State:
     If each of them can, only the one is refused that cannot be lowered with its neighbours.
     """
     graphs: list[GraphState] = []
-    for number, each in enumerate(state.graphs):
+    for number, graph in enumerate(state.graphs):
         nodes = []
-        for node in each.nodes:
-            program = try_lower(each.graph, number, node.ops, state.variant) if node.is_npu else None
+        for node in graph.nodes:
+            program = try_lower(graph.graph, number, node.ops, state.variant) if node.is_npu else None
             if isinstance(program, Refusal):
                 return state.refuse(tuple(_defects(state)) or (program,))
             nodes.append(replace(node, program=program))
-        graphs.append(replace(each, nodes=tuple(nodes)))
+        graphs.append(replace(graph, nodes=tuple(nodes)))
     return state.with_graphs(tuple(graphs))
 
 

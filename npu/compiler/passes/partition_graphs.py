@@ -15,8 +15,8 @@ def partition_graphs(state: State) -> State:
     """The state with the nodes of every graph, without programs."""
     return state.with_graphs(
         tuple(
-            replace(each, nodes=tuple(_nodes(each.graph, state.placement.npu_indices(number))))
-            for number, each in enumerate(state.graphs)
+            replace(graph, nodes=tuple(_nodes(graph.graph, state.placement.npu_indices(number))))
+            for number, graph in enumerate(state.graphs)
         )
     )
 

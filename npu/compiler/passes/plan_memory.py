@@ -12,10 +12,10 @@ def plan_memory(state: State) -> State:
     """The state with the memory plans, one graph behind the other in every memory."""
     graphs: list[GraphState] = []
     arena = fast = 0
-    for each in state.graphs:
+    for graph in state.graphs:
         plan = memory.plan_memory(
-            each.graph, each.nodes, each.jobs, each.layouts, state.variant, state.goal, arena_start=arena, fast_start=fast
+            graph.graph, graph.nodes, graph.jobs, graph.layouts, state.variant, state.goal, arena_start=arena, fast_start=fast
         )
         arena, fast = arena + plan.arena_bytes, fast + plan.fast_bytes
-        graphs.append(replace(each, memory=plan))
+        graphs.append(replace(graph, memory=plan))
     return state.with_graphs(tuple(graphs))

@@ -12,16 +12,16 @@ from npu.graph.ethos_u import Region
 
 def rebuild_graphs(state: State) -> State:
     """The state with the rebuilt graphs."""
-    arena = sum(each.planned.arena_bytes for each in state.graphs)
-    fast = sum(each.planned.fast_bytes for each in state.graphs) if state.variant.memory_mode.has_separate_cache else None
-    return state.with_graphs(tuple(replace(each, rebuilt=_rebuilt(each, state, arena, fast)) for each in state.graphs))
+    arena = sum(graph.planned.arena_bytes for graph in state.graphs)
+    fast = sum(graph.planned.fast_bytes for graph in state.graphs) if state.variant.memory_mode.has_separate_cache else None
+    return state.with_graphs(tuple(replace(graph, rebuilt=_rebuilt(graph, state, arena, fast)) for graph in state.graphs))
 
 
-def _rebuilt(each: GraphState, state: State, arena: int, fast: int | None) -> Rebuilt:
-    order = [_entry(node, stream) for node, stream in zip(each.nodes, each.streams, strict=True)]
-    places = each.planned.places.items()
+def _rebuilt(draft: GraphState, state: State, arena: int, fast: int | None) -> Rebuilt:
+    order = [_entry(node, stream) for node, stream in zip(draft.nodes, draft.streams, strict=True)]
+    places = draft.planned.places.items()
     offsets = {item: place.offset for item, place in places if isinstance(item, int) and place.region == Region.ARENA}
-    return rebuild_graph(each.graph, order, state.constants.data(), arena, fast, offsets)
+    return rebuild_graph(draft.graph, order, state.constants.data(), arena, fast, offsets)
 
 
 def _entry(node: Node, stream: Stream | None) -> int | NpuJob:

@@ -23,14 +23,14 @@ def refuse_misfits(state: State) -> State:
     if state.keeps_misfits:
         return state
     return state.refuse(
-        tuple(one for number, each in enumerate(state.graphs) for one in _refusals(number, each, state.variant))
+        tuple(one for number, graph in enumerate(state.graphs) for one in _refusals(number, graph, state.variant))
     )
 
 
 def exceeds_budget(state: State) -> bool:
     """Whether the feature maps of any graph need more than the arena may have."""
     budget = arena_budget(state.variant)
-    return any(max(_needed(each), default=0) > budget for each in state.graphs)
+    return any(max(_needed(graph), default=0) > budget for graph in state.graphs)
 
 
 def _needed(state: GraphState) -> Sequence[int]:

@@ -11,7 +11,7 @@ from npu.compiler.state import GraphState, State
 
 def schedule_jobs(state: State) -> State:
     """The state with the jobs of every node."""
-    return state.with_graphs(tuple(replace(each, jobs=_jobs(each, state)) for each in state.graphs))
+    return state.with_graphs(tuple(replace(graph, jobs=_jobs(graph, state)) for graph in state.graphs))
 
 
 def _jobs(graph: GraphState, state: State) -> tuple[tuple[Job, ...], ...]:

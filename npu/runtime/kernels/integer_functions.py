@@ -1,4 +1,4 @@
-"""Quotients, HARD_SWISH and SOFTMAX of quantised numbers in 32-bit and 16-bit fixed point, over whole int64 arrays."""
+"""Quotients, HARD_SWISH and SOFTMAX of quantized numbers in 32-bit and 16-bit fixed point, over whole int64 arrays."""
 
 from __future__ import annotations
 

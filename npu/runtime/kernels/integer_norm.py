@@ -7,7 +7,7 @@ import numpy as np
 from npu.native import types as ty
 from npu.native.kernel import kernel
 from npu.numerics.rounding import (
-    multiply_by_quantised_multiplier,
+    multiply_by_quantized_multiplier,
     rounding_divide_by_power_of_two,
     saturating_rounding_doubling_high_mul,
 )
@@ -83,8 +83,8 @@ def normalize_rows(rows, weights, bias, multiplier, exponent, guard, out):  # ty
         variance = _truncated(squares * (np.int64(1 << 20) // count) - mean * mean, np.int64(1 << 20))
         scale, shift = inverse_square_root(variance if variance >= 1 else np.int64(guard))
         for i in range(count):
-            normal = multiply_by_quantised_multiplier(np.int64(1024) * rows[b, i] - mean, scale, shift)
+            normal = multiply_by_quantized_multiplier(np.int64(1024) * rows[b, i] - mean, scale, shift)
             value = normal * weights[i] + bias[i]
             rounded = _truncated(value + np.int64(512) if value > 0 else value - np.int64(512), np.int64(1024))
-            scaled = multiply_by_quantised_multiplier(rounded, multiplier[0], exponent[0] + np.int64(12))
+            scaled = multiply_by_quantized_multiplier(rounded, multiplier[0], exponent[0] + np.int64(12))
             out[b, i] = min(max(scaled, np.int64(-32768)), np.int64(32767))

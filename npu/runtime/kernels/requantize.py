@@ -1,4 +1,4 @@
-"""Accumulators to quantised values; the loops that apply the roundings of `npu.numerics` to arrays."""
+"""Accumulators to quantized values; the loops that apply the roundings of `npu.numerics` to arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.kernel import kernel
-from npu.numerics.rounding import multiply_by_quantised_multiplier
+from npu.numerics.rounding import multiply_by_quantized_multiplier
 
 
 @kernel(ty.void(ty.int64[:, ::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64[:, ::1]))
@@ -14,7 +14,7 @@ def rescale(acc, multipliers, exponents, zero_point, low, high, ofm):  # type: i
     """ofm[i, c] = clamp(acc[i, c] * multiplier[c] * 2**(exponent[c] - 31), rounded twice, + zero_point)."""
     for i in range(acc.shape[0]):
         for c in range(acc.shape[1]):
-            value = multiply_by_quantised_multiplier(acc[i, c], multipliers[c], exponents[c]) + zero_point
+            value = multiply_by_quantized_multiplier(acc[i, c], multipliers[c], exponents[c]) + zero_point
             ofm[i, c] = min(max(value, low), high)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
@@ -20,7 +20,7 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, quantized_range, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
 from npu.runtime.tensor import Array, RuntimeTensor
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16)
 """Half precision is computed in float32 and rounded once."""
@@ -106,7 +106,7 @@ def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
             low, high = np.float32(lower), np.float32(np.inf if upper is None else upper)
             return run_float(node, lambda x: np.minimum(np.maximum(x, low), high))
         require_quantized(node, ifm, output)
-        factor = quantise_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
+        factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
         low_q, high_q = quantized_range(node, activation, output)
 
         def run() -> None:
@@ -125,8 +125,8 @@ def build_leaky_relu(node: OperatorNode) -> Run:
         return run_float(node, lambda x: np.where(x > 0, x, x * alpha))
     require_quantized(node, ifm, output)
     f32 = np.float32
-    identity = quantise_multiplier(float(f32(ifm.scale) / f32(output.scale)))
-    negative = quantise_multiplier(float(f32(ifm.scale) * alpha / f32(output.scale)))
+    identity = quantize_multiplier(float(f32(ifm.scale) / f32(output.scale)))
+    negative = quantize_multiplier(float(f32(ifm.scale) * alpha / f32(output.scale)))
     limits = INTEGER_RANGE[output.dtype]
 
     def run() -> None:
@@ -147,8 +147,8 @@ def build_prelu(node: OperatorNode) -> Run:
         return run_real
     require_quantized(node, ifm, slope, output)
     f32 = np.float32
-    identity = quantise_multiplier(float(f32(ifm.scale) / f32(output.scale)))
-    negative = quantise_multiplier(float(f32(ifm.scale) * f32(slope.scale) / f32(output.scale)))
+    identity = quantize_multiplier(float(f32(ifm.scale) / f32(output.scale)))
+    negative = quantize_multiplier(float(f32(ifm.scale) * f32(slope.scale) / f32(output.scale)))
 
     def run() -> None:
         x = ifm.array.astype(np.int64) - ifm.zero_point
@@ -177,7 +177,7 @@ def build_hard_swish(node: OperatorNode) -> Run:
         return run_float(node, hard_swish)
     require_quantized(node, ifm, output)
     fine = np.float32(1 / 128) * np.float32(ifm.scale)
-    factors = [quantise_multiplier(float(fine / np.float32(scale))) for scale in (output.scale, 3.0 / 32768.0)]
+    factors = [quantize_multiplier(float(fine / np.float32(scale))) for scale in (output.scale, 3.0 / 32768.0)]
     to_output, gate = ((to_16bit(multiplier), exponent) for multiplier, exponent in factors)
     if to_output[1] > 0:
         raise node.fail(f"the output's scale must be at least 1/128 of the input's {ifm.scale}, got {output.scale}")
@@ -243,14 +243,14 @@ def _softmax_rows(node: OperatorNode) -> Callable[[Array], Array]:
             f"output must have the scale {scale:g} and zero point {zero_point}, got {output.scale:g} and {output.zero_point}"
         )
     if ifm.dtype is DType.INT16:
-        factor = quantise_multiplier(ifm.scale * beta / (10.0 / 65535.0))
+        factor = quantize_multiplier(ifm.scale * beta / (10.0 / 65535.0))
 
         def wide(rows: Array) -> Array:
             values = rows.astype(np.int64)
             return softmax_16bit(scaled(values - values.max(axis=1, keepdims=True), factor), *_softmax_tables())
 
         return wide
-    table = softmax_table(*quantise_multiplier(min(beta * ifm.scale * (1 << 26), (1 << 31) - 1.0)))
+    table = softmax_table(*quantize_multiplier(min(beta * ifm.scale * (1 << 26), (1 << 31) - 1.0)))
     bits, offset = (16, 0) if output.dtype is DType.INT16 else (8, 128 if output.dtype is DType.UINT8 else 0)
 
     def narrow(rows: Array) -> Array:
@@ -303,20 +303,20 @@ def build_log_softmax(node: OperatorNode) -> Run:
     return run
 
 
-_SMOOTH = each("T -> T", "f32 f16 i8 u8 i16")
-_RELU = each("T -> T", "f32 i8 u8 i16")
+_SMOOTH = for_codes("T -> T", "f32 f16 i8 u8 i16")
+_RELU = for_codes("T -> T", "f32 i8 u8 i16")
 
 OPERATORS = (
     Implementation("LOGISTIC", _smooth(float_logistic, logistic, sigmoid_16bit), _SMOOTH),
     Implementation("TANH", _smooth(hyperbolic_tangent, hyperbolic_tangent, tanh_16bit), _SMOOTH),
     Implementation("RELU", _build_relu(FusedActivation.RELU), _RELU),
     Implementation("RELU6", _build_relu(FusedActivation.RELU6), _RELU),
-    Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), each("T -> T", "f32 i8 u8")),
+    Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), for_codes("T -> T", "f32 i8 u8")),
     Implementation("LEAKY_RELU", build_leaky_relu, _RELU),
-    Implementation("PRELU", build_prelu, (*each("T T -> T", "f32 i8 u8"), "i16 i8 -> i16")),
-    Implementation("ELU", build_elu, each("T -> T", "f32 i8")),
-    Implementation("HARD_SWISH", build_hard_swish, each("T -> T", "f32 i8 u8")),
-    Implementation("GELU", build_gelu, each("T -> T", "f32 f16 i8 u8 i16")),
+    Implementation("PRELU", build_prelu, (*for_codes("T T -> T", "f32 i8 u8"), "i16 i8 -> i16")),
+    Implementation("ELU", build_elu, for_codes("T -> T", "f32 i8")),
+    Implementation("HARD_SWISH", build_hard_swish, for_codes("T -> T", "f32 i8 u8")),
+    Implementation("GELU", build_gelu, for_codes("T -> T", "f32 f16 i8 u8 i16")),
     Implementation(
         "SOFTMAX", build_softmax, ("f32 -> f32", "f16 -> f16", "i8 -> i8", "i8 -> i16", "u8 -> u8", "u8 -> i16", "i16 -> i16")
     ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import power_float
 from npu.runtime.kernels.integer_functions import divide as quotient
@@ -25,7 +25,7 @@ from npu.runtime.operators.common import (
     scaled,
 )
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 _MAX_EXPONENT = 1 << 16
 Binary = Callable[[Array, Array], Array]
@@ -64,7 +64,7 @@ def _sum(node: OperatorNode, function: Binary) -> Run:
         return _sum_power_of_two(node, function)
     shift = 15 if left.dtype is DType.INT16 else 20
     twice = 2.0 * max(left.scale, right.scale)
-    left_factor, right_factor = quantise_multiplier(left.scale / twice), quantise_multiplier(right.scale / twice)
+    left_factor, right_factor = quantize_multiplier(left.scale / twice), quantize_multiplier(right.scale / twice)
     scaling = multipliers([twice / ((1 << shift) * output.scale)])
     limits = quantized_range(node, _activation(node), output)
 
@@ -161,7 +161,7 @@ def _quantized_quotient(node: OperatorNode) -> Run:
     left, right, output = node.input(0), node.input(1), node.output()
     require_quantized(node, left, right, output)
     divisor = np.float32(right.scale) * np.float32(output.scale)
-    multiplier, shift = quantise_multiplier(float(np.float32(left.scale) / divisor))
+    multiplier, shift = quantize_multiplier(float(np.float32(left.scale) / divisor))
     limits = quantized_range(node, _activation(node), output)
 
     def run() -> None:
@@ -183,7 +183,7 @@ def build_squared_difference(node: OperatorNode) -> Run:
     require_quantized(node, left, right, output)
     shift = 7
     twice = 2.0 * max(left.scale, right.scale)
-    left_factor, right_factor = quantise_multiplier(left.scale / twice), quantise_multiplier(right.scale / twice)
+    left_factor, right_factor = quantize_multiplier(left.scale / twice), quantize_multiplier(right.scale / twice)
     scaling = multipliers([twice * twice / ((1 << shift * 2) * output.scale)])
     limits = quantized_range(node, FusedActivation.NONE, output)
 
@@ -269,17 +269,17 @@ def _minimum(x: Array, y: Array) -> Array:
     return np.where(x < y, x, y)
 
 
-_EXTREMUM = each("T T -> T", "f32 f16 i8 u8 i16 i32 i64")
+_EXTREMUM = for_codes("T T -> T", "f32 f16 i8 u8 i16 i32 i64")
 
 OPERATORS = (
-    Implementation("ADD", build_add, each("T T -> T", "f32 f16 i8 u8 i16 i32 i64")),
-    Implementation("SUB", build_sub, each("T T -> T", "f32 i8 u8 i16 i32 i64")),
-    Implementation("MUL", build_mul, each("T T -> T", "f32 f16 i8 u8 i16 i32 u32 i64 c64")),
-    Implementation("DIV", build_div, each("T T -> T", "f32 i8 u8 i16 i32")),
-    Implementation("SQUARED_DIFFERENCE", build_squared_difference, each("T T -> T", "f32 i8 i32")),
+    Implementation("ADD", build_add, for_codes("T T -> T", "f32 f16 i8 u8 i16 i32 i64")),
+    Implementation("SUB", build_sub, for_codes("T T -> T", "f32 i8 u8 i16 i32 i64")),
+    Implementation("MUL", build_mul, for_codes("T T -> T", "f32 f16 i8 u8 i16 i32 u32 i64 c64")),
+    Implementation("DIV", build_div, for_codes("T T -> T", "f32 i8 u8 i16 i32")),
+    Implementation("SQUARED_DIFFERENCE", build_squared_difference, for_codes("T T -> T", "f32 i8 i32")),
     Implementation("MAXIMUM", build_extremum(_maximum), _EXTREMUM),
     Implementation("MINIMUM", build_extremum(_minimum), _EXTREMUM),
-    Implementation("FLOOR_DIV", build_floor_div, each("T T -> T", "f32 i8 i16 i32")),
-    Implementation("FLOOR_MOD", build_floor_mod, each("T T -> T", "f32 i8 i16 i32 i64")),
-    Implementation("POW", build_power, each("T T -> T", "f32 i32")),
+    Implementation("FLOOR_DIV", build_floor_div, for_codes("T T -> T", "f32 i8 i16 i32")),
+    Implementation("FLOOR_MOD", build_floor_mod, for_codes("T T -> T", "f32 i8 i16 i32 i64")),
+    Implementation("POW", build_power, for_codes("T T -> T", "f32 i32")),
 )

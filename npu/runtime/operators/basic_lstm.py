@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.kernels.fixed16 import logistic_table, multiply, tanh_table
 from npu.runtime.kernels.integer_functions import halve
 from npu.runtime.operator import OperatorNode, Run
@@ -67,7 +67,7 @@ def _integer(node: OperatorNode) -> Run:
     activation, new_state, joined, gates = (node.output(i) for i in range(4))
     if new_state.scale != 2.0**-11:
         raise node.fail(f"state scale must be 2**-11, got {new_state.scale}")
-    multiplier, exponent = quantise_multiplier(4096 * bias.scale)
+    multiplier, exponent = quantize_multiplier(4096 * bias.scale)
     if not 0 < bias.scale < 1:
         raise node.fail(f"bias scale must be in (0, 1), got {bias.scale}")
     logistic, tanh, tanh_state = logistic_table(), tanh_table(3), tanh_table(4)

@@ -1,7 +1,7 @@
 """Products of activations with the weights of recurrent cells, float32 or hybrid; the only place that knows both kinds.
 
 Facts of the TFLite reference kernels of LSTM, RNN and SVDF: a float product is summed in order and added to the accumulator.
-A hybrid one (float activations, 8-bit weights) quantises every row of the activations once per step, symmetrically or with
+A hybrid one (float activations, 8-bit weights) quantizes every row of the activations once per step, symmetrically or with
 `asymmetric_quantize_inputs` about a zero point, and adds the integer sum times (row scale times weight scale).
 Weights of type uint8 are read as int8.
 """
@@ -30,7 +30,7 @@ _CLAMPS: dict[FusedActivation, tuple[float, float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Activations (batch, features) as float32, and quantised by rows where weights are 8-bit: values, scales, zero points."""
+    """Activations (batch, features) as float32, and quantized by rows where weights are 8-bit: values, scales, zero points."""
 
     real: Array
     quantized: tuple[Array, Array, Array] | None = None
@@ -54,7 +54,7 @@ def add_product(total: Array, x: Operand, weights: RuntimeTensor) -> Array:
         return total + (x.real * diagonal).astype(np.float32)
     if weights.dtype is DType.FLOAT32:
         return total + float_product(x.real, weights.array)
-    assert x.quantized is not None, "activations for 8-bit weights are quantised"
+    assert x.quantized is not None, "activations for 8-bit weights are quantized"
     values, scales, zero_points = x.quantized
     centred = values.astype(np.float64) - zero_points[:, None]
     sums = (centred @ signed(weights).astype(np.float64).T).astype(np.float32)

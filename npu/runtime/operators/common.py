@@ -1,4 +1,4 @@
-"""What many operators share: fused activations, quantised ranges, padding, broadcasting."""
+"""What many operators share: fused activations, quantized ranges, padding, broadcasting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.kernels.requantize import rescale, rescale_wide
 from npu.runtime.operator import OperatorNode
 from npu.runtime.tensor import Array, RuntimeTensor
@@ -61,7 +61,7 @@ def require_no_activation(node: OperatorNode) -> None:
 
 
 def stored_limits(node: OperatorNode) -> tuple[Any, Any] | None:
-    """The limits of a fused activation on stored values of a float or quantised output, None without one.
+    """The limits of a fused activation on stored values of a float or quantized output, None without one.
 
     For operators of which LiteRT's kernels refuse any activation, though the TFLite guide and schema give them one.
     """
@@ -76,7 +76,7 @@ def stored_limits(node: OperatorNode) -> tuple[Any, Any] | None:
 
 
 def quantized_range(node: OperatorNode, activation: FusedActivation, output: RuntimeTensor) -> tuple[int, int]:
-    """The clamp of a fused activation in the output's quantised values (TFLite's CalculateActivationRangeQuantized)."""
+    """The clamp of a fused activation in the output's quantized values (TFLite's CalculateActivationRangeQuantized)."""
     low, high = INTEGER_RANGE[output.dtype]
     lower, upper = activation_bounds(node, activation)
     scale = np.float32(output.scale)
@@ -96,12 +96,12 @@ def require_quantized(node: OperatorNode, *tensors: RuntimeTensor) -> None:
     """Refuse tensors without a positive scale."""
     for tensor in tensors:
         if not tensor.is_quantized or not all(s > 0 and math.isfinite(s) for s in tensor.quantization.scales):  # type: ignore[union-attr]
-            raise node.fail(f"tensor '{tensor.name}' must have positive quantisation scales, got none")
+            raise node.fail(f"tensor '{tensor.name}' must have positive quantization scales, got none")
 
 
 def multipliers(factors: Sequence[float]) -> tuple[Array, Array]:
     """Multipliers and exponents, as int64 arrays, of real factors."""
-    pairs = [quantise_multiplier(float(factor)) for factor in factors]
+    pairs = [quantize_multiplier(float(factor)) for factor in factors]
     return np.array([m for m, _ in pairs], np.int64), np.array([e for _, e in pairs], np.int64)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import require_quantized, scaled
 from npu.runtime.tensor import Array, RuntimeTensor
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 Relation = Callable[[Array, Array], Array]
 _LEFT_SHIFT = 8
@@ -40,13 +40,13 @@ def _comparison(relation: Relation, types: tuple[DType, ...] = (DType.INT8, DTyp
 def _common(tensor: RuntimeTensor) -> Array:
     """Values times the scale in fixed point, as the reference kernel compares operands of different scales."""
     shifted = (tensor.array.astype(np.int64) - tensor.zero_point) << _LEFT_SHIFT
-    return scaled(shifted, quantise_multiplier(tensor.scale))
+    return scaled(shifted, quantize_multiplier(tensor.scale))
 
 
 _SCALED = (DType.INT8, DType.UINT8, DType.INT16)
 """Types whose scales EQUAL and NOT_EQUAL take into account; the orders compare int16 as it is stored."""
-_TYPES = each("T T -> bool", "f32 f16 i8 u8 i16 i32 i64")
-_EQUALITY = each("T T -> bool", "f32 f16 i8 u8 i16 i32 i64 bool str")
+_TYPES = for_codes("T T -> bool", "f32 f16 i8 u8 i16 i32 i64")
+_EQUALITY = for_codes("T T -> bool", "f32 f16 i8 u8 i16 i32 i64 bool str")
 _LOGIC = ("bool bool -> bool",)
 
 OPERATORS = (

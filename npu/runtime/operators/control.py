@@ -37,7 +37,7 @@ def _prepare(node: OperatorNode, index: int, arguments: Sequence[RuntimeTensor],
 
 
 def _names(types: Iterable[DType]) -> str:
-    return f"[{', '.join(str(each) for each in types)}]"
+    return f"[{', '.join(str(kind) for kind in types)}]"
 
 
 def _fix_shapes(node: OperatorNode, shapes: Shapes | None) -> None:

@@ -149,7 +149,7 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
     scales = filter_scales(node, weights, channels).astype(np.float32)
     bounds = float_bounds(node, node.attributes.fused_activation_function)
     matrix = _as_matrix(weights) if weights.is_constant else None
-    # The reference kernel quantises inputs symmetrically unless the filter is per channel.
+    # The reference kernel quantizes inputs symmetrically unless the filter is per channel.
     asymmetric = weights.quantization is not None and weights.quantization.is_per_channel
 
     def run() -> None:
@@ -226,7 +226,7 @@ def build_transpose_conv(node: OperatorNode) -> Run:
 
 
 def _hybrid_transposed(node: OperatorNode, pads: tuple[int, int]) -> Array:
-    """float32 maps, each quantised while running, with an int8 filter."""
+    """float32 maps, each quantized while running, with an int8 filter."""
     weights, ifm, bias, output = node.input(1), node.input(2), node.optional(3), node.output()
     scales = filter_scales(node, weights, weights.shape[0]).astype(np.float32)
     batches, channels = ifm.shape[0], weights.shape[0]

@@ -61,7 +61,7 @@ def _prepare(context: Context, node: Node) -> Status:
         raise InterpreterError(f"{NAME}: inputs must be [1, n, 4], [1, n, classes] and [n, 4], got {shapes}")
     for tensor in (boxes, scores, anchors):
         if tensor.dtype is not DType.FLOAT32 and not (tensor.dtype is DType.UINT8 and tensor.is_quantized):
-            raise InterpreterError(f"{NAME}: inputs must be float32 or quantised uint8, got {tensor.dtype}")
+            raise InterpreterError(f"{NAME}: inputs must be float32 or quantized uint8, got {tensor.dtype}")
     if boxes.dtype is not anchors.dtype:
         raise InterpreterError(f"{NAME}: anchors must have the type of the boxes, got {anchors.dtype} and {boxes.dtype}")
     for index, shape in zip(node.outputs, _shapes(options), strict=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_norm import inverse_square_roots
@@ -17,7 +17,7 @@ from npu.runtime.operators.activation import run_float, through
 from npu.runtime.operators.common import INTEGER_RANGE, requantize, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 Unary = Callable[[Array], Array]
 
@@ -32,7 +32,7 @@ def build_abs(node: OperatorNode) -> Run:
         return run_float(node, np.abs)
     require_quantized(node, ifm, output)
     is_same = ifm.scale == output.scale
-    factor = quantise_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
+    factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
 
     def run() -> None:
         magnitude = np.abs(ifm.array.astype(np.int64) - ifm.zero_point)
@@ -43,7 +43,7 @@ def build_abs(node: OperatorNode) -> Run:
 
 
 def _tabulated(function: Unary, outside: int | None = None) -> Callable[[OperatorNode], Run]:
-    """A float function; quantised inputs go through a table of it."""
+    """A float function; quantized inputs go through a table of it."""
 
     def build(node: OperatorNode) -> Run:
         dtype, output = node.input(0).dtype, node.output()
@@ -62,7 +62,7 @@ def _tabulated(function: Unary, outside: int | None = None) -> Callable[[Operato
 
 
 def _only_above_zero(node: OperatorNode, run: Run) -> Run:
-    """`run` of a quantised operator that is not defined below zero; such an input is an error of the invocation."""
+    """`run` of a quantized operator that is not defined below zero; such an input is an error of the invocation."""
     ifm = node.input(0)
     if ifm.dtype is DType.FLOAT32:
         return run
@@ -91,7 +91,7 @@ def _rsqrt_8bit(node: OperatorNode) -> Run:
     inverse, exponent = np.empty(256, np.int64), np.empty(256, np.int64)
     inverse_square_roots(np.arange(256), inverse, exponent)
     roots = requantize(np.ones((1, 256), np.int64), (inverse, exponent + _RSQRT_BITS), 0, INTEGER_RANGE[DType.INT32])
-    multiplier, shift = quantise_multiplier(1 / (math.sqrt(ifm.scale) * output.scale))
+    multiplier, shift = quantize_multiplier(1 / (math.sqrt(ifm.scale) * output.scale))
     values = scaled(roots[0], (multiplier, shift - _RSQRT_BITS)) + output.zero_point
     table = np.clip(values, *INTEGER_RANGE[DType.INT8]).astype(np.int8)
     table[0] = INTEGER_RANGE[DType.INT8][1]
@@ -125,12 +125,12 @@ def build_logical_not(node: OperatorNode) -> Run:
 
 
 _FLOAT = ("f32 -> f32",)
-_FLOAT_OR_HALF = each("T -> T", "f32 f16")
-_TABULATED = each("T -> T", "f32 i8 i16")
+_FLOAT_OR_HALF = for_codes("T -> T", "f32 f16")
+_TABULATED = for_codes("T -> T", "f32 i8 i16")
 
 OPERATORS = (
-    Implementation("ABS", build_abs, each("T -> T", "f32 i8 i16 i32")),
-    Implementation("NEG", _plain(np.negative), each("T -> T", "f32 f16 i8 i16 i32 i64")),
+    Implementation("ABS", build_abs, for_codes("T -> T", "f32 i8 i16 i32")),
+    Implementation("NEG", _plain(np.negative), for_codes("T -> T", "f32 f16 i8 i16 i32 i64")),
     Implementation("SQUARE", _plain(lambda x: x * x), _FLOAT),
     Implementation("SQRT", build_sqrt, _TABULATED),
     Implementation("RSQRT", build_rsqrt, _TABULATED),
@@ -141,6 +141,6 @@ OPERATORS = (
     Implementation("CEIL", _plain(np.ceil), _FLOAT),
     Implementation("FLOOR", _plain(np.floor), _FLOAT_OR_HALF),
     Implementation("ROUND", _plain(_round_half_even), _FLOAT_OR_HALF),
-    Implementation("SIGN", _plain(np.sign), each("T -> T", "f32 f64 i32")),
+    Implementation("SIGN", _plain(np.sign), for_codes("T -> T", "f32 f64 i32")),
     Implementation("LOGICAL_NOT", build_logical_not, ("bool -> bool",)),
 )

@@ -15,7 +15,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.cell_products import signed
 from npu.runtime.tensor import Array, RuntimeTensor
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 
 def _check_rows(node: OperatorNode, rows: Array, size: int) -> None:
@@ -24,10 +24,10 @@ def _check_rows(node: OperatorNode, rows: Array, size: int) -> None:
 
 
 def _row_scales(node: OperatorNode, table: RuntimeTensor) -> Array:
-    """float32 factors of the rows of a quantised table, one or one per row."""
+    """float32 factors of the rows of a quantized table, one or one per row."""
     quantization = table.quantization
     if quantization is None or not table.is_quantized or np.any(quantization.zero_points != 0):
-        raise node.fail(f"table '{table.name}' must be quantised with zero point 0 for float results, got another one")
+        raise node.fail(f"table '{table.name}' must be quantized with zero point 0 for float results, got another one")
     scales: Array = quantization.scales.astype(np.float32)
     if scales.size > 1 and (quantization.axis != 0 or scales.size != table.shape[0]):
         raise node.fail(f"table must have one scale or one per row, got {scales.size} along dimension {quantization.axis}")
@@ -130,8 +130,10 @@ OPERATORS = (
     Implementation(
         "EMBEDDING_LOOKUP",
         build_embedding_lookup,
-        (*each("i32 T -> T", "f32 f16 i8 u8 i16 i32 i64 bool"), "i32 i8|u8|i4 -> f32"),
+        (*for_codes("i32 T -> T", "f32 f16 i8 u8 i16 i32 i64 bool"), "i32 i8|u8|i4 -> f32"),
     ),
     Implementation("EMBEDDING_LOOKUP_SPARSE", build_embedding_lookup_sparse, ("i32 i32 i32 f32 f32 -> f32",)),
-    Implementation("HASHTABLE_LOOKUP", build_hashtable_lookup, each("i32 i32 T -> T u8", "f32 i8 u8 i16 i32 i64 bool str")),
+    Implementation(
+        "HASHTABLE_LOOKUP", build_hashtable_lookup, for_codes("i32 i32 T -> T u8", "f32 i8 u8 i16 i32 i64 bool str")
+    ),
 )

@@ -1,6 +1,6 @@
 """FULLY_CONNECTED and BATCH_MATMUL.
 
-The quantised FULLY_CONNECTED rounds as LiteRT's reference kernel does (accumulator times a double, nearest; 16-bit too) unless
+The quantized FULLY_CONNECTED rounds as LiteRT's reference kernel does (accumulator times a double, nearest; 16-bit too) unless
 the
 interpreter's options ask for the integer roundings of the NPU and of tflite-micro.
 """
@@ -160,7 +160,7 @@ def _is_per_channel(tensor: RuntimeTensor) -> bool:
 
 
 def _hybrid_batch_matmul(node: OperatorNode, batch: tuple[int, ...], shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Run:
-    """float32 rows, quantised while running, times an int8 matrix."""
+    """float32 rows, quantized while running, times an int8 matrix."""
     left, right, output, a = node.input(0), node.input(1), node.output(), node.attributes
     x_shape, y_shape = shapes
     scale = filter_scales(node, right, y_shape[-1]).astype(np.float32)

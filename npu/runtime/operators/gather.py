@@ -10,7 +10,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import normalized_axis
 from npu.runtime.tensor import Array
-from npu.runtime.types import EVERY_NUMBER, each
+from npu.runtime.types import EVERY_NUMBER, for_codes
 
 
 def _check_indices(node: OperatorNode, indices: Array, size: int) -> None:
@@ -110,11 +110,11 @@ def build_sparse_to_dense(node: OperatorNode) -> Run:
 _GATHERED = "f32 f16 i8 u8 i16 i32 i64 bool"
 
 OPERATORS = (
-    Implementation("GATHER", build_gather, each("T i16|i32|i64 -> T", f"{_GATHERED} str")),
-    Implementation("GATHER_ND", build_gather_nd, each("T i16|i32|i64 -> T", f"{_GATHERED} str")),
-    Implementation("SELECT", build_select, each("bool T T -> T", EVERY_NUMBER)),
-    Implementation("SELECT_V2", build_select_v2, each("bool T T -> T", EVERY_NUMBER)),
+    Implementation("GATHER", build_gather, for_codes("T i16|i32|i64 -> T", f"{_GATHERED} str")),
+    Implementation("GATHER_ND", build_gather_nd, for_codes("T i16|i32|i64 -> T", f"{_GATHERED} str")),
+    Implementation("SELECT", build_select, for_codes("bool T T -> T", EVERY_NUMBER)),
+    Implementation("SELECT_V2", build_select_v2, for_codes("bool T T -> T", EVERY_NUMBER)),
     Implementation("WHERE", build_where, ("f32|i8|u8|i32|u32|i64|bool -> i64",)),
-    Implementation("SCATTER_ND", build_scatter_nd, each("i32 T i32 -> T", "f32 i8 u8 i32 i64 bool")),
-    Implementation("SPARSE_TO_DENSE", build_sparse_to_dense, each("i32|i64 i32|i64 T T -> T", "f32 i8 u8 i32 i64")),
+    Implementation("SCATTER_ND", build_scatter_nd, for_codes("i32 T i32 -> T", "f32 i8 u8 i32 i64 bool")),
+    Implementation("SPARSE_TO_DENSE", build_sparse_to_dense, for_codes("i32|i64 i32|i64 T T -> T", "f32 i8 u8 i32 i64")),
 )

@@ -1,4 +1,4 @@
-"""Dynamic-range quantisation: float activations quantised while running, for int8 weights."""
+"""Dynamic-range quantization: float activations quantized while running, for int8 weights."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _intermediate(node: OperatorNode, index: int) -> RuntimeTensor:
 
 
 def _clip_limit(limit: float, scale: float, bounds: tuple[int, int]) -> int:
-    """A clip in quantised steps, truncated; 0 where there is none."""
+    """A clip in quantized steps, truncated; 0 where there is none."""
     steps = float(np.float32(limit) / np.float32(scale))
     return int(min(max(steps, bounds[0]), bounds[1])) if limit > 0 else 0
 

@@ -14,7 +14,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, stored_limits
 from npu.runtime.tensor import Array, RuntimeTensor
-from npu.runtime.types import EVERY_NUMBER, each
+from npu.runtime.types import EVERY_NUMBER, for_codes
 
 _SPLIT = "f32 i8 u8 i16 i32 i64"
 _PADDED = "f32 f16 i8 u8 i16 i32 i64 bool"
@@ -212,23 +212,23 @@ def build_tile(node: OperatorNode) -> Run:
     return run
 
 
-_SAME = each("T i32|i64 -> T", EVERY_NUMBER)
-_BLOCKS = each("T i32 i32 -> T", EVERY_NUMBER)
+_SAME = for_codes("T i32|i64 -> T", EVERY_NUMBER)
+_BLOCKS = for_codes("T i32 i32 -> T", EVERY_NUMBER)
 
 OPERATORS = (
-    Implementation("CONCATENATION", build_concatenation, each("T T* -> T", "f32 f16 i8 u8 i16 i32 u32 i64 bool")),
-    Implementation("PACK", build_pack, each("T T* -> T", "f32 i8 u8 i16 i32 u32 i64")),
-    Implementation("UNPACK", build_unpack, each("T -> T T*", "f32 f16 i8 u8 i16 i32 bool")),
-    Implementation("SPLIT", build_split, each("i32|i64 T -> T T*", _SPLIT)),
-    Implementation("SPLIT_V", build_split_v, each("T i32|i64 i32|i64 -> T T*", _SPLIT)),
-    Implementation("TRANSPOSE", build_transpose, each("T i32 -> T", EVERY_NUMBER)),
-    Implementation("PAD", build_pad, each("T i8|i16|i32|i64 -> T", _PADDED)),
-    Implementation("PADV2", build_pad, each("T i8|i16|i32|i64 T -> T", _PADDED)),
+    Implementation("CONCATENATION", build_concatenation, for_codes("T T* -> T", "f32 f16 i8 u8 i16 i32 u32 i64 bool")),
+    Implementation("PACK", build_pack, for_codes("T T* -> T", "f32 i8 u8 i16 i32 u32 i64")),
+    Implementation("UNPACK", build_unpack, for_codes("T -> T T*", "f32 f16 i8 u8 i16 i32 bool")),
+    Implementation("SPLIT", build_split, for_codes("i32|i64 T -> T T*", _SPLIT)),
+    Implementation("SPLIT_V", build_split_v, for_codes("T i32|i64 i32|i64 -> T T*", _SPLIT)),
+    Implementation("TRANSPOSE", build_transpose, for_codes("T i32 -> T", EVERY_NUMBER)),
+    Implementation("PAD", build_pad, for_codes("T i8|i16|i32|i64 -> T", _PADDED)),
+    Implementation("PADV2", build_pad, for_codes("T i8|i16|i32|i64 T -> T", _PADDED)),
     Implementation("MIRROR_PAD", build_mirror_pad, _SAME),
-    Implementation("DEPTH_TO_SPACE", build_depth_to_space, each("T -> T", "f32 i8 u8 i32 i64")),
-    Implementation("SPACE_TO_DEPTH", build_space_to_depth, each("T -> T", "f32 i8 u8 i32 i64")),
+    Implementation("DEPTH_TO_SPACE", build_depth_to_space, for_codes("T -> T", "f32 i8 u8 i32 i64")),
+    Implementation("SPACE_TO_DEPTH", build_space_to_depth, for_codes("T -> T", "f32 i8 u8 i32 i64")),
     Implementation("SPACE_TO_BATCH_ND", build_space_to_batch, _BLOCKS),
     Implementation("BATCH_TO_SPACE_ND", build_batch_to_space, _BLOCKS),
-    Implementation("REVERSE_V2", build_reverse, each("T i32 -> T", "f32 f16 i8 u8 i16 i32 i64 bool")),
-    Implementation("TILE", build_tile, each("T i32|i64 -> T", f"{EVERY_NUMBER} str")),
+    Implementation("REVERSE_V2", build_reverse, for_codes("T i32 -> T", "f32 f16 i8 u8 i16 i32 i64 bool")),
+    Implementation("TILE", build_tile, for_codes("T i32|i64 -> T", f"{EVERY_NUMBER} str")),
 )

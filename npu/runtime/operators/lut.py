@@ -1,4 +1,4 @@
-"""Operators that are functions of one quantised value, as tables. Formulas of TFLite's LUTPopulate; no hardware look-up
+"""Operators that are functions of one quantized value, as tables. Formulas of TFLite's LUTPopulate; no hardware look-up
 here."""
 
 from __future__ import annotations
@@ -92,5 +92,5 @@ def _samples(node: OperatorNode, function: Real) -> Array:
 
 
 def is_8bit(dtype: DType) -> bool:
-    """Whether a type is one of the quantised 8-bit types."""
+    """Whether a type is one of the quantized 8-bit types."""
     return dtype in (DType.INT8, DType.UINT8)

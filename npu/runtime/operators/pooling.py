@@ -13,7 +13,7 @@ from npu.runtime.kernels.pooling import average_float, average_integer, maximum
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import float_bounds, pad_before, quantized_range
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 _Pool = Callable[[Array, "Bounds"], Array]
 Bounds = tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -71,7 +71,7 @@ def build_l2_pool(node: OperatorNode) -> Run:
     return _run_real(node, lambda x, bounds: np.sqrt(average_float(x * x, *bounds)))
 
 
-_TYPES = each("T -> T", "f32 i8 u8 i16")
+_TYPES = for_codes("T -> T", "f32 i8 u8 i16")
 
 OPERATORS = (
     Implementation("AVERAGE_POOL_2D", build_average_pool, _TYPES),

@@ -10,7 +10,7 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, multipliers, requantize, require_quantized, round_half_away
 from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 
 def build_quantize(node: OperatorNode) -> Run:
@@ -38,7 +38,7 @@ def build_quantize(node: OperatorNode) -> Run:
 
 
 def _axis_parameters(node: OperatorNode, position: int | None) -> tuple[Array, Array]:
-    """Scales and zero points of an output (None) or an input, shaped to broadcast along its quantised axis."""
+    """Scales and zero points of an output (None) or an input, shaped to broadcast along its quantized axis."""
     tensor = node.output() if position is None else node.input(position)
     q = tensor.quantization
     assert q is not None
@@ -143,5 +143,5 @@ OPERATORS = (
     Implementation("DEQUANTIZE", build_dequantize, ("i8|u8|i16|f16|i4 -> f32",)),
     Implementation("CAST", build_cast, (f"{_CASTABLE} -> {_CASTABLE}", "i4 -> f32")),
     Implementation("FAKE_QUANT", build_fake_quant, ("f32 -> f32",)),
-    Implementation("DENSIFY", build_densify, each("T -> T", "f32 f16 i8")),
+    Implementation("DENSIFY", build_densify, for_codes("T -> T", "f32 f16 i8")),
 )

@@ -8,14 +8,14 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.graph.shapes import reduced_axes, without
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.reduction import sum_rows
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, requantize, require_quantized, scaled
 from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 
 def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Array]) -> Run:
@@ -56,7 +56,7 @@ def build_mean(node: OperatorNode) -> Run:
 
         return _reduce(node, integer)
     require_quantized(node, ifm, output)
-    factor = quantise_multiplier(ifm.scale / output.scale)
+    factor = quantize_multiplier(ifm.scale / output.scale)
     limits = INTEGER_RANGE[output.dtype]
 
     def quantized(x: Array, axes: tuple[int, ...]) -> Array:
@@ -86,11 +86,11 @@ def build_sum(node: OperatorNode) -> Run:
 
 
 def _rescaled_sum(node: OperatorNode) -> Run:
-    """Quantised sums to another scale: of uint8 in fixed point, of int8 and int16 in float32, as LiteRT computes them."""
+    """Quantized sums to another scale: of uint8 in fixed point, of int8 and int16 in float32, as LiteRT computes them."""
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
     if ifm.dtype is DType.UINT8:
-        factor = quantise_multiplier(ifm.scale / output.scale)
+        factor = quantize_multiplier(ifm.scale / output.scale)
 
         def fixed(x: Array, axes: tuple[int, ...]) -> Array:
             centred = x.astype(np.int64).sum(axis=axes) - _count(x.shape, axes) * ifm.zero_point
@@ -115,7 +115,7 @@ def build_product(node: OperatorNode) -> Run:
 
 
 def _quantized_product(node: OperatorNode) -> Run:
-    """Products of quantised values, rescaled after each factor."""
+    """Products of quantized values, rescaled after each factor."""
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
 
@@ -123,7 +123,7 @@ def _quantized_product(node: OperatorNode) -> Run:
         count = _count(x.shape, axes)
         if count == 0:
             raise node.fail("reduced dimensions must not be empty")
-        factor = quantise_multiplier(ifm.scale / output.scale ** (1.0 / count))
+        factor = quantize_multiplier(ifm.scale / output.scale ** (1.0 / count))
         kept = [i for i in range(x.ndim) if i not in axes]
         rows = x.transpose(*kept, *axes).reshape(-1, count).astype(np.int64) - ifm.zero_point
         total = rows[:, 0]
@@ -213,15 +213,15 @@ def build_cumsum(node: OperatorNode) -> Run:
 _NUMBERS = "f32 i8 u8 i16 i32 i64"
 
 OPERATORS = (
-    Implementation("MEAN", build_mean, each("T i32 -> T", _NUMBERS)),
-    Implementation("SUM", build_sum, each("T i32 -> T", "f32 i8 u8 i16 i32 i64 bool")),
-    Implementation("REDUCE_PROD", build_product, each("T i32 -> T", "f32 i8 i16 i32 i64 bool")),
-    Implementation("REDUCE_MAX", _extremum(np.fmax, "min"), each("T i32 -> T", f"{_NUMBERS} bool")),
-    Implementation("REDUCE_MIN", _extremum(np.fmin, "max"), each("T i32 -> T", f"{_NUMBERS} bool")),
+    Implementation("MEAN", build_mean, for_codes("T i32 -> T", _NUMBERS)),
+    Implementation("SUM", build_sum, for_codes("T i32 -> T", "f32 i8 u8 i16 i32 i64 bool")),
+    Implementation("REDUCE_PROD", build_product, for_codes("T i32 -> T", "f32 i8 i16 i32 i64 bool")),
+    Implementation("REDUCE_MAX", _extremum(np.fmax, "min"), for_codes("T i32 -> T", f"{_NUMBERS} bool")),
+    Implementation("REDUCE_MIN", _extremum(np.fmin, "max"), for_codes("T i32 -> T", f"{_NUMBERS} bool")),
     Implementation("REDUCE_ANY", build_any, ("bool i32 -> bool",)),
     Implementation("REDUCE_ALL", build_all, ("bool i32 -> bool",)),
-    Implementation("ARG_MAX", _arg(np.argmax), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
-    Implementation("ARG_MIN", _arg(np.argmin), each("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
-    Implementation("TOPK_V2", build_top_k, each("T i32|i16 -> T i32|i16", "f32 i8 u8 i16 i32 i64")),
-    Implementation("CUMSUM", build_cumsum, each("T i32 -> T", "f32 i32 i64")),
+    Implementation("ARG_MAX", _arg(np.argmax), for_codes("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
+    Implementation("ARG_MIN", _arg(np.argmin), for_codes("T i32|i64 -> i32|i64", "f32 i8 u8 i32 bool")),
+    Implementation("TOPK_V2", build_top_k, for_codes("T i32|i16 -> T i32|i16", "f32 i8 u8 i16 i32 i64")),
+    Implementation("CUMSUM", build_cumsum, for_codes("T i32 -> T", "f32 i32 i64")),
 )

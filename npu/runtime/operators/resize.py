@@ -10,7 +10,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 _F32 = np.float32
 
@@ -103,6 +103,6 @@ def _stored(total: Array, dtype: DType) -> Array:
 
 
 OPERATORS = (
-    Implementation("RESIZE_NEAREST_NEIGHBOR", build_nearest, each("T i32 -> T", "f32 f16 i8 u8 i16 u16 i32 u32 bool")),
-    Implementation("RESIZE_BILINEAR", build_bilinear, each("T i32 -> T", "f32 i8 u8 i16")),
+    Implementation("RESIZE_NEAREST_NEIGHBOR", build_nearest, for_codes("T i32 -> T", "f32 f16 i8 u8 i16 u16 i32 u32 bool")),
+    Implementation("RESIZE_BILINEAR", build_bilinear, for_codes("T i32 -> T", "f32 i8 u8 i16")),
 )

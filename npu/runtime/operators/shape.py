@@ -10,7 +10,7 @@ from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import from_values
-from npu.runtime.types import EVERY_NUMBER, each
+from npu.runtime.types import EVERY_NUMBER, for_codes
 
 
 def build_reshape(node: OperatorNode) -> Run:
@@ -112,14 +112,14 @@ def build_one_hot(node: OperatorNode) -> Run:
 _ANY = f"{EVERY_NUMBER} str"
 
 OPERATORS = (
-    Implementation("RESHAPE", build_reshape, each("T i32|i64? -> T", _ANY)),
-    Implementation("SQUEEZE", build_reshape, each("T -> T", _ANY)),
-    Implementation("EXPAND_DIMS", build_reshape, each("T i32|i64 -> T", _ANY)),
+    Implementation("RESHAPE", build_reshape, for_codes("T i32|i64? -> T", _ANY)),
+    Implementation("SQUEEZE", build_reshape, for_codes("T -> T", _ANY)),
+    Implementation("EXPAND_DIMS", build_reshape, for_codes("T i32|i64 -> T", _ANY)),
     Implementation("SHAPE", build_shape, ("any -> i32|i64",)),
     Implementation("RANK", build_rank, ("any -> i32",)),
-    Implementation("FILL", build_fill, each("i32|i64 T -> T", EVERY_NUMBER)),
-    Implementation("RANGE", build_range, each("T T T -> T", "f32 i32 i64")),
-    Implementation("ZEROS_LIKE", build_zeros_like, each("T -> T", "f32 i32 i64")),
-    Implementation("BROADCAST_TO", build_broadcast_to, each("T i32|i64 -> T", EVERY_NUMBER)),
-    Implementation("ONE_HOT", build_one_hot, each("i32|i64 i32 T T -> T", "f32 i8 u8 i32 i64 bool")),
+    Implementation("FILL", build_fill, for_codes("i32|i64 T -> T", EVERY_NUMBER)),
+    Implementation("RANGE", build_range, for_codes("T T T -> T", "f32 i32 i64")),
+    Implementation("ZEROS_LIKE", build_zeros_like, for_codes("T -> T", "f32 i32 i64")),
+    Implementation("BROADCAST_TO", build_broadcast_to, for_codes("T i32|i64 -> T", EVERY_NUMBER)),
+    Implementation("ONE_HOT", build_one_hot, for_codes("i32|i64 i32 T T -> T", "f32 i8 u8 i32 i64 bool")),
 )

@@ -6,7 +6,7 @@ from npu.graph.shapes import slice_box, strided_index
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import ints
-from npu.runtime.types import EVERY_NUMBER, each
+from npu.runtime.types import EVERY_NUMBER, for_codes
 
 
 def build_slice(node: OperatorNode) -> Run:
@@ -45,7 +45,7 @@ def build_dynamic_update_slice(node: OperatorNode) -> Run:
 _ANY = f"{EVERY_NUMBER} str"
 
 OPERATORS = (
-    Implementation("SLICE", build_slice, (*each("T i32 i32 -> T", _ANY), *each("T i64 i64 -> T", _ANY))),
-    Implementation("STRIDED_SLICE", build_strided_slice, each("T i32 i32 i32 -> T", _ANY)),
-    Implementation("DYNAMIC_UPDATE_SLICE", build_dynamic_update_slice, each("T T i32|i64 -> T", EVERY_NUMBER)),
+    Implementation("SLICE", build_slice, (*for_codes("T i32 i32 -> T", _ANY), *for_codes("T i64 i64 -> T", _ANY))),
+    Implementation("STRIDED_SLICE", build_strided_slice, for_codes("T i32 i32 i32 -> T", _ANY)),
+    Implementation("DYNAMIC_UPDATE_SLICE", build_dynamic_update_slice, for_codes("T T i32|i64 -> T", EVERY_NUMBER)),
 )

@@ -2,7 +2,7 @@
 
 Facts of the TFLite reference kernel of SVDF: the state (batch, filters * memory) of every filter moves one place and gets the
 product of the input with the filter's feature weights; its product with the time weights, summed over the `rank` filters
-of a unit, plus bias, gives the unit. Hybrid time weights are dequantised. The integer kernel rescales to the int16 state
+of a unit, plus bias, gives the unit. Hybrid time weights are dequantized. The integer kernel rescales to the int16 state
 without zero point, leaves out the fused activation, and sums in int32.
 """
 

@@ -14,7 +14,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.fingerprint import fingerprint64
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.tensor import Array
-from npu.runtime.types import each
+from npu.runtime.types import for_codes
 
 
 def build_lsh_projection(node: OperatorNode) -> Run:
@@ -115,6 +115,6 @@ def _groups(words: list[bytes], size: int, skip: int, *, all_sizes: bool) -> Ite
 _ITEMS = "f32 i8 u8 i16 i32 i64 bool"
 
 OPERATORS = (
-    Implementation("LSH_PROJECTION", build_lsh_projection, each("f32 T f32? -> i32", _ITEMS)),
+    Implementation("LSH_PROJECTION", build_lsh_projection, for_codes("f32 T f32? -> i32", _ITEMS)),
     Implementation("SKIP_GRAM", build_skip_gram, ("str -> str",)),
 )

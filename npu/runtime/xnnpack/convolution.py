@@ -1,6 +1,6 @@
 """CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED compiled to job rows over packed weights and indirection tables.
 
-Quantised results are those of the reference kernels: two roundings for convolutions, one in double precision for
+Quantized results are those of the reference kernels: two roundings for convolutions, one in double precision for
 FULLY_CONNECTED. What is not covered here (grouped or dynamic-range weights, very large scales) is left to them.
 """
 

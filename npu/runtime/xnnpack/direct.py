@@ -150,7 +150,7 @@ def _joined(sizes: list[int], steps: list[list[int]]) -> list[tuple[int, list[in
     for size, step in zip(sizes, steps, strict=True):
         if size == 1:
             continue
-        if made and made[-1][1] == [each * size for each in step]:
+        if made and made[-1][1] == [extent * size for extent in step]:
             made[-1] = (made[-1][0] * size, step)
         else:
             made.append((size, step))

@@ -110,10 +110,10 @@ class HalfOperation(Operation):
         weights = self.node.input(1).array
         channels, height, width, depth = weights.shape
         groups, window = ifm.shape[3] // depth, window_of(self.node, (height, width))
-        each = channels // groups
+        group_channels = channels // groups
         for g in range(groups):
-            own = slice(g * each, (g + 1) * each)
-            matrix = np.ascontiguousarray(weights[own].reshape(each, -1).T)
+            own = slice(g * group_channels, (g + 1) * group_channels)
+            matrix = np.ascontiguousarray(weights[own].reshape(group_channels, -1).T)
             begin = np.ascontiguousarray(start[own])
 
             def multiply(patches: Array, part: Array, matrix: Array = matrix, begin: Array = begin) -> None:

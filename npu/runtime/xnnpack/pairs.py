@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import quantized_range, require_quantized
 from npu.runtime.registry import find_operator
@@ -69,7 +69,7 @@ def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
     require_quantized(node, left, right, output)
     twice = 2.0 * max(left.scale, right.scale)
     real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
-    found = [quantise_multiplier(factor) for factor in real]
+    found = [quantize_multiplier(factor) for factor in real]
     larger = found[0] if left.scale >= right.scale else found[1]
     is_plain = larger == (1 << 30, 0) and max(found[0][1], found[1][1]) <= 0 and found[2][1] <= _LARGEST_LEFT_SHIFT
     return found if is_plain else None

@@ -11,7 +11,7 @@ from npu.tools.registrar import DelegateProvider, register_delegate_provider
 
 @register_delegate_provider
 class XnnpackDelegateProvider(DelegateProvider):
-    """`--use_xnnpack` and its options; quantised operators are off unless asked for, as in the delegate's defaults."""
+    """`--use_xnnpack` and its options; quantized operators are off unless asked for, as in the delegate's defaults."""
 
     def name(self) -> str:
         return "XnnpackDelegate"

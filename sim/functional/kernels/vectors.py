@@ -27,7 +27,7 @@ class StageEmitter(Emitter):
         sign = self.b.and_(self.b.ashr(t, self.constant(31)), mask)
         return self.b.ashr(self.b.add(self.b.add(t, term), sign), shift)
 
-    def requantise(self, total, stage):  # type: ignore[no-untyped-def]
+    def requantize(self, total, stage):  # type: ignore[no-untyped-def]
         """stage: left shift (by one more than needed), multiplier, term, mask, right shift."""
         even, odd = self.products(self.b.shl(total, stage[0]), stage[1])
         half = ir.Constant(PAIRS, [1 << 31] * 8)
@@ -40,7 +40,7 @@ class StageEmitter(Emitter):
         return self.b.ashr(self.merge(self.b.add(even, stage[1]), self.b.add(odd, stage[2]), high=True), stage[3])
 
     def constants(self, stage):  # type: ignore[no-untyped-def]
-        """What `requantise` takes, from the stage of a block."""
+        """What `requantize` takes, from the stage of a block."""
         return [self.load(LANES, self.offset(stage, 64 * k)) for k in range(1, 6)]
 
     def floor_constants(self, stage):  # type: ignore[no-untyped-def]
@@ -86,10 +86,10 @@ class StageEmitter(Emitter):
             finish,
             write_sums,
             lambda: write(self.floor_constants, self.floor),
-            lambda: write(self.constants, lambda total, numbers: self.b.add(self.requantise(total, numbers), zp)),
+            lambda: write(self.constants, lambda total, numbers: self.b.add(self.requantize(total, numbers), zp)),
         )
 
-    def choose(self, finish, emit_sums, emit_floor, emit_requantised):  # type: ignore[no-untyped-def]
+    def choose(self, finish, emit_sums, emit_floor, emit_requantized):  # type: ignore[no-untyped-def]
         """Code for each of the row's FINISH."""
         with self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.SUM))) as (sums, others):
             with sums:
@@ -98,7 +98,7 @@ class StageEmitter(Emitter):
                 with short:
                     emit_floor()
                 with full:
-                    emit_requantised()
+                    emit_requantized()
 
 
 def stage_function(name, count, emit):  # type: ignore[no-untyped-def]
@@ -156,7 +156,7 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
             finish,
             lambda: slide(e.store),
             lambda: slide_clamped(e.floor_constants(stage), e.floor),
-            lambda: slide_clamped(e.constants(stage), lambda total, numbers: e.b.add(e.requantise(total, numbers), zp)),
+            lambda: slide_clamped(e.constants(stage), lambda total, numbers: e.b.add(e.requantize(total, numbers), zp)),
         )
 
     return stage_function(f"{tier}_depthwise_{stride}", 1, emit)
@@ -224,7 +224,7 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
         def over_pixels(_index, addresses):  # type: ignore[no-untyped-def]
             a, b = fetch(addresses[0], 0), fetch(addresses[1], 1)
             total = {"add": e.b.add, "sub": e.b.sub, "mul": e.b.mul}[mode](a, b)
-            e.blend_first(e.clamp_bytes(e.b.add(e.requantise(total, constants), zp), low, high), addresses[2], tail)
+            e.blend_first(e.clamp_bytes(e.b.add(e.requantize(total, constants), zp), low, high), addresses[2], tail)
             steps = (first_step, second_step, out_step)
             return [e.b.add(address, step) for address, step in zip(addresses, steps, strict=True)]
 

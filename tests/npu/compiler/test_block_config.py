@@ -52,7 +52,7 @@ def check_stream(compiled: bytes, variant_name: str) -> int:
     """Compare every kernel operation of a compiled file; the number of them."""
     variant = load_variant(variant_name)
     words = parse_payload(only_job(compiled).payload).words
-    kernels = [each.operation for each in decode(words, variant) if isinstance(each.operation, KernelOperation)]
+    kernels = [item.operation for item in decode(words, variant) if isinstance(item.operation, KernelOperation)]
     for kernel in kernels:
         expected = shram_layout(buffers_of(kernel), kernel.block, variant)
         assert expected is not None

@@ -40,7 +40,7 @@ MODELS = {
 def kernels_of(model: Model, target: str) -> list[KernelOperation]:
     """The kernel operations that our compiler makes."""
     partitions = npu.compile(write_model(model), target=target).result.partitions
-    return [each for part in partitions for each in part.operations if isinstance(each, KernelOperation)]
+    return [operation for part in partitions for operation in part.operations if isinstance(operation, KernelOperation)]
 
 
 def cycles_of(operation: KernelOperation, variant: Variant) -> int:
@@ -50,8 +50,8 @@ def cycles_of(operation: KernelOperation, variant: Variant) -> int:
 def other_blocks(operation: KernelOperation, variant: Variant) -> Iterator[KernelOperation]:
     """The operation with other blocks and, for a convolution, the other traversal."""
     ublock, limit = variant.accelerator.ofm_ublock, variant.accelerator.max_block
-    heights = [each for each in (1, 2, 4, 6, 8, 10, 12, 16) if each % ublock.height == 0 and each <= limit.height]
-    widths = [each for each in (2, 4, 6, 8, 12, 16, 24) if each % ublock.width == 0]
+    heights = [value for value in (1, 2, 4, 6, 8, 10, 12, 16) if value % ublock.height == 0 and value <= limit.height]
+    widths = [value for value in (2, 4, 6, 8, 12, 16, 24) if value % ublock.width == 0]
     traversals = list(Traversal) if isinstance(operation, Convolution) else [None]
     for traversal, height, width, depth in itertools.product(traversals, heights, widths, (16, 32, 48, 64, 96)):
         changed = operation if traversal is None else replace(operation, traversal=traversal)
@@ -67,7 +67,7 @@ def other_blocks(operation: KernelOperation, variant: Variant) -> Iterator[Kerne
 def test_hardly_any_other_block_is_faster_in_the_timing_model(name: str, target: str, margin: float) -> None:
     variant = load_variant(target)
     for operation in kernels_of(MODELS[name], target):
-        best = min((cycles_of(each, variant) for each in other_blocks(operation, variant)), default=10**9)
+        best = min((cycles_of(block, variant) for block in other_blocks(operation, variant)), default=10**9)
         assert cycles_of(operation, variant) <= best * margin
 
 
@@ -81,7 +81,7 @@ def test_a_larger_array_is_not_slower(name: str, targets: tuple[str, ...]) -> No
 
 def test_equal_slices_of_weights_are_copied_once_for_both() -> None:
     operations = kernels_of(MODELS["pointwise"], "ethos-u55-64")
-    regions = {each.weights[0].region for each in operations if isinstance(each, WeightedOperation)}
+    regions = {operation.weights[0].region for operation in operations if isinstance(operation, WeightedOperation)}
     assert regions == {Region.ARENA}
 
 

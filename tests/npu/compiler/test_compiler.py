@@ -211,8 +211,8 @@ def test_the_custom_operator_has_the_structure_that_runtimes_expect() -> None:
     content = write_model(compile_whole(write_model(conv(ifm=(1, 8, 8, 16))), load_variant("ethos-u55-128")).model)
     theirs = compile_with_vela(write_model(conv(ifm=(1, 8, 8, 16))), "ethos-u55-128")
     rows = []
-    for each in (content, theirs):
-        model = tflite.Model.GetRootAsModel(each, 0)
+    for item in (content, theirs):
+        model = tflite.Model.GetRootAsModel(item, 0)
         graph, code = model.Subgraphs(0), model.OperatorCodes(0)
         op = graph.Operators(0)
         names = [model.Metadata(i).Name() for i in range(model.MetadataLength())]

@@ -225,8 +225,8 @@ def test_no_hazard_is_left_in_random_streams(variant_name: str, items: list[obje
 def test_the_kernel_before_the_last_one_is_remembered_in_a_stream() -> None:
     writer, small = pooling(0, 1024), pooling(2048, 3072, block=Block(4, 4, 16))
     reader = pooling(1024, 4096, block=Block(4, 4, 16))
-    kernels = [each for each in with_waits([writer, small, reader]) if isinstance(each, Pooling)]
-    assert [each.blockdep for each in kernels] == [0, 3, 1]
+    kernels = [wait for wait in with_waits([writer, small, reader]) if isinstance(wait, Pooling)]
+    assert [kernel.blockdep for kernel in kernels] == [0, 3, 1]
 
 
 def test_a_kernel_that_reads_both_inputs_from_the_one_before_it_waits_for_all_of_it() -> None:
@@ -239,4 +239,4 @@ def test_a_kernel_that_reads_both_inputs_from_the_one_before_it_waits_for_all_of
     alone = {"first": replace(together, ifm2=kept), "second": replace(together, ifm=kept)}
     variant = load_variant("ethos-u55-128")
     assert blockdep([writer], together, variant) == 0
-    assert all(blockdep([writer], each, variant) > 0 for each in alone.values())
+    assert all(blockdep([writer], item, variant) > 0 for item in alone.values())

@@ -48,7 +48,7 @@ def test_what_is_in_use_before_and_after_an_operator_is_not_overwritten_by_it() 
 
 def test_weights_of_every_weighted_operator_are_listed_once() -> None:
     found, _, _ = table("mlperf_kws_int8", "ethos-u55-128")
-    assert [each.op for each in found.compressions] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 11]
+    assert [compression.op for compression in found.compressions] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 11]
     first = found.compressions[0]
     assert (first.kind, first.original_bytes) == ("CONV_2D", 64 * 10 * 4)
     assert 0.5 < first.ratio < 2.5

@@ -73,7 +73,7 @@ def test_texts_are_as_recorded(case: str, name: str, golden: Callable[[str, str]
 
 
 def test_passes_are_named_by_what_they_do_and_stand_in_files_of_their_names() -> None:
-    assert [each.__module__ for each in PASSES] == [f"npu.compiler.passes.{name}" for name in pass_names()]
+    assert [step.__module__ for step in PASSES] == [f"npu.compiler.passes.{name}" for name in pass_names()]
 
 
 def test_an_unknown_pass_is_refused_with_the_names() -> None:
@@ -175,21 +175,21 @@ def test_what_a_pass_breaks_is_found(case: str) -> None:
     state = states(residual(), "ethos-u55-128")[name]
     verify_state(name, state)
     with pytest.raises(CompileError, match=f"after {name}: graph 0: .*{message}"):
-        verify_state(name, state.with_graphs(tuple(damage(each) for each in state.graphs)))
+        verify_state(name, state.with_graphs(tuple(damage(graph) for graph in state.graphs)))
 
 
 def test_a_copy_over_one_that_is_still_read_is_found() -> None:
     make, target = MODELS["digits"]
     state = states(make(), target)["plan_memory"]
     with pytest.raises(CompileError, match=r"after plan_memory: .* a copy must not overwrite one that is still read"):
-        verify_state("plan_memory", state.with_graphs(tuple(on_top(each) for each in state.graphs)))
+        verify_state("plan_memory", state.with_graphs(tuple(on_top(graph) for graph in state.graphs)))
 
 
 def test_all_compilations_of_the_tests_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     def overlook(state: State) -> State:
-        return state.with_graphs(tuple(without_first_step(each) for each in state.graphs))
+        return state.with_graphs(tuple(without_first_step(graph) for graph in state.graphs))
 
-    passes = tuple(overlook if each.__name__ == "cut_cascades" else each for each in PASSES)
+    passes = tuple(overlook if step.__name__ == "cut_cascades" else step for step in PASSES)
     monkeypatch.setattr("npu.compiler.pipeline.PASSES", passes)
     with pytest.raises(CompileError, match=r"after overlook: graph 0: .* must be written before it is read"):
         npu.compile(residual())

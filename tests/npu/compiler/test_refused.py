@@ -104,7 +104,7 @@ def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
     placement = Placement("all", (OpPlacement(0, 0, "RELU", "RELU"),))
     compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
     (violation,) = compiled.placement.ops[0].violations
-    assert violation.message == "RELU cannot be lowered: tensor 0 (t0): must have a quantisation scale, got none"
+    assert violation.message == "RELU cannot be lowered: tensor 0 (t0): must have a quantization scale, got none"
 
 
 def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,6 @@ def test_slices_are_whole_blocks_where_these_are_clearly_faster(
     target: str, shape: tuple[int, int, int], slices: list[int]
 ) -> None:
     (partition,) = npu.compile(write_model(pointwise_pair(*shape)), target=target).result.partitions
-    found = [each.ofm.depth for each in partition.operations if isinstance(each, Convolution)]
+    found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
     assert found[-len(slices) :] == slices
     assert sum(found) == shape[1] + shape[2]

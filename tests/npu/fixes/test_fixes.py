@@ -71,18 +71,18 @@ def pool(kind: str, shape: tuple[int, ...], window: int, stride: int, padding: P
 def convolution(kind: str, batch: int, padding: Padding = Padding.SAME, dtype: DType = I8) -> bytes:
     rng = np.random.default_rng(4)
     b = ModelBuilder()
-    quantised: dict[str, Any] = {} if dtype is DType.FLOAT32 else {"scale": 0.05}
-    x = b.input((batch, 9, 9, 4), dtype, **quantised)
+    quantized: dict[str, Any] = {} if dtype is DType.FLOAT32 else {"scale": 0.05}
+    x = b.input((batch, 9, 9, 4), dtype, **quantized)
     shape, bias_type = ((1, 3, 3, 4) if kind == "DEPTHWISE_CONV_2D" else (4, 3, 3, 4)), DType.INT32
     data = rng.integers(-127, 128, shape).astype(np.int8)
     bias = rng.integers(-500, 500, 4).astype(np.int32)
     if dtype is DType.FLOAT32:
         data, bias, bias_type = data.astype(np.float32), bias.astype(np.float32), DType.FLOAT32
-    weights = b.constant(data, **({"scale": 0.01} if quantised else {}))
-    zeros = b.constant(bias, bias_type, **({"scale": 0.0005} if quantised else {}))
+    weights = b.constant(data, **({"scale": 0.01} if quantized else {}))
+    zeros = b.constant(bias, bias_type, **({"scale": 0.0005} if quantized else {}))
     made = Conv2DOptions(padding, 2, 2) if kind == "CONV_2D" else DepthwiseConv2DOptions(padding, 2, 2, 1)
     extent = 5 if padding is Padding.SAME else 4
-    b.output(b.op(kind, [x, weights, zeros], (batch, extent, extent, 4), dtype, 0.3 if quantised else None, attributes=made))
+    b.output(b.op(kind, [x, weights, zeros], (batch, extent, extent, 4), dtype, 0.3 if quantized else None, attributes=made))
     return b.build()
 
 
@@ -110,7 +110,7 @@ def computed_shape() -> bytes:
     return b.build()
 
 
-def requantised(dtype: DType, scale: float = 0.037, zero_point: int = 5, again: float | None = None) -> bytes:
+def requantized(dtype: DType, scale: float = 0.037, zero_point: int = 5, again: float | None = None) -> bytes:
     """DEQUANTIZE and QUANTIZE between two RELU, on every value of the type."""
     b = ModelBuilder()
     count = 65536 if dtype is DType.INT16 else 256
@@ -178,7 +178,7 @@ FIXES: dict[str, tuple[bytes, list[str], list[str]]] = {
     ),
     **{
         f"{dtype} through float": (
-            requantised(dtype), ["removed: gives back what went in", "removed: nothing reads it"], ["RESHAPE", "RESHAPE"]
+            requantized(dtype), ["removed: gives back what went in", "removed: nothing reads it"], ["RESHAPE", "RESHAPE"]
         )
         for dtype in (DType.INT8, DType.UINT8, DType.INT16)
     },
@@ -228,7 +228,7 @@ KEPT = {
     "GATHER with gaps": gathered((4, 6), 1, [0, 2], (4, 2)),
     "GATHER per batch": gathered((2, 6), 1, [[0, 1], [0, 1]], (2, 2), batch_dims=1),
     "TRANSPOSE that turns": turned((1, 5, 3, 4), (0, 2, 1, 3)),
-    "another scale after float": requantised(DType.INT8, again=0.05),
+    "another scale after float": requantized(DType.INT8, again=0.05),
 }
 
 

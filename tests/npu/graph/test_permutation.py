@@ -52,7 +52,7 @@ def test_the_pieces_of_both_cuts_move_every_element_to_its_place(
     shape, order = case
     axes = moved_axes(shape, order)
     cuts = [cut_for_copies(axes), cut_for_runs(axes) if axes else None]
-    for cut in (each for each in cuts if each is not None):
+    for cut in (item for item in cuts if item is not None):
         assert moved(cut, math.prod(shape), rows, others) == transposed(shape, order)
         assert cut.count(rows, others) == len(list(cut.pieces(rows, others)))
 

@@ -154,7 +154,7 @@ def random_elementwise(
 def problem_of(operation: KernelOperation, rate: str, variant: Variant) -> BlockProblem:
     """What the planner would be asked of the operation."""
     buffers = buffers_of(operation)
-    known = {each.name: getattr(buffers, each.name) for each in fields(BufferProblem)}
+    known = {field.name: getattr(buffers, field.name) for field in fields(BufferProblem)}
     ifm, ofm, separate = operation.ifm, operation.ofm, variant.memory_mode.has_separate_cache
     assert separate or variant.memory_mode.cache == variant.memory_mode.arena
     is_nhwc = [fm.layout is Layout.NHWC for fm in (ifm, ofm)]

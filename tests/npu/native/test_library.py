@@ -92,8 +92,8 @@ def test_a_full_disk_is_no_obstacle(tmp_path: Path) -> None:
 
 def test_two_processes_on_an_empty_cache_both_run(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        done = [each.result() for each in [pool.submit(python, CALL, NPULAB_CACHE_DIR=tmp_path) for _ in range(2)]]
-    assert [(each.stdout, each.stderr) for each in done] == [("3 False\n", "")] * 2
+        done = [item.result() for item in [pool.submit(python, CALL, NPULAB_CACHE_DIR=tmp_path) for _ in range(2)]]
+    assert [(item.stdout, item.stderr) for item in done] == [("3 False\n", "")] * 2
     assert library_in(tmp_path).is_file()
 
 
@@ -102,7 +102,7 @@ def test_eight_threads_start_at_once(made: Path, tmp_path: Path) -> None:
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from npu.numerics.rounding import multiply_by_quantised_multiplier as a, rounding_divide_by_power_of_two as b
+from npu.numerics.rounding import multiply_by_quantized_multiplier as a, rounding_divide_by_power_of_two as b
 with ThreadPoolExecutor(8) as pool:
     print(sorted(pool.map(lambda k: (a if k % 2 else b)(*((7, 1 << 30, 1) if k % 2 else (5, 1))), range(8))))
 """

@@ -103,9 +103,9 @@ def test_the_page_is_well_formed_and_asks_for_nothing(report: CheckReport) -> No
     page.feed(text)
     assert page.open == []
     asked = {"href", "src", "action", "data", "srcset", "poster"}
-    links = [value for _, each in page.tags for name, value in each.items() if name in asked]
+    links = [value for _, tag in page.tags for name, value in tag.items() if name in asked]
     assert all(value is not None and value.startswith("#") for value in links)
-    assert [each for each in ("http://", "https://", "url(", "@import") if each in text] == []
+    assert [item for item in ("http://", "https://", "url(", "@import") if item in text] == []
     assert "default-src 'none'" in text
 
 
@@ -161,7 +161,7 @@ def test_the_schema_describes_every_field_of_both_kinds_of_report() -> None:
 
 
 def fields_of(*records: Any) -> set[str]:
-    return {each.name for record in records for each in dataclasses.fields(record)}
+    return {field.name for record in records for field in dataclasses.fields(record)}
 
 
 def test_sarif_names_a_rule_and_a_place_for_every_violation(report: CheckReport) -> None:
@@ -186,7 +186,7 @@ def test_sarif_and_junit_hold_the_digest_of_the_model(report: CheckReport) -> No
     (artifact,) = json.loads(render(known, "sarif"))["runs"][0]["artifacts"]
     assert artifact == {"location": {"uri": "mixed.tflite"}, "hashes": {"sha-256": "0" * 64}}
     properties = ElementTree.fromstring(render(known, "junit")).iter("property")
-    assert {each.get("name"): each.get("value") for each in properties}["model_sha256"] == "0" * 64
+    assert {item.get("name"): item.get("value") for item in properties}["model_sha256"] == "0" * 64
 
 
 def test_junit_has_a_case_per_operator_that_tells_why_it_is_on_the_cpu(report: CheckReport) -> None:
@@ -250,7 +250,7 @@ ODD_NAMES = {
 def test_odd_names_of_tensors_break_no_form(form: str, name: str) -> None:
     model = ops.unary("NEG")
     graph = model.graphs[0]
-    tensors = tuple(replace(each, name=name) for each in graph.tensors)
+    tensors = tuple(replace(tensor, name=name) for tensor in graph.tensors)
     text = render(report_of(replace(model, graphs=(replace(graph, tensors=tensors),)), name or "m"), form)
     if form == "junit":
         ElementTree.fromstring(text)

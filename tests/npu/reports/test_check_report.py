@@ -53,7 +53,7 @@ def test_macs_are_those_of_the_shapes(report: CheckReport) -> None:
 
 def test_partitions_name_what_they_take_and_hand_over(report: CheckReport) -> None:
     assert [part.operators for part in report.partitions] == [(0,), (2,), (4,)]
-    crossings = [[(each.tensor, each.bytes, each.peer) for each in (*part.reads, *part.writes)] for part in report.partitions]
+    crossings = [[(read.tensor, read.bytes, read.peer) for read in (*part.reads, *part.writes)] for part in report.partitions]
     assert crossings == [
         [("image", 3200, "model"), ("features <& more>", 6400, "1")],
         [("coarse|steps", 256, "1"), ("mixed", 256, "3")],
@@ -69,8 +69,8 @@ def test_the_parts_add_up_to_the_total(report: CheckReport) -> None:
     spent = sum(row.base.cycles or 0 for row in report.operators)
     assert report.totals.total_cycles == spent + report.overhead_cycles
     assert report.job_starts == 3
-    assert sum(each.cycles for each in report.devices.values()) == spent
-    assert sum(each.operators for each in report.devices.values()) == 7
+    assert sum(device.cycles for device in report.devices.values()) == spent
+    assert sum(device.operators for device in report.devices.values()) == 7
     assert report.totals.npu_cycles == report.devices["npu"].cycles
 
 
@@ -97,10 +97,10 @@ def test_a_supported_operator_saves_its_cycles_and_a_hand_over(report: CheckRepo
 
 
 def test_the_ranking_starts_with_what_saves_most(report: CheckReport) -> None:
-    saved = [each.saved_cycles for each in report.ranking]
+    saved = [item.saved_cycles for item in report.ranking]
     assert saved == sorted(saved, reverse=True)
     assert report.ranking[0].what == "operator 1 CONV_2D"
-    assert all(each.total_cycles + each.saved_cycles == report.totals.total_cycles for each in report.ranking)
+    assert all(item.total_cycles + item.saved_cycles == report.totals.total_cycles for item in report.ranking)
 
 
 def chain(kinds: list[str], shape: tuple[int, ...] = (1, 8, 8, 16)) -> Model:
@@ -113,8 +113,8 @@ def chain(kinds: list[str], shape: tuple[int, ...] = (1, 8, 8, 16)) -> Model:
 
 def test_a_kind_of_which_several_are_on_the_cpu_is_ranked_as_a_whole() -> None:
     report = report_of(chain(["RELU", "SIGN", "RELU", "SIGN", "RELU"]))
-    assert {each.what for each in report.ranking} == {"operator 1 SIGN", "operator 3 SIGN", "every SIGN (2)"}
-    every = next(each for each in report.ranking if each.what == "every SIGN (2)")
+    assert {item.what for item in report.ranking} == {"operator 1 SIGN", "operator 3 SIGN", "every SIGN (2)"}
+    every = next(item for item in report.ranking if item.what == "every SIGN (2)")
     assert every.operators == ("1", "3")
     assert every.total_cycles == sum(row.npu_cycles for row in report.operators) + around(1024, 1024) + 2 * copy_of(1024)
 
@@ -127,7 +127,7 @@ def test_a_model_of_many_cpu_operators_asks_only_about_the_costliest() -> None:
     report = report_of(chain(["SIGN", "RELU"] * 300))
     asked = [row for row in report.operators if row.total_if_supported is not None]
     assert 1 <= len(asked) < 300
-    assert any(each.what == "every SIGN (300)" for each in report.ranking)
+    assert any(item.what == "every SIGN (300)" for item in report.ranking)
 
 
 def test_measured_cycles_replace_the_estimates_of_the_npu() -> None:
@@ -179,7 +179,7 @@ def test_a_reshape_between_cpu_operators_is_no_job_of_its_own_and_says_why() -> 
     assert reason.rule == "JOB-WORK"
     assert reason.message.startswith("SQUEEZE computes nothing")
     assert report.operators[2].base.reasons == (reason.message,)
-    assert {each.what for each in report.ranking} == {"operator 1 SIGN", "operator 3 SIGN", "every SIGN (2)"}
+    assert {item.what for item in report.ranking} == {"operator 1 SIGN", "operator 3 SIGN", "every SIGN (2)"}
 
 
 def test_a_reshape_joins_the_job_of_an_operator_that_would_be_supported() -> None:
@@ -241,10 +241,10 @@ def test_an_operator_of_one_graph_is_asked_about_with_the_cycles_of_the_others()
         builder.output(builder.op("ABS", [x], (1, size, size, 8), DType.FLOAT32))
     main.subgraph(other)
     report = check_report(main.build())
-    rows = {each.graph: each for each in report.operators}
-    cycles = {graph: each.base.cycles or 0 for graph, each in rows.items()}
+    rows = {operator.graph: operator for operator in report.operators}
+    cycles = {graph: row.base.cycles or 0 for graph, row in rows.items()}
     total = report.totals.total_cycles
     assert cycles[0] > 4 * cycles[1] > 0
-    for graph, each in rows.items():
-        assert each.total_if_supported is not None
-        assert total - cycles[graph] <= each.total_if_supported < total
+    for graph, row in rows.items():
+        assert row.total_if_supported is not None
+        assert total - cycles[graph] <= row.total_if_supported < total

@@ -54,7 +54,7 @@ def test_an_entry_with_a_field_of_the_wrong_kind_is_refused(name: str, compiled:
 def test_the_map_that_the_compiler_writes_is_taken(compiled: Model) -> None:
     found = stored_map(compiled, "f.tflite")
     assert found is not None
-    assert [each.type for each in found.operators[:2]] == ["CONV_2D", "DEPTHWISE_CONV_2D"]
+    assert [operator.type for operator in found.operators[:2]] == ["CONV_2D", "DEPTHWISE_CONV_2D"]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def reports_of(folder: Path, *options: str) -> dict[str, dict[str, object]]:
 
 def test_every_report_names_the_model_by_its_digest(tmp_path: Path) -> None:
     reports = reports_of(tmp_path)
-    assert {each["model_sha256"] for each in reports.values()} == {hashlib.sha256(DIGITS.read_bytes()).hexdigest()}
+    assert {report["model_sha256"] for report in reports.values()} == {hashlib.sha256(DIGITS.read_bytes()).hexdigest()}
     made = hashlib.sha256((tmp_path / "out.tflite").read_bytes()).hexdigest()
     assert reports["compile"]["compiled_sha256"] == made
     assert main(["run", str(tmp_path / "out.tflite"), "--timing-only", "--report", str(tmp_path / "again.json")]) == 0
@@ -66,8 +66,8 @@ def test_hardware_of_one_name_and_other_fields_has_another_digest(tmp_path: Path
         folder = tmp_path / f"{len(found)}"
         folder.mkdir()
         reports = reports_of(folder, "--set", f"shram.banks={banks}")
-        assert {each["target"] for each in reports.values()} == {"ethos-u55-128 (changed)"}
-        (digest,) = {each["hardware_sha256"] for each in reports.values()}
+        assert {report["target"] for report in reports.values()} == {"ethos-u55-128 (changed)"}
+        (digest,) = {report["hardware_sha256"] for report in reports.values()}
         found.append(digest)
     assert found[0] == found[2] != found[1]
 

@@ -27,8 +27,8 @@ TARGETS = [*list_variants(), "examples/small-sram"]
 def parts(owners: tuple[int, ...], operations: tuple[Decoded, ...]) -> list[list[int]]:
     """Positions of the weighted operations of each operator, in order."""
     found: dict[int, list[int]] = {}
-    for index, (owner, each) in enumerate(zip(owners, operations, strict=True)):
-        if isinstance(each.operation, WeightedOperation):
+    for index, (owner, item) in enumerate(zip(owners, operations, strict=True)):
+        if isinstance(item.operation, WeightedOperation):
             found.setdefault(owner, []).append(index)
     return sorted(found.values())
 
@@ -67,11 +67,11 @@ def test_stripes_and_slices_are_put_together_as_they_were_cut(
     assert read.operators[0].name == shape
     weighted = 0
     assert told is not None
-    assert [each.index for each in read.operators] == list(range(len(read.operators)))
+    assert [operator.index for operator in read.operators] == list(range(len(read.operators)))
     assert read.profile == "compiled"
     for job in jobs_of(model):
         operations = decode(job.payload.words, variant)
-        weighted += sum(isinstance(each.operation, WeightedOperation) for each in operations)
+        weighted += sum(isinstance(operation.operation, WeightedOperation) for operation in operations)
         assert parts(read.sources[job.index], operations) == parts(told.sources[job.index], operations)
     assert weighted >= cut_into
 
@@ -81,7 +81,7 @@ def test_a_file_without_a_map_has_a_row_for_every_operator_of_its_stream() -> No
     model = read_model(npu.compile(EXAMPLES / "digits.tflite").content)
     del model.metadata[METADATA_NAME]
     found = map_of_file(CompiledFile(model, variant), "digits.tflite")
-    assert [(each.type, each.name, each.macs) for each in found.operators][:5] == [
+    assert [(operator.type, operator.name, operator.macs) for operator in found.operators][:5] == [
         ("CONV 3x3", "8x8x16", 9216),
         ("DEPTHWISE 3x3", "8x8x16", 9216),
         ("CONV 1x1", "8x8x16", 16384),
@@ -89,6 +89,6 @@ def test_a_file_without_a_map_has_a_row_for_every_operator_of_its_stream() -> No
         ("MAX_POOL 2x2/2", "4x4x16", 0),
     ]
     job = next(jobs_of(model))
-    kernels = [isinstance(each.operation, KernelOperation) for each in decode(job.payload.words, variant)]
+    kernels = [isinstance(item.operation, KernelOperation) for item in decode(job.payload.words, variant)]
     assert all(owner >= 0 for owner, is_kernel in zip(found.sources[job.index], kernels, strict=True) if is_kernel)
     assert found.sources[job.index][-1] == -1

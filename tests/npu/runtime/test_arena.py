@@ -32,11 +32,11 @@ def test_a_chain_of_equal_tensors_needs_room_for_two() -> None:
 def test_a_kept_tensor_shares_with_nothing_that_comes_later() -> None:
     steps = [((0,), (1,)), ((1,), (2,)), ((2,), (3,))]
     sizes = dict.fromkeys(range(4), 64)
-    found = {each.tensor: (each.first, each.last) for each in lifetimes(steps, sizes, kept=(1,))}
+    found = {lifetime.tensor: (lifetime.first, lifetime.last) for lifetime in lifetimes(steps, sizes, kept=(1,))}
     assert found == {0: (0, 0), 1: (0, 3), 2: (1, 2), 3: (2, 2)}
 
 
 def test_a_tensor_lives_until_its_last_reader() -> None:
     steps = [((), (0,)), ((0,), (1,)), ((1,), (2,)), ((0, 2), (3,))]
-    found = {each.tensor: (each.first, each.last) for each in lifetimes(steps, dict.fromkeys(range(4), 8))}
+    found = {lifetime.tensor: (lifetime.first, lifetime.last) for lifetime in lifetimes(steps, dict.fromkeys(range(4), 8))}
     assert found == {0: (0, 3), 1: (1, 2), 2: (2, 3), 3: (3, 3)}

@@ -136,7 +136,7 @@ def _two_variables(*, initialised: bool) -> bytes:
         for name in "ab":
             b.multi_op("ASSIGN_VARIABLE", [_handle(b, name), x], [])
     first, second = _handle(b, "a"), _handle(b, "b")
-    old = [b.op("READ_VARIABLE", [each], (2,), F32) for each in (first, second)]
+    old = [b.op("READ_VARIABLE", [item], (2,), F32) for item in (first, second)]
     total = b.op("ADD", [old[0], x], (2,), F32, attributes=at.AddOptions())
     b.multi_op("ASSIGN_VARIABLE", [second, total], [])
     b.multi_op("ASSIGN_VARIABLE", [first, old[1]], [])

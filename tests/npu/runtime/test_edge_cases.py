@@ -27,7 +27,7 @@ NO_NUMBERS = np.array([2, np.nan, 1, np.inf, -np.inf, np.nan], np.float32)
 
 
 def _one(kind: str, inputs: Sequence[Any], out: In, attributes: Attributes | None = None) -> tuple[bytes, list[Array]]:
-    """A model of one operator: arrays become inputs, pairs of array and `In` inputs with quantisation, `In` constants."""
+    """A model of one operator: arrays become inputs, pairs of array and `In` inputs with quantization, `In` constants."""
     made, values = [], []
     for entry in inputs:
         if isinstance(entry, In):
@@ -183,9 +183,9 @@ def _joined_without_scale(scale: float) -> tuple[bytes, list[Array]]:
 CASES: dict[str, Build] = {
     "bytes without a scale joined with others": lambda: _joined_without_scale(0.1),
     **{
-        f"{kind} with a filter's zero point{' per channel' if each else ''}": _off_centre(kind, per_channel=each)
+        f"{kind} with a filter's zero point{' per channel' if value else ''}": _off_centre(kind, per_channel=value)
         for kind in _FILTERED
-        for each in (False, True)
+        for value in (False, True)
     },
     "joined 16-bit maps of two scales": _joined_words,
     "int32 to int8 beyond 32 bits": _overflowing(0.0035, In((1,), I8, 0.0022, -45)),
@@ -347,7 +347,7 @@ def _without_channels() -> tuple[bytes, list[Any]]:
 
 
 def _range(*values: float) -> tuple[bytes, list[Any]]:
-    return model("RANGE", [In((), F32, data=each) for each in values], [In((1,), F32)], at.RangeOptions()), []
+    return model("RANGE", [In((), F32, data=value) for value in values], [In((1,), F32)], at.RangeOptions()), []
 
 
 UNDEFINED: dict[str, tuple[Build, str]] = {

@@ -40,7 +40,7 @@ def test_operators_of_the_guide_take_float_and_most_networks_also_uint8(name: st
 
 
 @pytest.mark.seed("T-Y-2")
-def test_ranges_recorded_by_fake_quantisation_are_applied_as_the_file_holds_them() -> None:
+def test_ranges_recorded_by_fake_quantization_are_applied_as_the_file_holds_them() -> None:
     b = ModelBuilder()
     x = b.input((5,), DType.FLOAT32)
     options = at.FakeQuantOptions(min=-1.0, max=1.0, num_bits=8)

@@ -41,9 +41,9 @@ def floats(
     low: float = -9, high: float = 9,
 ) -> Case:  # fmt: skip
     """An operator of float inputs (shapes) and constants or other inputs (In); the shape of the result may be a placeholder."""
-    inputs = [each if isinstance(each, In) else In(each, F32) for each in shapes]
+    inputs = [shape if isinstance(shape, In) else In(shape, F32) for shape in shapes]
     content = model(kind, inputs, [In(result, F32)] * out, attributes)
-    return content, [drawn(each.shape, each.dtype, low, high) for each in inputs if each.data is None]
+    return content, [drawn(item.shape, item.dtype, low, high) for item in inputs if item.data is None]
 
 
 def fixed(values: Any, dtype: DType = F32) -> In:
@@ -217,7 +217,7 @@ def functions() -> Iterator[tuple[str, str, Case]]:
     for dtype, bounds in ((I32, ((0, 7, 2), (7, 0, -3), (3, 4, 1))), (F32, ((0.5, 3.1, 0.5), (3.0, -1.0, -0.75)))):
         for triple in bounds:
             content = model("RANGE", [In((), dtype)] * 3, [In((1,), dtype)], at.RangeOptions())
-            yield "RANGE", f"{dtype} {triple}", (content, [np.array(each, dtype.numpy) for each in triple])
+            yield "RANGE", f"{dtype} {triple}", (content, [np.array(item, dtype.numpy) for item in triple])
 
 
 CASES = {f"{kind}: {what}": (kind, case) for kind, what, case in cases()}
@@ -268,7 +268,7 @@ STORED = {(I8, FusedActivation.RELU): (-5, 127), (I8, FusedActivation.RELU6): (-
 
 @pytest.mark.seed("T-CONCATENATION")
 @pytest.mark.parametrize(("dtype", "activation"), STORED)
-def test_activations_of_joined_quantised_tensors_limit_the_stored_values(dtype: DType, activation: FusedActivation) -> None:
+def test_activations_of_joined_quantized_tensors_limit_the_stored_values(dtype: DType, activation: FusedActivation) -> None:
     zero_point = -5 if dtype is I8 else 100
     map_ = In((1, 256), dtype, 0.5, zero_point)
     content = model("CONCATENATION", [map_, map_], [map_], at.ConcatenationOptions(0, activation))

@@ -38,7 +38,7 @@ NOT_RUN_BY_LITERT = {
 FLOAT_STEPS = {False: 0, True: 64}
 """Allowed error of float outputs without and with the XNNPACK-like delegate, in steps at the magnitude of the largest one."""
 HYBRID_STEPS = {"mlperf_kws_hybrid": 1 << 15}
-"""The same where the delegate's float sums are quantised again: a last bit may change an 8-bit value, 1/256 of the range."""
+"""The same where the delegate's float sums are quantized again: a last bit may change an 8-bit value, 1/256 of the range."""
 LARGE = 400_000
 """Files of more bytes are compared once in the default run, and with the delegate only in the slow one."""
 HUGE = {"edsr_f32b5_int8"}

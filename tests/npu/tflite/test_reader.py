@@ -179,7 +179,7 @@ def test_all_that_an_operator_says_beside_its_options_is_kept() -> None:
     assert written.debug_metadata_index == 4
 
 
-def test_ranges_without_scales_are_kept_and_are_no_quantisation() -> None:
+def test_ranges_without_scales_are_kept_and_are_no_quantization() -> None:
     ranges = QuantizationParameters(min=np.array([-1], np.float32), max=np.array([1], np.float32))
     model = read_model(pack(with_tensor(0, quantization=ranges)))
     assert model.graphs[0].tensors[0].quantization is None
@@ -280,7 +280,7 @@ HOSTILE: dict[str, tuple[ModelTable, str]] = {
     "huge_zero_point": (with_tensor(0, quantization=scales(1, zero_points=(2**40,))), "zero points of float32 must be in"),
     "axis": (
         with_tensor(0, quantization=scales(1, 1, zero_points=(0, 0), axis=2)),
-        r"quantised dimension must be in \[0, 2\), got 2",
+        r"quantized dimension must be in \[0, 2\), got 2",
     ),
     "scale_count": (
         with_tensor(1, quantization=scales(1, 1, 1, zero_points=(0,) * 3)),
@@ -383,7 +383,7 @@ def test_strings_that_overlap_without_end_are_refused(monkeypatch: pytest.Monkey
         read_model(pack(ADD))
 
 
-def test_quantisation_that_all_tensors_share_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quantization_that_all_tensors_share_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flatbuffer, "SLACK_BYTES", 10_000)
     content = pack(with_tensor(0, quantization=scales(*[1.0] * 4000, axis=0)))
     quantization = tables(content).subgraphs[0].tensors[0].quantization

@@ -21,7 +21,7 @@ def explained(channels: int, extent: int, target: str) -> ExplainedOperator:
 @pytest.mark.parametrize(("channels", "extent"), [(17, 9), (20, 13), (33, 9)])
 def test_output_channels_up_to_the_free_number_cost_almost_nothing(channels: int, extent: int) -> None:
     usual = explained(channels, extent, "ethos-u55-128")
-    (hint,) = (each for each in usual.hints if each.axis == "output channels")
+    (hint,) = (item for item in usual.hints if item.axis == "output channels")
     assert hint.extent == channels < hint.free_up_to
     free, dearer = (explained(count, extent, "ethos-u55-128").cycles for count in (hint.free_up_to, hint.free_up_to + 1))
     assert free <= usual.cycles * 1.02  # the wider map takes a little longer to write
@@ -40,7 +40,7 @@ def test_the_saving_is_that_of_the_whole_operator_where_its_channels_are_cut() -
         return explain_model(write_model(model), "ethos-u55-128").operators[0]
 
     usual = cycles(140)
-    (hint,) = (each for each in usual.hints if each.axis == "output channels")
+    (hint,) = (item for item in usual.hints if item.axis == "output channels")
     assert (hint.free_up_to, hint.cheaper) == (144, 136)
     assert hint.text == "140 output channels cost as much as 144 in the MAC array; 136 would take 6% less of it"
     assert 1 - cycles(136).cycles / usual.cycles == pytest.approx(1 / 18, abs=0.005)  # one micro-block of 18
@@ -56,7 +56,7 @@ def test_input_channels_are_weighed_in_the_traversal_that_suits_them(channels: i
         return int(trace.column(Column.MAC_ACTIVE).sum())
 
     (hint,) = (
-        each for each in explain_model(model(channels), "ethos-u55-128").operators[0].hints if each.axis == "input channels"
+        item for item in explain_model(model(channels), "ethos-u55-128").operators[0].hints if item.axis == "input channels"
     )
     assert (hint.free_up_to, hint.cheaper) == (free, cheaper)
     assert array_cycles(free) == pytest.approx(array_cycles(channels), rel=0.02)

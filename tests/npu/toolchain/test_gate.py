@@ -70,7 +70,7 @@ def test_a_budget_is_read_from_yaml_and_json(tmp_path: Path) -> None:
     json.write_text('{"max_sram": 4096}')
     assert read_budget(yaml) == Budget(max_cpu_ops=3, max_cycles=1000)
     assert read_budget(json) == Budget(max_sram=4096)
-    assert [read_budget(each).needs_compilation for each in (yaml, json)] == [True, True]
+    assert [read_budget(item).needs_compilation for item in (yaml, json)] == [True, True]
     assert not Budget(max_cpu_ops=3).needs_compilation
 
 

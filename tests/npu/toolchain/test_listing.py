@@ -35,7 +35,7 @@ from tests.support.shared import shared_models
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 FOLDER = os.environ.get("VELA_ENVIRONMENTS")
-FOUND = [each for each in VERSIONS if each == INSTALLED or (FOLDER and (Path(FOLDER) / f"vela-{each}").is_dir())]
+FOUND = [version for version in VERSIONS if version == INSTALLED or (FOLDER and (Path(FOLDER) / f"vela-{version}").is_dir())]
 LARGEST_BYTES = 1 << 19
 """Larger models say nothing new here and take long."""
 COP2 = ("--cop-format", "COP2")

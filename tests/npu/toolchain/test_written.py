@@ -101,8 +101,8 @@ CASES: dict[str, Callable[[], bytes]] = {
     "dilation of -1": lambda: convolution(at.Conv2DOptions(at.Padding.SAME, 1, 1, at.FusedActivation.NONE, -1, -1)),
     "convolution without options": lambda: convolution(None),
     "scale of 0": lambda: convolution(SAME, scale=0.0),
-    "no quantisation": lambda: convolution(SAME, scale=None),
-    "weights without quantisation": lambda: convolution(SAME, weight_scale=None),
+    "no quantization": lambda: convolution(SAME, scale=None),
+    "weights without quantization": lambda: convolution(SAME, weight_scale=None),
     "weights with a scale of 0": lambda: convolution(SAME, weight_scale=0.0),
     "options of another operator": lambda: one("MAX_POOL_2D", [MAP], MAP, at.SoftmaxOptions(1.0)),
 }

@@ -53,7 +53,7 @@ def test_differences_are_absolute(tmp_path: Path) -> None:
     assert ways[0].min == ways[1].min >= 0
 
 
-def quantised(path: Path, target_zero_point: int) -> Path:
+def quantized(path: Path, target_zero_point: int) -> Path:
     """int8 y = x in the same scale of 0.1, around another zero point."""
     b = ModelBuilder()
     x = b.input((1, COUNT), DType.INT8, scale=0.1, zero_point=7)
@@ -66,10 +66,10 @@ def quantised(path: Path, target_zero_point: int) -> Path:
 
 
 @pytest.mark.seed("D-I-1")
-def test_quantised_inputs_stand_for_standard_normal_numbers(tmp_path: Path) -> None:
+def test_quantized_inputs_stand_for_standard_normal_numbers(tmp_path: Path) -> None:
     """Around the zero points -118 and -128, outputs are equal only where both are held at -128: for x of -1.0 and less."""
     result = compare(
-        quantised(tmp_path / "a.tflite", -118), default_parameters(), quantised(tmp_path / "b.tflite", -128), runs=1
+        quantized(tmp_path / "a.tflite", -118), default_parameters(), quantized(tmp_path / "b.tflite", -128), runs=1
     )
     (output,) = result.outputs
     assert output.max == 10

@@ -60,7 +60,7 @@ def rows(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in json.loads(capsys.readouterr().out)}
 
 
-@pytest.mark.parametrize("identifier", [pytest.param(each, marks=pytest.mark.seed(each)) for each in MAPPED])
+@pytest.mark.parametrize("identifier", [pytest.param(value, marks=pytest.mark.seed(value)) for value in MAPPED])
 def test_a_mapped_operation_has_the_guide_s_condition(identifier: str, capsys: pytest.CaptureFixture[str]) -> None:
     name, condition, operator = MAPPED[identifier]
     row = rows(capsys)[identifier]
@@ -72,7 +72,7 @@ def test_a_mapped_operation_has_the_guide_s_condition(identifier: str, capsys: p
 REMOVED_IDS = {f"T-R-{number}": item for number, item in enumerate(REMOVED.items(), 1)}
 
 
-@pytest.mark.parametrize("identifier", [pytest.param(each, marks=pytest.mark.seed(each)) for each in REMOVED_IDS])
+@pytest.mark.parametrize("identifier", [pytest.param(value, marks=pytest.mark.seed(value)) for value in REMOVED_IDS])
 def test_a_removed_operation_says_what_becomes_of_it(identifier: str, capsys: pytest.CaptureFixture[str]) -> None:
     name, operator = REMOVED_IDS[identifier]
     row = rows(capsys)[identifier]
@@ -114,6 +114,6 @@ def test_a_tensorflow_operation_that_survived_is_not_convertible(
     b.output(b.op("CUSTOM", [x], (1, 4), DType.FLOAT32, custom_code=f"Flex{SURVIVORS[name]}"))
     path = tmp_path / "flex.tflite"
     path.write_bytes(b.build())
-    assert [each.is_convertible for each in judge(read_model(path))] == [False]
+    assert [value.is_convertible for value in judge(read_model(path))] == [False]
     assert main(["tf-compat", "--model", str(path)]) == 3
     assert f"TensorFlow operation {SURVIVORS[name]} survived" in capsys.readouterr().out

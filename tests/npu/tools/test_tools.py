@@ -109,9 +109,9 @@ def test_a_benchmark_counts_runs_and_operators(model: Path) -> None:
     assert result.runs.count == 4
     assert result.warm_up is not None
     assert result.warm_up.count == 2
-    assert [each.kind for each in result.operators] == ["ADD", "MUL", "SUB", "MUL", "ADD"]
-    assert all(each.milliseconds.count == 4 for each in result.operators)
-    assert sum(each.share for each in result.operators) == pytest.approx(1)
+    assert [operator.kind for operator in result.operators] == ["ADD", "MUL", "SUB", "MUL", "ADD"]
+    assert all(operator.milliseconds.count == 4 for operator in result.operators)
+    assert sum(operator.share for operator in result.operators) == pytest.approx(1)
     assert result.runs.min <= result.runs.mean <= result.runs.max
     assert result.peak_bytes > 1 << 20
     assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -249,7 +249,7 @@ def test_what_survived_without_an_equivalent_is_not_convertible(tmp_path: Path, 
     b.output(b.op("CUSTOM", [y], (1, 4), DType.FLOAT32, custom_code="Mine"))
     content = b.build()
     found = judge(read_model(content))
-    assert [(each.index, each.is_convertible) for each in found] == [(0, False), (1, True)]
+    assert [(item.index, item.is_convertible) for item in found] == [(0, False), (1, True)]
     path = tmp_path / "flex.tflite"
     path.write_bytes(content)
     assert main(["tf-compat", "--model", str(path)]) == 3
@@ -265,13 +265,13 @@ def test_shares_are_of_steps_and_operators_inside_a_delegate_are_parts_of_them(m
     parameters = default_parameters()
     parameters.set("use_xnnpack", True)
     result = measure(model, parameters, runs=2, is_profiled=True)
-    steps = [each for each in result.operators if each.is_step]
-    parts = [each for each in result.operators if not each.is_step]
-    assert sum(each.share for each in steps) == pytest.approx(1)
-    assert [each.kind for each in steps] == ["XnnpackDelegate"]
+    steps = [operator for operator in result.operators if operator.is_step]
+    parts = [operator for operator in result.operators if not operator.is_step]
+    assert sum(step.share for step in steps) == pytest.approx(1)
+    assert [step.kind for step in steps] == ["XnnpackDelegate"]
     assert len(parts) == 5
-    assert {each.inside for each in parts} == {steps[0].node}
-    assert sum(each.share for each in parts) < 1
+    assert {part.inside for part in parts} == {steps[0].node}
+    assert sum(part.share for part in parts) < 1
 
 
 @pytest.mark.seed("D-B-1", "D-B-2", "D-I-2")

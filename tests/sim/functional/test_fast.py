@@ -314,7 +314,7 @@ def test_no_operation_of_a_real_network_is_left_to_the_general_kernels(name: str
     words, machine = parse_payload(job.payload).words, Machine(variant)
     machine.run(words, memory)
     left = machine._plan(words, memory)[0].rows[:, rows.KIND] == rows.GENERAL
-    assert [each.operation for each, is_left in zip(decode(words, variant), left, strict=True) if is_left] == []
+    assert [item.operation for item, is_left in zip(decode(words, variant), left, strict=True) if is_left] == []
 
 
 STAGES: dict[str, dict[str, object]] = {

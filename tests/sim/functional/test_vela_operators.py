@@ -71,7 +71,7 @@ def built(name: str, seed: int) -> tuple[bytes, list[Array]]:
     model = with_shapes(VELA_CASES[name](np.random.default_rng([seed, 7])))
     inputs = random_inputs(model, seed)
     if name in POSITIVE:
-        inputs = [np.clip(np.abs(each.astype(np.int32)), 1, 32767).astype(np.int16) for each in inputs]
+        inputs = [np.clip(np.abs(item.astype(np.int32)), 1, 32767).astype(np.int16) for item in inputs]
     return model, inputs
 
 
@@ -108,7 +108,7 @@ def expected_outputs(name: str, model: bytes, inputs: list[Array], compiled: byt
     if name in BUILTIN:
         return [with_builtin_kernels(model, inputs)]
     if name in IN_INT8:
-        return reference(as_int8(model), [signed(each) for each in inputs])
+        return reference(as_int8(model), [signed(item) for item in inputs])
     return reference(model, inputs)
 
 

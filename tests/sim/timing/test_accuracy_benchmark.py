@@ -105,7 +105,7 @@ def test_a_left_out_model_is_predicted_with_the_constants_of_the_others() -> Non
 def test_constants_that_no_record_pins_are_marked() -> None:
     calibration = Calibration(cases(80))
     values = tuple(80 if name == "operation_overhead_cycles" else value for name, value in zip(CONSTANTS, start(), strict=True))
-    pinned = {each.name: each for each in pin_constants(calibration, values)}
+    pinned = {constant.name: constant for constant in pin_constants(calibration, values)}
     overhead, window = pinned["operation_overhead_cycles"], pinned["weight_window_bytes"]
     assert (overhead.low, overhead.high, overhead.is_pinned) == (80, 80, (True, True))
     assert overhead.records == ("model 0",)

@@ -62,7 +62,7 @@ def test_a_block_remainder_is_the_share_of_pixels_that_are_not_there() -> None:
 
 
 def test_channels_that_cost_the_same_are_named() -> None:
-    shapes = {each.axis: each for each in explain_operation(convolution(4, 4, 17, 32, Block(4, 4, 24)), FREE_OUTPUT).shapes}
+    shapes = {shape.axis: shape for shape in explain_operation(convolution(4, 4, 17, 32, Block(4, 4, 24)), FREE_OUTPUT).shapes}
     channels = shapes["output channels"]
     assert (channels.extent, channels.free_up_to, channels.cheaper) == (17, 24, 16)
     assert (channels.cycles, channels.cheaper_cycles) == (3 * 32, 2 * 32)
@@ -80,7 +80,7 @@ def test_a_shape_is_called_cheaper_from_one_percent_on() -> None:
 
 
 def test_input_channels_are_free_up_to_a_full_dot_product() -> None:
-    shapes = {each.axis: each for each in explain_operation(convolution(4, 4, 16, 17, BLOCK), FREE_OUTPUT).shapes}
+    shapes = {shape.axis: shape for shape in explain_operation(convolution(4, 4, 16, 17, BLOCK), FREE_OUTPUT).shapes}
     assert shapes["input channels"].free_up_to == 32
 
 

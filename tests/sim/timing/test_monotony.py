@@ -58,7 +58,7 @@ BETTER: dict[str, tuple[Callable[[Port, str], Change], str, tuple[float, ...]]] 
 def streams(target: str) -> dict[str, tuple[Sequence[Operation], int]]:
     timed = time_model(DIGITS, Session(Hardware(target)))
     made = {name: (stream(), 500) for name, stream in STREAMS.items() if name != "nothing"}
-    return made | {"digits": ([each.operation for each in timed.streams[0].decoded], 700)}
+    return made | {"digits": ([item.operation for item in timed.streams[0].decoded], 700)}
 
 
 def cycles(stream: tuple[Sequence[Operation], int], variant: Variant) -> int:

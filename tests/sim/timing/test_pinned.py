@@ -70,7 +70,7 @@ def fingerprint(trace: Trace) -> dict[str, object]:
     """Cycles, idle tails, and digests of the table and of the times of the busy intervals."""
     assert trace.events is not None
     events = (trace.events.operation, trace.events.unit, trace.events.start, trace.events.end)
-    digests = [hashlib.sha256(b"".join(each.tobytes() for each in part)).hexdigest()[:16] for part in ((trace.table,), events)]
+    digests = [hashlib.sha256(b"".join(item.tobytes() for item in part)).hexdigest()[:16] for part in ((trace.table,), events)]
     return {"cycles": trace.totals.total_cycles, "tails": list(trace.tails), "table": digests[0], "events": digests[1]}
 
 

@@ -90,7 +90,7 @@ def changed(decoded: list[Decoded], index: int, operation: Operation) -> list[De
 
 
 def index_of(decoded: list[Decoded], accept: Callable[[Operation], bool]) -> int:
-    return next(index for index, each in enumerate(decoded) if accept(each.operation))
+    return next(index for index, item in enumerate(decoded) if accept(item.operation))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -133,7 +133,7 @@ def test_a_region_that_does_not_exist_is_out_of_bounds() -> None:
 
 
 def test_a_kernel_that_does_not_wait_for_its_weights_is_a_hazard() -> None:
-    decoded = [each for each in stream() if not isinstance(each.operation, DmaWait)]
+    decoded = [item for item in stream() if not isinstance(item.operation, DmaWait)]
     assert "HAZARD-KERNEL-DMA" in rules_of(decoded)
 
 
@@ -162,7 +162,7 @@ def test_two_transfers_to_the_same_place_are_a_hazard_where_two_may_be_under_way
 
 def test_a_blockdep_that_lets_a_kernel_read_too_early_is_a_hazard() -> None:
     decoded = stream()
-    kernels = [index for index, each in enumerate(decoded) if isinstance(each.operation, KernelOperation)]
+    kernels = [index for index, item in enumerate(decoded) if isinstance(item.operation, KernelOperation)]
     dependent = []
     for before, index in pairwise(kernels):
         operation, producer = decoded[index].operation, decoded[before].operation
@@ -178,19 +178,19 @@ def test_a_softmax_waits_for_all_channels_that_its_pooling_reads_as_a_row() -> N
     """As streams of Vela 3.12 and 4.2 do not: they compare channels with columns, and find nothing in common."""
     job = next(jobs_of(npu.load(compile_with_vela(DIGITS.read_bytes(), TARGET))))
     decoded = list(decode(job.payload.words, load_variant(TARGET)))
-    kernels = [each for each in decoded if isinstance(each.operation, KernelOperation)]
+    kernels = [item for item in decoded if isinstance(item.operation, KernelOperation)]
     index = 0
-    for before, each in pairwise(kernels):
-        first, second = before.operation, each.operation
+    for before, item in pairwise(kernels):
+        first, second = before.operation, item.operation
         assert isinstance(first, KernelOperation)
         if isinstance(second, Pooling) and second.ifm.addresses == first.ofm.addresses and second.ifm.width == first.ofm.depth:
             assert (first.ofm.width, second.ifm.depth, second.blockdep) == (1, 1, 0)
-            index = index or decoded.index(each)
+            index = index or decoded.index(item)
     assert judge(job, TARGET, decoded) == []
     pooling = decoded[index].operation
     assert isinstance(pooling, Pooling)
     found = judge(job, TARGET, changed(decoded, index, replace(pooling, blockdep=3)))
-    assert [each.rule for each in found] == ["HAZARD-BLOCKDEP"]
+    assert [item.rule for item in found] == ["HAZARD-BLOCKDEP"]
     assert found[0].command_index == decoded[index].command_index
 
 
@@ -255,7 +255,7 @@ def test_every_rule_is_described() -> None:
 def test_a_copy_of_bytes_that_nothing_wrote_is_found_and_one_of_a_padded_tensor_is_not() -> None:
     variant = load_variant(TARGET)
     copy = Decoded(Dma(source=DmaSide(1, 0), destination=DmaSide(1, 64), length_bytes=48), 0, 0)
-    assert [each.rule for each in verify([copy], variant, {1: 128}, [])] == ["UNINITIALISED"]
+    assert [item.rule for item in verify([copy], variant, {1: 128}, [])] == ["UNINITIALISED"]
     assert verify([copy], variant, {1: 128}, [(1, 0, 42)]) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu.compiler.lower.activation_tables import Quantised, result_of
+from npu.compiler.lower.activation_tables import Quantized, result_of
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.isa.operations import INT8
@@ -26,7 +26,7 @@ SCALES = {
 
 def results(kind: str, source: tuple[float, int], target: tuple[float, int]) -> np.ndarray:
     """What the table of a function holds, from scale and zero point of its int8 operand to those of its result."""
-    before, after = (Quantised(np.float32(scale), zero_point, INT8) for scale, zero_point in (source, target))
+    before, after = (Quantized(np.float32(scale), zero_point, INT8) for scale, zero_point in (source, target))
     return result_of(Op(kind, (), ()), before.values, before, after)
 
 

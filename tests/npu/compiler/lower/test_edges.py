@@ -1,4 +1,4 @@
-"""Shapes and quantisations at the limits of what the constraints admit, against LiteRT's reference kernels."""
+"""Shapes and quantizations at the limits of what the constraints admit, against LiteRT's reference kernels."""
 
 from __future__ import annotations
 

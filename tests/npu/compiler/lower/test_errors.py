@@ -73,7 +73,7 @@ def no_scale() -> Graph:
     return s.graph([s.op("RELU", [x], [s.tensor((4, 4), 0.1, 0)])])
 
 
-def requantised() -> Graph:
+def requantized() -> Graph:
     s = sketch()
     x = s.input((2, 3), 0.1, 0)
     return s.graph([s.op("TRANSPOSE", [x, s.numbers([1, 0])], [s.tensor((3, 2), 0.2, 0)])])
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "wide stride": (lambda: convolution(stride=5), "stride must be in .1, .., got 5x5"),
     "wide dilation": (lambda: convolution(dilation=3), "dilation must be in .1, 2., got 3x3"),
     "computed weights": (lambda: convolution(weights={"data": None}), "weights must be constant"),
-    "unscaled weights": (lambda: convolution(weights={"quantization": None}), "must have a quantisation scale, got none"),
+    "unscaled weights": (lambda: convolution(weights={"quantization": None}), "must have a quantization scale, got none"),
     "computed bias": (lambda: convolution(bias={"data": None}), "bias must be constant"),
     "depth multiplier": (lambda: convolution("DEPTHWISE_CONV_2D"), "depth multiplier must be 1, .* got 3 channels"),
     "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "paddings must be constant"),
@@ -161,9 +161,9 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("TRANSPOSE", ((1, 4, 5, 3), (1, 4, 5, 3)), ([0, 2, 1, 3],)),
         "output 't2' must have shape .1, 5, 4, 3., got .1, 4, 5, 3.",
     ),
-    "permutation that requantises": (requantised, "input and output must have the same scale and zero point"),
+    "permutation that requantizes": (requantized, "input and output must have the same scale and zero point"),
     "element type": (strange_dtype, "feature maps must be of type int8 or uint8 or int16, got int64, int8"),
-    "no scale": (no_scale, "must have a quantisation scale, got none"),
+    "no scale": (no_scale, "must have a quantization scale, got none"),
 }
 
 

@@ -101,7 +101,7 @@ def test_a_softmax_of_a_tiny_scale_shares_equally_where_the_reference_aborts() -
 
 
 @pytest.mark.parametrize("kind", ["CONCATENATION", "PACK"])
-def test_joined_inputs_of_other_quantisation_are_refused_as_litert_refuses_them(kind: str) -> None:
+def test_joined_inputs_of_other_quantization_are_refused_as_litert_refuses_them(kind: str) -> None:
     s = sketch()
     a, b = s.input((1, 1, 256), 0.5, 0), s.input((1, 1, 256), 0.25, 10)
     options = at.ConcatenationOptions(0) if kind == "CONCATENATION" else at.PackOptions(2, 0)

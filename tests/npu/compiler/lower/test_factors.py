@@ -13,7 +13,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import _fully_connected_factors, channel_factors
 from npu.compiler.lower.mean import divided
 from npu.compiler.lower.plan import Plan
-from npu.compiler.lower.quantise import activation_range, register_scale, round_half_away
+from npu.compiler.lower.quantize import activation_range, register_scale, round_half_away
 from npu.graph import attributes as at
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
@@ -99,5 +99,5 @@ def test_a_product_of_maps_combines_its_three_scales_in_float32() -> None:
     maps = [tensor((1, 2, 2, 8), scale=float(scale)) for scale in (first, second, output)]
     compiled = npu.compile(write_model(op_model("MUL", maps[:2], maps[2:], at.MulOptions())), target=variant.name).content
     (job,) = jobs_of(npu.load(compiled))
-    (product,) = [each.operation for each in decode(job.payload.words, variant) if isinstance(each.operation, Elementwise)]
+    (product,) = [item.operation for item in decode(job.payload.words, variant) if isinstance(item.operation, Elementwise)]
     assert product.scale == single

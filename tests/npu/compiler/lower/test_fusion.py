@@ -20,7 +20,7 @@ def sketch() -> Sketch:
 
 
 def convolution(s: Sketch, ifm: int, shape: tuple[int, ...], *, kernel: int = 1, padding: Padding = Padding.SAME) -> int:
-    """A convolution with output quantisation 0.25, zero point 5."""
+    """A convolution with output quantization 0.25, zero point 5."""
     weights = s.weights((shape[3], kernel, kernel, s.shape(ifm)[3]), 0, per_channel=True)
     ofm = s.tensor(shape, 0.25, 5)
     bias = s.bias(ifm, weights, shape[3], 1000)
@@ -34,7 +34,7 @@ def exact(s: Sketch, outputs: list[int]) -> None:
 
 @pytest.mark.seed("T-Y-5")
 @pytest.mark.parametrize("kind", ["RELU", "RELU6", "RELU_N1_TO_1"])
-def test_a_rectifier_of_equal_quantisation_rides_on_its_producer(kind: str) -> None:
+def test_a_rectifier_of_equal_quantization_rides_on_its_producer(kind: str) -> None:
     s = sketch()
     y = convolution(s, s.input((1, 4, 4, 3), 0.02, 1), (1, 4, 4, 8))
     z = s.op(kind, [y], [s.tensor((1, 4, 4, 8), 0.25, 5)])
@@ -44,7 +44,7 @@ def test_a_rectifier_of_equal_quantisation_rides_on_its_producer(kind: str) -> N
     exact(s, [z])
 
 
-def test_a_rectifier_that_requantises_rides_as_a_table() -> None:
+def test_a_rectifier_that_requantizes_rides_as_a_table() -> None:
     s = sketch()
     y = convolution(s, s.input((1, 4, 4, 3), 0.02, 1), (1, 4, 4, 8))
     z = s.op("RELU", [y], [s.tensor((1, 4, 4, 8), 0.1, -128)])

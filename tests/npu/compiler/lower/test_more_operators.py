@@ -28,7 +28,7 @@ def nearby_scale(s: Sketch, ifm: int, low: float, high: float) -> float:
 
 
 def point(kind: str, version: int, options: Callable[[Sketch], Attributes | None], low: float = -3, high: float = 4) -> Maker:
-    """An operator on every value alone, with a random output quantisation."""
+    """An operator on every value alone, with a random output quantization."""
 
     def make(s: Sketch) -> list[int]:
         x = s.input(s.any_shape(4000))

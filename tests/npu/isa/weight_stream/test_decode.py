@@ -139,7 +139,7 @@ def test_threads_decode_side_by_side() -> None:
     """Kernels run without Python's lock: what one call writes, another must not read."""
     random = np.random.default_rng(11)
     symbols = [random.integers(-100, 100, 40_000).astype(np.int16) for _ in range(8)]
-    streams = [encode_symbols(each) for each in symbols]
+    streams = [encode_symbols(symbol) for symbol in symbols]
     with ThreadPoolExecutor(8) as pool:
         for _ in range(20):
             decoded = pool.map(lambda stream: decode_symbols(stream, 40_000), streams)

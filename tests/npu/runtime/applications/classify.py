@@ -1,5 +1,5 @@
 # ruff: noqa
-"""Classify images with a quantised network: sys.argv is the model; random images stand for files."""
+"""Classify images with a quantized network: sys.argv is the model; random images stand for files."""
 
 import sys
 

@@ -12,7 +12,7 @@ from npu.graph.graph import Model
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 
-from tests.constraints.test_xnnpack import ROWS, quantised_rows, transpose_conv
+from tests.constraints.test_xnnpack import ROWS, quantized_rows, transpose_conv
 from tests.support import single_ops as ops
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
@@ -52,7 +52,7 @@ def test_the_delegate_takes_a_transposed_convolution_without_bias() -> None:
 
 
 @pytest.mark.seed("X-Q0-1", "X-Q0-4")
-def test_quantised_operators_are_off_until_their_switch_is_on() -> None:
+def test_quantized_operators_are_off_until_their_switch_is_on() -> None:
     signed, unsigned = ops.binary("ADD", dtype=INT8), ops.binary("ADD", dtype=UINT8)
     assert XnnpackDelegate().options.qs8 is False
     assert XnnpackDelegate().options.qu8 is False
@@ -65,7 +65,7 @@ def test_quantised_operators_are_off_until_their_switch_is_on() -> None:
 
 @pytest.mark.seed("X-Q0-2")
 def test_unsigned_operators_follow_the_same_rows_as_signed_ones() -> None:
-    rows = quantised_rows(UINT8)
+    rows = quantized_rows(UINT8)
     kinds = {kind for kind, _ in rows} - {"ELU", "LEAKY_RELU", "DEQUANTIZE", "QUANTIZE"}
     assert all(taken(rows[kind, "a"][0])[0] for kind in kinds)
 

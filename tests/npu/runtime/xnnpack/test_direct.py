@@ -117,10 +117,10 @@ def test_a_value_that_is_no_number_stays_one(kind: str) -> None:
 )  # fmt: skip
 def test_transposed_maps_equal_numpy(dtype: DType, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     b = ModelBuilder()
-    quantised: dict[str, Any] = {} if dtype is F32 else {"scale": 0.5, "zero_point": 3}
-    x = b.input(shape, dtype, **quantised)
+    quantized: dict[str, Any] = {} if dtype is F32 else {"scale": 0.5, "zero_point": 3}
+    x = b.input(shape, dtype, **quantized)
     out = tuple(shape[axis] for axis in axes)
-    b.output(b.op("TRANSPOSE", [x, b.constant(np.array(axes, np.int32))], out, dtype, **quantised))
+    b.output(b.op("TRANSPOSE", [x, b.constant(np.array(axes, np.int32))], out, dtype, **quantized))
     interpreter, _ = delegated(b.build(), qs8=True, qu8=True)
     value = np.random.default_rng(0).integers(0, 100, shape).astype(dtype.numpy)
     np.testing.assert_array_equal(run(interpreter, [value])[0], value.transpose(axes))

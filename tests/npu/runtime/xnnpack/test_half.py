@@ -141,7 +141,7 @@ def test_forced_half_precision_fails_without_any_support() -> None:
         delegated(elementwise(), force_fp16=True, half_precision=HalfPrecision.NONE)
 
 
-def quantised_edge() -> bytes:
+def quantized_edge() -> bytes:
     """A float operator after DEQUANTIZE, which has no half-precision form."""
     b = ModelBuilder()
     x = b.input((4,), DType.INT8, scale=0.1, zero_point=0)
@@ -152,8 +152,8 @@ def quantised_edge() -> bytes:
 @pytest.mark.seed("X-H-9")
 def test_forced_half_precision_fails_if_an_operator_has_no_half_form() -> None:
     with pytest.raises(InterpreterError, match=r"must have operators with an fp16 form, got DEQUANTIZE \(op 0\)"):
-        delegated(quantised_edge(), force_fp16=True, qs8=True)
-    automatic = with_metadata(quantised_edge())
+        delegated(quantized_edge(), force_fp16=True, qs8=True)
+    automatic = with_metadata(quantized_edge())
     assert names(automatic, qs8=True, half_precision=HalfPrecision.NATIVE) == ["DEQUANTIZE", "ABS"]
 
 

@@ -179,8 +179,8 @@ def test_the_workspace_is_as_large_as_the_largest_buffer_and_the_rest_is_saved()
     [
         pytest.param(name, text, marks=pytest.mark.seed(name))
         for name, text in {
-            "X-Q0-2": "the signed scheme that post-training integer quantisation and quantisation-aware training give",
-            "X-Q0-3": "(dynamic-range quantisation) are never taken",
+            "X-Q0-2": "the signed scheme that post-training integer quantization and quantization-aware training give",
+            "X-Q0-3": "(dynamic-range quantization) are never taken",
             "X-Q0-4": "experimental and slower on processors with dot-product instructions",
             "X-W-10": "The cache lives in memory only",
             "X-R-2": "keep resource variables in the delegate, where nothing else can read them",

@@ -76,10 +76,10 @@ def test_an_operator_on_the_delegate_equals_the_reference_kernel(name: str) -> N
 
 def _resize(dtype: DType, shape: tuple[int, ...], size: tuple[int, int], *, corners: bool, half: bool) -> bytes:
     b = ModelBuilder()
-    quantised: dict[str, Any] = {} if dtype is F32 else {"scale": 0.1, "zero_point": 3}
-    x, target = b.input(shape, dtype, **quantised), b.constant(np.array(size, np.int32))
+    quantized: dict[str, Any] = {} if dtype is F32 else {"scale": 0.1, "zero_point": 3}
+    x, target = b.input(shape, dtype, **quantized), b.constant(np.array(size, np.int32))
     made = at.ResizeBilinearOptions(corners, half)
-    b.output(b.op("RESIZE_BILINEAR", [x, target], (shape[0], *size, shape[3]), dtype, attributes=made, **quantised))
+    b.output(b.op("RESIZE_BILINEAR", [x, target], (shape[0], *size, shape[3]), dtype, attributes=made, **quantized))
     return b.build()
 
 
@@ -143,16 +143,16 @@ def _weighted(kind: str, dtype: DType, size: tuple[int, int, int], channels: tup
         x = b.input((*size, depth), dtype, scale=0.04, zero_point=int(generator.integers(0, 256)))
         weights = b.constant(generator.integers(0, 256, shape).astype(np.uint8), scale=0.003, zero_point=zero_point)
         bias = b.constant(generator.integers(-(1 << 14), 1 << 14, out).astype(np.int32), scale=0.00012)
-        quantised: dict[str, Any] = {"scale": 0.1, "zero_point": int(generator.integers(0, 256))}
+        quantized: dict[str, Any] = {"scale": 0.1, "zero_point": int(generator.integers(0, 256))}
     elif dtype is INT8:
         x = b.input((*size, depth), dtype, scale=0.04, zero_point=int(generator.integers(-128, 128)))
         scales = np.exp(generator.uniform(-9, -3, out)).tolist()
         weights = b.constant(generator.integers(-128, 128, shape).astype(np.int8), scale=scales, zero_point=[0] * out,
                              axis=0 if kind == "CONV_2D" else 3)  # fmt: skip
         bias = b.constant(generator.integers(-(1 << 14), 1 << 14, out).astype(np.int32), scale=0.001)
-        quantised = {"scale": 0.1, "zero_point": int(generator.integers(-128, 128))}
+        quantized = {"scale": 0.1, "zero_point": int(generator.integers(-128, 128))}
     else:
-        x, quantised = b.input((*size, depth), dtype), {}
+        x, quantized = b.input((*size, depth), dtype), {}
         change = np.abs if magnitudes else np.positive
         weights = b.constant(change(generator.standard_normal(shape).astype(np.float32)))
         bias = b.constant(change(generator.standard_normal(out).astype(np.float32)))
@@ -162,7 +162,7 @@ def _weighted(kind: str, dtype: DType, size: tuple[int, int, int], channels: tup
     made: Any = at.Conv2DOptions(padding, stride, stride, activation, dilation, dilation)
     if kind != "CONV_2D":
         made = at.DepthwiseConv2DOptions(padding, stride, stride, 1, activation, dilation, dilation)
-    b.output(b.op(kind, [x, weights, bias], (1, 1, 1, out), dtype, attributes=made, **quantised))
+    b.output(b.op(kind, [x, weights, bias], (1, 1, 1, out), dtype, attributes=made, **quantized))
     return b.build()
 
 
@@ -295,7 +295,7 @@ def test_several_filters_over_one_input_channel_are_compiled(
     interpreter, delegate = delegated(content, qs8=True)
     ours, expected = run(interpreter, inputs)[0], run_reference(content, inputs)[0]
     operations = delegate.partitions[0].operations
-    assert [isinstance(each, CompiledOperation) and each.is_compiled for each in operations] == [True]
+    assert [isinstance(operation, CompiledOperation) and operation.is_compiled for operation in operations] == [True]
     if dtype is F32:
         assert steps_apart(ours, expected) <= ULP["DEPTHWISE_CONV_2D"]
     else:

@@ -52,19 +52,19 @@ def test_an_interpreter_option_applies_the_delegate_and_is_off_by_default() -> N
 @pytest.mark.usefixtures("_by_default")
 def test_a_process_wide_default_gives_every_interpreter_the_delegate_except_where_kernels_are_named() -> None:
     assert delegates(Interpreter(model_content=CONTENT)) == ["XnnpackDelegate"]
-    quantised = mobile_network(INT8, blocks=1)
-    assert delegates(Interpreter(model_content=quantised)) == ["XnnpackDelegate"]
+    quantized = mobile_network(INT8, blocks=1)
+    assert delegates(Interpreter(model_content=quantized)) == ["XnnpackDelegate"]
     for resolver in (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
         assert set(delegates(Interpreter(model_content=CONTENT, experimental_op_resolver_type=resolver))) == {None}
 
 
 @pytest.mark.seed("X-E-2")
 def test_an_environment_variable_gives_every_interpreter_the_delegate(monkeypatch: pytest.MonkeyPatch) -> None:
-    quantised = mobile_network(INT8, blocks=1)
+    quantized = mobile_network(INT8, blocks=1)
     for value, floating, signed in (("1", True, False), ("qs8, qu8", True, True), ("0", False, False), ("", False, False)):
         monkeypatch.setenv("NPU_XNNPACK", value)
         assert ("XnnpackDelegate" in delegates(Interpreter(model_content=CONTENT))) is floating
-        assert ("XnnpackDelegate" in delegates(Interpreter(model_content=quantised))) is signed
+        assert ("XnnpackDelegate" in delegates(Interpreter(model_content=quantized))) is signed
         named = Interpreter(model_content=CONTENT, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
         assert set(delegates(named)) == {None}
 

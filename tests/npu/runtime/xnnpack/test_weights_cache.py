@@ -134,7 +134,7 @@ def test_a_cache_is_finalised_once() -> None:
         cache.finalize_hard()
 
 
-def test_quantised_weights_are_shared_too() -> None:
+def test_quantized_weights_are_shared_too() -> None:
     cache = WeightsCache()
     content = mobile_network(DType.INT8, blocks=1)
     for _ in range(2):

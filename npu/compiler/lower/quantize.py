@@ -1,4 +1,4 @@
-"""TFLite's quantisation formulas: real factors to register scales, activations to clamps. Float32 where TFLite uses float32."""
+"""TFLite's quantization formulas: real factors to register scales, activations to clamps. Float32 where TFLite uses float32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu.errors import CompileError
 from npu.isa.operations import ElementType, Scale
-from npu.numerics.scaling import quantise_multiplier
+from npu.numerics.scaling import quantize_multiplier
 
 _FACTOR_END = float(1 << 31)
 RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
@@ -17,7 +17,7 @@ RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.
 
 
 class FactorError(CompileError):
-    """A factor between two quantisations is beyond what the registers can say."""
+    """A factor between two quantizations is beyond what the registers can say."""
 
 
 def register_scale(real: float) -> Scale:
@@ -28,7 +28,7 @@ def register_scale(real: float) -> Scale:
     """
     if not 0 <= real < _FACTOR_END:
         raise FactorError(f"the factor between its scales must be in [0, 2**31), got {real:g}")
-    multiplier, exponent = quantise_multiplier(real)
+    multiplier, exponent = quantize_multiplier(real)
     if multiplier == 0 or 31 - exponent > 63:
         return Scale(0, 16)
     if exponent > 31:
@@ -50,14 +50,14 @@ def round_half_away(value: float) -> int:
 
 
 def rectifier_steps(real: float, scale: np.float32) -> int:
-    """A real bound in quantised steps, at most 2**31 of them."""
+    """A real bound in quantized steps, at most 2**31 of them."""
     with np.errstate(over="ignore"):
         steps = float(np.float32(real) / scale)
     return round_half_away(min(max(steps, -_FACTOR_END), _FACTOR_END))
 
 
 def activation_range(kind: str, scale: np.float32, zero_point: int, element: ElementType) -> tuple[int, int]:
-    """Clamp of an activation, fused or an operator, in its output's quantisation; all values if it does not clamp.
+    """Clamp of an activation, fused or an operator, in its output's quantization; all values if it does not clamp.
 
     TFLite's CalculateActivationRangeQuantized and QuantizedReluX.
     """
@@ -73,7 +73,7 @@ def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int6
 
 def rule_a(values: npt.NDArray[np.int64], factor: float) -> npt.NDArray[np.int64]:
     """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
-    return multiply(values, *quantise_multiplier(factor))
+    return multiply(values, *quantize_multiplier(factor))
 
 
 def multiply(values: npt.NDArray[np.int64], multiplier: int, exponent: int) -> npt.NDArray[np.int64]:
