@@ -237,8 +237,8 @@ class Profile:
         if candidates is None:
             return (self._unlisted(view),)
         rules = next((rules for form, rules in candidates if form.applies(view)), candidates[0][1])
-        found = (rule.check(view) for rule in rules)
-        return tuple(violation for violation in found if violation is not None)
+        result = (rule.check(view) for rule in rules)
+        return tuple(violation for violation in result if violation is not None)
 
     def _unlisted(self, view: OpView) -> Violation:
         name = view.op.name

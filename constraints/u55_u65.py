@@ -79,9 +79,9 @@ def _typed_zero_points(view: OpView) -> Iterator[Observed]:
             yield Observed(name, (_zero_point(tensor), tensor.dtype))
 
 
-def _fits_type(found: tuple[int, DType]) -> bool:
-    low, high = ZERO_POINTS[found[1]]
-    return low <= found[0] <= high
+def _fits_type(result: tuple[int, DType]) -> bool:
+    low, high = ZERO_POINTS[result[1]]
+    return low <= result[0] <= high
 
 
 def _map_types(view: OpView) -> Iterator[Observed]:
@@ -227,8 +227,8 @@ def _slopes(view: OpView) -> Iterator[Observed]:
         yield Observed("bits, shape, IFM", (slopes.dtype.bits, tuple(slopes.shape), tuple(ifm.shape)))
 
 
-def _slopes_fit(found: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
-    bits, slopes, shape = found
+def _slopes_fit(result: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
+    bits, slopes, shape = result
     if bits != 8 or len(slopes) > len(shape):
         return False
     padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
@@ -244,8 +244,8 @@ def _fused_activation(view: OpView) -> Iterator[Observed]:
 def _cell_parts(view: OpView) -> Iterator[Observed]:
     """What an LSTM cell has beside gates."""
     parts = {"peephole": (9, 10, 11), "projection": (16, 17), "normalisation": (20, 21, 22, 23)}
-    found = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
-    yield Observed("parts", tuple(found))
+    result = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
+    yield Observed("parts", tuple(result))
 
 
 def _cell_exponent(view: OpView) -> Iterator[Observed]:
@@ -341,15 +341,15 @@ def _mean_axes(view: OpView) -> tuple[int, set[int]] | None:
 
 def _reduced(view: OpView) -> Iterator[Observed]:
     """(shape of the IFM, axes)."""
-    found = _mean_axes(view)
-    if found is not None and view.ifm is not None:
-        yield Observed("shape, axes", (tuple(view.ifm.shape), tuple(sorted(found[1]))))
+    mean_axes = _mean_axes(view)
+    if mean_axes is not None and view.ifm is not None:
+        yield Observed("shape, axes", (tuple(view.ifm.shape), tuple(sorted(mean_axes[1]))))
 
 
 def _mean_elements(view: OpView) -> Iterator[Observed]:
-    found, ifm = _mean_axes(view), view.ifm
-    if found is not None and ifm is not None:
-        yield Observed("elements", math.prod(ifm.shape[axis] for axis in found[1]))
+    result, ifm = _mean_axes(view), view.ifm
+    if result is not None and ifm is not None:
+        yield Observed("elements", math.prod(ifm.shape[axis] for axis in result[1]))
 
 
 def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -371,9 +371,9 @@ def _transposed_rank(view: OpView) -> Iterator[Observed]:
 
 def _permuted_axes(view: OpView) -> Iterator[Observed]:
     """Axes of a constant permutation."""
-    found = _order(view)
-    if found is not None:
-        yield from (Observed("axis", axis) for axis in found[1])
+    order = _order(view)
+    if order is not None:
+        yield from (Observed("axis", axis) for axis in order[1])
 
 
 def _both_quantizations(view: OpView) -> Iterator[Observed]:
@@ -388,9 +388,9 @@ def _both_quantizations(view: OpView) -> Iterator[Observed]:
 
 
 def _copies(view: OpView) -> Iterator[Observed]:
-    found = _order(view)
-    if found is not None and is_permutation(found[1], len(found[0])):
-        yield Observed("copies", cut_for_copies(moved_axes(*found)).count(MAX_EXTENT, MAX_EXTENT))
+    order = _order(view)
+    if order is not None and is_permutation(order[1], len(order[0])):
+        yield Observed("copies", cut_for_copies(moved_axes(*order)).count(MAX_EXTENT, MAX_EXTENT))
 
 
 def _unit_activation(view: OpView) -> Iterator[Observed]:
@@ -515,7 +515,7 @@ HARDWARE = (
     Rule("N-PAD-6", ("PADV2",), CONSTANT, *_constants("padding value", (2, "padding value"))),
     Rule("N-MEAN-1", MEANS, CONSTANT, *_constants("axes", (1, "axes"))),
     Rule("N-MEAN-2", MEANS,
-         Predicate("side by side", lambda found: side_by_side(*found) is not None,
+         Predicate("side by side", lambda axes: side_by_side(*axes) is not None,
                    examples=(((MEANT, (1, 2)), True), ((MEANT, (3,)), True), ((MEANT, (1, 2, 3)), True),
                              ((MEANT, (0, 3)), False),
                              ((MEANT, (1, 3)), False), (((2, 3, 1, 4), (1, 3)), True))),

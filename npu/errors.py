@@ -33,10 +33,10 @@ class UserError(Exception):
     def at(self: Kind, where: str, *, operator: int | None = None, command: int | None = None) -> Kind:
         """The same error with `where` before its message, unless it begins so already."""
         message = str(self)
-        found = type(self)(message if message.startswith(f"{where}: ") else f"{where}: {message}")
-        found.operator = self.operator if operator is None else operator
-        found.command = self.command if command is None else command
-        return found
+        result = type(self)(message if message.startswith(f"{where}: ") else f"{where}: {message}")
+        result.operator = self.operator if operator is None else operator
+        result.command = self.command if command is None else command
+        return result
 
 
 class ArgumentTypeError(UserError, TypeError):

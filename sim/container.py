@@ -134,8 +134,8 @@ def _job(model: Model, number: int, index: int, payload: Payload | None) -> NpuJ
     sizes: dict[int, int] = {region: graph.tensors[op.inputs[position]].bytes for region, position in positions.items()}
     held = graph.tensors[op.inputs[Input.CONSTANTS]].data
     if sizes[Region.CONSTANTS] and (held is None or held.nbytes != sizes[Region.CONSTANTS]):
-        found = "none" if held is None else f"{held.nbytes}"
-        raise StreamError(f"{job_title(index)}: its constants must have {sizes[Region.CONSTANTS]} bytes of data, got {found}")
+        result = "none" if held is None else f"{held.nbytes}"
+        raise StreamError(f"{job_title(index)}: its constants must have {sizes[Region.CONSTANTS]} bytes of data, got {result}")
     origin = max(0, int(offsets[op.inputs[Input.SCRATCH]]))
     payload = payload_of(graph, index) if payload is None else payload
 

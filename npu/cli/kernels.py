@@ -52,6 +52,6 @@ def describe() -> str:
     tier = cpu.current()
     lines = [f"kernels for {tier.name} (this CPU runs {', '.join(item.name for item in cpu.usable())})"]
     for group in sources.GROUPS:
-        found = store.find(group, tier)
-        lines.append(f"  {group:<30} {found[1] if found else 'not made yet'}")
+        find = store.find(group, tier)
+        lines.append(f"  {group:<30} {find[1] if find else 'not made yet'}")
     return "\n".join([*lines, f"  others are kept in {store.cache_folder()}"]) + "\n"

@@ -111,8 +111,8 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
 def _read_by(options: argparse.Namespace) -> list[Path]:
     """The files that a command reads, but for the base of asm, which may be patched in place."""
     models = ("model", "listing", "reference", "test_model")
-    found = [getattr(options, name, None) for name in (*models, "config", "budget", "labels", "annotations", "ground_truth")]
-    return [path for path in (*found, *(getattr(options, "input", None) or ())) if isinstance(path, Path)]
+    result = [getattr(options, name, None) for name in (*models, "config", "budget", "labels", "annotations", "ground_truth")]
+    return [path for path in (*result, *(getattr(options, "input", None) or ())) if isinstance(path, Path)]
 
 
 def _shown(message: str) -> str:

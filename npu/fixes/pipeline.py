@@ -19,9 +19,9 @@ def fix_model(model: Model, accepts: Accepts) -> tuple[Model, list[Change]]:
     """
     graphs, changes = [], []
     for graph in model.graphs:
-        fixed, found = _fix_graph(graph, accepts)
+        fixed, result = _fix_graph(graph, accepts)
         graphs.append(fixed)
-        changes += found
+        changes += result
     return replace(model, graphs=tuple(graphs)), changes
 
 

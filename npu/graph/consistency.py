@@ -32,9 +32,9 @@ def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape]
     def tensor(index: int) -> Tensor | None:
         if index == ABSENT:
             return None
-        found = graph.tensors[index]
+        result = graph.tensors[index]
         shape = shapes.get(index) if shapes else None
-        return found if shape is None or shape == found.shape else replace(found, shape=shape)
+        return result if shape is None or shape == result.shape else replace(result, shape=shape)
 
     inputs = [tensor(index) for index in op.inputs]
     contents = [None if one is None or one.is_variable or one.dtype.numpy is None else one.data for one in inputs]
@@ -47,10 +47,10 @@ def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
     activation_fits(operands)
     if row.quantization is not None:
         row.quantization(operands)
-    found = None if row.shape is None else row.shape(operands)
-    if found is not None and len(found) < len(operands.outputs):
-        raise Mismatch(f"must have at most {len(found)} outputs, got {len(operands.outputs)}")
-    return found
+    result = None if row.shape is None else row.shape(operands)
+    if result is not None and len(result) < len(operands.outputs):
+        raise Mismatch(f"must have at most {len(result)} outputs, got {len(operands.outputs)}")
+    return result
 
 
 def inconsistency(graph: Graph, op: Op) -> Inconsistency | None:
@@ -65,7 +65,7 @@ def inconsistencies(graph: Graph, *, is_entry: bool = True) -> Mapping[int, Inco
     Who calls a graph that is no entry decides the shapes of its inputs, so that nothing in it is known to run nowhere.
     """
     shapes: dict[int, Shape | None] = {}
-    found: dict[int, Inconsistency] = {}
+    result: dict[int, Inconsistency] = {}
     for index, op in enumerate(graph.ops):
         row = BY_NAME.get(op.kind)
         unknown = row is None or row.shape is None or any(shapes.get(i, ()) is None for i in op.inputs)
@@ -73,8 +73,8 @@ def inconsistencies(graph: Graph, *, is_entry: bool = True) -> Mapping[int, Inco
         defect, made = (None, None) if row is None or unknown else _judge(row, graph, op, known)
         shapes.update(zip(op.outputs, [None] * len(op.outputs) if made is None else made, strict=False))
         if defect is not None:
-            found[index] = defect if is_entry else replace(defect, runs=True)
-    return found
+            result[index] = defect if is_entry else replace(defect, runs=True)
+    return result
 
 
 def _judge(
@@ -99,29 +99,29 @@ def _judge(
 
 def without_inconsistent(model: Model, placement: Placement) -> Placement:
     """The placement with every inconsistent operator on the CPU, for the reason CONSISTENCY; itself if there are none."""
-    found = {
+    result = {
         (number, index): what
         for number, graph in enumerate(model.graphs)
         for index, what in inconsistencies(graph, is_entry=number == 0).items()
     }
-    if not found:
+    if not result:
         return placement
-    ops = (_with_reason(op, found[op.graph, op.index]) if (op.graph, op.index) in found else op for op in placement.ops)
+    ops = (_with_reason(op, result[op.graph, op.index]) if (op.graph, op.index) in result else op for op in placement.ops)
     return replace(placement, ops=tuple(ops))
 
 
-def _with_reason(op: OpPlacement, found: Inconsistency) -> OpPlacement:
+def _with_reason(op: OpPlacement, result: Inconsistency) -> OpPlacement:
     if any(violation.rule == CONSISTENCY for violation in op.violations):
         return op
-    what = "the file declares another shape than the operator computes" if found.runs else "no kernel runs the operator"
-    fix = "convert the model again" if found.runs else "mend the model: npu compile and npu run refuse it"
-    violation = Violation(CONSISTENCY, f"{what}: {found.message}", "what TFLite's kernels compute", found.message, fix)
+    what = "the file declares another shape than the operator computes" if result.runs else "no kernel runs the operator"
+    fix = "convert the model again" if result.runs else "mend the model: npu compile and npu run refuse it"
+    violation = Violation(CONSISTENCY, f"{what}: {result.message}", "what TFLite's kernels compute", result.message, fix)
     return replace(op, violations=(*op.violations, violation))
 
 
 def require_runnable(model: Model) -> None:
     """Raise ModelError for the first operator of the entry graph that no kernel runs."""
     graph = model.graphs[0]
-    for index, found in inconsistencies(graph).items():
-        if not found.runs:
-            raise ModelError(f"{graph.ops[index].name} (op {index}): {found.message}; no kernel runs the operator")
+    for index, result in inconsistencies(graph).items():
+        if not result.runs:
+            raise ModelError(f"{graph.ops[index].name} (op {index}): {result.message}; no kernel runs the operator")

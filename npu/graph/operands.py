@@ -80,8 +80,8 @@ def parse(text: str) -> Signature:
 @cache
 def positions(text: str, role: Role, count: int) -> tuple[int, ...]:
     """Those of `count` inputs that have a role in a signature."""
-    found = ((position, parse(text).input(position)) for position in range(count))
-    return tuple(position for position, operand in found if operand is not None and operand.role is role)
+    result = ((position, parse(text).input(position)) for position in range(count))
+    return tuple(position for position, operand in result if operand is not None and operand.role is role)
 
 
 def count_defect(operands: Sequence[Operand], is_given: Sequence[bool], what: str) -> str | None:
@@ -135,10 +135,10 @@ class Operands:
 
     def tensor(self, position: int) -> Value:
         """An input that must be there."""
-        found = self.inputs[position] if position < len(self.inputs) else None
-        if found is None:
+        result = self.inputs[position] if position < len(self.inputs) else None
+        if result is None:
             raise Mismatch(f"input {position} must be given, it is absent")
-        return found
+        return result
 
     def shape(self, position: int) -> Shape:
         """Shape of an input that must be there."""
@@ -151,15 +151,15 @@ class Operands:
 
     def numbers(self, position: int) -> list[int] | None:
         """The integers that an input holds; None if they are computed."""
-        found = self.contents[position] if position < len(self.contents) else None
-        if found is None or not np.issubdtype(found.dtype, np.integer):
+        result = self.contents[position] if position < len(self.contents) else None
+        if result is None or not np.issubdtype(result.dtype, np.integer):
             return None
-        return [int(value) for value in found.reshape(-1)]
+        return [int(value) for value in result.reshape(-1)]
 
     def number(self, position: int) -> int | None:
         """The only integer that an input holds; None if it is computed."""
-        found = self.numbers(position)
-        if found is not None and len(found) != 1:
+        result = self.numbers(position)
+        if result is not None and len(result) != 1:
             tensor = self.tensor(position)
             raise Mismatch(f"tensor '{tensor.name}' must have one element, got shape {list(tensor.shape)}")
-        return None if found is None else found[0]
+        return None if result is None else result[0]

@@ -76,15 +76,15 @@ def moved_axes(
     """
     made = [shape[axis] for axis in order]
     pitches = source or dense_pitches(shape)
-    found: list[Axis] = []
+    result: list[Axis] = []
     for axis, pitch in zip(order, target or dense_pitches(made), strict=True):
         inner = Axis(shape[axis], pitches[axis], pitch)
-        outer = found[-1] if found else ABSENT
-        if found and (outer.source, outer.target) == (inner.source * inner.extent, inner.target * inner.extent):
-            found[-1] = Axis(outer.extent * inner.extent, inner.source, inner.target)
+        outer = result[-1] if result else ABSENT
+        if result and (outer.source, outer.target) == (inner.source * inner.extent, inner.target * inner.extent):
+            result[-1] = Axis(outer.extent * inner.extent, inner.source, inner.target)
         elif inner.extent > 1:
-            found.append(inner)
-    return tuple(found)
+            result.append(inner)
+    return tuple(result)
 
 
 def cut_for_copies(axes: Sequence[Axis]) -> Cut:

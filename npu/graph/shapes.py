@@ -484,10 +484,10 @@ def block_pairs(operands: Operands) -> tuple[list[int], list[tuple[int, int]]] |
 
 
 def space_to_batch(operands: Operands) -> Shapes:
-    found, ifm = block_pairs(operands), operands.shape(0)
-    if found is None:
+    result, ifm = block_pairs(operands), operands.shape(0)
+    if result is None:
         return None
-    sizes, pads = found
+    sizes, pads = result
     padded = [ifm[axis + 1] + sum(pads[axis]) for axis in range(len(sizes))]
     if any(extent % size for extent, size in zip(padded, sizes, strict=True)):
         raise Mismatch(f"padded sizes must be multiples of the block {sizes}, got {padded}")
@@ -496,10 +496,10 @@ def space_to_batch(operands: Operands) -> Shapes:
 
 
 def batch_to_space(operands: Operands) -> Shapes:
-    found, ifm = block_pairs(operands), operands.shape(0)
-    if found is None:
+    result, ifm = block_pairs(operands), operands.shape(0)
+    if result is None:
         return None
-    sizes, crops = found
+    sizes, crops = result
     total = math.prod(sizes)
     if ifm[0] % total:
         raise Mismatch(f"batches must be a multiple of the block's {total}, got {ifm[0]}")

@@ -166,7 +166,7 @@ def wire_fields(table: type[Table]) -> tuple[WireField, ...]:
 
 def _derive(table: type[Table]) -> tuple[WireField, ...]:
     hints = get_type_hints(table, include_extras=True)
-    found: list[WireField] = []
+    result: list[WireField] = []
     next_id = 0
     for item in fields(table):
         if get_origin(hints[item.name]) is not Annotated:
@@ -176,14 +176,14 @@ def _derive(table: type[Table]) -> tuple[WireField, ...]:
         while next_id in table.deprecated_ids:
             next_id += 1
         default = item.default if item.default is not MISSING else None
-        found.append(WireField(item.name, next_id, wire, default, _class_inside(value_type)))
+        result.append(WireField(item.name, next_id, wire, default, _class_inside(value_type)))
         next_id += 1
-    return tuple(found)
+    return tuple(result)
 
 
 def _class_inside(value_type: Any) -> type[Any] | None:
     """The enum or table class that a value type mentions: X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
     if get_origin(value_type) in (tuple, Union, UnionType):
-        return next((found for part in get_args(value_type) if (found := _class_inside(part)) is not None), None)
+        return next((class_inside for part in get_args(value_type) if (class_inside := _class_inside(part)) is not None), None)
     is_class = isinstance(value_type, type) and get_origin(value_type) is None  # Python 3.10 takes list[int] for a class
     return value_type if is_class and issubclass(value_type, Enum | Table) else None

@@ -50,7 +50,7 @@ def checked_mapping(fields: Mapping[str, Any], where: str, depth: int = 1) -> Do
     """A description that is no file, as new mappings without their sources. ConfigError for what YAML does not have."""
     if depth > MAX_NESTING:
         raise ConfigError(f"{where}: must not nest deeper than {MAX_NESTING} levels")
-    found: Document = {}
+    result: Document = {}
     for name, value in fields.items():
         if not isinstance(name, str):
             raise ConfigError(f"{where}: a key must be text, got {reprlib.repr(name)}")
@@ -61,8 +61,8 @@ def checked_mapping(fields: Mapping[str, Any], where: str, depth: int = 1) -> Do
             raise ConfigError(f"{where}: {name}: must be a text, number, boolean or mapping, got a value of type {kind}")
         elif isinstance(value, int) and value.bit_length() > _WIDEST_BITS:
             raise ConfigError(f"{where}: {name}: must be a number of at most {_WIDEST_BITS} bits, got a longer one")
-        found[name] = value
-    return found if depth > 1 else _without_comments(found)
+        result[name] = value
+    return result if depth > 1 else _without_comments(result)
 
 
 def place_in(path: Path, key: Sequence[str]) -> str:

@@ -112,12 +112,12 @@ def _match(name: str, names: tuple[str, ...], prefix: Callable[[], str]) -> str:
     keys = {_key(known): known for known in names}
     exact = {known.lower(): known for known in names}
     plain = name.strip().lower().replace("_", "-")
-    found = exact.get(plain) or keys.get(_key(name))
-    if found is None:
+    result = exact.get(plain) or keys.get(_key(name))
+    if result is None:
         raise ConfigError(
             f"{prefix()}must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}{closest(plain, names)}"
         )
-    return found
+    return result
 
 
 def _key(name: str) -> str:

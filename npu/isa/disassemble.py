@@ -62,15 +62,15 @@ class Listing:
 def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
     """Listing of a command stream (one-dimensional uint32); operations that break a rule say which."""
     product = variant.accelerator.product
-    found: list[Decoded | Refused] = []
+    result: list[Decoded | Refused] = []
     fault = None
     try:
-        found.extend(read_operations(words, variant))
+        result.extend(read_operations(words, variant))
     except StreamError as error:
         fault = error
-    operations = tuple(one for one in found if isinstance(one, Decoded))
+    operations = tuple(one for one in result if isinstance(one, Decoded))
     summaries = {
-        one.word_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in found
+        one.word_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in result
     }
     return Listing(product, tuple(_lines(words, product, summaries)), operations, fault)
 
@@ -113,9 +113,9 @@ def assemble(text: str, made_for: Product | None = None) -> NDArray[np.uint32]:
 
 def _command_text(raw: RawCommand, words: NDArray[np.uint32], product: Product) -> str:
     command = raw.command
-    found = tuple(int(word) for word in words[raw.word_index : raw.word_index + command.word_count])
-    if command.words(command.operand(raw.values, product)) != found:
-        return " ".join([_WORD, *(f"{word:#010x}" for word in found)])
+    result = tuple(int(word) for word in words[raw.word_index : raw.word_index + command.word_count])
+    if command.words(command.operand(raw.values, product)) != result:
+        return " ".join([_WORD, *(f"{word:#010x}" for word in result)])
     return " ".join([command.name, *(f"{field.name}={_value_text(field, raw.values[field.name])}" for field in command.fields)])
 
 

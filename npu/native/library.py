@@ -45,8 +45,8 @@ def prepare(groups: Iterable[str], tier: CpuTier | None = None) -> None:
 
 
 def _object_of(group: str) -> bytes:
-    found = store.find(group, current())
-    return found[0] if found else _made(group, current())
+    find = store.find(group, current())
+    return find[0] if find else _made(group, current())
 
 
 def _start(groups: Iterable[str], tier: CpuTier) -> None:

@@ -59,14 +59,14 @@ def modules_of(group: str) -> list[str]:
 @functools.cache
 def files_of(group: str) -> dict[str, bytes]:
     """The source of every module that a group depends on, by name in order."""
-    found: dict[str, bytes] = {}
+    result: dict[str, bytes] = {}
     waiting = [*modules_of(group), *_CODE]
     while waiting:
         module = waiting.pop()
-        if module not in found and module not in _ABOUT_FILES and (read := _read(module)) is not None:
-            found[module], imported = read
+        if module not in result and module not in _ABOUT_FILES and (read := _read(module)) is not None:
+            result[module], imported = read
             waiting.extend(imported)
-    return dict(sorted(found.items()))
+    return dict(sorted(result.items()))
 
 
 @functools.cache

@@ -171,18 +171,18 @@ def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
     """The first operator that differs, with position and values, or how many operators are equal."""
     from npu.isa.decode import command_place
 
-    found = result.first
+    answer = result.first
     lines = []
-    if found is None:
+    if answer is None:
         lines.append(f"{compiled} equals {reference} in all {len(result.compared)} tensors compared")
     else:
-        lines.append(f"{compiled} first differs from {reference} in operator {found.operator} {found.type} '{found.tensor}'")
-        place = ", ".join(str(axis) for axis in found.position)
-        lines.append(f"  at [{place}]: expected {found.expected:g}, got {found.actual:g}")
+        lines.append(f"{compiled} first differs from {reference} in operator {answer.operator} {answer.type} '{answer.tensor}'")
+        place = ", ".join(str(axis) for axis in answer.position)
+        lines.append(f"  at [{place}]: expected {answer.expected:g}, got {answer.actual:g}")
         where = ""
-        if found.command_index is not None and found.word_index is not None:
-            where = f"; its last NPU operation is {command_place(found.command_index, found.word_index)}"
-        lines.append(f"  {found.differing:,} of {found.values:,} values differ{where}")
+        if answer.command_index is not None and answer.word_index is not None:
+            where = f"; its last NPU operation is {command_place(answer.command_index, answer.word_index)}"
+        lines.append(f"  {answer.differing:,} of {answer.values:,} values differ{where}")
         lines.append(f"  {len(result.compared)} tensors compared")
     if result.skipped:
         lines.append(f"  not compared, never whole in memory: {', '.join(result.skipped)}")

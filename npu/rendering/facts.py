@@ -61,11 +61,11 @@ def broken_rules(report: CheckReport) -> dict[str, tuple[str, str | None]]:
     """What each broken rule demands, and its fix, by rule id in order of first appearance."""
     profile = profile_named(report.profile) if report.profile in profile_names() else None
     demands = {rule.id: rule.sentence() for rule in profile.rules} if profile else {}
-    found: dict[str, tuple[str, str | None]] = {}
+    result: dict[str, tuple[str, str | None]] = {}
     for row in report.operators:
         for violation in row.base.violations:
-            found.setdefault(violation.rule, (demands.get(violation.rule, violation.limit), violation.fix))
-    return found
+            result.setdefault(violation.rule, (demands.get(violation.rule, violation.limit), violation.fix))
+    return result
 
 
 def worthwhile(report: CheckReport, most: int) -> list[tuple[str, int, float]]:

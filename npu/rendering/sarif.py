@@ -39,8 +39,8 @@ def render_sarif(report: CheckReport) -> str:
 
 def _artifact(report: CheckReport) -> dict[str, Any]:
     """The model's file, with its digest where the report has one."""
-    found: dict[str, Any] = {"location": {"uri": quote(report.model)}}
-    return {**found, "hashes": {"sha-256": report.model_sha256}} if report.model_sha256 else found
+    result: dict[str, Any] = {"location": {"uri": quote(report.model)}}
+    return {**result, "hashes": {"sha-256": report.model_sha256}} if report.model_sha256 else result
 
 
 def _rule(rule: str, demand: str, fix: str | None) -> dict[str, Any]:

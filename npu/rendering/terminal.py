@@ -38,7 +38,7 @@ def _encodes(encoding: str | None, text: str) -> bool:
 def say(text: str) -> None:
     """Write to standard output at once. UserError if it does not take the text; BrokenPipeError if nobody reads it."""
     keeps_colour = is_coloured()
-    shown = _STEERING.sub(lambda found: found[0] if keeps_colour and found[1] else printable(found[0]), text)
+    shown = _STEERING.sub(lambda match: match[0] if keeps_colour and match[1] else printable(match[0]), text)
     if not _encodes(sys.stdout.encoding, "".join(map(chr, _ASCII))):
         shown = shown.translate(_ASCII)
     try:

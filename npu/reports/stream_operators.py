@@ -198,10 +198,10 @@ def _window(operation: WindowOperation) -> str:
 
 def _with_transfers(decoded: Sequence[Decoded], owners: list[int]) -> tuple[int, ...]:
     """`owners` with transfers and waits given to the kernel operation behind them."""
-    found, following = list(owners), -1
+    result, following = list(owners), -1
     for index in reversed(range(len(owners))):
         if owners[index] >= 0:
             following = owners[index]
         elif not isinstance(decoded[index].operation, Stop):
-            found[index] = following
-    return tuple(found)
+            result[index] = following
+    return tuple(result)

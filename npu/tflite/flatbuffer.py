@@ -208,8 +208,8 @@ def _read_blob(reader: TableReader, field: WireField, position: int, path: str) 
 def _read_table(reader: TableReader, field: WireField, position: int, path: str) -> Table:
     assert field.convert is not None
     path = f"{path}.{field.name}"
-    found: Table = reader.table(field.convert, reader.follow(position, path), path)
-    return found
+    result: Table = reader.table(field.convert, reader.follow(position, path), path)
+    return result
 
 
 def _read_tables(reader: TableReader, field: WireField, position: int, path: str) -> tuple[Table, ...]:

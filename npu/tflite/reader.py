@@ -90,7 +90,7 @@ class _Reader:
 
     def model(self) -> Model:
         root = self._root
-        found = Model(
+        result = Model(
             graphs=tuple(self._graph(number, graph) for number, graph in enumerate(root.subgraphs)),
             signatures=tuple(self._signature(number, item) for number, item in enumerate(root.signature_defs)),
             metadata=self._metadata(root.metadata),
@@ -102,8 +102,8 @@ class _Reader:
                 external_buffers=root.external_buffers,
             ),
         )
-        verify_model(found, self._source)
-        return found
+        verify_model(result, self._source)
+        return result
 
     def _contents(self, index: int, buffer: Buffer) -> Contents:
         """A buffer's bytes: in its table, or further back in the file; None if it has none."""
@@ -247,20 +247,20 @@ class _Reader:
         )
 
     def _arguments(self, path: str, entries: Sequence[TensorMap]) -> dict[str, int]:
-        found = {entry.name: entry.tensor_index for entry in entries}
-        if len(found) != len(entries):
+        result = {entry.name: entry.tensor_index for entry in entries}
+        if len(result) != len(entries):
             raise self._tables.error(path, "argument names must differ")
-        return found
+        return result
 
     def _metadata(self, entries: Sequence[MetadataTable]) -> dict[str, bytes]:
         """Contents by name. Of entries with one name the first counts, as for TFLite's own look-up."""
-        found: dict[str, bytes] = {}
+        result: dict[str, bytes] = {}
         for index, entry in enumerate(entries):
             contents = self._buffer(entry.buffer, f"metadata[{index}]")
             if contents is not None:
                 self._tables.count_bytes(contents.size, f"metadata[{index}]")
-            found.setdefault(entry.name, b"" if contents is None else contents.tobytes())
-        return found
+            result.setdefault(entry.name, b"" if contents is None else contents.tobytes())
+        return result
 
 
 def _attributes(table: OperatorTable) -> tuple[Attributes | None, dict[str, Any]]:

@@ -98,12 +98,12 @@ def diff(
     with execution_errors_at(model_name(compiled), file):
         execute(interpreter, made.graphs[0], given, seed)
     operators = known_map(made, model_name(compiled))
-    found = _Comparison(source.graphs[0], expected)
+    comparison = _Comparison(source.graphs[0], expected)
     if operators is not None and len(operators.operators) == len(source.graphs[0].ops):
-        found.by_operator(operators, recorder.written)
-    found.by_name(made.graphs[0], interpreter)
-    found.outputs(made.graphs[0], interpreter)
-    return found.result()
+        comparison.by_operator(operators, recorder.written)
+    comparison.by_name(made.graphs[0], interpreter)
+    comparison.outputs(made.graphs[0], interpreter)
+    return comparison.result()
 
 
 def _check_ends(source: Graph, target: Graph, reference: str, compiled: str, *, has_types: bool) -> None:
@@ -175,10 +175,10 @@ class _Comparison:
                 self._compare(source, np.array(interpreter.get_tensor(index)), None)
 
     def result(self) -> DiffResult:
-        found = sorted((item for item in self._done.values() if item is not None), key=lambda item: item.operator)
+        answer = sorted((item for item in self._done.values() if item is not None), key=lambda item: item.operator)
         compared = [self._title(self._producer.get(tensor, -1)) for tensor in sorted(self._done, key=self._order)]
         skipped = [title for tensor, title in self._skipped.items() if tensor not in self._done]
-        return DiffResult(found[0] if found else None, tuple(compared), tuple(skipped))
+        return DiffResult(answer[0] if answer else None, tuple(compared), tuple(skipped))
 
     def _order(self, tensor: int) -> int:
         return self._producer.get(tensor, -1)

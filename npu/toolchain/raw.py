@@ -112,7 +112,7 @@ class _Archive:
         count = columns[2].size
         if shapes.ndim != 2 or any(column.shape != (count,) for column in columns) or shapes.shape[0] != count or not count:
             raise self._error(f"{kind}_shape", f"must have a row for each of the {kind}s, at least one", shapes.shape)
-        found = []
+        result = []
         for index in range(count):
             size, region, offset = (int(column[index]) for column in columns)
             shape = _trimmed([int(extent) for extent in shapes[index]])
@@ -124,8 +124,8 @@ class _Archive:
                 raise self._error(f"{kind}_region", f"must be {regions[0]} or {regions[1]}", region)
             if not 0 <= offset < _LIMIT_BYTES or min(shape) < 1 or math.prod(shape) > _LIMIT_BYTES:
                 raise self._error(f"{kind} {index}", "must have a positive shape and an offset within 2 GiB", (shape, offset))
-            found.append((Tensor(f"{kind}_{index}", shape, dtype), offset))
-        return found
+            result.append((Tensor(f"{kind}_{index}", shape, dtype), offset))
+        return result
 
     def _entry(self, name: str) -> Array:
         try:
@@ -179,10 +179,10 @@ def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
 
     payload = parse_payload(data)
     variant = find_target(decode_config(payload.config_word), [load_variant(name) for name in list_variants()])
-    found: dict[tuple[int, int], FeatureMap] = {}
+    result: dict[tuple[int, int], FeatureMap] = {}
     for item in decode(payload.words, variant):
         operation = item.operation
         if isinstance(operation, KernelOperation):
             for fm in (*operation.ifms, operation.ofm):
-                found.setdefault((fm.region, fm.addresses[0]), fm)
-    return found
+                result.setdefault((fm.region, fm.addresses[0]), fm)
+    return result

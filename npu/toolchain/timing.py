@@ -156,14 +156,14 @@ def tasks_of(
     """
     yield Copy(COPY_IN, _bytes_of(graph, graph.inputs))
     for index, op in enumerate(graph.ops):
-        found = sources.get(index, ())
+        result = sources.get(index, ())
         if index in streams:
             trace = streams[index].trace
-            if len(found) != len(trace.kinds):
-                found = (found[0] if found else -1,) * len(trace.kinds)
-            yield Job(trace, found, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
+            if len(result) != len(trace.kinds):
+                result = (result[0] if result else -1,) * len(trace.kinds)
+            yield Job(trace, result, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
         else:
-            yield CpuTask(found[0] if found else index, cpu_cycles(graph, op, variant.cpu))
+            yield CpuTask(result[0] if result else index, cpu_cycles(graph, op, variant.cpu))
     yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
 
 

@@ -67,14 +67,14 @@ def evaluate(
     known = read_annotations(annotations)
     chosen = known.images[:limit] if limit else known.images
     runner = open_runner(model, parameters, num_threads=num_threads)
-    found: list[Detection] = []
+    result: list[Detection] = []
     for done, (image, name) in enumerate(chosen):
-        found.extend(_detect(runner, image, images / name, class_offset, preprocessing or Preprocessing()))
+        result.extend(_detect(runner, image, images / name, class_offset, preprocessing or Preprocessing()))
         if progress is not None:
             progress("images", done + 1, len(chosen))
     runner.interpreter.close()
     present = {image for image, _ in chosen}
-    precision = average_precision([item for item in known.truth if item.image in present], found)
+    precision = average_precision([item for item in known.truth if item.image in present], result)
     return DetectionResult(model.name, (*runner.log, *runner.delegation), len(chosen), precision, known.names)
 
 

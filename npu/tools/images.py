@@ -56,10 +56,10 @@ def find_images(folder: Path) -> list[Path]:
     """The image files of a folder and its subfolders by name; UserError if there are none."""
     if not folder.is_dir():
         raise UserError(f"{folder}: must be a folder of images")
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    if not found:
+    images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not images:
         raise UserError(f"{folder}: must hold images ({', '.join(SUFFIXES)}), got none")
-    return found
+    return images
 
 
 def read_image(path: Path) -> Array:
@@ -132,12 +132,12 @@ def _png(data: bytes) -> Array:
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, bytes]]:
-    found, position = [], len(_SIGNATURE)
+    result, position = [], len(_SIGNATURE)
     while position + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, position)
-        found.append((data[position + 4 : position + 8], data[position + 8 : position + 8 + length]))
+        result.append((data[position + 4 : position + 8], data[position + 8 : position + 8 + length]))
         position += length + 12
-    return found
+    return result
 
 
 def _unfilter(rows: Array, channels: int) -> Array:

@@ -214,17 +214,17 @@ class _Bisection:
 
     def first(self, left: Interpreter, right: Interpreter) -> FirstDifference | None:
         """None if no tensor that both hold differs. Both have run on the same inputs."""
-        found = self._in_tensors(left, right, is_same_model=self._chosen.model is self._model)
-        if found is None or self._chosen.model is not self._model or not self._chosen.delegates:
-            return found
+        in_tensors = self._in_tensors(left, right, is_same_model=self._chosen.model is self._model)
+        if in_tensors is None or self._chosen.model is not self._model or not self._chosen.delegates:
+            return in_tensors
         low, high = 0, len(self._model.graphs[0].ops)
         while high - low > 1:
             middle = (low + high) // 2
             attempt = self._with_operators(left, range(middle))
             low, high = (low, middle) if attempt is not None else (middle, high)
-            found = attempt or found
-        found = self._with_operators(left, range(high)) or found
-        return dataclasses.replace(found, unseen=0)  # fewer operators gave equal results
+            in_tensors = attempt or in_tensors
+        in_tensors = self._with_operators(left, range(high)) or in_tensors
+        return dataclasses.replace(in_tensors, unseen=0)  # fewer operators gave equal results
 
     def _with_operators(self, left: Interpreter, nodes: range) -> FirstDifference | None:
         fresh = choose(self._model, self._name, self._parameters, num_threads=self._threads).delegates
@@ -232,9 +232,9 @@ class _Bisection:
         right = open_interpreter(self._model, restricted, num_threads=self._threads, preserve_all_tensors=True)
         set_inputs(right, self._inputs)
         right.invoke()
-        found = self._in_tensors(left, right, is_same_model=True)
+        in_tensors = self._in_tensors(left, right, is_same_model=True)
         right.close()
-        return found
+        return in_tensors
 
     @staticmethod
     def _in_tensors(left: Interpreter, right: Interpreter, *, is_same_model: bool) -> FirstDifference | None:

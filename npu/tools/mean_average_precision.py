@@ -69,12 +69,12 @@ def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> 
     scores: list[float] = []
     outcomes: list[Array] = []
     for image in sorted({item.image for item in truth} | {detection.image for detection in detections}):
-        found = sorted(
+        result = sorted(
             (detection for detection in detections if detection.image == image), key=lambda detection: -detection.score
         )[:MAX_DETECTIONS]
         boxes = sorted((item for item in truth if item.image == image), key=lambda item: item.is_crowd)
-        scores.extend(item.score for item in found)
-        outcomes.append(np.array([_match(found, boxes, threshold) for threshold in THRESHOLDS]).reshape(len(THRESHOLDS), -1))
+        scores.extend(item.score for item in result)
+        outcomes.append(np.array([_match(result, boxes, threshold) for threshold in THRESHOLDS]).reshape(len(THRESHOLDS), -1))
     positives = sum(not item.is_crowd for item in truth)
     order = np.argsort(-np.array(scores), kind="mergesort")
     joined = np.concatenate(outcomes, axis=1)[:, order]
@@ -84,11 +84,11 @@ def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> 
 _WRONG, _RIGHT, _IGNORED = 0, 1, 2
 
 
-def _match(found: Sequence[Detection], boxes: Sequence[GroundTruth], threshold: float) -> list[int]:
+def _match(result: Sequence[Detection], boxes: Sequence[GroundTruth], threshold: float) -> list[int]:
     """Outcome of each detection of one image; `boxes` has the crowd regions last."""
     free = [True] * len(boxes)
     outcomes = []
-    for detection in found:
+    for detection in result:
         best, chosen = min(threshold, 1 - 1e-10), -1
         for index, box in enumerate(boxes):
             if not free[index] and not box.is_crowd:

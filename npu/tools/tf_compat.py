@@ -137,14 +137,14 @@ def find_operations(names: Sequence[str]) -> tuple[TensorFlowOperation, ...]:
     if not names:
         return OPERATIONS
     known = {row.name.removesuffix("*"): row for row in OPERATIONS}
-    found = []
+    operations = []
     for name in names:
         key = name.removeprefix("tf.")
         row = known.get(key) or next((row for row in OPERATIONS if row.name.rpartition(".")[2] == key), None)
         if row is None:
             raise UserError(f"tf-compat: operation must be one that the guide names (npu tf-compat lists them), got '{name}'")
-        found.append(row)
-    return tuple(found)
+        operations.append(row)
+    return tuple(operations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +160,16 @@ class Survivor:
 
 def judge(model: Model) -> list[Survivor]:
     """What is wrong with the operators of a model: TensorFlow operations that survived, and operators without a kernel here."""
-    found = []
+    result = []
     for subgraph, graph in enumerate(model.graphs):
         for index, op in enumerate(graph.ops):
             custom = op.custom_code or ""
             if custom.startswith(FLEX_PREFIX):
                 name = custom.removeprefix(FLEX_PREFIX)
                 reason = f"not convertible: TensorFlow operation {name} survived and has no TFLite equivalent"
-                found.append(Survivor(subgraph, index, custom, False, reason))
+                result.append(Survivor(subgraph, index, custom, False, reason))
             elif op.kind == "CUSTOM" and custom != "ethos-u" and find_custom(custom) is None:
-                found.append(Survivor(subgraph, index, custom, True, "custom operator: needs a registered kernel"))
+                result.append(Survivor(subgraph, index, custom, True, "custom operator: needs a registered kernel"))
             elif op.kind != "CUSTOM" and op.kind not in OPERATORS:
-                found.append(Survivor(subgraph, index, op.kind, True, "no CPU kernel here"))
-    return found
+                result.append(Survivor(subgraph, index, op.kind, True, "no CPU kernel here"))
+    return result

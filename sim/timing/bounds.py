@@ -35,14 +35,14 @@ def find_bounds(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engin
     kind = plan.operations["kind"]
     work = _work(plan, table, ports, engines)
     most = work.max(axis=1, initial=0)
-    found = work.argmax(axis=1)
+    argmax = work.argmax(axis=1)
     is_short = most * 2 < table[:, Column.END] - table[:, Column.START]
-    found[is_short] = _longest_wait(table)[is_short]
-    found[_parsed_alone(table) > most] = _PLACE[Bound.ISSUE]
-    found[kind > r.ELEMENTWISE] = _PLACE[Bound.NONE]
-    found[kind == r.DMA] = _PLACE[Bound.DMA]
-    found[(kind == r.DMA_WAIT) | (kind == r.KERNEL_WAIT)] = _PLACE[Bound.WAIT]
-    return tuple(_ORDER[place] for place in found.tolist())
+    argmax[is_short] = _longest_wait(table)[is_short]
+    argmax[_parsed_alone(table) > most] = _PLACE[Bound.ISSUE]
+    argmax[kind > r.ELEMENTWISE] = _PLACE[Bound.NONE]
+    argmax[kind == r.DMA] = _PLACE[Bound.DMA]
+    argmax[(kind == r.DMA_WAIT) | (kind == r.KERNEL_WAIT)] = _PLACE[Bound.WAIT]
+    return tuple(_ORDER[place] for place in argmax.tolist())
 
 
 def _work(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:

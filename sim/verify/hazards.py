@@ -82,17 +82,17 @@ class HazardTracker:
 
     def _transfer(self, new: _Pending) -> list[Conflict]:
         self._transfers = _newest(self._transfers, self._variant.accelerator.max_outstanding_dma - 1)
-        found = _conflicts("HAZARD-DMA-KERNEL", new, self._kernels)
-        found += _conflicts("HAZARD-DMA-DMA", new, self._transfers)
+        conflicts = _conflicts("HAZARD-DMA-KERNEL", new, self._kernels)
+        conflicts += _conflicts("HAZARD-DMA-DMA", new, self._transfers)
         self._transfers.append(new)
-        return found
+        return conflicts
 
     def _kernel(self, new: _Pending) -> list[Conflict]:
-        found = _conflicts("HAZARD-KERNEL-DMA", new, self._transfers)
+        conflicts = _conflicts("HAZARD-KERNEL-DMA", new, self._transfers)
         if self._kernels:
-            found += list(_block_conflicts(self._kernels[-1].decoded, new.decoded))
+            conflicts += list(_block_conflicts(self._kernels[-1].decoded, new.decoded))
         self._kernels = [*_newest(self._kernels, self._variant.accelerator.max_outstanding_kernels - 1), new]
-        return found
+        return conflicts
 
 
 def _newest(pending: list[_Pending], count: int) -> list[_Pending]:
@@ -100,7 +100,7 @@ def _newest(pending: list[_Pending], count: int) -> list[_Pending]:
 
 
 def _conflicts(rule: str, new: _Pending, pending: list[_Pending]) -> list[Conflict]:
-    found = []
+    result = []
     for old in pending:
         pairs = (
             (new.footprint.reads, old.footprint.writes),
@@ -110,8 +110,8 @@ def _conflicts(rule: str, new: _Pending, pending: list[_Pending]) -> list[Confli
         clash = next((hit for mine, theirs in pairs for hit in _first_common(mine, theirs)), None)
         if clash:
             what, region, address = clash
-            found.append(Conflict(rule, new.decoded, old.decoded, region, address, what))
-    return found
+            result.append(Conflict(rule, new.decoded, old.decoded, region, address, what))
+    return result
 
 
 def _first_common(

@@ -110,8 +110,8 @@ def written_by(decoded: Iterable[Decoded], variant: Variant) -> Iterator[tuple[i
                 yield part.region, part.start, part.end
 
 
-def _unread(found: UnreadWrite) -> Finding:
-    write, again = found.write, found.overwrite
+def _unread(result: UnreadWrite) -> Finding:
+    write, again = result.write, result.overwrite
     values = ", ".join(f"{name}={value}" for name, value in write.values.items())
     until = "the end" if again is None else f"{again.place} sets the register again"
     message = f"no operation reads {values} before {until}"
@@ -183,13 +183,13 @@ class _Memory:
         return True
 
     def unwritten(self, touched: Footprint) -> list[tuple[str, int, int]]:
-        found = []
+        result = []
         for name, part in touched.reads:
             missing = part.mask & ~self._written[part.region][part.start : part.end]
             if missing.any():
                 address = part.start + int(missing.argmax())
-                found.append((f"its {name} reads {int(missing.sum())} bytes that nothing has written", part.region, address))
-        return found
+                result.append((f"its {name} reads {int(missing.sum())} bytes that nothing has written", part.region, address))
+        return result
 
     def write(self, touched: Footprint) -> None:
         for _, part in touched.writes:

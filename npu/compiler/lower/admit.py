@@ -55,9 +55,9 @@ def _defect(graph: Graph, op: Op, limit: Limit | None, *, needs_options: bool) -
     defect = defect or _weight_defect(graph, op) or _parameter_defect(graph, op)
     if defect is not None:
         return defect
-    found = inconsistency(graph, op)
-    if found is not None:
-        return found.message
+    result = inconsistency(graph, op)
+    if result is not None:
+        return result.message
     return None if limit is None else limit(operands_of(row, graph, op))
 
 
@@ -80,8 +80,8 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
     read, written = _inputs(graph, op, Role.FEATURE_MAP), [graph.tensors[index] for index in op.outputs]
     taken = MAP_TYPES[op.kind]
     if pair_of((tensor.dtype for tensor in read), (tensor.dtype for tensor in written)) not in taken:
-        found = ", ".join(str(tensor.dtype) for tensor in (*read, *written))
-        return f"feature maps must be of type {' or '.join(map(shown, taken))}, got {found}"
+        join = ", ".join(str(tensor.dtype) for tensor in (*read, *written))
+        return f"feature maps must be of type {' or '.join(map(shown, taken))}, got {join}"
     for tensor in (*read, *written):
         if len(tensor.shape) > MAX_RANK or not all(1 <= extent <= MAX_EXTENT for extent in tensor.shape):
             return f"tensor {tensor.name} must have extents in [1, {MAX_EXTENT}], got {list(tensor.shape)}"

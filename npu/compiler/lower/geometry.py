@@ -64,13 +64,13 @@ def strided_box(
 
 def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Sequence[int]]) -> list[list[Box]]:
     """For each input of a concatenation the boxes of the folded output that hold it."""
-    found, position = [], 0
+    result, position = [], 0
     for shape in inputs:
         offset = [0] * len(output)
         offset[axis] = position
-        found.append(box(offset, shape, output))
+        result.append(box(offset, shape, output))
         position += shape[axis]
-    return found
+    return result
 
 
 def crop(view: View, offset: Shape, shape: Shape) -> View:

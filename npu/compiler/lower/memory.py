@@ -92,13 +92,13 @@ def lower_pad(builder: Builder, op: Op) -> None:
 
 def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> int | None:
     """Which map of the input lies at map `number` of the padded output, None where it is padding."""
-    found, factor = 0, 1
+    result, factor = 0, 1
     for extent, (first, last) in zip(reversed(shape), reversed(amounts), strict=True):
         number, at = divmod(number, extent + first + last)
         if not first <= at < first + extent:
             return None
-        found, factor = found + (at - first) * factor, factor * extent
-    return found
+        result, factor = result + (at - first) * factor, factor * extent
+    return result
 
 
 def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:

@@ -66,7 +66,7 @@ class Acceptance:
 
 def _unpacked(graph: Graph) -> Mapping[int, Tensor]:
     """Outputs of DENSIFY operators with a constant input, as dense constants; each must have no other use than as weights."""
-    found: dict[int, Tensor] = {}
+    result: dict[int, Tensor] = {}
     for op in graph.ops:
         if op.kind != "DENSIFY" or len(op.inputs) != 1 or len(op.outputs) != 1:
             continue
@@ -74,8 +74,8 @@ def _unpacked(graph: Graph) -> Mapping[int, Tensor]:
         if source.data is None or target in graph.outputs or not _only_weights(graph, target):
             continue
         data = densify(source) if is_sparse(source) else source.data.reshape(source.shape)
-        found[target] = replace(graph.tensors[target], data=data, shape=source.shape)
-    return found
+        result[target] = replace(graph.tensors[target], data=data, shape=source.shape)
+    return result
 
 
 def _only_weights(graph: Graph, tensor: int) -> bool:

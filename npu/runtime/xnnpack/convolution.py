@@ -256,10 +256,10 @@ class Depthwise(_Windowed):
         taps, padded = g.kernel[0] * g.kernel[1], self._layout.segments
         outside = self._outside(channels)
         table = self.table(batches * g.out[0] * g.out[1] * padded)
-        found = np.empty((batches, *g.out, *g.kernel), np.int64)
-        _taps(g, source, address(source), outside, found)
+        result = np.empty((batches, *g.out, *g.kernel), np.int64)
+        _taps(g, source, address(source), outside, result)
         grid = table.reshape(-1, padded)
-        grid[:, :taps] = found.reshape(-1, taps)
+        grid[:, :taps] = result.reshape(-1, taps)
         grid[:, taps:] = outside
         row[r.TABLE] = address(table)
         if self._operand.weight_zero_point:

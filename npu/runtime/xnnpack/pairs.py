@@ -69,10 +69,10 @@ def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
     require_quantized(node, left, right, output)
     twice = 2.0 * max(left.scale, right.scale)
     real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
-    found = [quantize_multiplier(factor) for factor in real]
-    larger = found[0] if left.scale >= right.scale else found[1]
-    is_plain = larger == (1 << 30, 0) and max(found[0][1], found[1][1]) <= 0 and found[2][1] <= _LARGEST_LEFT_SHIFT
-    return found if is_plain else None
+    result = [quantize_multiplier(factor) for factor in real]
+    larger = result[0] if left.scale >= right.scale else result[1]
+    is_plain = larger == (1 << 30, 0) and max(result[0][1], result[1][1]) <= 0 and result[2][1] <= _LARGEST_LEFT_SHIFT
+    return result if is_plain else None
 
 
 class Pairs(CompiledOperation):

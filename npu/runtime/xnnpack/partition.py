@@ -209,15 +209,15 @@ class Partition(SimpleDelegateKernel):
     def _tensors(self, context: Context, boundary: set[int]) -> dict[int, RuntimeTensor]:
         """What the operations see under each index: unpacked constants, boundary tensors, or tensors of this partition."""
         unpacked = self._setting.acceptance.unpacked
-        found: dict[int, RuntimeTensor] = {}
+        result: dict[int, RuntimeTensor] = {}
         for tensor in context.tensors:
             if tensor.index in unpacked:
-                found[tensor.index] = RuntimeTensor(tensor.index, unpacked[tensor.index])
+                result[tensor.index] = RuntimeTensor(tensor.index, unpacked[tensor.index])
             elif tensor.is_constant or tensor.index in boundary:
-                found[tensor.index] = tensor
+                result[tensor.index] = tensor
             else:
-                found[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
-        return found
+                result[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
+        return result
 
     def _convert(self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor]) -> None:
         for index in indices:
@@ -229,12 +229,12 @@ class Partition(SimpleDelegateKernel):
             self.operations.append(ToHalf(-1, made))
 
     def _half_outputs(self, params: DelegateParams, tensors: dict[int, RuntimeTensor]) -> Mapping[int, RuntimeTensor]:
-        found = {}
+        result = {}
         for index in params.output_tensors:
             if tensors[index].dtype is DType.FLOAT32:
                 tensors[index] = self._own[index] = RuntimeTensor(index, tensors[index].source)
-                found[index] = tensors[index]
-        return found
+                result[index] = tensors[index]
+        return result
 
     def _node(self, context: Context, index: int, tensors: Mapping[int, RuntimeTensor]) -> OperatorNode:
         node, registration = context.get_node_and_registration(index)

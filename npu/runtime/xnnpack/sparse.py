@@ -21,16 +21,16 @@ _TAILS = ("MEAN", "DEPTH_TO_SPACE")
 
 def sparse_operators(graph: Graph, ops: Sequence[int]) -> frozenset[int]:
     """The operators of sparse subgraphs among `ops`, which are in execution order; the longest from each first operator."""
-    found: set[int] = set()
+    result: set[int] = set()
     position = 0
     while position < len(ops):
         end = _end(graph, ops, position) if graph.ops[ops[position]].kind in ("CONV_2D", "DENSIFY") else None
         if end is None:
             position += 1
             continue
-        found.update(ops[position:end])
+        result.update(ops[position:end])
         position = end
-    return frozenset(found)
+    return frozenset(result)
 
 
 def _end(graph: Graph, ops: Sequence[int], start: int) -> int | None:

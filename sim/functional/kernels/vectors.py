@@ -125,12 +125,12 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
 
         def take(column, states):  # type: ignore[no-untyped-def]
             inside = e.b.icmp_unsigned("<", column, in_width)
-            found = []
+            result = []
             for k in range(3):
                 address = e.b.add(row_addresses[k], e.b.mul(column, row_steps[k]))
                 pixel = e.b.xor(e.load(BYTES, e.b.select(inside, address, padding)), xor)
-                found.append(e.call("llvm.fshr.v16i32", e.b.zext(pixel, LANES), states[k], e.constant(8)))
-            return found
+                result.append(e.call("llvm.fshr.v16i32", e.b.zext(pixel, LANES), states[k], e.constant(8)))
+            return result
 
         warm = e.loop(warm_up, [e.constant(0)] * 3, lambda index, states: take(e.b.add(first, index), states))
         start = e.b.add(first, warm_up)

@@ -132,10 +132,10 @@ def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
     def over_maximum(index, carried):  # type: ignore[no-untyped-def]
         return [larger(e.load(FLOATS, e.b.add(source, e.b.mul(index, e.word(64)))), carried[0])]
 
-    found = e.loop(whole, [lowest], over_maximum)[0]
-    found = larger(e.b.select(within, e.load_first(FLOATS, e.b.add(source, end), rest), lowest), found)
+    result = e.loop(whole, [lowest], over_maximum)[0]
+    result = larger(e.b.select(within, e.load_first(FLOATS, e.b.add(source, end), rest), lowest), result)
     reduce = e.function("llvm.vector.reduce.fmax.v16f32", ir.FunctionType(FLOAT, [FLOATS]))
-    largest = e.splat(e.b.call(reduce, [found]))
+    largest = e.splat(e.b.call(reduce, [result]))
 
     def exponential(x):  # type: ignore[no-untyped-def]
         wide = e.b.fpext(e.b.fmul(e.b.fsub(x, largest), beta), DOUBLES)
