@@ -78,6 +78,7 @@ def _converter(kind: Scalar | Array) -> Callable[[Any, list[Any]], None]:
 
 def _array_converter(kind: Array) -> Callable[[Any, list[Any]], None]:
     dtype, ndim, is_constant = kind.dtype, kind.ndim, kind.is_constant
+    is_structured = dtype.kind == "V"  # whose interface describes every field, which takes longer than most kernels
 
     def convert(array: Any, words: list[Any]) -> None:
         if array.dtype != dtype or array.ndim != ndim:
@@ -85,7 +86,7 @@ def _array_converter(kind: Array) -> Callable[[Any, list[Any]], None]:
         flags = array.flags
         if not flags.c_contiguous or not (is_constant or flags.writeable):
             raise TypeError("a C-contiguous array that may be written is needed")
-        words.append(array.__array_interface__["data"][0])
+        words.append(array.ctypes.data if is_structured else array.__array_interface__["data"][0])
         words.extend(array.shape)
 
     return convert
