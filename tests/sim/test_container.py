@@ -29,7 +29,7 @@ def _with_constants(shape: tuple[int, ...], data: np.ndarray | None) -> Model:
 
 @pytest.mark.parametrize("shape", [(HUGE,), (64,)])
 def test_constants_without_their_data_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(StreamError, match=f"its constants must have {shape[0]} bytes of data, got none"):
+    with pytest.raises(StreamError, match=r"read-only tensor '.*' must be a constant, got a computed one"):
         list(jobs_of(_with_constants(shape, None)))
 
 
