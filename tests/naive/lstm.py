@@ -16,7 +16,7 @@ import numpy.typing as npt
 from npu.graph.graph import Graph, Op
 from npu.runtime.kernels.fixed16 import logistic_table, tanh_table
 
-from tests.naive.operations import _sigmoid, _tanh
+from tests.naive.operations import sigmoid, tanh
 
 Array = npt.NDArray[Any]
 _GATES = ("input", "forget", "cell", "output")
@@ -67,8 +67,8 @@ LITERT = Arithmetic(
 )
 """The reference kernel: gemmlowp's polynomials, gate sums saturated to 16 bits, products rounded once."""
 STREAM = Arithmetic(
-    sigmoid=lambda v: min(max(_sigmoid(3 * v), 11), 32757),
-    tanh=lambda v: _tanh(3 * v),
+    sigmoid=lambda v: min(max(sigmoid(3 * v), 11), 32757),
+    tanh=lambda v: tanh(3 * v),
     add=lambda a, b: a + b,
     divide=lambda value, bits: _scaled(value, 1 << 30, 30 + bits),
 )

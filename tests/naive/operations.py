@@ -30,10 +30,10 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
-from sim.functional.kernels.output import SIGMOID_TABLE
 from sim.memory import Memory
 
 from tests.naive.operations_weights import decode_constants
+from tests.naive.sigmoid_values import VALUES
 
 
 def run_operation(operation: Operation, memory: Memory) -> None:
@@ -117,9 +117,9 @@ def finish(operation: KernelOperation, v: int, table: bytes) -> int:
     if ofm.element.bits == 32 and clip is ClipRange.OFM_PRECISION:
         return v
     if activation.function is ActivationFunction.TANH:
-        v = _tanh(v)
+        v = tanh(v)
     elif activation.function is ActivationFunction.SIGMOID:
-        v = _sigmoid(v)
+        v = sigmoid(v)
     v += ofm.zero_point
     limits = {ClipRange.FORCE_UINT8: (0, 255), ClipRange.FORCE_INT8: (-128, 127), ClipRange.FORCE_INT16: (-32768, 32767)}
     if clip in limits:
@@ -138,19 +138,15 @@ def finish(operation: KernelOperation, v: int, table: bytes) -> int:
     return int.from_bytes(table[index * size : index * size + size], "little", signed=True)
 
 
-def _function_table() -> list[int]:
-    return [int(value) for value in SIGMOID_TABLE]
-
-
-def _sigmoid(v: int) -> int:
-    table, a = _function_table(), abs(v)
+def sigmoid(v: int) -> int:
+    table, a = VALUES, abs(v)
     h = a >> 9
     r = 0x7FFF << 10 if h >= 255 else (table[h] << 9) + (a & 511) * (table[h + 1] - table[h])
     return (r + 512 if v >= 0 else (1 << 25) - r + 511) >> 10
 
 
-def _tanh(v: int) -> int:
-    table, a = _function_table(), abs(v)
+def tanh(v: int) -> int:
+    table, a = VALUES, abs(v)
     h = a >> 8
     r = 0xFFFF << 8 if h >= 255 else (table[h] << 8) + (a & 255) * (table[h + 1] - table[h])
     return (r - (1 << 23) + 128 if v >= 0 else -r + (1 << 23) + 127) >> 8

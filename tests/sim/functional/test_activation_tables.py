@@ -1,4 +1,4 @@
-"""The output unit's SIGMOID and TANH, over every int16 number, are LiteRT's int16 LOGISTIC and TANH."""
+"""The output unit's SIGMOID and TANH, in the kernel and in its naive twin, are LiteRT's over every int16 number."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from npu.graph.dtype import DType
 from sim.functional.kernels.output import sigmoid, tanh
 
+from tests.naive import operations as naive
 from tests.support.builder import ModelBuilder
 
 EVERY = np.arange(-32768, 32768, dtype=np.int16)
 
 
-@pytest.mark.parametrize(("kind", "function"), [("LOGISTIC", sigmoid), ("TANH", tanh)])
+CASES = {
+    "logistic": ("LOGISTIC", sigmoid),
+    "tanh": ("TANH", tanh),
+    "logistic_of_the_twin": ("LOGISTIC", naive.sigmoid),
+    "tanh_of_the_twin": ("TANH", naive.tanh),
+}
+
+
+@pytest.mark.parametrize(("kind", "function"), CASES.values(), ids=CASES)
 def test_every_entry_of_the_table_and_every_step_between_is_that_of_the_reference(kind: str, function: object) -> None:
     b = ModelBuilder()
     x = b.input(EVERY.shape, DType.INT16, scale=2**-12, zero_point=0)
