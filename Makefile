@@ -44,7 +44,7 @@ docs: ## Rewrite the generated pages that need no measurements
 benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) benchmarks/processes.py
 	$(PYTHON) benchmarks/check_3000.py
-	$(PYTHON) -m benchmarks.compiler_quality examples/digits.tflite
+	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
 .PHONY: help lint format test test-all fuzz mutants golden docs benchmark
