@@ -1,4 +1,4 @@
-"""Seeded random chains beyond int8 alone: functions that ride on one another, uint8 throughout, uint8 at the ends.
+"""Seeded random chains beyond int8 alone: functions that are fused into one another, uint8 throughout, uint8 at the ends.
 
 `function_chains` are int8 chains with functions of one value between their links; `as_uint8` is the same graph in uint8;
 `with_uint8_ends` puts a QUANTIZE from and to uint8 around a graph, as models that were converted for images have it.

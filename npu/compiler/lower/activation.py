@@ -55,7 +55,7 @@ def _requantize_32(builder: Builder, op: Op, factor: float) -> None:
 
 
 def lower_function(builder: Builder, op: Op) -> None:
-    """Every other function of one value: of 8 bits one look-up together with those that ride on it."""
+    """Every other function of one value: of 8 bits one look-up together with those that are fused into it."""
     if builder.quantized(op.inputs[0]).element.bits > 8:
         _lower_wide(builder, op)
         return

@@ -261,14 +261,14 @@ class Builder:
         )
 
     def finish(self, op: Op) -> Finish:
-        """How the last step of `op` ends, with its fused activation and the functions that ride on it."""
+        """How the last step of `op` ends, with its fused activation and the functions that are fused into it."""
         own = self.quantized(op.outputs[0])
         function = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
         name = op.kind if op.kind in RECTIFIERS else function.name
         minimum, maximum = activation_range(name, own.scale, own.zero_point, own.element)
         plain = Finish(op.outputs[0], own.zero_point, 0, minimum, maximum, None, own.element)
         tanh = result_of(Op("TANH", (), ()), own.values, own, own) if function is FusedActivation.TANH else None
-        return self._ridden(plain, tanh)
+        return self._with_fused(plain, tanh)
 
     def unclamped(self, op: Op) -> Finish:
         """How the last step of `op` ends if its results are numbers without scale."""
@@ -280,18 +280,18 @@ class Builder:
         source, own = self.quantized(op.inputs[0]), self.quantized(op.outputs[0])
         limits = source.element.minimum, source.element.maximum
         plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
-        return self._ridden(plain, result_of(op, source.values, source, own))
+        return self._with_fused(plain, result_of(op, source.values, source, own))
 
-    def _ridden(self, plain: Finish, values: Integers | None) -> Finish:
-        """The same with the functions that ride on the operator; `values`: its own results for all that a step computes."""
-        riders = [self.graph.ops[index] for index in self.plan.riders.get(self.index, ())]
-        if not riders and values is None:
+    def _with_fused(self, plain: Finish, values: Integers | None) -> Finish:
+        """The same with the functions fused into the operator; `values`: its own results for all that a step computes."""
+        fused_ops = [self.graph.ops[index] for index in self.plan.fused_ops.get(self.index, ())]
+        if not fused_ops and values is None:
             return plain
         tensor = plain.tensor
         values = self.quantized(tensor).values if values is None else values
-        for rider in riders:
-            values = result_of(rider, values, self.quantized(tensor), self.quantized(rider.outputs[0]))
-            tensor = rider.outputs[0]
+        for fused_op in fused_ops:
+            values = result_of(fused_op, values, self.quantized(tensor), self.quantized(fused_op.outputs[0]))
+            tensor = fused_op.outputs[0]
         plain = replace(plain, tensor=tensor)
         return _clamped(plain, values, self.quantized(tensor)) or replace(plain, lut=as_bytes(values))
 

@@ -23,7 +23,7 @@ _CARRIERS = _CONVOLUTIONS | {
     "ADD", "AVERAGE_POOL_2D", "FULLY_CONNECTED", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL", "PRELU", "SOFTMAX",
     "SUB", "SUM", "TRANSPOSE_CONV", *VALUES,
 }  # fmt: skip
-"""Kinds that end in one step of the output unit for every value: functions of this value can ride on it."""
+"""Kinds that end in one step of the output unit for every value: functions of this value can be fused into it."""
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
@@ -38,14 +38,14 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`carrier`: operator without steps -> operator that does its work. `riders`: operator -> functions it carries, in order.
+    """`carrier`: operator without steps -> operator that does its work. `fused_ops`: operator -> its functions, in order.
 
     `pad`: convolution -> PAD that it carries. `nest`: tensors that live inside another. `inputs`, `outputs`: the partition's
     boundary tensors, inputs by first use and outputs by production.
     """
 
     carrier: Mapping[int, int]
-    riders: Mapping[int, tuple[int, ...]]
+    fused_ops: Mapping[int, tuple[int, ...]]
     pad: Mapping[int, int]
     nest: Mapping[int, Nest]
     inputs: tuple[int, ...]
@@ -93,15 +93,17 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
 def make_plan(graph: Graph, ops: Sequence[int]) -> Plan:
     """Decide the fusions and nestings of the partition `ops`."""
     uses = _Uses(graph, ops)
-    riders = _fuse_functions(uses)
+    fused_ops = _fuse_functions(uses)
     pad = _fuse_pads(uses)
-    carrier = {rider: carrier for carrier, row in riders.items() for rider in row} | {p: conv for conv, p in pad.items()}
+    carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
+        p: conv for conv, p in pad.items()
+    }
     nest = _nest_tensors(uses)
-    return Plan(carrier, riders, pad, nest, uses.inputs(), uses.outputs)
+    return Plan(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
 def _fuse_functions(uses: _Uses) -> dict[int, tuple[int, ...]]:
-    """Let functions of one value ride on what computes it: one after the other they are one table, or one clamp."""
+    """Fuse functions of one value into what computes it: one after the other they are one table, or one clamp."""
     fused: dict[int, tuple[int, ...]] = {}
     riding: set[int] = set()
     for index in uses.ops:
