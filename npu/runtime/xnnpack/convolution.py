@@ -23,7 +23,7 @@ from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
 from npu.runtime.xnnpack.operand import Operand, operand
-from npu.runtime.xnnpack.operation import CompiledOperation, Words
+from npu.runtime.xnnpack.operation import CompiledOperation, Rows
 from npu.runtime.xnnpack.packing import Layout, pack_matrix, pack_taps, sums_fit
 
 Array = npt.NDArray[Any]
@@ -105,16 +105,16 @@ class _Weighted(CompiledOperation):
     def is_float(self) -> bool:
         return self._operand.factors is None
 
-    def _row(self) -> Words:
+    def _row(self) -> Rows:
         given, layout, output = self._operand, self._layout, self.node.output()
-        row = np.zeros(r.FIELDS, np.int64)
-        row[r.KIND] = self._float_kind if self.is_float else self._byte_kind
-        row[r.SEGMENTS], row[r.LENGTH] = layout.segments, layout.length
-        row[r.WEIGHTS], row[r.WEIGHT_STEP] = address(self._packed), layout.step
-        row[r.STAGE] = address(self._packed) + layout.stage_offset
-        row[r.OUT], row[r.OUT_STEP] = address(output.array), output.shape[-1] * output.array.itemsize
-        row[r.GROUPS], row[r.TAIL], row[r.SIGN] = layout.groups, layout.tail, self._sign
-        row[r.ZERO_POINT], row[r.LOW], row[r.HIGH] = given.output_zero_point, given.low, given.high
+        row = np.zeros((), r.JOB)
+        row["kind"] = self._float_kind if self.is_float else self._byte_kind
+        row["segments"], row["length"] = layout.segments, layout.length
+        row["weights"], row["weight_step"] = address(self._packed), layout.step
+        row["stage"] = address(self._packed) + layout.stage_offset
+        row["out"], row["out_step"] = address(output.array), output.shape[-1] * output.array.itemsize
+        row["groups"], row["tail"], row["sign"] = layout.groups, layout.tail, self._sign
+        row["zero_point"], row["low"], row["high"] = given.output_zero_point, given.low, given.high
         return row
 
     @property
@@ -135,19 +135,19 @@ class _Weighted(CompiledOperation):
         """The address of a pixel of padding."""
         return address(self._padded((channels + GUARD_BYTES,)))
 
-    def _corrected(self, row: Words) -> list[Words]:
+    def _corrected(self, row: Rows) -> list[Rows]:
         """Name what a product's row adds to the sums of each pixel; the row that computes it, if it is not nothing."""
-        row[r.IN] = address(_NOTHING)
+        row["input"] = address(_NOTHING)
         if not self._operand.weight_zero_point:
             return []
         before = row.copy()
-        sums = self.keep(np.zeros(int(row[r.ROWS]), np.int32))
-        row[r.IN], row[r.IN_STEP] = address(sums), 4
-        before[r.KIND], before[r.OUT], before[r.ZERO_POINT] = r.SUM_PIXELS, address(sums), -self._operand.weight_zero_point
-        before[r.ROW_BYTES] = self._operand.weights.size // self._operand.bias.size // self._layout.segments
+        sums = self.keep(np.zeros(int(row["rows"]), np.int32))
+        row["input"], row["input_step"] = address(sums), 4
+        before["kind"], before["out"], before["zero_point"] = r.SUM_PIXELS, address(sums), -self._operand.weight_zero_point
+        before["row_bytes"] = self._operand.weights.size // self._operand.bias.size // self._layout.segments
         return [before]
 
-    def _copy(self, source: Array, target: Array, place: tuple[int, int]) -> list[Words]:
+    def _copy(self, source: Array, target: Array, place: tuple[int, int]) -> list[Rows]:
         """Rows that copy a map (batch, height, width, channels) to a place in a larger one, one row per batch."""
         batches, height, width, channels = source.shape
         rows = min(height, target.shape[1] - place[0])
@@ -155,15 +155,15 @@ class _Weighted(CompiledOperation):
         kind = r.FLIP_ROWS if self.is_flipped else r.COPY_ROWS
         made = []
         for b in range(batches):
-            row = np.zeros(r.FIELDS, np.int64)
-            row[r.KIND], row[r.ROWS], row[r.ROW_BYTES] = kind, max(rows, 0), max(bytes_per_row, 0)
-            row[r.IN], row[r.IN_STEP] = address(source) + b * source.strides[0], source.strides[1]
-            row[r.OUT] = address(target) + b * target.strides[0] + place[0] * target.strides[1] + place[1] * target.strides[2]
-            row[r.OUT_STEP] = target.strides[1]
+            row = np.zeros((), r.JOB)
+            row["kind"], row["rows"], row["row_bytes"] = kind, max(rows, 0), max(bytes_per_row, 0)
+            row["input"], row["input_step"] = address(source) + b * source.strides[0], source.strides[1]
+            row["out"] = address(target) + b * target.strides[0] + place[0] * target.strides[1] + place[1] * target.strides[2]
+            row["out_step"] = target.strides[1]
             made.append(row)
         return made
 
-    def _readable(self, alignment: int) -> tuple[Array, list[Words]]:
+    def _readable(self, alignment: int) -> tuple[Array, list[Rows]]:
         """The input where vectors may read past its end: itself, or a copy with the rows that make it."""
         ifm = self.node.input(0)
         readable = ifm.shape[-1] % alignment == 0 or self._site.is_guarded(ifm)
@@ -213,9 +213,9 @@ class Convolution(_Windowed):
         g, ifm = self._geometry, self.node.input(0).array
         batches, channels = ifm.shape[0], ifm.shape[3]
         row = self._row()
-        row[r.PIXELS] = row[r.ROWS] = batches * g.out[0] * g.out[1]
-        table = self.table(int(row[r.PIXELS]) * self._layout.segments)
-        row[r.TABLE] = address(table)
+        row["rows"] = batches * g.out[0] * g.out[1]
+        table = self.table(int(row["rows"]) * self._layout.segments)
+        row["table"] = address(table)
         if self.by_rows:
             canvas = self._padded((batches, *_canvas(g), channels))
             before = self._copy(ifm, canvas, g.before)
@@ -226,8 +226,8 @@ class Convolution(_Windowed):
             _taps(g, source, address(source), self._outside(channels), table.reshape(batches, *g.out, *g.kernel))
         before += self._corrected(row)
         if self.is_flipped:
-            row[r.SIGN] = 0
-        self.rows = np.array([*before, row])
+            row["sign"] = 0
+        self.rows = np.stack([*before, row])
 
 
 class Depthwise(_Windowed):
@@ -252,7 +252,7 @@ class Depthwise(_Windowed):
         source, before = self._readable(16)
         batches, channels = source.shape[0], source.shape[3]
         row = self._row()
-        row[r.WIDTH], row[r.ROWS] = g.out[1], batches * g.out[0]
+        row["width"], row["rows"] = g.out[1], batches * g.out[0]
         taps, padded = g.kernel[0] * g.kernel[1], self._layout.segments
         outside = self._outside(channels)
         table = self.table(batches * g.out[0] * g.out[1] * padded)
@@ -261,10 +261,10 @@ class Depthwise(_Windowed):
         grid = table.reshape(-1, padded)
         grid[:, :taps] = result.reshape(-1, taps)
         grid[:, taps:] = outside
-        row[r.TABLE] = address(table)
+        row["table"] = address(table)
         if self._operand.weight_zero_point:
-            row[r.CENTRED], row[r.SIGN] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
-        self.rows = np.array([*before, row])
+            row["centred"], row["sign"] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
+        self.rows = np.stack([*before, row])
 
 
 class FullyConnected(_Weighted):
@@ -289,7 +289,7 @@ class FullyConnected(_Weighted):
     def bind(self) -> None:
         depth = self._operand.weights.shape[1]
         ifm = self.node.input(0).array
-        before: list[Words] = []
+        before: list[Rows] = []
         if not self.is_float and depth % 4 and not self._site.is_guarded(self.node.input(0)):
             copy = self.keep(guarded(ifm.shape, ifm.dtype))
             before = self._copy(ifm.reshape(1, 1, 1, -1), copy.reshape(1, 1, 1, -1), (0, 0))
@@ -298,21 +298,21 @@ class FullyConnected(_Weighted):
         count = ifm.size // depth
         # Row addresses are no indirection buffer: one per row, and never transient.
         table = self.keep(address(ifm) + np.arange(count, dtype=np.int64) * depth * ifm.itemsize)
-        row[r.TABLE] = address(table)
-        row[r.PIXELS] = row[r.ROWS] = count
+        row["table"] = address(table)
+        row["rows"] = count
         before += self._corrected(row)
         after = [] if self.is_float else [self._round_after(row, count)]
-        self.rows = np.array([*before, row, *after])
+        self.rows = np.stack([*before, row, *after])
 
-    def _round_after(self, row: Words, count: int) -> Words:
+    def _round_after(self, row: Rows, count: int) -> Rows:
         """Redirect the sums of a row to a buffer; the row that scales them into the output."""
         units, given = self._operand.weights.shape[0], self._operand
         assert given.scales is not None
         sums = self.keep(np.zeros((count, units), np.int32))
         finish = row.copy()
-        row[r.KIND], row[r.OUT], row[r.OUT_STEP] = r.GEMM_SUM, address(sums), 4 * units
-        finish[r.KIND], finish[r.IN], finish[r.IN_STEP], finish[r.WIDTH] = r.ROUND_SUMS, address(sums), 4 * units, units
-        finish[r.WEIGHTS] = address(self.keep(np.ascontiguousarray(given.scales, np.float64)))
+        row["kind"], row["out"], row["out_step"] = r.GEMM_SUM, address(sums), 4 * units
+        finish["kind"], finish["input"], finish["input_step"], finish["width"] = r.ROUND_SUMS, address(sums), 4 * units, units
+        finish["weights"] = address(self.keep(np.ascontiguousarray(given.scales, np.float64)))
         return finish
 
 

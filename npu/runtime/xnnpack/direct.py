@@ -18,7 +18,7 @@ from npu.runtime.registry import find_operator
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import address
-from npu.runtime.xnnpack.operation import CompiledOperation, Words
+from npu.runtime.xnnpack.operation import CompiledOperation, Rows
 
 _BINARY: Mapping[str, int] = {
     "ADD": r.FLOAT_ADD,
@@ -53,12 +53,12 @@ class _Direct(CompiledOperation):
         return True
 
     def bind(self) -> None:
-        row = np.zeros(r.FIELDS, np.int64)
-        row[r.OUT] = address(self.node.output().array)
+        row = np.zeros((), r.JOB)
+        row["out"] = address(self.node.output().array)
         self._fill(row)
         self.rows = row[None]
 
-    def _fill(self, row: Words) -> None:
+    def _fill(self, row: Rows) -> None:
         raise AssertionError(f"{type(self).__name__} must fill its row")
 
     def _address(self, position: int) -> int:
@@ -75,44 +75,45 @@ class Pairs(_Direct):
         self._plan = plan
         return True
 
-    def _fill(self, row: Words) -> None:
+    def _fill(self, row: Rows) -> None:
         (rows, width), first, second = self._plan
-        row[r.KIND], row[r.ROWS], row[r.WIDTH], row[r.OUT_STEP] = _BINARY[self.node.kind], rows, width, 4 * width
-        row[r.IN], row[r.IN_STEP], row[r.IN2], row[r.IN2_STEP] = self._address(0), 4 * first[0], self._address(1), 4 * second[0]
-        row[r.SINGLE] = 0 if first[1] and second[1] else 2 if first[1] else 1
+        row["kind"], row["rows"], row["width"], row["out_step"] = _BINARY[self.node.kind], rows, width, 4 * width
+        row["input"], row["input_step"] = self._address(0), 4 * first[0]
+        row["input2"], row["input2_step"] = self._address(1), 4 * second[0]
+        row["single"] = 0 if first[1] and second[1] else 2 if first[1] else 1
         activation = getattr(self.node.attributes, "fused_activation_function", None)
         bounds = (-math.inf, math.inf) if activation is None else float_bounds(self.node, activation)
-        row[r.LOW], row[r.HIGH] = (_bits(float(bound)) for bound in bounds)
+        row["low"], row["high"] = (_bits(float(bound)) for bound in bounds)
 
 
 class Single(_Direct):
     """RELU and its relatives, and TANH."""
 
-    def _fill(self, row: Words) -> None:
+    def _fill(self, row: Rows) -> None:
         (rows, width), *_ = _rows_of(self.node.output().shape)
-        row[r.KIND] = r.FLOAT_TANH if self.node.kind == "TANH" else r.FLOAT_CLAMP
-        row[r.ROWS], row[r.WIDTH] = rows, width
-        row[r.IN], row[r.IN_STEP], row[r.OUT_STEP] = self._address(0), 4 * width, 4 * width
-        row[r.LOW], row[r.HIGH] = (_bits(bound) for bound in _CLAMPS[self.node.kind])
+        row["kind"] = r.FLOAT_TANH if self.node.kind == "TANH" else r.FLOAT_CLAMP
+        row["rows"], row["width"] = rows, width
+        row["input"], row["input_step"], row["out_step"] = self._address(0), 4 * width, 4 * width
+        row["low"], row["high"] = (_bits(bound) for bound in _CLAMPS[self.node.kind])
 
 
 class Softmax(_Direct):
     """SOFTMAX over the last axis."""
 
-    def _fill(self, row: Words) -> None:
+    def _fill(self, row: Rows) -> None:
         output = self.node.output()
         width = output.shape[-1] if output.shape else 1
-        row[r.KIND], row[r.ROWS], row[r.WIDTH] = r.SOFTMAX_ROWS, output.elements // width, width
-        row[r.IN], row[r.IN_STEP], row[r.OUT_STEP] = self._address(0), 4 * width, 4 * width
-        row[r.LOW] = _bits(self.node.attributes.beta)
+        row["kind"], row["rows"], row["width"] = r.SOFTMAX_ROWS, output.elements // width, width
+        row["input"], row["input_step"], row["out_step"] = self._address(0), 4 * width, 4 * width
+        row["low"] = _bits(self.node.attributes.beta)
 
 
 class Copy(_Direct):
     """RESHAPE."""
 
-    def _fill(self, row: Words) -> None:
-        row[r.KIND], row[r.ROWS], row[r.IN] = r.COPY_ROWS, 1, self._address(0)
-        row[r.ROW_BYTES] = self.node.output().array.nbytes
+    def _fill(self, row: Rows) -> None:
+        row["kind"], row["rows"], row["input"] = r.COPY_ROWS, 1, self._address(0)
+        row["row_bytes"] = self.node.output().array.nbytes
 
 
 class Transpose(_Direct):
@@ -128,12 +129,13 @@ class Transpose(_Direct):
         self._groups = [(1, [0])] * (3 - len(groups)) + groups
         return len(groups) <= 3
 
-    def _fill(self, row: Words) -> None:
+    def _fill(self, row: Rows) -> None:
         size = self.node.output().array.itemsize
         (outer, (far,)), (middle, (near,)), (inner, (step,)) = self._groups
-        row[r.KIND], row[r.ROWS], row[r.SEGMENTS], row[r.WIDTH] = r.MOVE, outer * middle, middle, inner
-        row[r.IN], row[r.IN_STEP], row[r.IN2_STEP], row[r.LENGTH] = self._address(0), far * size, near * size, step * size
-        row[r.ROW_BYTES], row[r.OUT_STEP] = size, inner * size
+        row["kind"], row["rows"], row["segments"], row["width"] = r.MOVE, outer * middle, middle, inner
+        row["input"], row["input_step"], row["input2_step"] = self._address(0), far * size, near * size
+        row["length"] = step * size
+        row["row_bytes"], row["out_step"] = size, inner * size
 
 
 def _bits(value: float) -> int:

@@ -11,9 +11,11 @@ import numpy.typing as npt
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.registry import find_operator
 from npu.runtime.tensor import RuntimeTensor
+from npu.runtime.xnnpack.kernels.row import JOB
 from npu.runtime.xnnpack.memory import Workspace
 
 Words = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.void]
 Array = npt.NDArray[Any]
 
 
@@ -54,7 +56,7 @@ class CompiledOperation(Operation):
 
     def __init__(self, index: int, node: OperatorNode, workspace: Workspace, *, transient: bool) -> None:
         super().__init__(index, node)
-        self.rows: Words = np.zeros((0, 0), np.int64)
+        self.rows: Rows = np.zeros(0, JOB)
         self.indirection_bytes = 0
         self.is_transient = transient
         self._workspace = workspace

@@ -54,12 +54,12 @@ class Sums(CompiledOperation):
         return True
 
     def bind(self) -> None:
-        row, count = np.zeros(r.FIELDS, np.int64), self.node.output().elements
-        row[r.KIND] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
-        row[r.ROWS], row[r.WIDTH], row[r.STAGE], row[r.SIGN] = -(-count // 16), count, address(self._stage), self._sign
-        row[r.SINGLE] = 1 if self.node.input(0).scale >= self.node.input(1).scale else 2
-        row[r.IN], row[r.IN2] = (address(self.node.input(k).array) for k in range(2))
-        row[r.OUT], row[r.LOW], row[r.HIGH] = address(self.node.output().array), *self._limits
+        row, count = np.zeros((), r.JOB), self.node.output().elements
+        row["kind"] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
+        row["rows"], row["width"], row["stage"], row["sign"] = -(-count // 16), count, address(self._stage), self._sign
+        row["single"] = 1 if self.node.input(0).scale >= self.node.input(1).scale else 2
+        row["input"], row["input2"] = (address(self.node.input(k).array) for k in range(2))
+        row["out"], row["low"], row["high"] = address(self.node.output().array), *self._limits
         self.rows = row[None]
 
 
@@ -90,10 +90,10 @@ class Pairs(CompiledOperation):
         return True
 
     def bind(self) -> None:
-        row = np.zeros(r.FIELDS, np.int64)
-        row[r.KIND], row[r.ROWS] = r.LOOK_UP_PAIRS, self.node.output().elements
-        row[r.IN], row[r.IN2] = (address(self.node.input(k).array) for k in range(2))
-        row[r.OUT], row[r.WEIGHTS] = address(self.node.output().array), address(self._table)
+        row = np.zeros((), r.JOB)
+        row["kind"], row["rows"] = r.LOOK_UP_PAIRS, self.node.output().elements
+        row["input"], row["input2"] = (address(self.node.input(k).array) for k in range(2))
+        row["out"], row["weights"] = address(self.node.output().array), address(self._table)
         self.rows = row[None]
 
 

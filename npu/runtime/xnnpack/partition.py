@@ -25,7 +25,7 @@ from npu.runtime.xnnpack.direct import make_direct
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
-from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Words
+from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Rows
 from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.resize import Resize
@@ -309,7 +309,7 @@ class Partition(SimpleDelegateKernel):
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)
 
 
-def _bound_rows(group: list[Operation]) -> Words:
+def _bound_rows(group: list[Operation]) -> Rows:
     """The rows of compiled operations for their current buffers."""
     rows = []
     for operation in group:

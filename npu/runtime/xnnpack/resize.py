@@ -41,10 +41,10 @@ class Resize(CompiledOperation):
             grid[..., corner] = address(ifm) + offsets + (np.arange(batches) * height * width * channels * 4)[:, None, None]
         vertical = self.keep(np.repeat(np.tile(fy, batches), columns))
         horizontal = self.keep(np.tile(fx, batches * rows))
-        row = np.zeros(r.FIELDS, np.int64)
-        row[r.KIND], row[r.TABLE], row[r.ROWS] = r.RESIZE, address(table), table.size // 4
-        row[r.IN], row[r.IN2] = address(vertical), address(horizontal)
-        row[r.OUT], row[r.OUT_STEP], row[r.LENGTH] = address(output), channels * 4, channels
+        row = np.zeros((), r.JOB)
+        row["kind"], row["table"], row["rows"] = r.RESIZE, address(table), table.size // 4
+        row["input"], row["input2"] = address(vertical), address(horizontal)
+        row["out"], row["out_step"], row["length"] = address(output), channels * 4, channels
         self.rows = row[None]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from npu.runtime.operator import Run
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.run import run_alone, run_shared
-from npu.runtime.xnnpack.operation import Words
+from npu.runtime.xnnpack.operation import Rows, Words
 
 _SMALLEST_CHUNK = 20_000
 _SMALLEST_SHARED = 400_000
@@ -26,22 +26,22 @@ class Threads:
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
-    def prepared(self, rows: Words) -> Run:
+    def prepared(self, rows: Rows) -> Run:
         """What runs all jobs in order: on every thread, in chunks that are chosen here, if sharing pays."""
-        work, total = _work_per_row(rows), rows[:, r.ROWS]
+        work, total = _work_per_row(rows), rows["rows"]
         if self.count == 1 or int((work * total).sum()) < _SMALLEST_SHARED:
-            return partial(run_alone, rows)
+            return partial(run_alone, rows.view(np.int64))
         planned = rows.copy()
         chunk = np.maximum(-(-total // (self.count * _CHUNKS_PER_THREAD)), -(-_SMALLEST_CHUNK // work))
-        planned[:, r.CHUNK] = np.maximum(chunk, 1)
-        return partial(self._run_shared, planned)
+        planned["chunk"] = np.maximum(chunk, 1)
+        return partial(self._run_shared, planned.view(np.int64))
 
-    def _run_shared(self, rows: Words) -> None:
+    def _run_shared(self, words: Words) -> None:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count - 1, "xnnpack")
-        counters = np.zeros((len(rows), 2), np.int64)
-        others = [self._pool.submit(run_shared, rows, counters) for _ in range(1, self.count)]
-        run_shared(rows, counters)
+        counters = np.zeros((words.size // r.JOB_WORDS, 2), np.int64)
+        others = [self._pool.submit(run_shared, words, counters) for _ in range(1, self.count)]
+        run_shared(words, counters)
         # Everything is done; a thread that has not started yet need not.
         for other in others:
             other.cancel()
@@ -53,13 +53,13 @@ class Threads:
             self._pool = None
 
 
-def _work_per_row(rows: Words) -> Words:
+def _work_per_row(rows: Rows) -> Words:
     """Vector operations per row of each job, at least 1."""
-    kinds, blocks = rows[:, r.KIND], rows[:, r.SEGMENTS] * rows[:, r.GROUPS]
+    kinds, blocks = rows["kind"], rows["segments"] * rows["groups"]
     product = np.isin(kinds, (r.GEMM_FLOAT, r.GEMM_BYTE, r.GEMM_SUM))
     depthwise = np.isin(kinds, (r.DEPTHWISE_FLOAT, r.DEPTHWISE_BYTE))
-    other = np.maximum(rows[:, r.LENGTH] // 2, rows[:, r.ROW_BYTES] // 32)
+    other = np.maximum(rows["length"] // 2, rows["row_bytes"] // 32)
     elementwise = np.isin(kinds, (*range(r.FLOAT_ADD, r.FLOAT_TANH + 1), r.SOFTMAX_ROWS, r.MOVE))
-    other = np.where(elementwise, rows[:, r.WIDTH] // 4, other)
-    work: Words = np.where(product, blocks * rows[:, r.LENGTH], np.where(depthwise, 2 * blocks * rows[:, r.WIDTH], other))
+    other = np.where(elementwise, rows["width"] // 4, other)
+    work: Words = np.where(product, blocks * rows["length"], np.where(depthwise, 2 * blocks * rows["width"], other))
     return np.maximum(work, 1)

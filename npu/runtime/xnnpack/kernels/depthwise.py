@@ -113,19 +113,19 @@ _BODIES = {
 _convolve = choice({key: function(f"depthwise_{key}", _ARGUMENTS, body) for key, body in _BODIES.items()})
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def depthwise(row, first, last):  # type: ignore[no-untyped-def]
     """The output rows `first` to `last` (exclusive) of a job; a table row of 9 8-bit taps has 12 entries."""
-    taps, width, out_step = row[r.SEGMENTS], row[r.WIDTH], row[r.OUT_STEP]
-    sign, zp, low, high = row[r.SIGN], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH]
-    is_byte = row[r.KIND] == r.DEPTHWISE_BYTE
-    mode = _FLOAT if not is_byte else _CENTRED if row[r.CENTRED] != 0 else _BYTE
-    number = np.int64(2 * mode + (row[r.LENGTH] == 9))
+    taps, width, out_step = row.segments, row.width, row.out_step
+    sign, zp, low, high = row.sign, row.zero_point, row.low, row.high
+    is_byte = row.kind == r.DEPTHWISE_BYTE
+    mode = _FLOAT if not is_byte else _CENTRED if row.centred != 0 else _BYTE
+    number = np.int64(2 * mode + (row.length == 9))
     stage_bytes = np.int64(r.BYTE_STAGE_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
     block_bytes = np.int64(16 if is_byte else 64)
     for y in range(first, last):
-        t, o = row[r.TABLE] + y * width * taps * 8, row[r.OUT] + y * width * out_step
-        for g in range(row[r.GROUPS]):
-            tail = row[r.TAIL] if g + 1 == row[r.GROUPS] else np.int64(16)
-            w, s, at = row[r.WEIGHTS] + g * row[r.WEIGHT_STEP], row[r.STAGE] + g * stage_bytes, g * block_bytes
+        t, o = row.table + y * width * taps * 8, row.out + y * width * out_step
+        for g in range(row.groups):
+            tail = row.tail if g + 1 == row.groups else np.int64(16)
+            w, s, at = row.weights + g * row.weight_step, row.stage + g * stage_bytes, g * block_bytes
             _convolve(number, t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)

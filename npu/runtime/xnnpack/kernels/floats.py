@@ -95,7 +95,7 @@ def _emit_pairs(kind, single):  # type: ignore[no-untyped-def]
 
 
 _VARIANTS = {0: (), 1: (0,), 2: (1,)}
-"""Operands that are one element, by the field SINGLE of a row."""
+"""Operands that are one element, by the field `single` of a row."""
 
 
 _pairs = choice(
@@ -106,16 +106,16 @@ _pairs = choice(
         if kind not in _UNARY or not fixed
     }
 )
-"""By number: three times the kind, plus SINGLE."""
+"""By number: three times the kind, plus `single`."""
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def float_pairs(row, first, last):  # type: ignore[no-untyped-def]
-    """The rows `first` to `last` of WIDTH elements; IN_STEP and IN2_STEP are 0 where an operand is repeated."""
-    kind, single, count, low, high = row[r.KIND], row[r.SINGLE], row[r.WIDTH], row[r.LOW], row[r.HIGH]
+    """The rows `first` to `last` of `width` elements; `input_step` and `input2_step` are 0 where an operand is repeated."""
+    kind, single, count, low, high = row.kind, row.single, row.width, row.low, row.high
     for y in range(first, last):
-        a, b = row[r.IN] + y * row[r.IN_STEP], row[r.IN2] + y * row[r.IN2_STEP]
-        _pairs(3 * kind + single, a, b, row[r.OUT] + y * row[r.OUT_STEP], count, low, high)
+        a, b = row.input + y * row.input_step, row.input2 + y * row.input2_step
+        _pairs(3 * kind + single, a, b, row.out + y * row.out_step, count, low, high)
 
 
 def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
@@ -170,8 +170,8 @@ def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
 _softmax = function("softmax_row", 4, _emit_softmax)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def softmax_rows(row, first, last):  # type: ignore[no-untyped-def]
-    """The rows `first` to `last` of WIDTH elements; LOW holds beta."""
+    """The rows `first` to `last` of `width` elements; `low` holds beta."""
     for y in range(first, last):
-        _softmax(row[r.IN] + y * row[r.IN_STEP], row[r.OUT] + y * row[r.OUT_STEP], row[r.WIDTH], row[r.LOW])
+        _softmax(row.input + y * row.input_step, row.out + y * row.out_step, row.width, row.low)

@@ -113,16 +113,16 @@ def _tile_width(left):  # type: ignore[no-untyped-def]
     return np.int64(4)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def gemm(row, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last` (exclusive) of a job: float, scaled 8-bit, or sums without scaling (biases only)."""
-    segments, length, step, zp = row[r.SEGMENTS], row[r.LENGTH], row[r.WEIGHT_STEP], row[r.ZERO_POINT]
-    out_step, sign, low, high = row[r.OUT_STEP], row[r.SIGN], row[r.LOW], row[r.HIGH]
-    is_byte, is_sum = row[r.KIND] == r.GEMM_BYTE, row[r.KIND] == r.GEMM_SUM
+    segments, length, step, zp = row.segments, row.length, row.weight_step, row.zero_point
+    out_step, sign, low, high = row.out_step, row.sign, row.low, row.high
+    is_byte, is_sum = row.kind == r.GEMM_BYTE, row.kind == r.GEMM_SUM
     stage_bytes = np.int64(r.BYTE_STAGE_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
-    out_bytes, gap, done = np.int64(16 if is_byte else 64), row[r.IN_STEP], np.int64(0)
-    while done < row[r.GROUPS]:
-        width = _tile_width(row[r.GROUPS] - done)
+    out_bytes, gap, done = np.int64(16 if is_byte else 64), row.input_step, np.int64(0)
+    while done < row.groups:
+        width = _tile_width(row.groups - done)
         height = np.int64(_HEIGHTS[width - 1])
         mode = _SUM if is_sum else _BYTE if is_byte else _FLOAT
         number = np.int64(8 * mode + width - 1)
@@ -132,14 +132,14 @@ def gemm(row, first, last):  # type: ignore[no-untyped-def]
             number = np.int64(8 * _UNSIGNED + 4 + width - 1)
         else:
             number += np.int64(4)
-        tail = row[r.TAIL] if done + width == row[r.GROUPS] else np.int64(16)
-        w, s = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * stage_bytes
+        tail = row.tail if done + width == row.groups else np.int64(16)
+        w, s = row.weights + done * step, row.stage + done * stage_bytes
         m = first
         while m < last:
             if m + height > last:
                 m = last - height
-            t, o = row[r.TABLE] + m * segments * 8, row[r.OUT] + m * out_step + done * out_bytes
-            x = row[r.IN] + m * gap
+            t, o = row.table + m * segments * 8, row.out + m * out_step + done * out_bytes
+            x = row.input + m * gap
             _multiply(number, t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
             m += height
         done += width

@@ -30,20 +30,20 @@ if is_making():
 _SPINS = 2000
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def copy_rows(row, first, last):  # type: ignore[no-untyped-def]
     """Copy the rows `first` to `last` of a map into a larger one."""
     for y in range(first, last):
-        copy_bytes(row[r.OUT] + y * row[r.OUT_STEP], row[r.IN] + y * row[r.IN_STEP], row[r.ROW_BYTES])
+        copy_bytes(row.out + y * row.out_step, row.input + y * row.input_step, row.row_bytes)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def move(row, first, last):  # type: ignore[no-untyped-def]
-    """The rows `first` to `last` of a transposed map: WIDTH elements of 1 or 4 bytes, LENGTH bytes apart in the input."""
-    size, count, step = row[r.ROW_BYTES], row[r.WIDTH], row[r.LENGTH]
+    """The rows `first` to `last` of a transposed map: `width` elements of 1 or 4 bytes, `length` bytes apart in the input."""
+    size, count, step = row.row_bytes, row.width, row.length
     for y in range(first, last):
-        source = row[r.IN] + y // row[r.SEGMENTS] * row[r.IN_STEP] + y % row[r.SEGMENTS] * row[r.IN2_STEP]
-        out = row[r.OUT] + y * row[r.OUT_STEP]
+        source = row.input + y // row.segments * row.input_step + y % row.segments * row.input2_step
+        out = row.out + y * row.out_step
         if step == size:
             copy_bytes(out, source, count * size)
         elif size == 4:
@@ -54,24 +54,24 @@ def move(row, first, last):  # type: ignore[no-untyped-def]
                 store_8(out + k, load_u8(source + k * step))
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def look_up_pairs(row, first, last):  # type: ignore[no-untyped-def]
     """out = table[256 * a + b] for the elements `first` to `last`."""
-    a, b, out, table = row[r.IN], row[r.IN2], row[r.OUT], row[r.WEIGHTS]
+    a, b, out, table = row.input, row.input2, row.out, row.weights
     for k in range(first, last):
         store_8(out + k, load_u8(table + 256 * load_u8(a + k) + load_u8(b + k)))
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last`: corners (top, left), (bottom, left), (top, right), (bottom, right)."""
     one = np.float32(1)
     for m in range(first, last):
-        t = row[r.TABLE] + 32 * m
+        t = row.table + 32 * m
         a, b, c, d = load_i64(t), load_i64(t + 8), load_i64(t + 16), load_i64(t + 24)
-        fy, fx = load_float(row[r.IN] + 4 * m), load_float(row[r.IN2] + 4 * m)
-        out = row[r.OUT] + m * row[r.OUT_STEP]
-        for k in range(row[r.LENGTH]):
+        fy, fx = load_float(row.input + 4 * m), load_float(row.input2 + 4 * m)
+        out = row.out + m * row.out_step
+        for k in range(row.length):
             at = 4 * k
             total = load_float(a + at) * (one - fy) * (one - fx)
             total += load_float(b + at) * fy * (one - fx)
@@ -80,10 +80,10 @@ def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
             store_float(out + at, total)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def run_part(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of one job; parts of a job write different bytes."""
-    kind = row[r.KIND]
+    kind = row.kind
     if kind <= r.GEMM_SUM:
         gemm(row, first, last)
     elif kind <= r.DEPTHWISE_BYTE:
@@ -110,24 +110,26 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
         flip_rows(row, first, last)
 
 
-@kernel(ty.void(ty.int64[:, ::1]))
-def run_alone(rows):  # type: ignore[no-untyped-def]
+@kernel(ty.void(ty.int64[::1]))
+def run_alone(words):  # type: ignore[no-untyped-def]
     """Every job in order."""
-    for k in range(rows.shape[0]):
-        run_part(rows[k], np.int64(0), rows[k, r.ROWS])
+    rows = r.jobs_at(np.int64(words.ctypes.data))
+    for k in range(words.size // r.JOB_WORDS):
+        run_part(rows[k], np.int64(0), rows[k].rows)
 
 
-@kernel(ty.void(ty.int64[:, ::1], ty.int64[:, ::1]))
-def run_shared(rows, counters):  # type: ignore[no-untyped-def]
+@kernel(ty.void(ty.int64[::1], ty.int64[:, ::1]))
+def run_shared(words, counters):  # type: ignore[no-untyped-def]
     """Every job in order, beside other threads that call this with the same arguments.
 
     `counters` (jobs, 2), zero at first: chunks taken, chunks done. A job begins when all chunks of the one before are done; a
     thread that comes late finds nothing left to do and touches no data.
     """
     one, start = np.int64(1), np.int64(counters.ctypes.data)
-    for k in range(rows.shape[0]):
+    rows = r.jobs_at(np.int64(words.ctypes.data))
+    for k in range(counters.shape[0]):
         taken, done = start + 16 * k, start + 16 * k + 8
-        total, chunk = rows[k, r.ROWS], rows[k, r.CHUNK]
+        total, chunk = rows[k].rows, rows[k].chunk
         chunks = (total + chunk - 1) // chunk
         c = add_atomic(taken, one)
         while c < chunks:

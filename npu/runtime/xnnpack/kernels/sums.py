@@ -65,12 +65,12 @@ _sums = choice(
 """By number: which operand is exact, plus two to subtract."""
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
-    """The blocks `first` to `last` of a job; WIDTH is the number of elements."""
-    number = row[r.SINGLE] - 1 + 2 * (row[r.KIND] == r.SUBTRACT_BYTES)
-    a, b, out, stage = row[r.IN], row[r.IN2], row[r.OUT], row[r.STAGE]
-    _sums(number, a, b, out, row[r.WIDTH], first, last, stage, row[r.SIGN], row[r.LOW], row[r.HIGH])
+    """The blocks `first` to `last` of a job; `width` is the number of elements."""
+    number = row.single - 1 + 2 * (row.kind == r.SUBTRACT_BYTES)
+    a, b, out, stage = row.input, row.input2, row.out, row.stage
+    _sums(number, a, b, out, row.width, first, last, stage, row.sign, row.low, row.high)
 
 
 def _emit_pixels(e, args):  # type: ignore[no-untyped-def]
@@ -103,11 +103,11 @@ def _emit_pixels(e, args):  # type: ignore[no-untyped-def]
 _pixels = function("sum_pixels", 6, _emit_pixels)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def sum_pixels(row, first, last):  # type: ignore[no-untyped-def]
     """What the zero point of the weights adds to the sums of the pixels `first` to `last`."""
-    table = row[r.TABLE] + 8 * first * row[r.SEGMENTS]
-    _pixels(table, row[r.SEGMENTS], row[r.ROW_BYTES], row[r.OUT] + 4 * first, last - first, row[r.ZERO_POINT])
+    table = row.table + 8 * first * row.segments
+    _pixels(table, row.segments, row.row_bytes, row.out + 4 * first, last - first, row.zero_point)
 
 
 def _emit_round(e, args):  # type: ignore[no-untyped-def]
@@ -142,12 +142,12 @@ def _emit_round(e, args):  # type: ignore[no-untyped-def]
 _round = function("round_sums", 7, _emit_round)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def round_sums(row, first, last):  # type: ignore[no-untyped-def]
-    """The rows `first` to `last` of WIDTH sums."""
+    """The rows `first` to `last` of `width` sums."""
     for m in range(first, last):
-        source, out = row[r.IN] + m * row[r.IN_STEP], row[r.OUT] + m * row[r.OUT_STEP]
-        _round(source, row[r.WEIGHTS], out, row[r.WIDTH], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
+        source, out = row.input + m * row.input_step, row.out + m * row.out_step
+        _round(source, row.weights, out, row.width, row.zero_point, row.low, row.high)
 
 
 def _emit_flip(e, args):  # type: ignore[no-untyped-def]
@@ -180,8 +180,8 @@ def _emit_flip(e, args):  # type: ignore[no-untyped-def]
 _flip = function("flip_bytes", 3, _emit_flip)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def flip_rows(row, first, last):  # type: ignore[no-untyped-def]
     """The rows `first` to `last` of a map into another one, int8 to unsigned."""
     for y in range(first, last):
-        _flip(row[r.IN] + y * row[r.IN_STEP], row[r.OUT] + y * row[r.OUT_STEP], row[r.ROW_BYTES])
+        _flip(row.input + y * row.input_step, row.out + y * row.out_step, row.row_bytes)
