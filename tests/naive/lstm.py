@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.graph import Graph, Op
-from npu.runtime.kernels.fixed16 import logistic_table, tanh_table
 
+from tests.naive import gemmlowp
 from tests.naive.operations import sigmoid, tanh
 
 Array = npt.NDArray[Any]
@@ -60,8 +60,8 @@ def _factor(scale: np.float32) -> tuple[int, int]:
 
 
 LITERT = Arithmetic(
-    sigmoid=lambda v: int(logistic_table()[v + 32768]),
-    tanh=lambda v: int(tanh_table(3)[_clip(v) + 32768]),
+    sigmoid=gemmlowp.logistic,
+    tanh=lambda v: gemmlowp.tanh(_clip(v), 3),
     add=lambda a, b: _clip(a + b),
     divide=_away,
 )
