@@ -40,9 +40,11 @@ def _exp_within_quarter(y: int) -> int:
 
 
 def _exp(x: int, integer_bits: int) -> int:
-    """exp in Q0 of a number that is not positive, with at most five integer bits."""
+    """exp in Q0 of a number that is not positive; of what is below -32 it is 0."""
     if x == 0:
         return _ONE
+    if x < -(32 << 15 - integer_bits):
+        return 0
     quarter = 1 << 13 - integer_bits
     above = x % quarter - quarter
     result, whole = _exp_within_quarter(above << integer_bits), (above - x) // quarter
@@ -72,7 +74,7 @@ def logistic(x: int) -> int:
 
 
 def tanh(x: int, integer_bits: int) -> int:
-    """Q0 of a number with so many integer bits, at most four."""
+    """Q0 of a number with so many integer bits."""
     if x == 0:
         return 0
     positive = _saturated(4 * (_twice_reciprocal(_exp(-abs(x), integer_bits + 1)) - _fixed(1, 2)))

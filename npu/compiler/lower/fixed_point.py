@@ -19,6 +19,8 @@ _ONE_Q2 = 1 << 13
 _PRODUCT, _HALF = Scale(1, 15), Scale(1, 1)
 _EXP_FACTORS = (25520, 19875, 12055, 4435, 600, 11, 0)
 """exp(-1/4), exp(-1/2), exp(-1) ... in Q0."""
+_MOST_EXP_BITS = 5
+"""Integer bits that have a factor: exp(-32) is 0, and so is that of all below."""
 _EXP_ZERO = 32760
 """exp(0) in Q0 so that 2 / (1 + exp(0)) is 1: there the reference sets the results themselves, to 1/2 and to 0."""
 _EXP_EIGHTH = 28918
@@ -50,6 +52,8 @@ class FixedPoint:
     def tanh(self, x: View, ofm: View, integer_bits: int) -> None:
         """Q0 of a number with so many integer bits."""
         below, bits = self._minus_magnitude(x), integer_bits + 1
+        if bits > _MOST_EXP_BITS:
+            below = self._made(ElementwiseMode.MAX, below, -1 << 15 + _MOST_EXP_BITS - bits)
         y, quarters = self._new(x), self._new(x)
         self._split(below, y, quarters, bits)
         self._finish_tanh(x, self._reciprocal(self._exp(below, y, quarters, bits)), ofm)

@@ -80,7 +80,7 @@ def constant(q31: int, bits: int) -> int:
 def exp_below_zero(x: Array, integer_bits: int, bits: int = 31) -> Array:
     """exp of numbers of bits + 1 bits that are not positive, as fractions: gemmlowp's exp_on_negative_values.
 
-    A series within a quarter, then one factor for each bit above it.
+    A series within a quarter, then one factor for each bit above it up to 16; below -32 nothing is left.
     """
     one, fraction = (1 << bits) - 1, bits - integer_bits
     quarter = 1 << (fraction - 2)
@@ -95,6 +95,7 @@ def exp_below_zero(x: Array, integer_bits: int, bits: int = 31) -> Array:
         if integer_bits > exponent:
             is_set = (rest - x) & (np.int64(1) << (fraction + exponent)) != 0
             result = np.where(is_set, high_product(result, constant(factor, bits), bits), result)
+    result = np.where(x < -(32 << fraction), 0, result)
     return np.where(x == 0, one, result)
 
 

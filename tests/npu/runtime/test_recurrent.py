@@ -15,9 +15,11 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter
+from npu.runtime.kernels.fixed16 import logistic_table, tanh_table
 from npu.runtime.registry import OPERATORS
 from npu.tflite.reader import read_model
 
+from tests.naive import gemmlowp
 from tests.support.accuracy import assert_as_accurate
 from tests.support.interpreters import invoke
 from tests.support.litert import random_inputs
@@ -163,3 +165,15 @@ def test_merged_batches_of_a_batch_major_cell_are_refused() -> None:
     interpreter = Interpreter(model=replace(model, graphs=(replace(graph, ops=(op,), outputs=op.outputs),)))
     with pytest.raises(InterpreterError, match="merged outputs of several batches must be time-major"):
         interpreter.allocate_tensors()
+
+
+EVERY_INT16 = range(-(1 << 15), 1 << 15)
+
+
+@pytest.mark.parametrize("integer_bits", range(7))
+def test_tanh_of_a_cell_is_that_of_the_twin_for_every_number(integer_bits: int) -> None:
+    assert tanh_table(integer_bits).tolist() == [gemmlowp.tanh(x, integer_bits) for x in EVERY_INT16]
+
+
+def test_logistic_of_a_gate_is_that_of_the_twin_for_every_number() -> None:
+    assert logistic_table().tolist() == [gemmlowp.logistic(x) for x in EVERY_INT16]

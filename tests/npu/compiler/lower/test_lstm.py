@@ -17,9 +17,9 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.isa.operations import INT16
-from npu.runtime.kernels.fixed16 import logistic_table, tanh_table
 from npu.tflite.reader import read_model
 
+from tests.naive import gemmlowp
 from tests.naive.steps import execute, run_step
 from tests.support.builder import ModelBuilder
 from tests.support.lowering import variant
@@ -41,18 +41,19 @@ def computed(channels: int, make: str, *arguments: int) -> np.ndarray:
 
 def test_gates_are_those_of_the_reference_for_every_number() -> None:
     found = computed(2, "gates", 1)
-    np.testing.assert_array_equal(found[:, 0], logistic_table())
-    np.testing.assert_array_equal(found[:, 1], tanh_table(3))
+    np.testing.assert_array_equal(found[:, 0], [gemmlowp.logistic(int(x)) for x in EVERY])
+    np.testing.assert_array_equal(found[:, 1], [gemmlowp.tanh(int(x), 3) for x in EVERY])
 
 
 @pytest.mark.parametrize("integer_bits", range(6))
 def test_tanh_is_that_of_the_reference_for_every_number(integer_bits: int) -> None:
-    np.testing.assert_array_equal(computed(1, "tanh", integer_bits)[:, 0], tanh_table(integer_bits))
+    expected = [gemmlowp.tanh(int(x), integer_bits) for x in EVERY]
+    np.testing.assert_array_equal(computed(1, "tanh", integer_bits)[:, 0], expected)
 
 
 def cell(
     seed: int, *, batches: int = 1, times: int = 3, is_coupled: bool = False, is_time_major: bool = False, clip: float = 10.0,
-    exponent: int = -12, peephole: bool = False, hidden: int = 5,
+    exponent: int = -12, peephole: bool = False, hidden: int = 5, bias: int = 0,
 ) -> bytes:  # fmt: skip
     """An int8 cell of 7 features and 10 units."""
     rng, b, units, features = np.random.default_rng(seed), ModelBuilder(), 10, 7
@@ -63,7 +64,7 @@ def cell(
         made = [b.constant(rng.integers(-127, 128, (units, width)).astype(np.int8), scale=0.01 + 0.002 * i) for i in range(4)]
         return [None if is_coupled else made[0], *made[1:]]
 
-    biases = [b.constant(rng.integers(-4000, 4000, units).astype(np.int32), scale=0.0003) for _ in range(4)]
+    biases = [b.constant((bias + rng.integers(-4000, 4000, units)).astype(np.int32), scale=0.0003) for _ in range(4)]
     weights = b.constant(rng.integers(-99, 99, units).astype(np.int8), scale=0.001) if peephole else None
     state = b.variable((batches, units), DType.INT8, scale=0.007, zero_point=-4)
     memory = b.variable((batches, units), DType.INT16, scale=2.0**exponent)
@@ -91,6 +92,7 @@ CELLS = {
     "no clip": {"clip": 0.0},
     "tight clip": {"clip": 0.5},
     "wide cell": {"exponent": -10},
+    "cell beyond 16": {"exponent": -10, "clip": 0.0, "bias": 60_000, "times": 16},
     "narrow cell": {"exponent": -15},
     "one time": {"times": 1},
 }
