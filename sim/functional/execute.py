@@ -58,7 +58,7 @@ def check(operation: Operation, memory: Memory) -> None:
         _check_kernel(operation, memory)
 
 
-def execute_checked(operation: Operation, memory: Memory, numbers: Numbers | None = None) -> None:
+def execute_checked(operation: Operation, memory: Memory, numbers: np.void | None = None) -> None:
     """Execute an operation that `check` has accepted for a memory of this shape; `numbers` as `prepare` makes them."""
     if isinstance(operation, Dma):
         copy(operation, memory)
@@ -68,10 +68,10 @@ def execute_checked(operation: Operation, memory: Memory, numbers: Numbers | Non
         v.execute(prepare(operation) if numbers is None else numbers, memory.bases)
 
 
-def prepare(operation: Pooling | Elementwise) -> Numbers:
+def prepare(operation: Pooling | Elementwise) -> np.void:
     """An operation as the kernel `values.execute` takes it; true for every memory."""
     n, ifm = prepare_output(operation), operation.ifm
-    n[v.IFM : v.OFM], n[v.IFM_REGION] = describe(ifm, input_zero_point(ifm)), ifm.region
+    n["ifm"], n["ifm_region"] = describe(ifm, input_zero_point(ifm)), ifm.region
     if isinstance(operation, Pooling):
         _prepare_pooling(operation, n)
     else:
@@ -79,41 +79,41 @@ def prepare(operation: Pooling | Elementwise) -> Numbers:
     return n
 
 
-def prepare_output(operation: KernelOperation) -> Numbers:
+def prepare_output(operation: KernelOperation) -> np.void:
     """What the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
-    n = np.zeros(v.LENGTH, np.int64)
-    n[v.OFM : v.IFM2], n[v.OFM_REGION] = describe(operation.ofm), operation.ofm.region
-    n[v.STAGE : v.COMBINE] = stage_numbers(operation)
+    n = v.zeroed(v.NUMBERS)
+    n["ofm"], n["ofm_region"] = describe(operation.ofm), operation.ofm.region
+    n["stage"] = stage_numbers(operation)
     return n
 
 
-def _prepare_pooling(operation: Pooling, n: Numbers) -> None:
+def _prepare_pooling(operation: Pooling, n: np.void) -> None:
     kernel, padding, ofm, rounding = operation.kernel, operation.padding, operation.ofm, int(operation.rounding)
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
     valid = (padding.top, padding.left, height - padding.top - padding.bottom, width - padding.left - padding.right)
     divides = is_self_dividing(operation)
     window = (kernel.stride_y, kernel.stride_x, kernel.height, kernel.width)
-    n[v.POOL : v.PLACE] = *window, *valid, operation.mode, divides, rounding
-    n[v.PLACE : v.SCALAR] = *_around(operation), height, width
+    n["pool"] = *window, *valid, operation.mode, divides, rounding
+    n["place"], n["padded_height"], n["padded_width"] = _around(operation), height, width
     is_copy = window == (1, 1, 1, 1) and operation.mode is not PoolingMode.REDUCE_SUM and operation.ifm.element.bits <= 16
     if not is_copy or operation.padding != Padding():
-        n[v.IS_POOLED] = 1
+        n["is_pooled"] = 1
     if _is_placed(operation):
-        n[v.IS_PLACED] = 1
+        n["is_placed"] = 1
     if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
-        n[v.STAGE + output.HAS_SCALE : v.COMBINE] = 1, operation.scale.scale, operation.scale.shift, rounding
+        n["stage"][output.HAS_SCALE :] = 1, operation.scale.scale, operation.scale.shift, rounding
 
 
-def _prepare_elementwise(operation: Elementwise, n: Numbers) -> None:
-    n[v.COMBINE : v.POOL] = elementwise_numbers(operation)
-    n[v.IS_COMBINED] = 1
+def _prepare_elementwise(operation: Elementwise, n: np.void) -> None:
+    n["combine"] = elementwise_numbers(operation)
+    n["is_combined"] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
     if ifm2 is not None:
-        n[v.IFM2 : v.STAGE], n[v.IFM2_REGION] = describe(ifm2, input_zero_point(ifm2)), ifm2.region
+        n["ifm2"], n["ifm2_region"] = describe(ifm2, input_zero_point(ifm2)), ifm2.region
     else:
-        n[v.IFM2 + feature_map.HEIGHT : v.IFM2 + feature_map.ZERO_POINT], n[v.IFM2_REGION] = 1, -1
-        n[v.SCALAR] = (operation.scalar or 0) - (0 if ifm.element.bits == 32 else operation.scalar_zero_point)
+        n["ifm2"][feature_map.HEIGHT : feature_map.ZERO_POINT], n["ifm2_region"] = 1, -1
+        n["scalar"] = (operation.scalar or 0) - (0 if ifm.element.bits == 32 else operation.scalar_zero_point)
 
 
 def _is_placed(operation: WindowOperation) -> bool:

@@ -31,7 +31,6 @@ from npu.isa.operations import (
 from sim.functional.execute import elementwise_numbers, output_limits, prepare, prepare_output
 from sim.functional.kernels import output
 from sim.functional.kernels import rows as r
-from sim.functional.kernels import values as v
 from sim.functional.kernels.pack import make_stage
 from sim.functional.packing import LIMIT, Numbers, Row
 from sim.memory import MAX_REGIONS, Memory, brick_stride, feature_map_ranges, pixel_stride
@@ -43,7 +42,7 @@ _MAX_WINDOW = 64 * 64
 
 def make_row(operation: Operation, memory: Memory) -> Row:
     """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
-    row = Row(np.zeros(r.ROW_LENGTH, np.int64))
+    row = Row()
     if isinstance(operation, Dma):
         _fill_copy(row, operation, memory)
     elif not isinstance(operation, KernelOperation):
@@ -56,9 +55,9 @@ def make_row(operation: Operation, memory: Memory) -> Row:
         elif isinstance(operation, Elementwise):
             _fill_elementwise(row, operation)
     if row.kind == r.GENERAL and isinstance(operation, Pooling | Elementwise):
-        row.kind, row.numbers[r.NUMBERS :] = r.VALUES, prepare(operation)
+        row.kind, row.numbers["values"] = r.VALUES, prepare(operation)
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
-        row.numbers[r.KIND] = row.kind
+        row.numbers["kind"] = row.kind
     return row
 
 
@@ -68,13 +67,13 @@ def _fill_copy(row: Row, operation: Dma, memory: Memory) -> None:
     if source.region is None or operation.rows != 1 or operation.planes != 1:
         return
     if target.region is not None:
-        n[r.OUT_REGION], n[r.OUT_TABLE] = target.region, target.address
+        n["out_region"], n["out_table"] = target.region, target.address
     elif memory.shram.shape[0] == 1 or target.core_mask in (0, 1):
-        n[r.OUT_REGION], n[r.OUT_TABLE] = MAX_REGIONS, target.address - memory.variant.shram.lut_address
+        n["out_region"], n["out_table"] = MAX_REGIONS, target.address - memory.variant.shram.lut_address
     else:
         return
     row.kind = r.COPY
-    n[r.PIXELS], n[r.IN_REGION], n[r.IN_TABLE] = operation.length_bytes, source.region, source.address
+    n["pixels"], n["in_region"], n["in_table"] = operation.length_bytes, source.region, source.address
 
 
 def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
@@ -151,26 +150,26 @@ def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
     offsets = _row_offsets(ofm)
     if pixels:
         offsets = (offsets[:, None] + np.arange(ofm.width, dtype=np.int64) * pixel_stride(ofm)).reshape(-1)
-    n[r.PIXELS] = offsets.size
-    n[r.OUT_TABLE] = row.table("out", offsets)
-    n[r.OUT_REGION], n[r.OUT_BRICK], n[r.OUT_PIXEL], n[r.WIDTH] = ofm.region, brick_stride(ofm), pixel_stride(ofm), ofm.width
-    n[r.BLOCKS] = (ofm.depth + 15) // 16
-    n[r.TAIL] = ofm.depth - 16 * (int(n[r.BLOCKS]) - 1)
-    n[r.XOR] = 0x80808080 if operation.ifm.element.is_signed else 0
+    n["pixels"] = offsets.size
+    n["out_table"] = row.table("out", offsets)
+    n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick_stride(ofm), pixel_stride(ofm), ofm.width
+    n["blocks"] = (ofm.depth + 15) // 16
+    n["tail"] = ofm.depth - 16 * (int(n["blocks"]) - 1)
+    n["xor"] = 0x80808080 if operation.ifm.element.is_signed else 0
     low, high = output_limits(operation)
-    n[r.ZERO_POINT], n[r.LOW], n[r.HIGH] = ofm.zero_point, low, high
+    n["zero_point"], n["low"], n["high"] = ofm.zero_point, low, high
 
 
 def _fill_sums(row: Row, operation: KernelOperation) -> None:
     """An output of sums, pixel after pixel, for `values.finish_sums`."""
     ofm, n = operation.ofm, row.numbers
-    pixel, count = 64 * int(n[r.BLOCKS]), int(n[r.PIXELS])
+    pixel, count = 64 * int(n["blocks"]), int(n["pixels"])
     row.sums_bytes = ofm.height * ofm.width * pixel
-    n[r.OUT_TABLE] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
-    n[r.OUT_REGION], n[r.OUT_BRICK], n[r.OUT_PIXEL], n[r.FINISH] = -1, 64, pixel, r.SUM
+    n["out_table"] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
+    n["out_region"], n["out_brick"], n["out_pixel"], n["finish"] = -1, 64, pixel, r.SUM
     numbers = prepare_output(operation)
-    numbers[v.SUMS_PITCH], numbers[v.SUMS_ROUNDING] = pixel, operation.rounding
-    n[r.NUMBERS :] = numbers
+    numbers["sums_pitch"], numbers["sums_rounding"] = pixel, operation.rounding
+    n["values"] = numbers
 
 
 def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
@@ -185,7 +184,7 @@ def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
     if is_dense and _is_direct(operation, [ifm], memory):
         offsets, pixel, pitch = _row_offsets(ifm), pixel_stride(ifm), ifm.stride_y
         bricks = brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0
-        n[r.IN_REGION] = ifm.region
+        n["in_region"] = ifm.region
     else:
         height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
         width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
@@ -193,10 +192,10 @@ def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
         pixel, pitch, bricks = ifm.depth, width * ifm.depth, 0
     ys = offsets[np.arange(ofm.height) * kernel.stride_y]
     pixels = ys[:, None] + np.arange(ofm.width, dtype=np.int64) * (kernel.stride_x * pixel)
-    n[r.IN_TABLE] = row.table("in", pixels.reshape(-1))
+    n["in_table"] = row.table("in", pixels.reshape(-1))
     segments, size, order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
     row.arrays["order"], row.arrays["parts"] = order, segments
-    n[r.DWORDS] = (size + 3) // 4
+    n["dwords"] = (size + 3) // 4
     row.kind = r.CONVOLUTION
 
 
@@ -234,12 +233,12 @@ def _fill_padding(row: Row, ifm: FeatureMap, padding: Padding, height: int, widt
     pitch, n = width * ifm.depth, row.numbers
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
     start = row.table("padded", buffer)
-    n[r.IN_REGION] = -1
-    n[r.PAD_ROWS] = ifm.height
-    n[r.PAD_TABLE] = row.table("pad", _row_offsets(ifm))
-    n[r.PAD_REGION], n[r.PAD_PITCH], n[r.PAD_WIDTH], n[r.PAD_DEPTH] = ifm.region, pitch, ifm.width, ifm.depth
-    n[r.PAD_PIXEL], n[r.PAD_BRICK] = pixel_stride(ifm), brick_stride(ifm)
-    n[r.PAD_TARGET] = start + padding.top * pitch + padding.left * ifm.depth
+    n["in_region"] = -1
+    n["pad_rows"] = ifm.height
+    n["pad_table"] = row.table("pad", _row_offsets(ifm))
+    n["pad_region"], n["pad_pitch"], n["pad_width"], n["pad_depth"] = ifm.region, pitch, ifm.width, ifm.depth
+    n["pad_pixel"], n["pad_brick"] = pixel_stride(ifm), brick_stride(ifm)
+    n["pad_target"] = start + padding.top * pitch + padding.left * ifm.depth
     return start + np.arange(height, dtype=np.int64) * pitch
 
 
@@ -252,10 +251,10 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
         _fill_sums(row, operation)
     if _is_direct(operation, [ifm], memory):
         offsets = _row_offsets(ifm)
-        n[r.IN_REGION], n[r.IN_PIXEL], n[r.IN_BRICK] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
+        n["in_region"], n["in_pixel"], n["in_brick"] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
     else:
         offsets = _fill_padding(row, ifm, Padding(), ifm.height, ifm.width)
-        n[r.IN_PIXEL], n[r.IN_BRICK] = ifm.depth, 16
+        n["in_pixel"], n["in_brick"] = ifm.depth, 16
     height = -(-kernel.height // 3) * 3
     rows = np.full((ofm.height, height), -1, np.int64)
     for k in range(kernel.height):
@@ -263,14 +262,14 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
         inside = (y >= 0) & (y < ifm.height)
         rows[inside, k] = offsets[y[inside]]
     row.arrays["parts"], row.arrays["order"] = _parts(kernel, padding.left)
-    n[r.IN_TABLE], n[r.DWORDS], n[r.IN_WIDTH], n[r.STRIDE] = row.table("in", rows), height, ifm.width, kernel.stride_x
-    n[r.PADDING_PIXEL] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
+    n["in_table"], n["dwords"], n["in_width"], n["stride"] = row.table("in", rows), height, ifm.width, kernel.stride_x
+    n["padding_pixel"] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
     row.kind = r.DEPTHWISE
 
 
 @functools.lru_cache(maxsize=256)
 def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
-    """The parts of a depthwise window as SEGMENT_TABLE has them; the weight (ky, kx flattened) for each byte or -1.
+    """The parts of a depthwise window as `segment_table` has them; the weight (ky, kx flattened) for each byte or -1.
 
     A part has 3 rows and up to 4 columns, of which the first has a weight. Kept as `_segments` is.
     """
@@ -305,16 +304,13 @@ def _fill_elementwise(row: Row, operation: Elementwise) -> None:
     scales, shifts = numbers[output.SCALE] * ones, numbers[output.SHIFT] * ones
     if not make_stage(0 * ones, scales, shifts, bound * ones, zero_point, LIMIT, False, stage):
         return
-    n[r.STAGE] = row.table("stage", stage)
-    n[r.OPERANDS] = row.table("operands", operands)
-    for fm, table, region, pixel, brick in (
-        (first, r.IN_TABLE, r.IN_REGION, r.IN_PIXEL, r.IN_BRICK),
-        (second, r.IN2_TABLE, r.IN2_REGION, r.IN2_PIXEL, r.IN2_BRICK),
-    ):
+    n["stage"] = row.table("stage", stage)
+    n["operands"] = row.table("operands", operands)
+    for fm, side in ((first, "in"), (second, "in2")):
         offsets = np.broadcast_to(_row_offsets(fm), operation.ofm.height)
-        n[table] = row.table(f"rows {table}", offsets)
-        n[region], n[brick] = fm.region, brick_stride(fm)
-        n[pixel] = pixel_stride(fm) if fm.width == operation.ofm.width else 0
+        n[f"{side}_table"] = row.table(side, offsets)
+        n[f"{side}_region"], n[f"{side}_brick"] = fm.region, brick_stride(fm)
+        n[f"{side}_pixel"] = pixel_stride(fm) if fm.width == operation.ofm.width else 0
     row.kind = r.ELEMENTWISE
 
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from npu.isa.operations import Convolution, DepthwiseConvolution, KernelOperation
 from sim.functional.execute import output_limits
 from sim.functional.kernels import rows as r
-from sim.functional.kernels import values as v
 from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import make_stage, pack, summarise
+from sim.functional.kernels.values import zeroed
 from sim.functional.weights import Constants, source_ranges
 
 Numbers = npt.NDArray[np.int64]
@@ -32,12 +32,12 @@ _MAX_INPUTS = 1 << 22
 class Row:
     """A row and the arrays that its addresses point to."""
 
-    numbers: Numbers
+    numbers: np.void = field(default_factory=lambda: zeroed(r.ROW))
     kind: int = r.GENERAL
-    """What `numbers[KIND]` becomes once constants are there."""
+    """What `numbers["kind"]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     sums_bytes: int = 0
-    """Memory that the row needs at SUMS while it is executed."""
+    """Memory that the row needs at `sums` while it is executed."""
 
     def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
@@ -56,7 +56,7 @@ def pack_constants(
     columns. Weights beyond 8 bits are sums of several, by which the kernels multiply one after the other.
     """
     n, depth = row.numbers, operation.ofm.depth
-    n[r.KIND], n[r.CHECKS] = r.GENERAL, 0
+    n["kind"], n["checks"] = r.GENERAL, 0
     scales, shifts = constants.scales, constants.shifts
     if operation.scale is not None:
         scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
@@ -67,7 +67,7 @@ def pack_constants(
         return
     terms = [weights] if summarise(weights, sums) <= 127 else _split(weights)
     spread = sums[1] * reach
-    is_plain = n[r.FINISH] != r.SUM
+    is_plain = n["finish"] != r.SUM
     bound = spread + np.abs(biases)
     if is_plain and (shifts.max() > _MAX_FLOOR_SHIFT or bound.max() >= LIMIT):
         values, is_constant = _constant_channels(operation, biases, spread, scales, shifts)
@@ -80,21 +80,21 @@ def pack_constants(
     if is_plain:
         if not make_stage(biases, scales, shifts, bound, operation.ofm.zero_point, LIMIT, may_floor, stage):
             return
-        n[r.FINISH] = r.FLOOR if may_floor and n[r.LOW] >= operation.ofm.zero_point else r.REQUANTISE
+        n["finish"] = r.FLOOR if may_floor and n["low"] >= operation.ofm.zero_point else r.REQUANTISE
     elif bound.max() >= 1 << 31:
         return
     else:
         stage[np.arange(depth) // 16, 0, np.arange(depth) % 16] = biases.astype(np.int32)
-        n[r.NUMBERS + v.SUMS], n[r.NUMBERS + v.SUMS_SCALES] = n[r.SUMS], row.table("scales", scales)
-        n[r.NUMBERS + v.SUMS_SHIFTS] = row.table("shifts", shifts)
-    n[r.STAGE] = row.table("stage", stage)
+        n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table("scales", scales)
+        n["values"]["sums_shifts"] = row.table("shifts", shifts)
+    n["stage"] = row.table("stage", stage)
     parts = row.arrays["parts"] if len(terms) == 1 else np.concatenate([row.arrays["parts"]] * len(terms))
-    n[r.SEGMENTS], n[r.SEGMENT_TABLE] = len(parts), row.table("segments", parts)
-    n[r.WEIGHTS] = row.table("weights", _packed(row, terms))
+    n["segments"], n["segment_table"] = len(parts), row.table("segments", parts)
+    n["weights"] = row.table("weights", _packed(row, terms))
     checks = np.empty((len(source), 4), np.int64)
     for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
         checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
-    n[r.CHECKS], n[r.CHECK_COUNT], n[r.KIND] = row.table("checks", checks), len(checks), row.kind
+    n["checks"], n["check_count"], n["kind"] = row.table("checks", checks), len(checks), row.kind
 
 
 def _split(weights: Weights) -> list[Weights]:

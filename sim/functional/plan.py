@@ -38,7 +38,7 @@ class Step:
     where: str
     command: int
     row: Row
-    numbers: npt.NDArray[np.int64] | None = None
+    numbers: np.void | None = None
     constants: Constants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
 
@@ -48,8 +48,8 @@ class Plan:
     """A sequence of operations for memories of one shape."""
 
     steps: list[Step]
-    rows: npt.NDArray[np.int64]
-    """int64 (steps, ROW_LENGTH), what the kernels see."""
+    rows: npt.NDArray[np.void]
+    """`rows.ROW` of each step, what the kernels see."""
     sums: npt.NDArray[np.uint8]
     """What rows with SUM use one after the other."""
     tier: Tier
@@ -63,7 +63,7 @@ def best_tier() -> Tier:
 def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
-    row = Row(np.zeros(r.ROW_LENGTH, np.int64))
+    row = Row()
     if tier is not Tier.GENERAL:
         row = make_row(decoded.operation, memory)
     return Step(decoded.operation, describe(decoded), decoded.command_index, row)
@@ -76,14 +76,14 @@ def describe(decoded: Decoded) -> str:
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
     """Join prepared operations."""
-    table = np.zeros((len(steps), r.ROW_LENGTH), np.int64)
-    for row, step in zip(table, steps, strict=True):
-        row[:] = step.row.numbers
-        step.row.numbers = row
+    table = np.zeros(len(steps), r.ROW)
+    for k, step in enumerate(steps):
+        table[k] = step.row.numbers
+        step.row.numbers = table[k]
     sums = np.empty(max((step.row.sums_bytes for step in steps), default=0), np.uint8)
     for step in steps:
         if step.row.sums_bytes > 0:
-            step.row.numbers[r.SUMS] = sums.ctypes.data
+            step.row.numbers["sums"] = sums.ctypes.data
     return Plan(list(steps), table, sums, tier)
 
 
@@ -109,9 +109,9 @@ def _run_step(step: Step, memory: Memory) -> int:
         execute.execute_checked(operation, memory, step.numbers)
         return 1
     constants = _constants(step, memory)
-    if step.row.kind != r.GENERAL and step.row.numbers[r.CHECKS] == 0:
+    if step.row.kind != r.GENERAL and step.row.numbers["checks"] == 0:
         pack_constants(step.row, operation, constants, step.source)
-        if step.row.numbers[r.KIND] != r.GENERAL:
+        if step.row.numbers["kind"] != r.GENERAL:
             return 0
     execute.execute_convolution(operation, constants, memory)
     return 1
@@ -127,5 +127,5 @@ def _constants(step: Step, memory: Memory) -> Constants:
         except SimulationError as error:
             raise error.at(step.where, command=step.command) from error
         step.source = [view.copy() for view in views]
-        step.row.numbers[r.CHECKS] = 0
+        step.row.numbers["checks"] = 0
     return step.constants

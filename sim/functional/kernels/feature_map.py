@@ -38,6 +38,7 @@ from npu.native.memory import (
 DESCRIPTION_LENGTH = 16
 # The numbers that `place` takes.
 TOP, LEFT, BOTTOM, RIGHT, UPSCALE = range(5)
+PLACE_LENGTH = 5
 
 
 @kernel(ty.int64(ty.int64[::1], ty.int64, ty.int64))

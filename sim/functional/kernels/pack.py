@@ -46,7 +46,7 @@ def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
     ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.boolean, ty.int32[:, :, ::1])
 )
 def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, stage):  # type: ignore[no-untyped-def]
-    """Fill `stage` (zeroed, see `rows.STAGE`). False if a sum, at most `bounds`, may leave what the kernels can do.
+    """Fill `stage` (zeroed, see `rows.ROW`). False if a sum, at most `bounds`, may leave what the kernels can do.
 
     The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
     becomes a left shift of the sum and one above 31 a second, rounded division.

@@ -16,7 +16,7 @@ from npu.native import types as ty
 from npu.native.emit import BYTE, BYTES, INT, LANES, WORD
 from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.vectors import DEPTHWISE_ARGUMENTS, depthwise_row, set_line, set_part, stage_function
+from sim.functional.kernels.vectors import DEPTHWISE_WORDS, depthwise_row, set_line, set_part, stage_function
 
 SHORT = ir.IntType(16)
 SHORTS = ir.VectorType(SHORT, 32)
@@ -125,20 +125,20 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
 tile_many, tile_1_1, tile_1_4 = _tile(HEIGHT, 1), _tile(1, 1), _tile(1, 4)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64))
 def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
-    blocks, outs = row[r.BLOCKS], row[r.OUT_TABLE] + 8 * first
-    out_base = r.base_of(bases, row[r.OUT_REGION], row[r.SUMS])
-    dwords, brick = row[r.SEGMENTS] * row[r.DWORDS], row[r.OUT_BRICK]
-    zp, low, high, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.FINISH]
+    blocks, outs = row.blocks, row.out_table + 8 * first
+    out_base = r.base_of(bases, row.out_region, row.sums)
+    dwords, brick = row.segments * row.dwords, row.out_brick
+    zp, low, high, fl = row.zero_point, row.low, row.high, row.finish
     step = dwords * 64
     height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
     done = np.int64(0)
     while done < blocks:
         width = np.int64(4) if height == 1 and blocks - done >= 4 else np.int64(1)
-        tail = row[r.TAIL] if done + width == blocks else np.int64(16)
-        w, s, ob = row[r.WEIGHTS] + done * step, row[r.STAGE] + done * r.STAGE_BYTES, out_base + done * brick
+        tail = row.tail if done + width == blocks else np.int64(16)
+        w, s, ob = row.weights + done * step, row.stage + done * r.STAGE_BYTES, out_base + done * brick
         m = np.int64(0)
         while m < pixels:
             m = min(m, pixels - height)
@@ -153,38 +153,38 @@ def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no
         done += width
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product, with the inputs of some pixels made ready at a time."""
-    base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
-    pitch = row[r.SEGMENTS] * row[r.DWORDS] * 8
-    count = min(row[r.PIXELS], max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
+    base = r.base_of(bases, row.in_region, np.int64(0))
+    pitch = row.segments * row.dwords * 8
+    count = min(row.pixels, max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
     buffer = np.empty(count * pitch, np.uint8)
     panel = np.int64(buffer.ctypes.data)
-    for first in range(0, row[r.PIXELS], count):
-        pixels = min(count, row[r.PIXELS] - first)
-        table = row[r.IN_TABLE] + 8 * first
-        collect(table, base, pixels, row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS], row[r.XOR], panel)
+    for first in range(0, row.pixels, count):
+        pixels = min(count, row.pixels - first)
+        table = row.in_table + 8 * first
+        collect(table, base, pixels, row.segment_table, row.segments, row.dwords, row.xor, panel)
         _convolve_panel(row, bases, panel, pitch, np.int64(first), pixels)
     keep(buffer)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
     """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
 
     With strides above 2 a row is a column: the window is taken in anew for each.
     """
-    buffer, line = np.empty(DEPTHWISE_ARGUMENTS, np.int64), np.empty(16 * row[r.WIDTH], np.int32)
+    buffer, line = np.empty(DEPTHWISE_WORDS, np.int64), np.empty(16 * row.width, np.int32)
     arguments, sums = np.int64(buffer.ctypes.data), np.int64(line.ctypes.data)
-    width = row[r.WIDTH] if row[r.STRIDE] <= 2 else np.int64(1)
-    for y in range(row[r.PIXELS]):
-        for b in range(row[r.BLOCKS]):
+    width = row.width if row.stride <= 2 else np.int64(1)
+    for y in range(row.pixels):
+        for b in range(row.blocks):
             set_line(row, y, b, width, arguments)
-            for x in range(0, row[r.WIDTH], width):
-                for part in range(row[r.SEGMENTS]):
+            for x in range(0, row.width, width):
+                for part in range(row.segments):
                     set_part(row, bases, y, x, b, part, sums, arguments)
-                    if row[r.STRIDE] == 2:
+                    if row.stride == 2:
                         depthwise_2(arguments)
                     else:
                         depthwise_1(arguments)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from npu.native import types as ty
 from npu.native.cpu import current, is_making
 from npu.native.kernel import kernel
+from sim.functional.kernels import rows as r
 
 if is_making():
     from sim.functional.kernels import portable, values, vectors
-    from sim.functional.kernels import rows as r
 
     if current().has_dot_product:
         from sim.functional.kernels import vnni as fastest
@@ -16,15 +16,15 @@ if is_making():
         fastest = portable  # type: ignore[misc]
 
 
-@kernel(ty.int64(ty.int64[:, ::1], ty.int64[::1], ty.int64, ty.boolean))
+@kernel(ty.int64(r.ROWS, ty.int64[::1], ty.int64, ty.boolean))
 def run(rows, bases, first, with_dot_product):  # type: ignore[no-untyped-def]
     """Execute rows from `first`; the index of the first row that no fast kernel can run (now), or the number of rows."""
     for index in range(first, rows.shape[0]):
         row = rows[index]
-        kind = row[r.KIND]
+        kind = row.kind
         if kind == r.GENERAL or (kind <= r.DEPTHWISE and not r.is_current(row, bases)):
             return index
-        if row[r.PAD_ROWS] > 0:
+        if row.pad_rows > 0:
             r.fill_padded(row, bases)
         if kind == r.CONVOLUTION:
             if with_dot_product:
@@ -39,9 +39,9 @@ def run(rows, bases, first, with_dot_product):  # type: ignore[no-untyped-def]
         elif kind == r.ELEMENTWISE:
             vectors.combine(row, bases)
         elif kind == r.VALUES:
-            values.execute(row[r.NUMBERS :], bases)
+            values.execute(row.values, bases)
         elif kind == r.COPY:
             r.copy_row(row, bases)
-        if row[r.FINISH] == r.SUM:
-            values.finish_sums(row[r.NUMBERS :], bases)
+        if row.finish == r.SUM:
+            values.finish_sums(row.values, bases)
     return rows.shape[0]

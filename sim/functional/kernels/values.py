@@ -1,84 +1,90 @@
 """Poolings and elementwise operations of every type and mode: all inputs to 64-bit values, the operation, all values to memory.
 
-`execute` takes everything from one vector of numbers, so that the loop of the fast kernels can call it as well.
+`execute` takes everything from one row of numbers, so that the loop of the fast kernels can call it as well.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
 from npu.native.memory import load_i32_at, load_i64_at
 from sim.functional.kernels.compute import POOL_LENGTH, pool
-from sim.functional.kernels.feature_map import DEPTH, DESCRIPTION_LENGTH, HEIGHT, WIDTH, gather, place, scatter
+from sim.functional.kernels.feature_map import DEPTH, DESCRIPTION_LENGTH, HEIGHT, PLACE_LENGTH, WIDTH, gather, place, scatter
 from sim.functional.kernels.output import COMBINE_LENGTH, STAGE_LENGTH, combine, finish, rounding_shift
 
-IFM = 0
-"""Description of the input, as `feature_map` says."""
-OFM = IFM + DESCRIPTION_LENGTH
-IFM2 = OFM + DESCRIPTION_LENGTH
-"""The second input; for a scalar of no region and extent 1."""
-STAGE = IFM2 + DESCRIPTION_LENGTH
-"""As `output.finish` takes it."""
-COMBINE = STAGE + STAGE_LENGTH
-"""As `output.combine` takes it."""
-POOL = COMBINE + COMBINE_LENGTH
-"""As `compute.pool` takes it."""
-SUMS, SUMS_PITCH, SUMS_SCALES, SUMS_SHIFTS, SUMS_ROUNDING = range(POOL, POOL + 5)
-"""For `finish_sums`: address of the sums, bytes from pixel to pixel, addresses of the int64 scales and shifts, rounding."""
-PLACE = POOL + POOL_LENGTH
-"""As `feature_map.place` takes it."""
-PADDED = PLACE + 5
-"""Height and width of the input with its padding."""
-SCALAR = PADDED + 2
-IFM_REGION = SCALAR + 1
-IFM2_REGION = IFM_REGION + 1
-"""-1 if the second operand is `SCALAR`."""
-OFM_REGION = IFM2_REGION + 1
-IS_PLACED = OFM_REGION + 1
-"""Whether a pooling's input has padding or upscaling."""
-IS_POOLED = IS_PLACED + 1
-"""Not for poolings that only scale."""
-IS_COMBINED = IS_POOLED + 1
-"""Whether there are two inputs, as elementwise operations have."""
-LENGTH = IS_COMBINED + 1
+
+def vector(name: str, length: int) -> tuple[str, type, tuple[int]]:
+    """A field of several 64-bit integers."""
+    return name, np.int64, (length,)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+NUMBERS = np.dtype(
+    [
+        # Feature maps as `feature_map` describes them; the second input is of extent 1 for a scalar.
+        *(vector(name, DESCRIPTION_LENGTH) for name in ("ifm", "ofm", "ifm2")),
+        vector("stage", STAGE_LENGTH),  # as `output.finish` takes it
+        vector("combine", COMBINE_LENGTH),  # as `output.combine` takes it
+        vector("pool", POOL_LENGTH),  # as `compute.pool` takes it
+        vector("place", PLACE_LENGTH),  # as `feature_map.place` takes it
+        *integers(
+            # For `finish_sums`: address of the sums, bytes from pixel to pixel, addresses of the int64 scales and shifts.
+            *("sums", "sums_pitch", "sums_scales", "sums_shifts", "sums_rounding"),
+            *("padded_height", "padded_width"),  # of the input with its padding
+            "scalar",
+            *("ifm_region", "ifm2_region", "ofm_region"),  # of the second input -1 if it is `scalar`
+            "is_placed",  # whether a pooling's input has padding or upscaling
+            "is_pooled",  # not for poolings that only scale
+            "is_combined",  # whether there are two inputs, as elementwise operations have
+        ),
+    ]
+)
+"""An operation as `execute` and `finish_sums` take it."""
+NUMBERS_TYPE = ty.record(NUMBERS)
+
+
+def zeroed(dtype: np.dtype[np.void]) -> np.void:
+    """A structure of zeros; of many fields `np.zeros` takes ten times as long to make one."""
+    made: np.void = np.frombuffer(bytearray(dtype.itemsize), dtype)[0]
+    return made
+
+
+@kernel(ty.void(NUMBERS_TYPE, ty.int64[::1]))
 def execute(n, bases):  # type: ignore[no-untyped-def]
-    """A pooling or an elementwise operation: LENGTH numbers, and the machine addresses that a memory has."""
-    values = np.empty((n[IFM + HEIGHT], n[IFM + WIDTH], n[IFM + DEPTH]), np.int64)
-    gather(n[IFM:OFM], bases[n[IFM_REGION]], values)
-    if n[IS_PLACED] != 0:
+    """A pooling or an elementwise operation: its numbers, and the machine addresses that a memory has."""
+    values = np.empty((n.ifm[HEIGHT], n.ifm[WIDTH], n.ifm[DEPTH]), np.int64)
+    gather(n.ifm[:], bases[n.ifm_region], values)
+    if n.is_placed != 0:
         source = values
-        values = np.zeros((n[PADDED], n[PADDED + 1], n[IFM + DEPTH]), np.int64)
-        place(source, values, n[PLACE:PADDED])
-    if n[IS_COMBINED] != 0:
-        second = np.empty((n[IFM2 + HEIGHT], n[IFM2 + WIDTH], n[IFM2 + DEPTH]), np.int64)
-        if n[IFM2_REGION] >= 0:
-            gather(n[IFM2:STAGE], bases[n[IFM2_REGION]], second)
+        values = np.zeros((n.padded_height, n.padded_width, n.ifm[DEPTH]), np.int64)
+        place(source, values, n.place[:])
+    if n.is_combined != 0:
+        second = np.empty((n.ifm2[HEIGHT], n.ifm2[WIDTH], n.ifm2[DEPTH]), np.int64)
+        if n.ifm2_region >= 0:
+            gather(n.ifm2[:], bases[n.ifm2_region], second)
         else:
-            second[0, 0, 0] = n[SCALAR]
-        combine(values, second, n[COMBINE:POOL])
-    elif n[IS_POOLED] != 0:
+            second[0, 0, 0] = n.scalar
+        combine(values, second, n.combine[:])
+    elif n.is_pooled != 0:
         source = values
-        values = np.empty((n[OFM + HEIGHT], n[OFM + WIDTH], n[OFM + DEPTH]), np.int64)
-        pool(source, values, n[POOL:PLACE])
-    finish(values, n[STAGE:COMBINE], bases[-1])
-    scatter(n[OFM:IFM2], bases[n[OFM_REGION]], values)
+        values = np.empty((n.ofm[HEIGHT], n.ofm[WIDTH], n.ofm[DEPTH]), np.int64)
+        pool(source, values, n.pool[:])
+    finish(values, n.stage[:], bases[-1])
+    scatter(n.ofm[:], bases[n.ofm_region], values)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+@kernel(ty.void(NUMBERS_TYPE, ty.int64[::1]))
 def finish_sums(n, bases):  # type: ignore[no-untyped-def]
     """The output stage of the 32-bit sums of a convolution, and the output; `n` as for `execute`."""
-    values = np.empty((n[OFM + HEIGHT], n[OFM + WIDTH], n[OFM + DEPTH]), np.int64)
-    scales, shifts, rounding = n[SUMS_SCALES], n[SUMS_SHIFTS], n[SUMS_ROUNDING]
+    values = np.empty((n.ofm[HEIGHT], n.ofm[WIDTH], n.ofm[DEPTH]), np.int64)
+    scales, shifts, rounding = n.sums_scales, n.sums_shifts, n.sums_rounding
     for y in range(values.shape[0]):
         for x in range(values.shape[1]):
-            pixel = n[SUMS] + (y * values.shape[1] + x) * n[SUMS_PITCH]
+            pixel = n.sums + (y * values.shape[1] + x) * n.sums_pitch
             for c in range(values.shape[2]):
                 product = load_i32_at(pixel, c) * load_i64_at(scales, c)
                 values[y, x, c] = rounding_shift(product, load_i64_at(shifts, c), rounding, 31)
-    finish(values, n[STAGE:COMBINE], bases[-1])
-    scatter(n[OFM:IFM2], bases[n[OFM_REGION]], values)
+    finish(values, n.stage[:], bases[-1])
+    scatter(n.ofm[:], bases[n.ofm_region], values)

@@ -10,13 +10,32 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
+from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.emit import BYTE, BYTES, LANES, PAIRS, WORD, Emitter, function
-from npu.native.kernel import kernel
-from npu.native.memory import load_i64, store_64
+from npu.native.kernel import RowsAt, kernel
+from npu.native.memory import load_i64
 from sim.functional.kernels import rows as r
+from sim.functional.kernels.values import vector
 
-DEPTHWISE_ARGUMENTS = 23
+DEPTHWISE = np.dtype(
+    [
+        vector("row_addresses", 3),  # of the input
+        vector("row_steps", 3),  # bytes from column to column
+        *integers(
+            "padding",  # address of the pixel that stands for every column outside 0..in_width - 1
+            *("in_width", "first", "warm_up"),  # the first column that is taken in; columns taken in before the first output
+            *("width", "weights", "stage"),
+            *("out", "out_step"),
+            *("tail", "xor", "zero_point", "low", "high", "finish"),
+            *("sums", "sum_step"),  # with which the sums begin: the biases, or what the part before has left
+        ),
+    ]
+)
+"""What `depthwise_row` takes."""
+_OFFSETS = {name: field[1] for name, field in (DEPTHWISE.fields or {}).items()}
+DEPTHWISE_WORDS = DEPTHWISE.itemsize // 8
+_depthwise_at = RowsAt(ty.record(DEPTHWISE))
 
 
 class StageEmitter(Emitter):
@@ -90,7 +109,7 @@ class StageEmitter(Emitter):
         )
 
     def choose(self, finish, emit_sums, emit_floor, emit_requantized):  # type: ignore[no-untyped-def]
-        """Code for each of the row's FINISH."""
+        """Code for each of the row's output stages."""
         with self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.SUM))) as (sums, others):
             with sums:
                 emit_sums()
@@ -115,10 +134,14 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        args = [e.load(WORD, e.offset(args[0], 8 * k)) for k in range(DEPTHWISE_ARGUMENTS)]
-        row_addresses, row_steps, padding = args[0:3], args[3:6], args[6]
-        in_width, first, warm_up, width, weights, stage, out, out_step, tail, xor, zp, low, high, finish = args[7:21]
-        sums, sum_step = args[21:23]
+        def argument(name, k=0):  # type: ignore[no-untyped-def]
+            return e.load(WORD, e.offset(args[0], _OFFSETS[name] + 8 * k))
+
+        row_addresses, row_steps = ([argument(name, k) for k in range(3)] for name in ("row_addresses", "row_steps"))
+        padding, in_width, first, warm_up, width = map(argument, ("padding", "in_width", "first", "warm_up", "width"))
+        weights, stage, out, out_step, tail = map(argument, ("weights", "stage", "out", "out_step", "tail"))
+        xor, zp, low, high, finish = map(argument, ("xor", "zero_point", "low", "high", "finish"))
+        sums, sum_step = argument("sums"), argument("sum_step")
         taps = [prepare(e, e.load(LANES, e.offset(weights, 64 * k))) for k in range(3)]
         xor = e.splat(e.b.trunc(xor, BYTE))
         zp, low, high = (e.splat_word(value) for value in (zp, low, high))
@@ -162,41 +185,43 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
     return stage_function(f"{tier}_depthwise_{stride}", 1, emit)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64))
+@kernel(ty.void(r.ROW_TYPE, ty.int64, ty.int64, ty.int64, ty.int64))
 def set_line(row, y, block, width, arguments):  # type: ignore[no-untyped-def]
     """Write the arguments of `depthwise_row` that all parts of the window share, for an output row and a group of channels."""
-    store_64(arguments + 48, row[r.PADDING_PIXEL])
-    store_64(arguments + 56, row[r.IN_WIDTH])
-    store_64(arguments + 80, width)
-    store_64(arguments + 96, row[r.STAGE] + block * r.STAGE_BYTES)
-    store_64(arguments + 120, row[r.TAIL] if block + 1 == row[r.BLOCKS] else np.int64(16))
-    store_64(arguments + 128, row[r.XOR])
-    store_64(arguments + 136, row[r.ZERO_POINT])
-    store_64(arguments + 144, row[r.LOW])
-    store_64(arguments + 152, row[r.HIGH])
+    to = _depthwise_at(arguments)[0]
+    to.padding = row.padding_pixel
+    to.in_width = row.in_width
+    to.width = width
+    to.stage = row.stage + block * r.STAGE_BYTES
+    to.tail = row.tail if block + 1 == row.blocks else np.int64(16)
+    to.xor = row.xor
+    to.zero_point = row.zero_point
+    to.low = row.low
+    to.high = row.high
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
 def set_part(row, bases, y, x, block, part, sums, arguments):  # type: ignore[no-untyped-def]
     """Write the other arguments, those of a part; x is the first column, `sums` where parts hand on 16 int32 per column."""
-    base, parts, entry = r.base_of(bases, row[r.IN_REGION], np.int64(0)), row[r.SEGMENTS], row[r.SEGMENT_TABLE] + 24 * part
-    first = row[r.IN_TABLE] + 8 * (y * row[r.DWORDS] + load_i64(entry))
+    to = _depthwise_at(arguments)[0]
+    base, parts, entry = r.base_of(bases, row.in_region, np.int64(0)), row.segments, row.segment_table + 24 * part
+    first = row.in_table + 8 * (y * row.dwords + load_i64(entry))
     for k in range(3):
         offset = load_i64(first + 8 * k)
         is_padding = offset < 0
-        store_64(arguments + 8 * k, row[r.PADDING_PIXEL] if is_padding else base + offset + block * row[r.IN_BRICK])
-        store_64(arguments + 24 + 8 * k, np.int64(0) if is_padding else row[r.IN_PIXEL])
-    store_64(arguments + 64, load_i64(entry + 8) + x * row[r.STRIDE])
-    store_64(arguments + 72, load_i64(entry + 16))
-    store_64(arguments + 88, row[r.WEIGHTS] + (block * parts + part) * 192)
+        to.row_addresses[k] = row.padding_pixel if is_padding else base + offset + block * row.in_brick
+        to.row_steps[k] = np.int64(0) if is_padding else row.in_pixel
+    to.first = load_i64(entry + 8) + x * row.stride
+    to.warm_up = load_i64(entry + 16)
+    to.weights = row.weights + (block * parts + part) * 192
     is_first, is_last = part == 0, part + 1 == parts
-    out = r.base_of(bases, row[r.OUT_REGION], row[r.SUMS]) + load_i64(row[r.OUT_TABLE] + 8 * y)
-    out += block * row[r.OUT_BRICK] + x * row[r.OUT_PIXEL]
-    store_64(arguments + 104, out if is_last else sums)
-    store_64(arguments + 112, row[r.OUT_PIXEL] if is_last else np.int64(64))
-    store_64(arguments + 160, row[r.FINISH] if is_last else np.int64(r.SUM))
-    store_64(arguments + 168, row[r.STAGE] + block * r.STAGE_BYTES if is_first else sums)
-    store_64(arguments + 176, np.int64(0) if is_first else np.int64(64))
+    out = r.base_of(bases, row.out_region, row.sums) + load_i64(row.out_table + 8 * y)
+    out += block * row.out_brick + x * row.out_pixel
+    to.out = out if is_last else sums
+    to.out_step = row.out_pixel if is_last else np.int64(64)
+    to.finish = row.finish if is_last else np.int64(r.SUM)
+    to.sums = row.stage + block * r.STAGE_BYTES if is_first else sums
+    to.sum_step = np.int64(0) if is_first else np.int64(64)
 
 
 def _elementwise(mode):  # type: ignore[no-untyped-def]
@@ -236,27 +261,27 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
 add_row, subtract_row, multiply_row = _elementwise("add"), _elementwise("sub"), _elementwise("mul")
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
 def combine(row, bases):  # type: ignore[no-untyped-def]
     """ADD, SUB or MUL of 8-bit maps."""
-    mode = load_i64(row[r.OPERANDS] + 128)
-    for y in range(row[r.PIXELS]):
-        for k in range(row[r.BLOCKS]):
-            a = bases[row[r.IN_REGION]] + load_i64(row[r.IN_TABLE] + 8 * y) + k * row[r.IN_BRICK]
-            b = bases[row[r.IN2_REGION]] + load_i64(row[r.IN2_TABLE] + 8 * y) + k * row[r.IN2_BRICK]
-            o = bases[row[r.OUT_REGION]] + load_i64(row[r.OUT_TABLE] + 8 * y) + k * row[r.OUT_BRICK]
-            tail = row[r.TAIL] if k + 1 == row[r.BLOCKS] else np.int64(16)
+    mode = load_i64(row.operands + 128)
+    for y in range(row.pixels):
+        for k in range(row.blocks):
+            a = bases[row.in_region] + load_i64(row.in_table + 8 * y) + k * row.in_brick
+            b = bases[row.in2_region] + load_i64(row.in2_table + 8 * y) + k * row.in2_brick
+            o = bases[row.out_region] + load_i64(row.out_table + 8 * y) + k * row.out_brick
+            tail = row.tail if k + 1 == row.blocks else np.int64(16)
             ap, bp, op, n, c, s = (
-                row[r.IN_PIXEL],
-                row[r.IN2_PIXEL],
-                row[r.OUT_PIXEL],
-                row[r.WIDTH],
-                row[r.OPERANDS],
-                row[r.STAGE],
+                row.in_pixel,
+                row.in2_pixel,
+                row.out_pixel,
+                row.width,
+                row.operands,
+                row.stage,
             )
             if mode == 1:
-                add_row(a, b, o, ap, bp, op, n, c, s, tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
+                add_row(a, b, o, ap, bp, op, n, c, s, tail, row.xor, row.zero_point, row.low, row.high)
             elif mode == 2:
-                subtract_row(a, b, o, ap, bp, op, n, c, s, tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
+                subtract_row(a, b, o, ap, bp, op, n, c, s, tail, row.xor, row.zero_point, row.low, row.high)
             else:
-                multiply_row(a, b, o, ap, bp, op, n, c, s, tail, row[r.XOR], row[r.ZERO_POINT], row[r.LOW], row[r.HIGH])
+                multiply_row(a, b, o, ap, bp, op, n, c, s, tail, row.xor, row.zero_point, row.low, row.high)

@@ -13,7 +13,7 @@ from npu.native import types as ty
 from npu.native.emit import INT, LANES, WORD, Emitter
 from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.vectors import DEPTHWISE_ARGUMENTS, depthwise_row, set_line, set_part, stage_function
+from sim.functional.kernels.vectors import DEPTHWISE_WORDS, depthwise_row, set_line, set_part, stage_function
 
 
 def _tile(height, width):  # type: ignore[no-untyped-def]
@@ -62,18 +62,18 @@ tile_1_1, tile_1_4 = _tile(1, 1), _tile(1, 4)
 depthwise_1, depthwise_2 = (depthwise_row(stride, "vnni", lambda _e, weights: weights, Emitter.dot) for stride in (1, 2))
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
 def convolve(row, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time."""
-    base = r.base_of(bases, row[r.IN_REGION], np.int64(0))
-    out_base = r.base_of(bases, row[r.OUT_REGION], row[r.SUMS])
-    ins, segments, count, dwords = row[r.IN_TABLE], row[r.SEGMENT_TABLE], row[r.SEGMENTS], row[r.DWORDS]
-    outs, brick, xor = row[r.OUT_TABLE], row[r.OUT_BRICK], row[r.XOR]
-    zp, low, high, pixels, fl = row[r.ZERO_POINT], row[r.LOW], row[r.HIGH], row[r.PIXELS], row[r.FINISH]
+    base = r.base_of(bases, row.in_region, np.int64(0))
+    out_base = r.base_of(bases, row.out_region, row.sums)
+    ins, segments, count, dwords = row.in_table, row.segment_table, row.segments, row.dwords
+    outs, brick, xor = row.out_table, row.out_brick, row.xor
+    zp, low, high, pixels, fl = row.zero_point, row.low, row.high, row.pixels, row.finish
     step = count * dwords * 64
     done = np.int64(0)
-    while done < row[r.BLOCKS]:
-        left = row[r.BLOCKS] - done
+    while done < row.blocks:
+        left = row.blocks - done
         width = np.int64(4)
         if left <= 4:
             width = left
@@ -82,9 +82,9 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
         height = np.int64(16) if width == 1 else (np.int64(12) if width == 2 else (np.int64(8) if width == 3 else np.int64(6)))
         if pixels < height:
             height, width = np.int64(1), np.int64(4) if left >= 4 else np.int64(1)
-        tail = row[r.TAIL] if done + width == row[r.BLOCKS] else np.int64(16)
-        w = row[r.WEIGHTS] + done * step
-        s = row[r.STAGE] + done * r.STAGE_BYTES
+        tail = row.tail if done + width == row.blocks else np.int64(16)
+        w = row.weights + done * step
+        s = row.stage + done * r.STAGE_BYTES
         ob = out_base + done * brick
         m = np.int64(0)
         while m < pixels:
@@ -108,22 +108,22 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
         done += width
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[::1]))
+@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
 def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
     """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
 
     With strides above 2 a row is a column: the window is taken in anew for each.
     """
-    buffer, line = np.empty(DEPTHWISE_ARGUMENTS, np.int64), np.empty(16 * row[r.WIDTH], np.int32)
+    buffer, line = np.empty(DEPTHWISE_WORDS, np.int64), np.empty(16 * row.width, np.int32)
     arguments, sums = np.int64(buffer.ctypes.data), np.int64(line.ctypes.data)
-    width = row[r.WIDTH] if row[r.STRIDE] <= 2 else np.int64(1)
-    for y in range(row[r.PIXELS]):
-        for b in range(row[r.BLOCKS]):
+    width = row.width if row.stride <= 2 else np.int64(1)
+    for y in range(row.pixels):
+        for b in range(row.blocks):
             set_line(row, y, b, width, arguments)
-            for x in range(0, row[r.WIDTH], width):
-                for part in range(row[r.SEGMENTS]):
+            for x in range(0, row.width, width):
+                for part in range(row.segments):
                     set_part(row, bases, y, x, b, part, sums, arguments)
-                    if row[r.STRIDE] == 2:
+                    if row.stride == 2:
                         depthwise_2(arguments)
                     else:
                         depthwise_1(arguments)
