@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
@@ -61,6 +62,16 @@ class Emitter:
         value = self.b.load(pointer, typ=kind)
         value.align = 1
         return value
+
+    def field_at(self, address: Value, row: np.dtype[Any], name: str) -> Value:
+        """The address of a field of the structure at an address."""
+        return self.offset(address, ty.offset_of(row, name))
+
+    def field(self, address: Value, row: np.dtype[Any], name: str) -> Value:
+        """A field of the structure at an address: a number, or as many lanes as it has."""
+        kind = row[name]
+        element = ir.IntType(8 * kind.base.itemsize)
+        return self.load(ir.VectorType(element, kind.shape[0]) if kind.shape else element, self.field_at(address, row, name))
 
     def load_first(self, kind: ir.Type, address: Value, count: Value) -> Value:
         """The first `count` lanes at an address, zero in the others, without touching the memory of those."""

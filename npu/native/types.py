@@ -76,6 +76,12 @@ def constant(scalar: Scalar, ndim: int) -> Array:
     return Array(scalar.dtype, ndim, is_constant=True)
 
 
+def offset_of(dtype: np.dtype[Any], name: str) -> int:
+    """Bytes from the start of a structure to a field."""
+    assert dtype.fields is not None
+    return int(dtype.fields[name][1])
+
+
 def record(dtype: npt.DTypeLike) -> Scalar:
     """The elements of arrays of structures."""
     return Scalar(np.dtype(dtype))

@@ -32,11 +32,12 @@ from npu.isa.operations import (
 from sim.functional import weights as constants
 from sim.functional.kernels import compute, feature_map, output
 from sim.functional.kernels import values as v
-from sim.memory import Memory, brick_stride, pixel_stride
+from sim.memory import Memory
 from sim.undefined import undefined
 
 Cube = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int64]
+_SCALAR = ((0, 0, 0, 0), 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0)
+"""The `feature_map.FEATURE_MAP` of a second input that is not in memory."""
 _CLIP_LIMITS = {
     ClipRange.FORCE_UINT8: (0, 255),
     ClipRange.FORCE_INT8: (-128, 127),
@@ -65,13 +66,16 @@ def execute_checked(operation: Operation, memory: Memory, numbers: np.void | Non
     elif isinstance(operation, Convolution | DepthwiseConvolution):
         execute_convolution(operation, constants.decode_constants(operation, memory), memory)
     elif isinstance(operation, Pooling | Elementwise):
-        v.execute(prepare(operation) if numbers is None else numbers, memory.bases)
+        if numbers is None:
+            numbers = prepare(operation, v.zeroed(v.NUMBERS)[0])
+        v.execute(numbers, memory.bases)
 
 
-def prepare(operation: Pooling | Elementwise) -> np.void:
-    """An operation as the kernel `values.execute` takes it; true for every memory."""
-    n, ifm = prepare_output(operation), operation.ifm
-    n["ifm"], n["ifm_region"] = describe(ifm, input_zero_point(ifm)), ifm.region
+def prepare(operation: Pooling | Elementwise, n: np.void) -> np.void:
+    """Fill `n`, zeros: an operation as the kernel `values.execute` takes it; true for every memory."""
+    ifm = operation.ifm
+    prepare_output(operation, n)
+    n["ifm"], n["ifm_region"] = _feature_map(ifm, input_zero_point(ifm)), ifm.region
     if isinstance(operation, Pooling):
         _prepare_pooling(operation, n)
     else:
@@ -79,12 +83,10 @@ def prepare(operation: Pooling | Elementwise) -> np.void:
     return n
 
 
-def prepare_output(operation: KernelOperation) -> np.void:
-    """What the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
-    n = v.zeroed(v.NUMBERS)
-    n["ofm"], n["ofm_region"] = describe(operation.ofm), operation.ofm.region
-    n["stage"] = stage_numbers(operation)
-    return n
+def prepare_output(operation: KernelOperation, n: np.void) -> None:
+    """Fill in what the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
+    n["ofm"], n["ofm_region"] = _feature_map(operation.ofm), operation.ofm.region
+    n["stage"] = _stage(operation)
 
 
 def _prepare_pooling(operation: Pooling, n: np.void) -> None:
@@ -102,17 +104,17 @@ def _prepare_pooling(operation: Pooling, n: np.void) -> None:
     if _is_placed(operation):
         n["is_placed"] = 1
     if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
-        n["stage"][output.HAS_SCALE :] = 1, operation.scale.scale, operation.scale.shift, rounding
+        n["stage"] = _stage(operation, (1, operation.scale.scale, operation.scale.shift, rounding))
 
 
 def _prepare_elementwise(operation: Elementwise, n: np.void) -> None:
-    n["combine"] = elementwise_numbers(operation)
+    n["combination"] = combination(operation)
     n["is_combined"] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
     if ifm2 is not None:
-        n["ifm2"], n["ifm2_region"] = describe(ifm2, input_zero_point(ifm2)), ifm2.region
+        n["ifm2"], n["ifm2_region"] = _feature_map(ifm2, input_zero_point(ifm2)), ifm2.region
     else:
-        n["ifm2"][feature_map.HEIGHT : feature_map.ZERO_POINT], n["ifm2_region"] = 1, -1
+        n["ifm2"], n["ifm2_region"] = _SCALAR, -1
         n["scalar"] = (operation.scalar or 0) - (0 if ifm.element.bits == 32 else operation.scalar_zero_point)
 
 
@@ -133,52 +135,36 @@ def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
     padded = np.zeros((height, width, ifm.depth), np.int64)
-    feature_map.place(values, padded, np.array(_around(operation), np.int64))
+    feature_map.place(values, padded, np.array(_around(operation), feature_map.PLACE))
     return padded
 
 
 def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory) -> None:
     """Execute a convolution whose constants are decoded already."""
     kernel, ofm, ifm = operation.kernel, operation.ofm, _padded_input(operation, memory)
-    geometry = np.array([kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x], np.int64)
+    window = np.array((kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x), compute.WINDOW)
     out = np.empty((ofm.height, ofm.width, ofm.depth), np.int64)
     convolve = compute.convolve_depthwise if isinstance(operation, DepthwiseConvolution) else compute.convolve
-    convolve(ifm, decoded.weights, decoded.biases, geometry, out)
+    convolve(ifm, decoded.weights, decoded.biases, window, out)
     scales, shifts = decoded.scales, decoded.shifts
     if operation.scale is not None:
         scales = np.full_like(scales, operation.scale.scale)
         shifts = np.full_like(shifts, operation.scale.shift)
     output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
-    output.finish(out, stage_numbers(operation), memory.bases[-1])
-    feature_map.scatter(describe(ofm), memory.bases[ofm.region], out)
+    output.finish(out, np.array(_stage(operation), output.STAGE), memory.bases[-1])
+    feature_map.scatter(np.array(_feature_map(ofm), feature_map.FEATURE_MAP), memory.bases[ofm.region], out)
 
 
-def describe(fm: FeatureMap, zero_point: int = 0) -> Numbers:
-    """The numbers by which the kernels know a feature map; `zero_point` is subtracted when it is read."""
-    return np.array(
-        [
-            *fm.addresses,
-            fm.tile_width_0,
-            fm.tile_height_0,
-            fm.tile_height_1,
-            fm.stride_y,
-            pixel_stride(fm),
-            brick_stride(fm),
-            fm.element.bytes,
-            fm.element.is_signed,
-            fm.height,
-            fm.width,
-            fm.depth,
-            zero_point,
-        ],
-        np.int64,
-    )
+def _feature_map(fm: FeatureMap, zero_point: int = 0) -> tuple[tuple[int, ...] | int, ...]:
+    """A `feature_map.FEATURE_MAP`; `zero_point` is subtracted when it is read."""
+    tiles = (fm.addresses, fm.tile_width_0, fm.tile_height_0, fm.tile_height_1)
+    return *tiles, *fm.steps, fm.element.bytes, fm.element.is_signed, fm.height, fm.width, fm.depth, zero_point
 
 
 def read(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> Cube:
     """A feature map as int64 (height, width, depth), `zero_point` subtracted; it must have been checked."""
     out = np.empty((fm.height, fm.width, fm.depth), np.int64)
-    feature_map.gather(describe(fm, zero_point), memory.bases[fm.region], out)
+    feature_map.gather(np.array(_feature_map(fm, zero_point), feature_map.FEATURE_MAP), memory.bases[fm.region], out)
     return out
 
 
@@ -293,8 +279,8 @@ def lut_kind(operation: KernelOperation) -> tuple[int, int]:
     return (5, 2048) if element.bits == 16 else (0, 0)
 
 
-def stage_numbers(operation: KernelOperation) -> Numbers:
-    """The output stage as the kernel `finish` takes it."""
+def _stage(operation: KernelOperation, rescaling: tuple[int, int, int, int] = (0, 0, 0, 0)) -> tuple[int, ...]:
+    """An `output.STAGE`; `rescaling` as its last fields say."""
     activation, ofm = operation.activation, operation.ofm
     low, high = output_limits(operation)
     index = activation.function.lut_index
@@ -302,10 +288,10 @@ def stage_numbers(operation: KernelOperation) -> Numbers:
     table = 256 * (index or 0)
     function = int(activation.function) if index is None else 0
     is_raw = ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
-    return np.array([function, ofm.zero_point, low, high, kind, table, is_raw, 0, 0, 0, 0], np.int64)
+    return function, ofm.zero_point, low, high, kind, table, is_raw, *rescaling
 
 
-def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:
+def combination(operation: Elementwise) -> npt.NDArray[np.void]:
     """An elementwise operation as the kernel `combine` takes it.
 
     MUL saturates at 32 bits and SHL wraps: SOFTMAX of Vela 3 and 4 doubles a number in (1/2, 1] by MUL for that reason.
@@ -320,7 +306,7 @@ def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:
     elif scaling == 0:
         opa_scale, opb = opa_scale & 0xFFFF, opb & 0xFFFF
     return np.array(
-        [
+        (
             operation.mode,
             scale,
             shift,
@@ -333,8 +319,8 @@ def elementwise_numbers(operation: Elementwise) -> npt.NDArray[np.int64]:
             operation.operand_rounding,
             operation.is_reversed and operation.mode not in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ),
             operation.ofm.element.bits == 32,
-        ],
-        np.int64,
+        ),
+        output.COMBINATION,
     )
 
 

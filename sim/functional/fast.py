@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.isa.operations import (
     ActivationFunction,
@@ -28,10 +29,10 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
-from sim.functional.execute import elementwise_numbers, output_limits, prepare, prepare_output
-from sim.functional.kernels import output
+from sim.functional.execute import combination, output_limits, prepare, prepare_output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
+from sim.functional.kernels.values import zeroed
 from sim.functional.packing import LIMIT, Numbers, Row
 from sim.memory import MAX_REGIONS, Memory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -55,7 +56,8 @@ def make_row(operation: Operation, memory: Memory) -> Row:
         elif isinstance(operation, Elementwise):
             _fill_elementwise(row, operation)
     if row.kind == r.GENERAL and isinstance(operation, Pooling | Elementwise):
-        row.kind, row.numbers["values"] = r.VALUES, prepare(operation)
+        row.kind = r.VALUES
+        prepare(operation, row.numbers["values"])
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
         row.numbers["kind"] = row.kind
     return row
@@ -167,9 +169,8 @@ def _fill_sums(row: Row, operation: KernelOperation) -> None:
     row.sums_bytes = ofm.height * ofm.width * pixel
     n["out_table"] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
     n["out_region"], n["out_brick"], n["out_pixel"], n["finish"] = -1, 64, pixel, r.SUM
-    numbers = prepare_output(operation)
-    numbers["sums_pitch"], numbers["sums_rounding"] = pixel, operation.rounding
-    n["values"] = numbers
+    prepare_output(operation, n["values"])
+    n["values"]["sums_pitch"], n["values"]["sums_rounding"] = pixel, operation.rounding
 
 
 def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
@@ -268,8 +269,8 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
-    """The parts of a depthwise window as `segment_table` has them; the weight (ky, kx flattened) for each byte or -1.
+def _parts(kernel: Kernel, left: int) -> tuple[npt.NDArray[np.void], Numbers]:
+    """The parts of a depthwise window; the weight (ky, kx flattened) for each byte or -1.
 
     A part has 3 rows and up to 4 columns, of which the first has a weight. Kept as `_segments` is.
     """
@@ -285,7 +286,7 @@ def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
                     is_weight = ky < kernel.height and column >= first and column % kernel.dilation_x == 0
                     order.append(ky * kernel.width + column // kernel.dilation_x if is_weight else -1)
             first = -(-(first + 4) // kernel.dilation_x) * kernel.dilation_x
-    return np.array(parts, np.int64), np.array(order, np.int64)
+    return np.array(parts, r.PART), np.array(order, np.int64)
 
 
 def _fill_elementwise(row: Row, operation: Elementwise) -> None:
@@ -298,10 +299,10 @@ def _fill_elementwise(row: Row, operation: Elementwise) -> None:
     if operands is None:
         return
     _fill_output(row, operation, pixels=False)
-    numbers = elementwise_numbers(operation)
-    ones, stage = np.ones(16, np.int64), np.zeros((1, r.STAGE_VECTORS, 16), np.int32)
+    numbers = combination(operation)
+    ones, stage = np.ones(16, np.int64), zeroed(r.CHANNELS)
     zero_point = operation.ofm.zero_point
-    scales, shifts = numbers[output.SCALE] * ones, numbers[output.SHIFT] * ones
+    scales, shifts = numbers["scale"] * ones, numbers["shift"] * ones
     if not make_stage(0 * ones, scales, shifts, bound * ones, zero_point, LIMIT, False, stage):
         return
     n["stage"] = row.table("stage", stage)
@@ -314,24 +315,22 @@ def _fill_elementwise(row: Row, operation: Elementwise) -> None:
     row.kind = r.ELEMENTWISE
 
 
-def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> tuple[Numbers | None, int]:
-    """(zero point, multiplier, rounding, shift, term, mask, second shift) of each operand and the mode; a bound of the sum."""
-    numbers = elementwise_numbers(operation)
-    left_shift, opa_scale, opa_shift = (int(numbers[k]) for k in (output.LEFT_SHIFT, output.OPA_SCALE, output.OPA_SHIFT))
+def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> tuple[npt.NDArray[np.void] | None, int]:
+    """`OPERANDS`, and a bound of the sum."""
+    numbers = combination(operation)
+    left_shift, opa_scale, opa_shift = (int(numbers[name]) for name in ("left_shift", "opa_scale", "opa_shift"))
     implicit = (1 << left_shift - 1, 0)
     pairs = {
-        0: ((opa_scale, 0), (int(numbers[output.OPB_SCALE]), 0)),
+        0: ((opa_scale, 0), (int(numbers["opb_scale"]), 0)),
         1: ((opa_scale, opa_shift), implicit),
         2: (implicit, (opa_scale, opa_shift)),
-    }[int(numbers[output.OPERAND_SCALING])]
-    table = np.zeros(17, np.int64)
-    table[16] = int(operation.mode)
+    }[int(numbers["operand_scaling"])]
     reaches = [max(fm.element.maximum - fm.zero_point, fm.zero_point - fm.element.minimum) for fm in (first, second)]
-    table[[0, 8]] = first.zero_point, second.zero_point
+    operands, bound = [], 0
     if operation.mode is ElementwiseMode.MUL:
-        return table, reaches[0] * reaches[1]
-    bound = 0
-    for k, ((scale, shift), reach) in enumerate(zip(pairs, reaches, strict=True)):
+        operands, bound = [(fm.zero_point, 0, 0, 0, 0, 0, 0) for fm in (first, second)], reaches[0] * reaches[1]
+        return np.array([(*operands, operation.mode)], r.OPERANDS), bound
+    for fm, (scale, shift), reach in zip((first, second), pairs, reaches, strict=True):
         near, far = min(shift, 31 - left_shift), max(0, shift - (31 - left_shift))
         size = (reach * scale >> near) + 1
         if scale >= 1 << 31 or far > 30 or size >= LIMIT:
@@ -339,5 +338,5 @@ def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> 
         bound += size
         rounding = 1 << near - 1 if near else 0
         term, mask = (1 << far - 1, -1) if far else (0, 0)
-        table[8 * k + 1 : 8 * k + 7] = scale, rounding, near, term, mask, far
-    return table, bound
+        operands.append((fm.zero_point, scale, rounding, near, term, mask, far))
+    return np.array([(*operands, operation.mode)], r.OPERANDS), bound

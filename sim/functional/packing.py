@@ -32,7 +32,7 @@ _MAX_INPUTS = 1 << 22
 class Row:
     """A row and the arrays that its addresses point to."""
 
-    numbers: np.void = field(default_factory=lambda: zeroed(r.ROW))
+    numbers: np.void = field(default_factory=lambda: zeroed(r.ROW)[0])
     kind: int = r.GENERAL
     """What `numbers["kind"]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
@@ -42,6 +42,8 @@ class Row:
     def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
         self.arrays[name] = kept = np.ascontiguousarray(array)
+        if kept.dtype.names is not None:  # the interface would describe every field
+            return kept.ctypes.data
         address: int = kept.__array_interface__["data"][0]  # a fifth of the time of `ctypes.data`
         return address
 
@@ -76,7 +78,7 @@ def pack_constants(
         terms, bound = [term * ~is_constant[:, None] for term in terms], spread + np.abs(biases)
     biases = biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
     may_floor = bool(is_plain and shifts.min() >= 32 and shifts.max() <= _MAX_FLOOR_SHIFT)
-    stage = np.zeros((-(-depth // 16), r.STAGE_VECTORS, 16), np.int32)
+    stage = zeroed(r.CHANNELS, -(-depth // 16))
     if is_plain:
         if not make_stage(biases, scales, shifts, bound, operation.ofm.zero_point, LIMIT, may_floor, stage):
             return
@@ -84,14 +86,14 @@ def pack_constants(
     elif bound.max() >= 1 << 31:
         return
     else:
-        stage[np.arange(depth) // 16, 0, np.arange(depth) % 16] = biases.astype(np.int32)
+        stage["bias"][np.arange(depth) // 16, np.arange(depth) % 16] = biases.astype(np.int32)
         n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table("scales", scales)
         n["values"]["sums_shifts"] = row.table("shifts", shifts)
     n["stage"] = row.table("stage", stage)
     parts = row.arrays["parts"] if len(terms) == 1 else np.concatenate([row.arrays["parts"]] * len(terms))
     n["segments"], n["segment_table"] = len(parts), row.table("segments", parts)
     n["weights"] = row.table("weights", _packed(row, terms))
-    checks = np.empty((len(source), 4), np.int64)
+    checks = np.empty(len(source), r.CHECK)
     for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
         checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
     n["checks"], n["check_count"], n["kind"] = row.table("checks", checks), len(checks), row.kind

@@ -17,6 +17,7 @@ from sim.functional import execute
 from sim.functional.fast import make_row
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
+from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.packing import Row, pack_constants
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
@@ -76,10 +77,9 @@ def describe(decoded: Decoded) -> str:
 
 def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
     """Join prepared operations."""
-    table = np.zeros(len(steps), r.ROW)
-    for k, step in enumerate(steps):
-        table[k] = step.row.numbers
-        step.row.numbers = table[k]
+    table = np.frombuffer(bytearray().join(step.row.numbers.tobytes() for step in steps), r.ROW)
+    for step, numbers in zip(steps, table, strict=True):
+        step.row.numbers = numbers
     sums = np.empty(max((step.row.sums_bytes for step in steps), default=0), np.uint8)
     for step in steps:
         if step.row.sums_bytes > 0:
@@ -105,7 +105,7 @@ def _run_step(step: Step, memory: Memory) -> int:
     operation = step.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
         if step.numbers is None and isinstance(operation, Pooling | Elementwise):
-            step.numbers = execute.prepare(operation)
+            step.numbers = execute.prepare(operation, zeroed(NUMBERS)[0])
         execute.execute_checked(operation, memory, step.numbers)
         return 1
     constants = _constants(step, memory)

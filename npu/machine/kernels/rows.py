@@ -19,6 +19,11 @@ def integers(*names: str) -> list[tuple[str, type]]:
     return [(name, np.int64) for name in names]
 
 
+def vector(name: str, length: int) -> tuple[str, type, tuple[int]]:
+    """A field of several 64-bit integers."""
+    return name, np.int64, (length,)
+
+
 def floats(*names: str) -> list[tuple[str, type]]:
     """Fields of 64-bit floats."""
     return [(name, np.float64) for name in names]

@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
 from sim.functional.kernels.output import rescale
 
 CUBE = ty.int64[:, :, ::1]
-# The numbers that the convolutions take; `pool` begins with the same strides.
-STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X = range(4)
-# The other numbers that `pool` takes: extent of its kernel; where the rows and columns of the map begin and how many there are;
-# for a sum whether it is divided by the number of positions, with a reciprocal that rounds exact ties away from zero.
-HEIGHT, WIDTH, TOP, LEFT, ROWS, COLUMNS, POOL_MODE, IS_DIVIDED, ROUNDING = range(2, 11)
-POOL_LENGTH = 11
+WINDOW = np.dtype(integers("stride_y", "stride_x", "dilation_y", "dilation_x"))
+"""How the kernel of a convolution moves."""
+POOL = np.dtype(
+    integers(
+        *("stride_y", "stride_x", "height", "width"),
+        *("top", "left", "rows", "columns"),  # of the map within its padding
+        "mode",
+        "is_divided",  # a sum, by the number of positions, with a reciprocal that rounds exact ties away from zero
+        "rounding",
+    )
+)
+"""What `pool` takes."""
 MAX, AVERAGE, REDUCE_SUM = range(3)
 
 
-@kernel(ty.void(CUBE, ty.int16[:, :, :, ::1], ty.int64[::1], ty.int64[::1], CUBE))
-def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
+@kernel(ty.void(CUBE, ty.int16[:, :, :, ::1], ty.int64[::1], ty.record(WINDOW), CUBE))
+def convolve(ifm, weights, biases, window, out):  # type: ignore[no-untyped-def]
     """out[y, x, o] = bias[o] + sum of ifm * weights."""
     rows = np.empty((ifm.shape[0], ifm.shape[1], ifm.shape[2]), np.int32)
     for y in range(ifm.shape[0]):
@@ -34,16 +41,16 @@ def convolve(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-de
             for o in range(out.shape[2]):
                 total = biases[o]
                 for ky in range(weights.shape[1]):
-                    iy = y * geometry[STRIDE_Y] + ky * geometry[DILATION_Y]
+                    iy = y * window.stride_y + ky * window.dilation_y
                     for kx in range(weights.shape[2]):
-                        ix = x * geometry[STRIDE_X] + kx * geometry[DILATION_X]
+                        ix = x * window.stride_x + kx * window.dilation_x
                         for i in range(weights.shape[3]):
                             total += np.int64(rows[iy, ix, i] * np.int32(weights[o, ky, kx, i]))
                 out[y, x, o] = total
 
 
-@kernel(ty.void(CUBE, ty.int16[:, :, :, ::1], ty.int64[::1], ty.int64[::1], CUBE))
-def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-untyped-def]
+@kernel(ty.void(CUBE, ty.int16[:, :, :, ::1], ty.int64[::1], ty.record(WINDOW), CUBE))
+def convolve_depthwise(ifm, weights, biases, window, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = bias[c] + sum of ifm[..., c] * weights[c, ky, kx, 0]."""
     taps = np.empty((weights.shape[1], weights.shape[2], weights.shape[0]), np.int64)
     for c in range(weights.shape[0]):
@@ -55,23 +62,23 @@ def convolve_depthwise(ifm, weights, biases, geometry, out):  # type: ignore[no-
             for c in range(out.shape[2]):
                 out[y, x, c] = biases[c]
             for ky in range(weights.shape[1]):
-                iy = y * geometry[STRIDE_Y] + ky * geometry[DILATION_Y]
+                iy = y * window.stride_y + ky * window.dilation_y
                 for kx in range(weights.shape[2]):
-                    ix = x * geometry[STRIDE_X] + kx * geometry[DILATION_X]
+                    ix = x * window.stride_x + kx * window.dilation_x
                     for c in range(out.shape[2]):
                         out[y, x, c] += ifm[iy, ix, c] * taps[ky, kx, c]
 
 
-@kernel(ty.void(CUBE, CUBE, ty.int64[::1]))
-def pool(ifm, out, config):  # type: ignore[no-untyped-def]
+@kernel(ty.void(CUBE, CUBE, ty.record(POOL)))
+def pool(ifm, out, window):  # type: ignore[no-untyped-def]
     """Maximum, sum, or sum over the depth as well (for every channel) of the valid positions of each window; 0 without any."""
-    mode = config[POOL_MODE]
+    mode = window.mode
     for y in range(out.shape[0]):
-        top = max(y * config[STRIDE_Y], config[TOP])
-        bottom = max(top, min(y * config[STRIDE_Y] + config[HEIGHT], config[TOP] + config[ROWS]))
+        top = max(y * window.stride_y, window.top)
+        bottom = max(top, min(y * window.stride_y + window.height, window.top + window.rows))
         for x in range(out.shape[1]):
-            left = max(x * config[STRIDE_X], config[LEFT])
-            right = max(left, min(x * config[STRIDE_X] + config[WIDTH], config[LEFT] + config[COLUMNS]))
+            left = max(x * window.stride_x, window.left)
+            right = max(left, min(x * window.stride_x + window.width, window.left + window.columns))
             count = (bottom - top) * (right - left)
             for c in range(out.shape[2]):
                 out[y, x, c] = ifm[top, left, c] if mode == MAX and count > 0 else np.int64(0)
@@ -90,9 +97,9 @@ def pool(ifm, out, config):  # type: ignore[no-untyped-def]
             if mode == REDUCE_SUM:
                 for c in range(out.shape[2]):
                     out[y, x, c] = total
-            if config[IS_DIVIDED] != 0:
+            if window.is_divided != 0:
                 k = np.int64(0)
                 while ((max(count, np.int64(1)) - 1) >> k) > 0:
                     k += 1
                 scale = ((np.int64(1) << (31 + k)) + (np.int64(1) << k)) // max(count, np.int64(1))
-                rescale(out[y, x], scale, 31 + k, config[ROUNDING], np.int64(31))
+                rescale(out[y, x], scale, 31 + k, window.rounding, np.int64(31))

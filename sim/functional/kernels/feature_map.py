@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.machine.kernels.rows import integers, vector
 from npu.native import types as ty
 from npu.native.kernel import kernel
 from npu.native.memory import (
@@ -19,55 +20,51 @@ from npu.native.memory import (
     store_64_at,
 )
 
-# The numbers that describe a feature map: first the addresses of its four tiles (bytes from the base of its region); strides
-# are bytes from row to row, column to column and group of 16 channels to group; the zero point is subtracted.
-(
-    TILE_WIDTH_0,
-    TILE_HEIGHT_0,
-    TILE_HEIGHT_1,
-    STRIDE_Y,
-    STRIDE_X,
-    STRIDE_C,
-    BYTES,
-    IS_SIGNED,
-    HEIGHT,
-    WIDTH,
-    DEPTH,
-    ZERO_POINT,
-) = range(4, 16)
-DESCRIPTION_LENGTH = 16
-# The numbers that `place` takes.
-TOP, LEFT, BOTTOM, RIGHT, UPSCALE = range(5)
-PLACE_LENGTH = 5
+FEATURE_MAP = np.dtype(
+    [
+        vector("tiles", 4),  # address of each, in bytes from the base of the map's region
+        *integers(
+            *("tile_width_0", "tile_height_0", "tile_height_1"),
+            *("stride_y", "stride_x", "stride_c"),  # bytes from row to row, column to column, group of 16 channels to group
+            *("element_bytes", "is_signed"),
+            *("height", "width", "depth"),
+            "zero_point",  # what is subtracted when the map is read
+        ),
+    ]
+)
+"""A feature map in memory."""
+FEATURE_MAP_ROW = ty.record(FEATURE_MAP)
+PLACE = np.dtype(integers("top", "left", "bottom", "right", "upscale"))
+"""The padding around an input and how it is upscaled (0: not, 1: nearest, 2: with zeros)."""
 
 
-@kernel(ty.int64(ty.int64[::1], ty.int64, ty.int64))
+@kernel(ty.int64(FEATURE_MAP_ROW, ty.int64, ty.int64))
 def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     """Byte offset of channel 0 at row y, column x."""
     tile = np.int64(0)
-    if x >= fm[TILE_WIDTH_0]:
-        x = x - fm[TILE_WIDTH_0]
+    if x >= fm.tile_width_0:
+        x = x - fm.tile_width_0
         tile = np.int64(1)
-        if y >= fm[TILE_HEIGHT_1]:
-            y = y - fm[TILE_HEIGHT_1]
+        if y >= fm.tile_height_1:
+            y = y - fm.tile_height_1
             tile = np.int64(3)
-    elif y >= fm[TILE_HEIGHT_0]:
-        y = y - fm[TILE_HEIGHT_0]
+    elif y >= fm.tile_height_0:
+        y = y - fm.tile_height_0
         tile = np.int64(2)
-    return fm[tile] + y * fm[STRIDE_Y] + x * fm[STRIDE_X]
+    return fm.tiles[tile] + y * fm.stride_y + x * fm.stride_x
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64[:, :, ::1]))
+@kernel(ty.void(FEATURE_MAP_ROW, ty.int64, ty.int64[:, :, ::1]))
 def gather(fm, base, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = element - zero point; `base` is the machine address of the region, `out` int64 (height, width, depth)."""
-    width, depth, values = fm[WIDTH], fm[DEPTH], np.int64(out.ctypes.data)
-    is_dense = (depth <= 16 or fm[STRIDE_C] == 16 * fm[BYTES]) and fm[STRIDE_X] == depth * fm[BYTES]
-    step = 16 * fm[BYTES] if is_dense else fm[STRIDE_C]
-    kind, zero_point = 2 * fm[BYTES] + fm[IS_SIGNED], fm[ZERO_POINT]
-    for y in range(fm[HEIGHT]):
+    width, depth, values = fm.width, fm.depth, np.int64(out.ctypes.data)
+    is_dense = (depth <= 16 or fm.stride_c == 16 * fm.element_bytes) and fm.stride_x == depth * fm.element_bytes
+    step = 16 * fm.element_bytes if is_dense else fm.stride_c
+    kind, zero_point = 2 * fm.element_bytes + fm.is_signed, fm.zero_point
+    for y in range(fm.height):
         x = np.int64(0)
         while x < width:
-            columns = (min(fm[TILE_WIDTH_0], width) if x < fm[TILE_WIDTH_0] else width) - x if is_dense else np.int64(1)
+            columns = (min(fm.tile_width_0, width) if x < fm.tile_width_0 else width) - x if is_dense else np.int64(1)
             pixel, start, total = base + pixel_address(fm, y, x), (y * width + x) * depth, columns * depth
             for b in range((total + 15) >> 4):
                 address, to, count = pixel + b * step, values + 8 * (start + 16 * b), min(np.int64(16), total - 16 * b)
@@ -92,17 +89,17 @@ def gather(fm, base, out):  # type: ignore[no-untyped-def]
             x += columns
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64, ty.int64[:, :, ::1]))
+@kernel(ty.void(FEATURE_MAP_ROW, ty.int64, ty.int64[:, :, ::1]))
 def scatter(fm, base, values):  # type: ignore[no-untyped-def]
     """Store the low bits of values int64 (height, width, depth)."""
-    width, depth, first = fm[WIDTH], fm[DEPTH], np.int64(values.ctypes.data)
-    is_dense = (depth <= 16 or fm[STRIDE_C] == 16 * fm[BYTES]) and fm[STRIDE_X] == depth * fm[BYTES]
-    step = 16 * fm[BYTES] if is_dense else fm[STRIDE_C]
-    size = fm[BYTES]
-    for y in range(fm[HEIGHT]):
+    width, depth, first = fm.width, fm.depth, np.int64(values.ctypes.data)
+    is_dense = (depth <= 16 or fm.stride_c == 16 * fm.element_bytes) and fm.stride_x == depth * fm.element_bytes
+    step = 16 * fm.element_bytes if is_dense else fm.stride_c
+    size = fm.element_bytes
+    for y in range(fm.height):
         x = np.int64(0)
         while x < width:
-            columns = (min(fm[TILE_WIDTH_0], width) if x < fm[TILE_WIDTH_0] else width) - x if is_dense else np.int64(1)
+            columns = (min(fm.tile_width_0, width) if x < fm.tile_width_0 else width) - x if is_dense else np.int64(1)
             pixel, start, total = base + pixel_address(fm, y, x), (y * width + x) * depth, columns * depth
             for b in range((total + 15) >> 4):
                 address, at, count = pixel + b * step, first + 8 * (start + 16 * b), min(np.int64(16), total - 16 * b)
@@ -118,15 +115,15 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
             x += columns
 
 
-@kernel(ty.void(ty.int64[:, :, ::1], ty.int64[:, :, ::1], ty.int64[::1]))
-def place(source, out, config):  # type: ignore[no-untyped-def]
-    """Write an input into the zeroed array `out`; config: padding, upscaling (0, 1 nearest, 2 zeros)."""
-    upscale = config[UPSCALE]
+@kernel(ty.void(ty.int64[:, :, ::1], ty.int64[:, :, ::1], ty.record(PLACE)))
+def place(source, out, around):  # type: ignore[no-untyped-def]
+    """Write an input into the zeroed array `out`, with padding and upscaling around it."""
+    upscale = around.upscale
     factor = np.int64(1) if upscale == 0 else np.int64(2)
-    for y in range(config[TOP], out.shape[0] - config[BOTTOM]):
-        source_y = y - config[TOP]
-        for x in range(config[LEFT], out.shape[1] - config[RIGHT]):
-            source_x = x - config[LEFT]
+    for y in range(around.top, out.shape[0] - around.bottom):
+        source_y = y - around.top
+        for x in range(around.left, out.shape[1] - around.right):
+            source_x = x - around.left
             if upscale == 2 and ((source_y | source_x) & 1) != 0:
                 continue
             for c in range(source.shape[2]):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import Inlined, RowsAt, keep, kernel
 from npu.native.memory import load_i8, load_i16, load_i32, load_u8
@@ -16,39 +17,25 @@ VECTOR = ty.int64[::1]
 DOUBLE, TRUNCATE, NATURAL = range(3)
 TANH = 3
 MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL = range(10)
-# The numbers that `finish` takes: TABLE_KIND is 0 without a table, TABLE an offset from the machine address of the tables;
-# IS_RAW leaves 32-bit values as they are. Other operations than poolings have scaled already, they lack HAS_SCALE.
-(
-    FUNCTION,
-    ZERO_POINT,
-    LOW,
-    HIGH,
-    TABLE_KIND,
-    TABLE,
-    IS_RAW,
-    HAS_SCALE,
-    STAGE_SCALE,
-    STAGE_SHIFT,
-    STAGE_ROUNDING,
-) = range(11)
-STAGE_LENGTH = 11
-# The numbers that `combine` takes: OPERAND_SCALING is 0 (both by 16 bits), 1 (A) or 2 (B); SATURATES says whether a product
-# does at 32 bits.
-(
-    MODE,
-    SCALE,
-    SHIFT,
-    ROUNDING,
-    OPERAND_SCALING,
-    OPA_SCALE,
-    OPA_SHIFT,
-    OPB_SCALE,
-    LEFT_SHIFT,
-    OPERAND_ROUNDING,
-    IS_REVERSED,
-    SATURATES,
-) = range(12)
-COMBINE_LENGTH = 12
+STAGE = np.dtype(
+    integers(
+        *("function", "zero_point", "low", "high"),
+        *("table_kind", "table"),  # 0: none, otherwise as `look_up` takes it; offset from the machine address of the tables
+        "is_raw",  # 32-bit values stay as they are
+        *("has_scale", "scale", "shift", "rounding"),  # of poolings: other operations have scaled already
+    )
+)
+"""The output stage, as `finish` takes it."""
+COMBINATION = np.dtype(
+    integers(
+        *("mode", "scale", "shift", "rounding"),
+        "operand_scaling",  # 0: both operands by 16 bits, 1: A, 2: B
+        *("opa_scale", "opa_shift", "opb_scale", "left_shift", "operand_rounding"),
+        "is_reversed",
+        "saturates",  # whether a product does, at 32 bits
+    )
+)
+"""An elementwise operation before its output stage, as `combine` takes it."""
 # fmt: off
 SIGMOID_TABLE = np.array([
     32768, 33451, 34133, 34813, 35493, 36169, 36843, 37513, 38180, 38841, 39498, 40149, 40794, 41432, 42064, 42688,
@@ -175,23 +162,23 @@ def _flat(values):  # type: ignore[no-untyped-def]
     return _vector_at(np.int64(values.ctypes.data), np.int64(values.size))
 
 
-@kernel(ty.void(CUBE, VECTOR, ty.int64))
+@kernel(ty.void(CUBE, ty.record(STAGE), ty.int64))
 def finish(values, stage, tables):  # type: ignore[no-untyped-def]
     """The output stage, in place; `tables` is the machine address of the tables."""
     flat = _flat(values)
-    if stage[HAS_SCALE] != 0:
-        rescale(flat, stage[STAGE_SCALE], stage[STAGE_SHIFT], stage[STAGE_ROUNDING], np.int64(31))
-    if stage[IS_RAW] != 0:
+    if stage.has_scale != 0:
+        rescale(flat, stage.scale, stage.shift, stage.rounding, np.int64(31))
+    if stage.is_raw != 0:
         return
-    zero_point, low, high = stage[ZERO_POINT], stage[LOW], stage[HIGH]
-    if stage[FUNCTION] != 0:
+    zero_point, low, high = stage.zero_point, stage.low, stage.high
+    if stage.function != 0:
         for k in range(flat.size):
-            flat[k] = tanh(flat[k]) if stage[FUNCTION] == TANH else sigmoid(flat[k])
+            flat[k] = tanh(flat[k]) if stage.function == TANH else sigmoid(flat[k])
     for k in range(flat.size):
         flat[k] = min(max(flat[k] + zero_point, low), high)
-    if stage[TABLE_KIND] != 0:
+    if stage.table_kind != 0:
         for k in range(flat.size):
-            flat[k] = look_up(flat[k], tables + stage[TABLE], stage[TABLE_KIND])
+            flat[k] = look_up(flat[k], tables + stage.table, stage.table_kind)
 
 
 @kernel(ty.void(CUBE, ty.int64[::1], ty.int64[::1], ty.int64))
@@ -243,10 +230,10 @@ def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
     return shift_right(a, b, rounding) if mode == SHR else shift_left_32(a, b)
 
 
-@kernel(ty.void(CUBE, CUBE, VECTOR))
-def combine(first, second, config):  # type: ignore[no-untyped-def]
+@kernel(ty.void(CUBE, CUBE, ty.record(COMBINATION)))
+def combine(first, second, how):  # type: ignore[no-untyped-def]
     """first = the elementwise operation before the output stage, with broadcasting where an extent of `second` is 1."""
-    mode, repeated = config[MODE], np.empty(first.shape, np.int64)
+    mode, repeated = how.mode, np.empty(first.shape, np.int64)
     step_y, step_x, step_c = min(second.shape[0] - 1, 1), min(second.shape[1] - 1, 1), min(second.shape[2] - 1, 1)
     for y in range(first.shape[0]):
         for x in range(first.shape[1]):
@@ -254,31 +241,31 @@ def combine(first, second, config):  # type: ignore[no-untyped-def]
                 value = first[y, x, c] if mode == LRELU else second[y * step_y, x * step_x, c * step_c]
                 repeated[y, x, c] = value
     out, other = _flat(first), _flat(repeated)
-    a, b = (other, out) if config[IS_REVERSED] != 0 else (out, other)
+    a, b = (other, out) if how.is_reversed != 0 else (out, other)
     is_sum = mode in (ADD, SUB)
     if mode == MUL:
         for k in range(out.size):
             out[k] = a[k] * b[k]
     elif is_sum:
         for operand in range(2):
-            scale, shift = config[OPA_SCALE], config[OPA_SHIFT]
-            if config[OPERAND_SCALING] == 0:
-                scale, shift = config[OPB_SCALE if operand else OPA_SCALE], np.int64(0)
-            elif operand != config[OPERAND_SCALING] - 1:
-                scale, shift = np.int64(1) << (config[LEFT_SHIFT] - 1), np.int64(0)
-            rescale(a if operand == 0 else b, scale, shift, config[OPERAND_ROUNDING], 31 - config[LEFT_SHIFT])
+            scale, shift = how.opa_scale, how.opa_shift
+            if how.operand_scaling == 0:
+                scale, shift = how.opb_scale if operand else how.opa_scale, np.int64(0)
+            elif operand != how.operand_scaling - 1:
+                scale, shift = np.int64(1) << (how.left_shift - 1), np.int64(0)
+            rescale(a if operand == 0 else b, scale, shift, how.operand_rounding, 31 - how.left_shift)
         sign = 1 if mode == ADD else -1
         for k in range(out.size):
             out[k] = a[k] + sign * b[k]
     elif mode != LRELU:
         for k in range(out.size):
-            out[k] = combine_pair(a[k], b[k], mode, config[ROUNDING])
+            out[k] = combine_pair(a[k], b[k], mode, how.rounding)
     if mode in (MUL, ADD, SUB, LRELU, ABS):
-        rescale(other if mode == LRELU else out, config[SCALE], config[SHIFT], config[ROUNDING], np.int64(31))
+        rescale(other if mode == LRELU else out, how.scale, how.shift, how.rounding, np.int64(31))
     if mode == LRELU:
         for k in range(out.size):
             out[k] = out[k] if out[k] >= 0 else other[k]
-    if mode == MUL and config[SATURATES] != 0:
+    if mode == MUL and how.saturates != 0:
         for k in range(out.size):
             out[k] = min(max(out[k], np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
     keep(repeated)

@@ -6,6 +6,9 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.kernel import kernel
+from sim.functional.kernels.rows import CHANNELS
+
+STAGE = ty.record(CHANNELS)[::1]
 
 
 @kernel(ty.int64(ty.int16[:, ::1], ty.int64[:, ::1]))
@@ -42,11 +45,9 @@ def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
                 packed[start + k * group + j] = np.int8(weights[o, at]) if at >= 0 else np.int8(0)
 
 
-@kernel(
-    ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.boolean, ty.int32[:, :, ::1])
-)
+@kernel(ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.boolean, STAGE))
 def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, stage):  # type: ignore[no-untyped-def]
-    """Fill `stage` (zeroed, see `rows.ROW`). False if a sum, at most `bounds`, may leave what the kernels can do.
+    """Fill the zeroed `stage`. False if a sum, at most `bounds`, may leave what the kernels can do.
 
     The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
     becomes a left shift of the sum and one above 31 a second, rounded division.
@@ -58,15 +59,15 @@ def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, sta
         if shift > 61 or left > 30 or scales[c] >= one << 31 or bounds[c] >= limit >> left:
             return False
         term = one << (right - 1) if right > 0 else np.int64(0)
-        stage[block, 0, lane] = np.int32(biases[c])
-        stage[block, 1, lane] = np.int32(left + 1)
-        stage[block, 2, lane] = np.int32(scales[c])
-        stage[block, 3, lane] = np.int32(term)
-        stage[block, 4, lane] = np.int32(-1 if right > 0 else 0)
-        stage[block, 5, lane] = np.int32(right)
+        of_block = stage[block]
+        of_block.bias[lane] = np.int32(biases[c])
+        of_block.left_shift[lane] = np.int32(left + 1)
+        of_block.multiplier[lane] = np.int32(scales[c])
+        of_block.rounding_term[lane] = np.int32(term)
+        of_block.sign_mask[lane] = np.int32(-1 if right > 0 else 0)
+        of_block.right_shift[lane] = np.int32(right)
         if may_floor:
-            addend = (one << 30) + (term << 31) + (zero_point << shift)
-            stage[block, 6 + (lane & 1), lane & ~1] = np.int32(addend & np.int64(0xFFFFFFFF))
-            stage[block, 6 + (lane & 1), lane | 1] = np.int32(addend >> 32)
-            stage[block, 8, lane] = np.int32(shift - 32)
+            addends = of_block.even_addend if lane % 2 == 0 else of_block.odd_addend
+            addends[lane // 2] = (one << 30) + (term << 31) + (zero_point << shift)
+            of_block.high_shift[lane] = np.int32(shift - 32)
     return True

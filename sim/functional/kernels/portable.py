@@ -96,7 +96,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     def emit(e, args):  # type: ignore[no-untyped-def]
         panel, pitch, dwords, weights, weight_step, stage, outs, out_base, brick, tail, zp, low, high, finish = args
         rows = [e.b.add(panel, e.b.mul(pitch, e.word(k))) for k in range(height)]
-        biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
+        biases = [e.field(e.offset(stage, r.CHANNELS_BYTES * n), r.CHANNELS, "bias") for n in range(width)]
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
 
         def over_dwords(index, values):  # type: ignore[no-untyped-def]
@@ -138,7 +138,7 @@ def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no
     while done < blocks:
         width = np.int64(4) if height == 1 and blocks - done >= 4 else np.int64(1)
         tail = row.tail if done + width == blocks else np.int64(16)
-        w, s, ob = row.weights + done * step, row.stage + done * r.STAGE_BYTES, out_base + done * brick
+        w, s, ob = row.weights + done * step, row.stage + done * r.CHANNELS_BYTES, out_base + done * brick
         m = np.int64(0)
         while m < pixels:
             m = min(m, pixels - height)

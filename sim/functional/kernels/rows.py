@@ -1,4 +1,4 @@
-"""The row of numbers by which the fast kernels know an operation, and what both fast tiers share.
+"""The rows by which the fast kernels know an operation, and what both fast tiers share.
 
 Every number is 64 bits wide; addresses in a row are machine addresses of tables that the plan keeps alive, or byte offsets
 with the region they belong to. Which operations use a field is said at the field.
@@ -10,7 +10,7 @@ import numpy as np
 
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
-from npu.native.kernel import kernel
+from npu.native.kernel import RowsAt, kernel
 from npu.native.memory import compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
 from sim.functional.kernels import values
 
@@ -30,23 +30,18 @@ ROW = np.dtype(
             "in_table",
             "in_region",  # -1 if the offsets are machine addresses (not of a copy)
             # Convolution: a pixel's inputs are `segments` runs of `dwords` 4-byte words at the offsets in the table.
-            # Depthwise: a window is `segments` parts of 3 rows and 4 columns; the table has for each the first row in
-            # `in_table`, the first input column that is taken in, and the columns taken in before the first output.
+            # Depthwise: a window is `segments` parts of 3 rows and 4 columns; the table has a PART for each.
             *("segments", "segment_table", "dwords"),
             "blocks",  # groups of 16 output channels
             "weights",  # in the order that `packing` says; of the 4 columns of a depthwise kernel's part the last is the last
-            # Per block, vectors of 16 int32: bias, left shift, multiplier, rounding term, sign mask, right shift; then what
-            # FLOOR needs: two vectors of 8 int64 to add to the products of even and odd channels, a right shift of the high
-            # halves.
-            "stage",
+            "stage",  # address of the CHANNELS of each block
             "out_table",  # convolution: offset of each output pixel; depthwise, elementwise: of each row; copy: the offset
             "out_region",  # -1 if the output is at the machine address `sums`
             "out_brick",  # bytes between groups of 16 output channels
             "tail",  # channels in the last group, 1..16
             "xor",  # 0x80808080 for signed inputs, 0 for unsigned
             *("zero_point", "low", "high"),
-            # Address and number of (region, offset, bytes, address of the copy) of what the constants were made from.
-            *("checks", "check_count"),
+            *("checks", "check_count"),  # address and number of the CHECKs, of what the constants were made from
             "pad_rows",  # to copy into a buffer with padding before the operation; 0: none
             *("pad_table", "pad_region"),  # source offset of each of these rows
             # Where the first pixel goes, and bytes from row to row there; the pixels there are dense, `pad_depth` bytes.
@@ -60,19 +55,40 @@ ROW = np.dtype(
             "stride",
             "padding_pixel",  # depthwise: address of 16 bytes of zero point
             *("in2_table", "in2_region", "in2_pixel", "in2_brick"),  # elementwise: the second input
-            # Elementwise: address of 17 int64: what the two operands are multiplied with, and the mode (see
-            # `sim.functional.fast`).
-            "operands",
+            "operands",  # elementwise: address of OPERANDS
             "finish",  # the output stage
             "sums",  # with SUM: the machine address of the sums that `values.finish_sums` takes on
         ),
         ("values", values.NUMBERS),  # of the kind VALUES, and with SUM
     ]
 )
+"""An operation as the fast kernels know it."""
 ROW_TYPE = ty.record(ROW)
 ROWS = ROW_TYPE[::1]
-STAGE_VECTORS = 9
-STAGE_BYTES = 64 * STAGE_VECTORS
+CHANNELS = np.dtype(
+    [
+        *(
+            (name, np.int32, (16,))
+            for name in ("bias", "left_shift", "multiplier", "rounding_term", "sign_mask", "right_shift")
+        ),
+        # What FLOOR adds to the products of even and odd channels, and how far it shifts the high halves.
+        *((name, np.int64, (8,)) for name in ("even_addend", "odd_addend")),
+        ("high_shift", np.int32, (16,)),
+    ]
+)
+"""Bias and output stage of a block of 16 channels; the left shift is by one more than needed."""
+CHANNELS_BYTES = CHANNELS.itemsize
+CHANNELS_BIAS = ty.offset_of(CHANNELS, "bias")
+CHECK = np.dtype(integers("region", "offset", "bytes", "copy"))
+"""A range of memory, and the address of a copy that it must equal."""
+PART = np.dtype(integers("first_row", "first_column", "warm_up"))
+"""A part of a depthwise window: its first row in `in_table`, the first input column that is taken in, and how many are before
+the first output."""
+OPERAND = np.dtype(integers("zero_point", "multiplier", "rounding", "shift", "rounding_term", "sign_mask", "right_shift"))
+"""What an input of an elementwise operation is multiplied with: the product and `rounding`, shifted twice."""
+OPERANDS = np.dtype([("first", OPERAND), ("second", OPERAND), ("mode", np.int64)])
+"""Both inputs of an elementwise operation, and what it does."""
+checks_at, parts_at, operands_at = (RowsAt(ty.record(row)) for row in (CHECK, PART, OPERANDS))
 
 
 @kernel(ty.boolean(ROW_TYPE, ty.int64[::1]))
@@ -81,9 +97,8 @@ def is_current(row, bases):  # type: ignore[no-untyped-def]
     if row.checks == 0:
         return False
     for k in range(row.check_count):
-        entry = row.checks + 32 * k
-        source = bases[load_i64(entry)] + load_i64(entry + 8)
-        if compare_bytes(source, load_i64(entry + 24), load_i64(entry + 16)) != 0:
+        check = checks_at(row.checks)[k]
+        if compare_bytes(bases[check.region] + check.offset, check.copy, check.bytes) != 0:
             return False
     return True
 

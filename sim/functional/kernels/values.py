@@ -6,29 +6,20 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
 from npu.native.memory import load_i32_at, load_i64_at
-from sim.functional.kernels.compute import POOL_LENGTH, pool
-from sim.functional.kernels.feature_map import DEPTH, DESCRIPTION_LENGTH, HEIGHT, PLACE_LENGTH, WIDTH, gather, place, scatter
-from sim.functional.kernels.output import COMBINE_LENGTH, STAGE_LENGTH, combine, finish, rounding_shift
-
-
-def vector(name: str, length: int) -> tuple[str, type, tuple[int]]:
-    """A field of several 64-bit integers."""
-    return name, np.int64, (length,)
-
+from sim.functional.kernels.compute import POOL, pool
+from sim.functional.kernels.feature_map import FEATURE_MAP, PLACE, gather, place, scatter
+from sim.functional.kernels.output import COMBINATION, STAGE, combine, finish, rounding_shift
 
 NUMBERS = np.dtype(
     [
-        # Feature maps as `feature_map` describes them; the second input is of extent 1 for a scalar.
-        *(vector(name, DESCRIPTION_LENGTH) for name in ("ifm", "ofm", "ifm2")),
-        vector("stage", STAGE_LENGTH),  # as `output.finish` takes it
-        vector("combine", COMBINE_LENGTH),  # as `output.combine` takes it
-        vector("pool", POOL_LENGTH),  # as `compute.pool` takes it
-        vector("place", PLACE_LENGTH),  # as `feature_map.place` takes it
+        *((name, FEATURE_MAP) for name in ("ifm", "ofm", "ifm2")),  # the second input is of extent 1 for a scalar
+        *(("stage", STAGE), ("combination", COMBINATION), ("pool", POOL), ("place", PLACE)),
         *integers(
             # For `finish_sums`: address of the sums, bytes from pixel to pixel, addresses of the int64 scales and shifts.
             *("sums", "sums_pitch", "sums_scales", "sums_shifts", "sums_rounding"),
@@ -45,40 +36,39 @@ NUMBERS = np.dtype(
 NUMBERS_TYPE = ty.record(NUMBERS)
 
 
-def zeroed(dtype: np.dtype[np.void]) -> np.void:
-    """A structure of zeros; of many fields `np.zeros` takes ten times as long to make one."""
-    made: np.void = np.frombuffer(bytearray(dtype.itemsize), dtype)[0]
-    return made
+def zeroed(dtype: np.dtype[np.void], count: int = 1) -> npt.NDArray[np.void]:
+    """Structures of zeros; with many fields `np.zeros` takes ten times as long to make one."""
+    return np.frombuffer(bytearray(count * dtype.itemsize), dtype)
 
 
 @kernel(ty.void(NUMBERS_TYPE, ty.int64[::1]))
 def execute(n, bases):  # type: ignore[no-untyped-def]
     """A pooling or an elementwise operation: its numbers, and the machine addresses that a memory has."""
-    values = np.empty((n.ifm[HEIGHT], n.ifm[WIDTH], n.ifm[DEPTH]), np.int64)
-    gather(n.ifm[:], bases[n.ifm_region], values)
+    values = np.empty((n.ifm.height, n.ifm.width, n.ifm.depth), np.int64)
+    gather(n.ifm, bases[n.ifm_region], values)
     if n.is_placed != 0:
         source = values
-        values = np.zeros((n.padded_height, n.padded_width, n.ifm[DEPTH]), np.int64)
-        place(source, values, n.place[:])
+        values = np.zeros((n.padded_height, n.padded_width, n.ifm.depth), np.int64)
+        place(source, values, n.place)
     if n.is_combined != 0:
-        second = np.empty((n.ifm2[HEIGHT], n.ifm2[WIDTH], n.ifm2[DEPTH]), np.int64)
+        second = np.empty((n.ifm2.height, n.ifm2.width, n.ifm2.depth), np.int64)
         if n.ifm2_region >= 0:
-            gather(n.ifm2[:], bases[n.ifm2_region], second)
+            gather(n.ifm2, bases[n.ifm2_region], second)
         else:
             second[0, 0, 0] = n.scalar
-        combine(values, second, n.combine[:])
+        combine(values, second, n.combination)
     elif n.is_pooled != 0:
         source = values
-        values = np.empty((n.ofm[HEIGHT], n.ofm[WIDTH], n.ofm[DEPTH]), np.int64)
-        pool(source, values, n.pool[:])
-    finish(values, n.stage[:], bases[-1])
-    scatter(n.ofm[:], bases[n.ofm_region], values)
+        values = np.empty((n.ofm.height, n.ofm.width, n.ofm.depth), np.int64)
+        pool(source, values, n.pool)
+    finish(values, n.stage, bases[-1])
+    scatter(n.ofm, bases[n.ofm_region], values)
 
 
 @kernel(ty.void(NUMBERS_TYPE, ty.int64[::1]))
 def finish_sums(n, bases):  # type: ignore[no-untyped-def]
     """The output stage of the 32-bit sums of a convolution, and the output; `n` as for `execute`."""
-    values = np.empty((n.ofm[HEIGHT], n.ofm[WIDTH], n.ofm[DEPTH]), np.int64)
+    values = np.empty((n.ofm.height, n.ofm.width, n.ofm.depth), np.int64)
     scales, shifts, rounding = n.sums_scales, n.sums_shifts, n.sums_rounding
     for y in range(values.shape[0]):
         for x in range(values.shape[1]):
@@ -86,5 +76,5 @@ def finish_sums(n, bases):  # type: ignore[no-untyped-def]
             for c in range(values.shape[2]):
                 product = load_i32_at(pixel, c) * load_i64_at(scales, c)
                 values[y, x, c] = rounding_shift(product, load_i64_at(shifts, c), rounding, 31)
-    finish(values, n.stage[:], bases[-1])
-    scatter(n.ofm[:], bases[n.ofm_region], values)
+    finish(values, n.stage, bases[-1])
+    scatter(n.ofm, bases[n.ofm_region], values)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
-from npu.machine.kernels.rows import integers
+from npu.machine.kernels.rows import integers, vector
 from npu.native import types as ty
 from npu.native.emit import BYTE, BYTES, LANES, PAIRS, WORD, Emitter, function
 from npu.native.kernel import RowsAt, kernel
 from npu.native.memory import load_i64
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.values import vector
+from sim.functional.kernels.output import ADD, SUB
 
 DEPTHWISE = np.dtype(
     [
@@ -33,7 +33,8 @@ DEPTHWISE = np.dtype(
     ]
 )
 """What `depthwise_row` takes."""
-_OFFSETS = {name: field[1] for name, field in (DEPTHWISE.fields or {}).items()}
+PART_WEIGHTS = 3 * 64
+"""Bytes of the weights of a part for 16 channels: 3 rows of 4 columns."""
 DEPTHWISE_WORDS = DEPTHWISE.itemsize // 8
 _depthwise_at = RowsAt(ty.record(DEPTHWISE))
 
@@ -60,12 +61,13 @@ class StageEmitter(Emitter):
 
     def constants(self, stage):  # type: ignore[no-untyped-def]
         """What `requantize` takes, from the stage of a block."""
-        return [self.load(LANES, self.offset(stage, 64 * k)) for k in range(1, 6)]
+        names = ("left_shift", "multiplier", "rounding_term", "sign_mask", "right_shift")
+        return [self.field(stage, r.CHANNELS, name) for name in names]
 
     def floor_constants(self, stage):  # type: ignore[no-untyped-def]
         """What `floor` takes, from the stage of a block."""
-        kinds = ((LANES, 2), (PAIRS, 6), (PAIRS, 7), (LANES, 8))
-        return [self.load(kind, self.offset(stage, 64 * k)) for kind, k in kinds]
+        names = ("multiplier", "even_addend", "odd_addend", "high_shift")
+        return [self.field(stage, r.CHANNELS, name) for name in names]
 
     def clamp_bytes(self, value, low, high):  # type: ignore[no-untyped-def]
         return self.b.trunc(self.clamp(value, low, high), BYTES)
@@ -88,7 +90,7 @@ class StageEmitter(Emitter):
 
         def write(constants, scale):  # type: ignore[no-untyped-def]
             for n in range(last + 1):
-                numbers = constants(self.offset(stage, r.STAGE_BYTES * n))
+                numbers = constants(self.offset(stage, r.CHANNELS_BYTES * n))
                 for k, of_pixel in enumerate(totals):
                     value = self.clamp_bytes(scale(of_pixel[n], numbers), low, high)
                     if n == last:
@@ -134,10 +136,13 @@ def depthwise_row(stride, tier, prepare, dot):  # type: ignore[no-untyped-def]
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        def argument(name, k=0):  # type: ignore[no-untyped-def]
-            return e.load(WORD, e.offset(args[0], _OFFSETS[name] + 8 * k))
+        def argument(name):  # type: ignore[no-untyped-def]
+            return e.field(args[0], DEPTHWISE, name)
 
-        row_addresses, row_steps = ([argument(name, k) for k in range(3)] for name in ("row_addresses", "row_steps"))
+        def of_rows(name):  # type: ignore[no-untyped-def]
+            return [e.load(WORD, e.field_at(args[0], DEPTHWISE, name), 8 * k) for k in range(3)]
+
+        row_addresses, row_steps = of_rows("row_addresses"), of_rows("row_steps")
         padding, in_width, first, warm_up, width = map(argument, ("padding", "in_width", "first", "warm_up", "width"))
         weights, stage, out, out_step, tail = map(argument, ("weights", "stage", "out", "out_step", "tail"))
         xor, zp, low, high, finish = map(argument, ("xor", "zero_point", "low", "high", "finish"))
@@ -192,7 +197,7 @@ def set_line(row, y, block, width, arguments):  # type: ignore[no-untyped-def]
     to.padding = row.padding_pixel
     to.in_width = row.in_width
     to.width = width
-    to.stage = row.stage + block * r.STAGE_BYTES
+    to.stage = row.stage + block * r.CHANNELS_BYTES
     to.tail = row.tail if block + 1 == row.blocks else np.int64(16)
     to.xor = row.xor
     to.zero_point = row.zero_point
@@ -204,23 +209,23 @@ def set_line(row, y, block, width, arguments):  # type: ignore[no-untyped-def]
 def set_part(row, bases, y, x, block, part, sums, arguments):  # type: ignore[no-untyped-def]
     """Write the other arguments, those of a part; x is the first column, `sums` where parts hand on 16 int32 per column."""
     to = _depthwise_at(arguments)[0]
-    base, parts, entry = r.base_of(bases, row.in_region, np.int64(0)), row.segments, row.segment_table + 24 * part
-    first = row.in_table + 8 * (y * row.dwords + load_i64(entry))
+    base, of_part = r.base_of(bases, row.in_region, np.int64(0)), r.parts_at(row.segment_table)[part]
+    first = row.in_table + 8 * (y * row.dwords + of_part.first_row)
     for k in range(3):
         offset = load_i64(first + 8 * k)
         is_padding = offset < 0
         to.row_addresses[k] = row.padding_pixel if is_padding else base + offset + block * row.in_brick
         to.row_steps[k] = np.int64(0) if is_padding else row.in_pixel
-    to.first = load_i64(entry + 8) + x * row.stride
-    to.warm_up = load_i64(entry + 16)
-    to.weights = row.weights + (block * parts + part) * 192
-    is_first, is_last = part == 0, part + 1 == parts
+    to.first = of_part.first_column + x * row.stride
+    to.warm_up = of_part.warm_up
+    to.weights = row.weights + (block * row.segments + part) * PART_WEIGHTS
+    is_first, is_last = part == 0, part + 1 == row.segments
     out = r.base_of(bases, row.out_region, row.sums) + load_i64(row.out_table + 8 * y)
     out += block * row.out_brick + x * row.out_pixel
     to.out = out if is_last else sums
     to.out_step = row.out_pixel if is_last else np.int64(64)
     to.finish = row.finish if is_last else np.int64(r.SUM)
-    to.sums = row.stage + block * r.STAGE_BYTES if is_first else sums
+    to.sums = row.stage + block * r.CHANNELS_BYTES + r.CHANNELS_BIAS if is_first else sums
     to.sum_step = np.int64(0) if is_first else np.int64(64)
 
 
@@ -233,21 +238,24 @@ def _elementwise(mode):  # type: ignore[no-untyped-def]
         constants = e.constants(stage)
         zp, low, high = (e.splat_word(value) for value in (zp, low, high))
 
-        def fetch(address, k):  # type: ignore[no-untyped-def]
+        def fetch(address, which):  # type: ignore[no-untyped-def]
+            def number(name):  # type: ignore[no-untyped-def]
+                return e.field(e.field_at(operands, r.OPERANDS, which), r.OPERAND, name)
+
             pixel = e.load(BYTES, address)
             value = e.b.select(signed, e.b.sext(pixel, LANES), e.b.zext(pixel, LANES))
-            value = e.b.sub(value, e.splat_word(e.load(WORD, e.offset(operands, 64 * k))))
+            value = e.b.sub(value, e.splat_word(number("zero_point")))
             if mode == "mul":
                 return value
-            numbers = [e.load(WORD, e.offset(operands, 64 * k + 8 * j)) for j in range(1, 7)]
-            pair = [e.splat_pair(number) for number in numbers[1:3]]
-            even, odd = e.products(value, e.splat_word(numbers[0]))
-            even = e.b.ashr(e.b.add(even, pair[0]), pair[1])
-            odd = e.b.ashr(e.b.add(odd, pair[0]), pair[1])
-            return e.round_away(e.merge(even, odd, high=False), *(e.splat_word(n) for n in numbers[3:6]))
+            rounding, shift = e.splat_pair(number("rounding")), e.splat_pair(number("shift"))
+            even, odd = (
+                e.b.ashr(e.b.add(product, rounding), shift) for product in e.products(value, e.splat_word(number("multiplier")))
+            )
+            last = (e.splat_word(number(name)) for name in ("rounding_term", "sign_mask", "right_shift"))
+            return e.round_away(e.merge(even, odd, high=False), *last)
 
         def over_pixels(_index, addresses):  # type: ignore[no-untyped-def]
-            a, b = fetch(addresses[0], 0), fetch(addresses[1], 1)
+            a, b = fetch(addresses[0], "first"), fetch(addresses[1], "second")
             total = {"add": e.b.add, "sub": e.b.sub, "mul": e.b.mul}[mode](a, b)
             e.blend_first(e.clamp_bytes(e.b.add(e.requantize(total, constants), zp), low, high), addresses[2], tail)
             steps = (first_step, second_step, out_step)
@@ -264,7 +272,7 @@ add_row, subtract_row, multiply_row = _elementwise("add"), _elementwise("sub"), 
 @kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
 def combine(row, bases):  # type: ignore[no-untyped-def]
     """ADD, SUB or MUL of 8-bit maps."""
-    mode = load_i64(row.operands + 128)
+    mode = r.operands_at(row.operands)[0].mode
     for y in range(row.pixels):
         for k in range(row.blocks):
             a = bases[row.in_region] + load_i64(row.in_table + 8 * y) + k * row.in_brick
@@ -279,9 +287,9 @@ def combine(row, bases):  # type: ignore[no-untyped-def]
                 row.operands,
                 row.stage,
             )
-            if mode == 1:
+            if mode == ADD:
                 add_row(a, b, o, ap, bp, op, n, c, s, tail, row.xor, row.zero_point, row.low, row.high)
-            elif mode == 2:
+            elif mode == SUB:
                 subtract_row(a, b, o, ap, bp, op, n, c, s, tail, row.xor, row.zero_point, row.low, row.high)
             else:
                 multiply_row(a, b, o, ap, bp, op, n, c, s, tail, row.xor, row.zero_point, row.low, row.high)

@@ -23,7 +23,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         ins, base, segments, count, dwords, weights, weight_step, stage = args[:8]
         outs, out_base, brick, tail, xor, zp, low, high, finish = args[8:]
         pixels = [e.b.add(base, e.load(WORD, e.offset(ins, 8 * k))) for k in range(height)]
-        biases = [e.load(LANES, e.offset(stage, r.STAGE_BYTES * n)) for n in range(width)]
+        biases = [e.field(e.offset(stage, r.CHANNELS_BYTES * n), r.CHANNELS, "bias") for n in range(width)]
         xor = e.splat_word(xor)
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
 
@@ -84,7 +84,7 @@ def convolve(row, bases):  # type: ignore[no-untyped-def]
             height, width = np.int64(1), np.int64(4) if left >= 4 else np.int64(1)
         tail = row.tail if done + width == row.blocks else np.int64(16)
         w = row.weights + done * step
-        s = row.stage + done * r.STAGE_BYTES
+        s = row.stage + done * r.CHANNELS_BYTES
         ob = out_base + done * brick
         m = np.int64(0)
         while m < pixels:
