@@ -35,6 +35,7 @@ docs: ## Rewrite the generated pages that need no measurements
 	$(PYTHON) -m npu supported-ops --profile xnnpack -o docs/supported-ops-xnnpack.md
 	$(PYTHON) -m npu isa -o docs/command-stream-reference.md
 	$(PYTHON) -m tests.support.hardware_fields
+	$(PYTHON) -m tests.support.boards_page
 	$(PYTHON) -m tests.support.operator_types_page
 	$(PYTHON) -m tests.support.vela_features
 	$(PYTHON) -m tests.support.vela_agreement

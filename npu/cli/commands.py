@@ -207,13 +207,14 @@ def verify(options: argparse.Namespace) -> int:
 
 def configs(options: argparse.Namespace) -> int:
     """List the shipped variants, and the names of what descriptions are made of."""
-    from npu.hardware.catalogue import list_examples, list_section, list_variants, load_variant
+    from npu.hardware.catalogue import list_boards, list_examples, list_section, list_variants, load_variant
 
     variants = [load_variant(name) for name in list_variants()]
     if options.format == "json":
         emit(json.dumps([console.variant_row(variant) for variant in variants], indent=2) + "\n", options.output)
     else:
         others = {
+            "Boards (--board)": list_boards(),
             "What-if examples (--target)": [f"examples/{name}" for name in list_examples()],
             "Systems (--system)": list_section("system"),
             "Memory modes (--memory-mode)": list_section("memory_mode"),

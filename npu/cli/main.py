@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from npu.cli import kernels
 from npu.cli.arguments import add_command, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
-from npu.cli.values import input_shape
+from npu.cli.values import board, input_shape
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -328,6 +328,13 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
         "--target",
         metavar="NAME",
         help="shipped target, see npu configs (default: ethos-u55-128; for a compiled file, its own)",
+    )
+    hardware.add_argument(
+        "--board",
+        dest="target",
+        type=board,
+        metavar="NAME",
+        help="a board that can be bought, in place of a target; see npu configs",
     )
     hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="your own hardware description")
     parser.add_argument(

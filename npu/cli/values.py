@@ -60,3 +60,10 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not separator or not name:
         raise ArgumentTypeError(f"must be NAME=N,H,W,C, got {_shown(text)}")
     return name, tuple(positive(size) for size in sizes.split(","))
+
+
+def board(name: str) -> str:
+    """The target that the name of a board stands for."""
+    from npu.hardware.shipped import board_target
+
+    return board_target(name)

@@ -1,8 +1,8 @@
 """Reads one YAML file (or JSON, which is YAML) into plain dictionaries, safely: the only place that parses YAML.
 
 Refused before anything is built: files above 64 KiB, aliases and anchors (so no alias bombs), explicit tags, nesting above 16
-levels, several documents, duplicate and non-text keys. `source` keys may stand beside any value and are dropped: they tell
-where a number comes from and have no effect.
+levels, several documents, duplicate and non-text keys. `source` and `assumed` keys may stand beside any value and are dropped:
+they tell where a number comes from, or why it was chosen where nothing is published, and have no effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WIDEST_BITS = 1024
 """Of an integer: beyond any field, and still one that a message can hold."""
 HARDWARE = "a hardware description"
 MAX_NESTING = 16
-COMMENT_KEY = "source"
+COMMENT_KEYS = ("source", "assumed")
 
 Document = dict[str, Any]
 
@@ -192,11 +192,11 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.012345
 
 
 def _without_comments(value: Document) -> Document:
-    """The mapping without its sources. What holds nothing else is left out, for an empty mapping replaces what is inherited."""
+    """The mapping without comments. What holds nothing else is left out, for an empty mapping replaces what is inherited."""
     kept: Document = {}
     for key, item in value.items():
         said = _without_comments(item) if isinstance(item, dict) else item
-        if key != COMMENT_KEY and not (said == {} and item):
+        if key not in COMMENT_KEYS and not (said == {} and item):
             kept[key] = said
     return kept
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from npu.errors import ConfigError
+from npu.hardware.board import BOARD, board_of
 from npu.hardware.build import build_record
 from npu.hardware.document import read_document
 from npu.hardware.origin import ArgumentOrigin, FileOrigin, Origin
@@ -70,7 +71,11 @@ def describe(base: str | Path | Overlay, overlays: Iterable[Overlay] = ()) -> De
 
 def build_variant(description: Description) -> Variant:
     """The validated variant. ConfigError tells the origin of the value at fault."""
-    variant = build_record(Variant, description.values, (), description.where)
+    values = dict(description.values)
+    if (about := board_of(description)) is not None and about.not_modelled:
+        raise ConfigError(f"{about.title}: {about.not_modelled}")
+    values.pop(BOARD, None)
+    variant = build_record(Variant, values, (), description.where)
 
     def where(key: str) -> str:
         path = tuple(key.split("."))

@@ -19,6 +19,8 @@ SECTION_FOLDERS = {"system": "systems", "memory_mode": "memory-modes", "cpu": "c
 
 EXAMPLES_FOLDER = "examples"
 """Folder of the what-if variants; `examples/NAME` is a target like any other."""
+BOARDS_FOLDER = "boards"
+"""Folder of the boards; `boards/NAME` is a target like any other."""
 
 _SUFFIXES = (".yaml", ".yml")
 _EXTENDABLE = (*_SUFFIXES, ".json")
@@ -43,22 +45,34 @@ def list_variants() -> tuple[str, ...]:
 
 def list_examples() -> tuple[str, ...]:
     """Names of the shipped what-if variants: documented examples of changed hardware, not products."""
-    return tuple(sorted(path.stem for path in (configs_folder() / EXAMPLES_FOLDER).glob("*.yaml")))
+    return _stems(EXAMPLES_FOLDER)
+
+
+def list_boards() -> tuple[str, ...]:
+    """Names of the shipped boards, those too whose NPU is not modelled."""
+    return _stems(BOARDS_FOLDER)
+
+
+def board_target(name: str) -> str:
+    """The target that is meant by the name of a board, or by the path of a YAML file."""
+    return name if is_path(name) else f"{BOARDS_FOLDER}/{name}"
 
 
 def list_section(section: str) -> tuple[str, ...]:
     """Names of the shipped systems, memory modes or CPUs; `section` is a key of `SECTION_FOLDERS`."""
-    return tuple(sorted(path.stem for path in (configs_folder() / SECTION_FOLDERS[section]).glob("*.yaml")))
+    return _stems(SECTION_FOLDERS[section])
 
 
 def find_variant(name: str | Path, *, asked_by: Origin | None = None) -> Path:
-    """The file of a variant given by shipped name, by `examples/NAME`, or by path.
+    """The file of a variant given by shipped name, by `examples/NAME` or `boards/NAME`, or by path.
 
     Relative paths start beside `asked_by`, whose `extends` gives the name.
     """
-    folder, _, example = str(name).partition("/")
-    if folder == EXAMPLES_FOLDER and example in list_examples() and not isinstance(name, Path):
-        return configs_folder() / EXAMPLES_FOLDER / f"{example}.yaml"
+    folder, _, stem = str(name).partition("/")
+    if not isinstance(name, Path) and folder in (EXAMPLES_FOLDER, BOARDS_FOLDER) and stem in _stems(folder):
+        return configs_folder() / folder / f"{stem}.yaml"
+    if not isinstance(name, Path) and folder == BOARDS_FOLDER and not is_path(stem):
+        return configs_folder() / folder / f"{_match(stem, list_boards(), lambda: 'board: ')}.yaml"
     if is_path(name):
         return _existing(Path(name), asked_by, "extends", "targets", list_variants())
     names = list_variants()
@@ -87,6 +101,10 @@ def closest(word: str, words: Iterable[str]) -> str:
 def is_path(name: str | Path) -> bool:
     """Whether a description is asked for by path, not by name; `examples/NAME` counts as a path."""
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES) or "/" in name or "\\" in name
+
+
+def _stems(folder: str) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in (configs_folder() / folder).glob("*.yaml")))
 
 
 def _prefix(asked_by: Origin | None, key: str) -> str:
