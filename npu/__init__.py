@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from npu.api import compile as compile
     from npu.api import diff as diff
     from npu.api import explain as explain
+    from npu.api import export as export
     from npu.api import fix as fix
     from npu.api import run as run
     from npu.api import time_model as time_model
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from npu.toolchain.session import Session as Session
     from npu.toolchain.sources import load as load
 
-_VERBS = ("check", "compile", "diff", "explain", "fix", "run", "time_model", "verify")
+_VERBS = ("check", "compile", "diff", "explain", "export", "fix", "run", "time_model", "verify")
 _PUBLIC = {
     "Hardware": "npu.hardware.choice",
     "Interpreter": "npu.toolchain.interpreter",
@@ -62,6 +63,7 @@ __all__ = [
     "compile",
     "diff",
     "explain",
+    "export",
     "fix",
     "load",
     "load_delegate",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from npu.toolchain.compile import Compiled
     from npu.toolchain.diff import DiffResult
     from npu.toolchain.explain import ExplainedModel
+    from npu.toolchain.export import Exported
     from npu.toolchain.fix import Fixed
     from npu.toolchain.run import RunResult
     from npu.toolchain.sources import Source
@@ -134,6 +135,27 @@ def explain(
     from npu.toolchain.explain import explain as verb
 
     return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), progress=progress)
+
+
+def export(
+    model: Source,
+    target: Name = None,
+    config: Config | None = None,
+    *,
+    memory_mode: Name = None,
+    system: Name = None,
+    profile: str | None = None,
+    inputs: Inputs = None,
+    seed: int = 0,
+    session: Session | None = None,
+) -> Exported:
+    """C sources of a compiled file for TensorFlow Lite Micro, with a self-test; a plain model is compiled first.
+
+    ModelError for an operator on the CPU that TensorFlow Lite Micro lacks.
+    """
+    from npu.toolchain.export import export as verb
+
+    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), inputs, seed=seed)
 
 
 def fix(

@@ -179,6 +179,17 @@ def asm(options: argparse.Namespace) -> int:
     return 0
 
 
+def export(options: argparse.Namespace) -> int:
+    """Write the C sources of an application, and say what they hold."""
+    from npu.toolchain.export import export as verb
+
+    exported = verb(options.model, options.session, read_inputs(options), seed=options.seed)
+    _make_folder(options.c)
+    exported.save(options.c)
+    console.print_exported(exported, options.c)
+    return 0
+
+
 def diff(options: argparse.Namespace) -> int:
     """Name the first operator whose output differs from the reference; FAILED if one does."""
     from npu.toolchain import diff as verb

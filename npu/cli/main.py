@@ -72,10 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.command == "compile" and options.output is None:
+        options.output = options.model.with_name(f"{options.model.stem}_npu.tflite")
     handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
     handler = getattr(handlers, options.command.replace("-", "_"))
     files = _given(options, "output", "report", "memory_map", "trace", "csv")
-    folders = _given(options, "output_dir", "dump_tensors")
+    folders = _given(options, "output_dir", "dump_tensors", "c")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not hasattr(options, "target"):
         return int(handler(options))
@@ -172,6 +174,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_run(commands)
     _add_explain(commands)
+    _add_export(commands)
     _add_disasm(commands)
     _add_asm(commands)
     _add_diff(commands)
@@ -228,7 +231,11 @@ def _add_compile(commands: Commands) -> None:
     _add_model(compile_)
     _add_memory(compile_)
     compile_.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", required=True, help="the compiled .tflite file, as a board loads it"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the compiled .tflite file, as a board loads it (default: MODEL_npu.tflite beside the model)",
     )
     compile_.add_argument(
         "--input-shape",
@@ -275,6 +282,14 @@ def _add_explain(commands: Commands) -> None:
     _add_model(explain)
     _add_memory(explain)
     add_format(explain)
+
+
+def _add_export(commands: Commands) -> None:
+    export = add_command(commands, "export", "write a compiled file as C sources for a board, with a self-test")
+    _add_model(export)
+    _add_memory(export)
+    add_inputs(export)
+    export.add_argument("--c", type=Path, metavar="DIR", required=True, help="folder of the sources, made if need be")
 
 
 def _add_disasm(commands: Commands) -> None:

@@ -29,6 +29,7 @@ _WIDE_FINDINGS = 120
 if TYPE_CHECKING:
     from npu.reports.report import Report
     from npu.toolchain.diff import DiffResult
+    from npu.toolchain.export import Exported
     from npu.toolchain.fix import Fixed
     from sim.verify.verifier import Finding
 
@@ -47,6 +48,16 @@ def print_compiled(report: Report, path: Path, size: int) -> None:
     _say_line("; ".join(filter(None, facts)))
     for note in report.notes or ():
         _say_line(f"note: {note}")
+
+
+def print_exported(exported: Exported, folder: Path) -> None:
+    """What was written for an application, and what it must register and reserve."""
+    names = ", ".join(printable(row.name) for row in exported.operators)
+    arena = exported.arena
+    _say_line(
+        f"{folder}: {', '.join(exported.files)}; {len(exported.operators)} operators to register: {names}; "
+        f"arena {arena.total:,} bytes ({arena.head:,} of the model, at most {arena.tail:,} of TensorFlow Lite Micro)"
+    )
 
 
 def print_fixed(fixed: Fixed, path: Path) -> None:

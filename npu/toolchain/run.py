@@ -37,6 +37,8 @@ class RunResult:
     output_quantization: tuple[Quantization | None, ...] = field(repr=False)
     report: Report
     timed: TimedModel = field(repr=False)
+    inputs: list[Array] = field(repr=False)
+    """What it ran on, in model order."""
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
     """Every feature map and tensor by a telling name, if asked for (see `npu.toolchain.tensors`)."""
 
@@ -73,17 +75,17 @@ def run(
             options=RuntimeOptions(while_limit=LOOP_LIMIT),
         )
     with execution_errors_at(name, file):
-        outputs, names = execute(interpreter, graph, inputs, seed)
+        given, outputs, names = execute(interpreter, graph, inputs, seed)
     tensors = named_tensors(executable.model, interpreter, recorder.written) if recorder else {}
     timed = time_executable(executable, with_events=with_events)
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
-    return RunResult(outputs, names, quantization, timed.report, timed, tensors)
+    return RunResult(outputs, names, quantization, timed.report, timed, given, tensors)
 
 
 def execute(
     interpreter: Interpreter, graph: Graph, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int
-) -> tuple[list[Array], tuple[str, ...]]:
-    """Allocate, set the inputs (seeded random ones if none are given), invoke: outputs with their names.
+) -> tuple[list[Array], list[Array], tuple[str, ...]]:
+    """Allocate, set the inputs (seeded random ones if none are given), invoke: inputs, outputs and the names of these.
 
     InterpreterError if an input does not fit.
     """
@@ -96,6 +98,7 @@ def execute(
     if isinstance(inputs, np.ndarray) and len(details) == 1 and inputs.ndim == len(details[0]["shape"]):
         inputs = [inputs]
     arrays = _ordered(inputs, [detail["name"] for detail in details])
+    used = []
     for position, detail in enumerate(details):
         array = arrays[position] if arrays is not None else random_input(graph.tensors[graph.inputs[position]], random)
         shape, dtype = tuple(int(extent) for extent in detail["shape"]), np.dtype(detail["dtype"])
@@ -106,9 +109,10 @@ def execute(
                 f"{_order(details) if array.shape != shape else ''}"
             )
         interpreter.set_tensor(detail["index"], array)
+        used.append(array)
     interpreter.invoke()
     made = interpreter.get_output_details()
-    return [interpreter.get_tensor(output["index"]) for output in made], tuple(output["name"] for output in made)
+    return used, [interpreter.get_tensor(output["index"]) for output in made], tuple(output["name"] for output in made)
 
 
 def _order(details: Sequence[Mapping[str, Any]]) -> str:

@@ -249,7 +249,7 @@ def test_the_public_names_are_served_without_numba() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     classes = ["Hardware", "Interpreter", "OpResolverType", "Session", "__version__"]
-    verbs = ["check", "compile", "diff", "explain", "fix", "load", "load_delegate", "run", "time_model", "verify"]
+    verbs = ["check", "compile", "diff", "explain", "export", "fix", "load", "load_delegate", "run", "time_model", "verify"]
     assert found.stdout.strip() == f"False {classes + verbs}"
 
 
