@@ -7,13 +7,14 @@ document, the JSON and the values that the boundary tests use all come from thes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 from constraints.view import OpView
 from npu.graph.placement import Violation
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Rules never index a graph themselves; every accessor here answers None, or an em
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from constraints.rule import Exactly, Form, Observed, OneOf, Predicate, Profile,
 from constraints.view import OpView
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
+from npu.records import dataclass
 
 EIGHT_BIT = (DType.INT8, DType.UINT8)
 

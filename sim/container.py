@@ -6,7 +6,6 @@ Read-only facts of the file; `sim.delegate` binds them to live tensors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from npu.errors import StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
@@ -15,6 +14,7 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.isa.payload import Payload, parse_payload
 from npu.isa.stream import CommandStream
+from npu.records import dataclass
 from sim.trace import Trace
 
 _SEPARATE_FLAG = 2

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.records import dataclass
 from sim.trace import Column, Trace
 
 KERNELS = ("conv", "depthwise", "pool", "elementwise")

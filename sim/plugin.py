@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu.errors import UserError
 from npu.hardware.catalogue import load_variant
+from npu.records import dataclass
 from npu.runtime.delegate import Delegate, as_delegate
 from npu.runtime.plugins import ReportError, parse_options
 from sim.delegate import EthosUDelegate

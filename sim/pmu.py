@@ -7,13 +7,14 @@ the event registers take (Ethos-U driver header).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 from sim.timeline import Job, cycles_of_job, owners_of
 from sim.timing.counters import operation_events, sum_events
 from sim.trace import Column, Trace

@@ -8,12 +8,13 @@ its outputs. Times are cycles of the NPU clock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Cpu, Variant
+from npu.records import dataclass
 from sim.overlap import find_spans
 from sim.trace import PORT_BYTES, Column, Trace
 

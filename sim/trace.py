@@ -8,7 +8,7 @@ is the operation's index in the stream); events are kept as arrays because a net
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 from functools import cached_property
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Port
+from npu.records import dataclass
 
 
 class TimedUnit(IntEnum):

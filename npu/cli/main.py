@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if arguments is None:
             gc.set_threshold(_GC_THRESHOLD)
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy loads in half the time if its BLAS starts no threads
             kernels.prepare(options.command)
         return _run(options)
     except UsageError as error:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from npu.records import dataclass
 
 ALIGNMENT = 16
 """Bytes; the Ethos-U driver wants 16-byte aligned bases and DMA on Ethos-U55 16-byte aligned addresses."""

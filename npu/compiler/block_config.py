@@ -5,7 +5,7 @@ The buffer formulas are those of `npu.isa.shram`; the choice among legal blocks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
 from npu.machine.rules import ceil_div, round_up
 from npu.memo import LastUsed
+from npu.records import dataclass
 
 _REMEMBERED = 1 << 14
 _HOPELESS = 2

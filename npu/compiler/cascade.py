@@ -6,7 +6,7 @@ Rows that two stripes share are computed twice; that is the price. Only what mus
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu.compiler.allocate import Buffer, live_bytes
 from npu.compiler.ir import (
@@ -22,6 +22,7 @@ from npu.compiler.layout import choose_layouts, reads, views
 from npu.compiler.lifetime import Node, share_in_place, shared_spans, trace_lifetimes
 from npu.graph.graph import Graph
 from npu.isa.operations import PoolingMode, Upscale
+from npu.records import dataclass
 
 _STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _LONGEST = 8

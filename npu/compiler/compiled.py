@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npu.compiler.ir import Program
 from npu.compiler.memory_map import MemoryMap
@@ -11,6 +11,7 @@ from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.isa.operations import Operation
 from npu.isa.stream import CommandStream
+from npu.records import dataclass
 
 _NOTHING_PLANNED = MemoryMap()
 NO_SOURCE = -1

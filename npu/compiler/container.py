@@ -6,7 +6,7 @@ What such an operator looks like is in `npu.graph.ethos_u`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from npu.errors import CompileError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, arena_metadata
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
+from npu.records import dataclass
 
 _UNPLANNED = -1
 _LARGEST_OFFSET = (1 << 31) - 1

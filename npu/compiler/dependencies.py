@@ -8,7 +8,7 @@ precise answer is not certain, the safe one is given.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from npu.hardware.variant import Variant
@@ -30,6 +30,7 @@ from npu.isa.operations import (
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 from npu.layouts import BRICK_DEPTH
 from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
+from npu.records import dataclass
 
 Shape = tuple[int, int, int]
 SHRAM = None

@@ -8,7 +8,7 @@ output-unit operation as `npu.isa.operations` has it, minus everything that depe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from npu.isa.operations import (
     Scale,
     Upscale,
 )
+from npu.records import dataclass
 
 Shape = tuple[int, int, int]
 """Height, width, depth."""

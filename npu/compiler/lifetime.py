@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.ir import ElementwiseStep, Program, Step, Storage, View
 from npu.compiler.layout import reads, storage_bytes, views
 from npu.graph.graph import ABSENT, Graph
 from npu.isa.operations import Layout
+from npu.records import dataclass
 
 Item: TypeAlias = int | Storage
 """What gets memory: a tensor that the graph sees, by index, or a storage inside a partition."""

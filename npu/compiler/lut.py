@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu.hardware.variant import Variant
 from npu.isa.shram import LUT_SLOT_BYTES
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from npu.compiler.allocate import Buffer, live_bytes
@@ -11,6 +11,7 @@ from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lifetime import Item, trace_lifetimes
 from npu.compiler.state import GraphState, State
 from npu.graph.ethos_u import Region
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

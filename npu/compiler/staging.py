@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu.compiler.allocate import Buffer, Packer
 from npu.compiler.schedule import COMMAND_BYTES, Job
 from npu.compiler.weights import WeightSlice
 from npu.hardware.variant import Variant
 from npu.machine.port_rates import port_rate
+from npu.records import dataclass
 
 _KEEP_FOR = 24
 """A staged slice that is used again within this many jobs stays where it is."""

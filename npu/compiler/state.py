@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.container import Rebuilt
@@ -19,6 +19,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Layout, Operation
 from npu.isa.stream import CommandStream
 from npu.isa.weight_stream.encode import Encoder
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.scale_records import encode_scales
 from npu.isa.weight_stream.encode import Encoder
+from npu.records import dataclass
 
 _CODE_OVERHEAD = 1.03
 """Bytes of a compressed stream relative to the entropy of its weights."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

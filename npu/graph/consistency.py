@@ -8,7 +8,7 @@ operator that reads what it makes. An operator whose operands no kernel takes to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu.errors import ModelError
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
@@ -16,6 +16,7 @@ from npu.graph.operands import Mismatch, Operands, Shape
 from npu.graph.ops import BY_NAME, Operator
 from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
 from npu.graph.quantizations import activation_fits
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

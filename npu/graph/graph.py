@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
+from npu.records import dataclass
 
 ABSENT = -1
 """Index of an optional operator input that is not given."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from npu.errors import ModelError
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization
+from npu.records import dataclass
 
 Shape = tuple[int, ...]
 

@@ -9,7 +9,6 @@ interpreter and estimates look here. An operator without signature is known by n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from npu.graph import attributes as options
@@ -18,6 +17,7 @@ from npu.graph.attributes import Attributes
 from npu.graph.graph import Op
 from npu.graph.map_types import Pair
 from npu.graph.operands import Role, Signature, parse, positions
+from npu.records import dataclass
 
 UNKNOWN_PREFIX = "UNKNOWN_"
 """Start of the kind of an operator whose code is not in the table; the code follows in decimal."""

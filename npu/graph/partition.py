@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from npu.graph.ethos_u import CUSTOM_CODE
 from npu.graph.graph import ABSENT, Graph
+from npu.records import dataclass
 
 ORDERED_KINDS = frozenset(
     {

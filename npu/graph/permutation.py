@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
+
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from npu.records import dataclass
 
 MEMORY_ARENA, LOWERING = "MEMORY-ARENA", "LOWERING"
 """Rules that show only when a model is compiled: its feature maps fit the arena, and the compiler lowers it."""

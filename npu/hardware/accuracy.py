@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.document import read_document
 from npu.hardware.shipped import configs_folder
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 
 FILE = Path("accuracy") / "timing.yaml"
 """In the folder of the shipped descriptions; `benchmarks/timing_accuracy.py --write` makes it."""

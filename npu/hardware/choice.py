@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from npu.hardware.origin import ArgumentOrigin, FileOrigin
 from npu.hardware.overlay import Description, Overlay
 from npu.hardware.shipped import is_shipped
 from npu.hardware.variant import Memory, TimingAdapter, Variant
+from npu.records import dataclass
 
 DEFAULT_TARGET = "ethos-u55-128"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from npu.hardware.document import place_in
+from npu.records import dataclass
 
 Key = tuple[str, ...]
 """A dotted key of a description, in its parts."""

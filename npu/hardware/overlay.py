@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from npu.hardware.document import Document
 from npu.hardware.origin import Key, Origin
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

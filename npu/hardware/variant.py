@@ -7,8 +7,9 @@ The compiler, the checker and the simulator read the same record, so a changed f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from npu.records import dataclass
 
 
 class Product(Enum):

@@ -7,12 +7,13 @@ the 32-bit payload of a two-word command with the parameter above it (bits 32..4
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 from typing import Any
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product
+from npu.records import dataclass
 
 WORD_BITS = 32
 _CLASS_SHIFT = 14

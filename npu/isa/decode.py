@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +21,7 @@ from npu.isa.families import family_of
 from npu.isa.latch import attributes_at_power_on, latch
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
+from npu.records import dataclass
 
 _CODE_MASK = (1 << PARAMETER_SHIFT) - 1
 """Bits of a first word that say which command it is."""

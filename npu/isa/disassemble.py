@@ -8,7 +8,6 @@ encoded to is listed as `.word`, so `assemble(str(disassemble(words, variant)))`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from npu.isa.command import Command, Field
 from npu.isa.commands import COMMANDS_BY_NAME
 from npu.isa.decode import Decoded, RawCommand, Refused, address_text, read_operations, readable_commands
 from npu.isa.summary import summarise
+from npu.records import dataclass
 
 _PRODUCT = ".product"
 _WORD = ".word"

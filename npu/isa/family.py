@@ -8,7 +8,6 @@ cycles things take follows from both through `npu.machine`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +19,7 @@ from npu.isa.operations import Block, Kernel, ShramLayout, Traversal
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import Shape, WeightOrder
+from npu.records import dataclass
 
 Ints = NDArray[np.int64]
 

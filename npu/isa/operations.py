@@ -7,11 +7,11 @@ ones: no minus-one encodings, no packed bits; dimensions are always in the order
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 from npu.layouts import Steps, map_steps
+from npu.records import dataclass
 
 
 class Layout(IntEnum):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Accelerator, Product, Variant
 from npu.isa.families import FAMILIES, family_of
+from npu.records import dataclass
 
 _WORD_BYTES = 4
 _ALIGNMENT_BYTES = 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from npu.hardware.variant import Variant
 from npu.isa.command import Command
@@ -37,6 +36,7 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
+from npu.records import dataclass
 
 
 def _is_kernel_of_cores(operation: Operation, variant: Variant) -> bool:

@@ -5,7 +5,6 @@ They reproduce the registers that Vela writes for the same block (tested against
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -28,6 +27,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.machine.rules import SUB_KERNEL, ceil_div, ifm_block_depth, round_up
+from npu.records import dataclass
 
 Ints = npt.NDArray[np.int64]
 

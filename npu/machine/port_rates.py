@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npu.hardware.variant import Port, Variant
 from npu.machine.parameters import PORT_NUMBERS, port_rows
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

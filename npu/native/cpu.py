@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 
 from npu.errors import UserError
+from npu.records import dataclass
 
 X86_64, AARCH64 = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _AVX512 = ("avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512cd")

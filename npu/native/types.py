@@ -7,11 +7,12 @@ ty.several(ty.int64, 2)(ty.record(ROW)[::1])      returns two integers, takes an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
 
 from npu.plain import printable
+from npu.records import dataclass
 from npu.rendering import facts
 from npu.rendering.tables import count, kib
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck

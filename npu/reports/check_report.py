@@ -11,7 +11,6 @@ import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from constraints.rule import Profile
@@ -27,6 +26,7 @@ from npu.graph.partition import Partition, partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from npu.compiler.compiled import Compiled
 from npu.errors import ModelError
@@ -18,6 +18,7 @@ from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 from npu.reports.stream_operators import operators_of_stream
 from sim.container import CompiledFile
 

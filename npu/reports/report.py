@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.placement import Violation
 from npu.hardware.accuracy import Accuracy
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.version import __version__
 from sim.timeline import OVERHEAD_NAMES

@@ -7,7 +7,6 @@ again, so that a row is as near to an operator of the source model as the stream
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu.isa.decode import Decoded
 from npu.isa.operations import (
@@ -22,6 +21,7 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
+from npu.records import dataclass
 
 _NEAR = 16
 """Stripes of one operator are at most this many kernel operations apart: cascades are not deeper."""

@@ -5,8 +5,9 @@ Integer results are equal. Float results are equal bit for bit unless an operato
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from npu.records import dataclass
 
 ALIGNMENT = 64
 """Bytes; every tensor starts at a multiple."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from npu.errors import InterpreterError
+from npu.records import dataclass
 from npu.runtime.delegate import Context, Node, Status
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum, Flag
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -19,6 +18,7 @@ from weakref import WeakSet
 from npu.errors import InterpreterError
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Model
+from npu.records import dataclass
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.tensor import RuntimeTensor
 

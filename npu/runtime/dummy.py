@@ -7,10 +7,10 @@ functions. Its results are those of the default kernels, so tests that run with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from npu.graph.graph import ABSENT
 from npu.graph.ops import BY_NAME
+from npu.records import dataclass
 from npu.runtime.delegate import (
     Context,
     Delegate,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from npu.errors import InterpreterError, ModelError
+from npu.records import dataclass
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.types import describe, matches
 

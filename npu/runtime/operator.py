@@ -4,7 +4,6 @@ table."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from npu.errors import InterpreterError
@@ -13,6 +12,7 @@ from npu.graph.dtype import DType
 from npu.graph.operands import Mismatch, Operands
 from npu.graph.ops import BY_NAME
 from npu.graph.shapes import unknown
+from npu.records import dataclass
 from npu.runtime.tensor import Array, RuntimeTensor
 
 Run = Callable[[], None]

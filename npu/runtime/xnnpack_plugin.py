@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu.errors import UserError
+from npu.records import dataclass
 from npu.runtime.delegate import Delegate, as_delegate
 from npu.runtime.plugins import ReportError, parse_options
 from npu.runtime.xnnpack.delegate import XnnpackDelegate

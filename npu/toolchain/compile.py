@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from constraints.checker import check as check_model
@@ -24,6 +24,7 @@ from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.weight_stream.encode import Encoder
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report
 from npu.tflite.writer import write_model

@@ -8,7 +8,6 @@ tensors keep the names of the source, and at the outputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +18,7 @@ from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.isa.decode import Decoded
+from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions

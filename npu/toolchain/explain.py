@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from npu.graph.ethos_u import Region
 from npu.isa.operations import Dma
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.reports.operator_map import SourceOperator
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source

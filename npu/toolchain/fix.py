@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from constraints.profiles import profile_named
@@ -10,6 +10,7 @@ from constraints.view import OpView
 from npu.files import write_atomically
 from npu.fixes.edit import Change
 from npu.fixes.pipeline import fix_model
+from npu.records import dataclass
 from npu.reports.check_report import CheckReport
 from npu.tflite.writer import write_model
 from npu.toolchain.check import measured_report

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from constraints.profiles import profile_named
@@ -12,6 +11,7 @@ from constraints.rule import Profile
 from npu.errors import ConfigError, UsageError
 from npu.hardware.document import read_document
 from npu.hardware.shipped import closest
+from npu.records import dataclass
 from npu.reports.check_report import CheckReport, QualityGate
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {

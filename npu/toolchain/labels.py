@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from npu.errors import SimulationError, StreamError, UserError
 from npu.graph.graph import Model
 from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation
+from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map
 from sim.container import CompiledFile, NpuJob, Place
 from sim.memory import feature_map_ranges

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from npu.arguments import INTEGER, require_type
 from npu.errors import InterpreterError, stream_errors_at
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from npu.hardware.loader import build_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, configuration_of, decode_config, find_target, is_compatible
 from npu.memo import LastUsed
+from npu.records import dataclass
 from sim.cpu import check_costs
 
 if TYPE_CHECKING:

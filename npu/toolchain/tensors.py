@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from npu.graph.graph import Model
 from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
+from npu.records import dataclass
 from npu.runtime.interpreter import Interpreter
 from npu.toolchain.labels import Label, known_map, label
 from sim.container import CompiledFile, NpuJob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from npu.errors import stream_errors_at
@@ -14,6 +14,7 @@ from npu.hardware.accuracy import accuracy_of
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap, hardware_names
 from npu.reports.report import Report, run_report
 from npu.toolchain.compile import arena_notes

@@ -9,12 +9,12 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import Array
 from npu.tools.parameters import ToolParameters

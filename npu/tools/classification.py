@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from npu.errors import UserError
 from npu.files import read_text
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, find_images, model_input, read_image
 from npu.tools.parameters import ToolParameters

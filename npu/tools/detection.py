@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from npu.errors import UserError
 from npu.files import read_text
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, model_input, read_image
 from npu.tools.mean_average_precision import Detection, GroundTruth, Precision, average_precision

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from npu.errors import UserError
 from npu.files import load_arrays, read_whole
+from npu.records import dataclass
 from npu.runtime.tensor import Array
 from npu.tools.kernels.png import undo_filters
 

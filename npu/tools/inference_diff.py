@@ -9,7 +9,6 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.tensor import Array

@@ -9,10 +9,10 @@ cover, and such detections count neither as right nor as wrong. At most 100 dete
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from npu.records import dataclass
 from npu.runtime.tensor import Array
 
 THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())

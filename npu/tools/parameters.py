@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from npu.errors import UserError
+from npu.records import dataclass
 from npu.runtime.plugins import convert
 
 Value = bool | int | float | str

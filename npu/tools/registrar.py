@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
 from typing import TypeVar
 
 from npu.errors import UserError
 from npu.graph.graph import Model
+from npu.records import dataclass
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.tools.parameters import Flag, ToolParameters
 

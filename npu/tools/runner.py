@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from npu.errors import UserError
 from npu.graph.graph import Model
+from npu.records import dataclass
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import Interpreter, OpResolverType
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions

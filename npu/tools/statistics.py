@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
+
+from npu.records import dataclass
 
 PERCENTILES = (50, 90, 95, 99)
 

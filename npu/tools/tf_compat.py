@@ -7,11 +7,11 @@ operator called Flex...) has no TFLite equivalent for it and is reported as not 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from npu.errors import UserError
 from npu.graph.graph import Model
+from npu.records import dataclass
 from npu.runtime.registry import OPERATORS, find_custom
 
 FLEX_PREFIX = "Flex"

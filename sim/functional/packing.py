@@ -5,12 +5,13 @@ The only place that decides whether constants are within what the kernels do exa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.isa.operations import Convolution, DepthwiseConvolution, KernelOperation
+from npu.records import dataclass
 from sim.functional.execute import output_limits
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels

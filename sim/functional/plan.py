@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
@@ -13,6 +13,7 @@ from npu.errors import SimulationError
 from npu.isa.decode import Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
 from npu.native.cpu import current
+from npu.records import dataclass
 from sim.functional import execute
 from sim.functional.fast import make_row
 from sim.functional.kernels import rows as r

@@ -6,8 +6,6 @@ rewrites its own weights (or copies other weights over them) stays correct.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +14,7 @@ from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
 from npu.isa.scale_records import RECORD_BYTES, decode_scales
 from npu.isa.weight_stream.order import interleave_cores
+from npu.records import dataclass
 from sim.memory import Memory
 
 

@@ -19,7 +19,7 @@ order, or a later cause takes its place), that cause counts nothing, and the lat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from npu.layouts import BRICK_DEPTH
 from npu.machine.kernels import rows as k
 from npu.machine.parameters import machine_rows, port_rows
 from npu.machine.rules import round_up
+from npu.records import dataclass
 from sim.timing.plan import Plan, expand_rows, make_plan
 from sim.timing.preparation import engine_rows
 from sim.timing.scheduler import finish_time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 from struct import Struct
@@ -43,6 +43,7 @@ from npu.machine.kernels.blocks import count_fetches, expand
 from npu.machine.output_unit import element_cycles, elementwise_rank, window_rank
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, working_ublock
 from npu.machine.rules import sub_kernel
+from npu.records import dataclass
 from sim.trace import Totals
 
 MAX_FETCHES = 1_000_000

@@ -7,8 +7,6 @@ as the compiler does, would find every mistake there in order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +24,7 @@ from npu.isa.operations import (
     WeightedOperation,
 )
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
+from npu.records import dataclass
 
 SHRAM = -1
 """Region number of the look-up tables inside the accelerator."""

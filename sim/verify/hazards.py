@@ -10,7 +10,6 @@ find every mistake of that walk in order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from npu.hardware.variant import Variant
@@ -28,6 +27,7 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
+from npu.records import dataclass
 from sim.verify.footprint import Box, ByteSet, Footprint, bytes_of_map
 
 

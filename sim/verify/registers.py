@@ -8,7 +8,6 @@ long as an operation reads it: compilers may set all registers of an operation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from npu.isa.command import Kind
 from npu.isa.decode import Decoded, RawCommand, read_commands
 from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
 from npu.isa.sections import registers_read_by
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

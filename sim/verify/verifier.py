@@ -7,7 +7,6 @@ command and addresses; a clean stream has none.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded
 from npu.isa.operations import Dma, Operation
+from npu.records import dataclass
 from sim.assumptions import assumption
 from sim.undefined import undefined
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Op, Tensor
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
 from npu.numerics.scaling import quantize_multiplier
+from npu.records import dataclass
 
 ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 """Element types of feature maps."""

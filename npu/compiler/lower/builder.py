@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.operations import INT32, ElementType, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
+from npu.records import dataclass
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""

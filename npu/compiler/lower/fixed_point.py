@@ -7,12 +7,13 @@ number of the reference. Source: gemmlowp's fixedpoint.h. `Qn` has n integer bit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Rounding, Scale
+from npu.records import dataclass
 
 _ONE = (1 << 15) - 1
 _ONE_Q2 = 1 << 13

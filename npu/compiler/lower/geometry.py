@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu.compiler.ir import Shape, View
 from npu.graph.attributes import StridedSliceOptions
 from npu.graph.graph import Graph, Op
 from npu.hardware.variant import Product
 from npu.isa.commands import COMMANDS_BY_NAME
+from npu.records import dataclass
 
 MAX_PAD_BEFORE, MAX_PAD_AFTER = (
     COMMANDS_BY_NAME[name].fields[0].limits(Product.ETHOS_U55)[1] for name in ("NPU_SET_IFM_PAD_TOP", "NPU_SET_IFM_PAD_BOTTOM")

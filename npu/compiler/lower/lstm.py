@@ -7,7 +7,7 @@ LstmStepInteger8x8_16.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import UnidirectionalSequenceLSTMOptions
 from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Scale
+from npu.records import dataclass
 
 MOST_TIMES = 64
 """Times that are unrolled; each takes about 120 operations."""

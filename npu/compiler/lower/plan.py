@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
+from npu.records import dataclass
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _CARRIERS = _CONVOLUTIONS | {

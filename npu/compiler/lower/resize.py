@@ -9,7 +9,6 @@ hardware's, earlier ones are maps. The kernel rounds to nearest, ties away from 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -22,6 +21,7 @@ from npu.compiler.lower.pooling import mean_scale, repeat
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
 from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale, Upscale
+from npu.records import dataclass
 
 _FACTORS = (2, 4, 8)
 

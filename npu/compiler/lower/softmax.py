@@ -8,7 +8,7 @@ fixed point; Qn below is a 32-bit number with n integer bits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -24,6 +24,7 @@ from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.numerics.scaling import quantize_multiplier
+from npu.records import dataclass
 
 _DIFFERENCE_BITS = 5
 """Integer bits of the scaled difference to the maximum."""

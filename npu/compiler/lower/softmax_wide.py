@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,6 +19,7 @@ from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.quantize import register_scale, round_half_away
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
+from npu.records import dataclass
 
 _RANGE = 10.0
 """Distances to the maximum from which exp() is the smallest."""

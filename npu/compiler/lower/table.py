@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from npu.compiler.lower import admit
 from npu.compiler.lower.activation import lower_function, lower_quantize, lower_rectifier
@@ -42,6 +41,7 @@ from npu.compiler.lower.softmax import lower_softmax
 from npu.compiler.lower.transpose import lower_transpose
 from npu.compiler.lower.transposed import lower_transpose_conv
 from npu.graph.graph import Op
+from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

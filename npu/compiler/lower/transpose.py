@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +25,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Kernel, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.machine.port_rates import port_rate
+from npu.records import dataclass
 
 _MAP_CYCLES = 100
 """What one more operation costs, besides the latency of its first read."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import search
 from npu.isa.weight_stream.order import WeightOrder, reorder
+from npu.records import dataclass
 
 WEIGHT_LIMIT = 255
 """Largest magnitude of a weight without its zero point."""

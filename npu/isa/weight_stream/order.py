@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from npu.errors import StreamError
 from npu.isa.operations import Traversal
 from npu.isa.weight_stream.kernels import order as kernels
 from npu.machine.rules import kernel_group, round_up, sub_kernel, widest_ifm_block
+from npu.records import dataclass
 
 Number = TypeVar("Number", np.int16, np.int64)
 Shape = tuple[int, int, int, int]

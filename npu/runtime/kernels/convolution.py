@@ -7,7 +7,6 @@ kernels (filter row, filter column, input channel), so that float results do not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from npu.native import types as ty
 from npu.native.kernel import kernel
+from npu.records import dataclass
 
 Array = npt.NDArray[Any]
 _PATCH_ELEMENTS = 1 << 22

@@ -9,12 +9,12 @@ Weights of type uint8 are read as int8.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.activation import hyperbolic_tangent
 from npu.runtime.operators.fully_connected import float_product

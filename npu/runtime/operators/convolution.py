@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.shapes import window_extent
+from npu.records import dataclass
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import (
     Window,

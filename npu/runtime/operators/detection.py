@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from flatbuffers import flexbuffers
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
+from npu.records import dataclass
 from npu.runtime.custom import CustomOperator
 from npu.runtime.delegate import Context, Node, Status
 from npu.runtime.tensor import Array, RuntimeTensor

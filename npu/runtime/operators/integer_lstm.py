@@ -9,10 +9,10 @@ normalisation. Clips are truncated to integers. The peephole loop runs over as m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from npu.records import dataclass
 from npu.runtime.kernels.fixed16 import logistic_table, rounded_shift, tanh_table
 from npu.runtime.kernels.integer_norm import normalize_rows
 from npu.runtime.operator import OperatorNode

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from npu.graph.dtype import DType
+from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.cell_products import require_shape, require_state
 from npu.runtime.tensor import RuntimeTensor

@@ -9,11 +9,11 @@ whole sequence as many times as it has steps, the states going on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.records import dataclass
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.cell_products import add_product, cell_activation, operand, require_shape, require_state

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from npu.graph.attributes import Padding
 from npu.graph.shapes import window_extent
+from npu.records import dataclass
 from npu.runtime.kernels.convolution import Pair, Window
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import pad_before

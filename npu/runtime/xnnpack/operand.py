@@ -6,13 +6,13 @@ x * weight, less the weights' zero point times the sum of x, plus what is folded
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.graph.dtype import DType
+from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import float_bounds, multipliers, quantized_range, require_quantized
 from npu.runtime.operators.convolution import filter_scales, products

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from npu.records import dataclass
 from npu.runtime.defaults import SWITCHES
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.xnnpack.weights_cache import WeightsCache

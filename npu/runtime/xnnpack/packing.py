@@ -6,12 +6,12 @@ channels (the bias; for scaled 8-bit results also left shift, multiplier and rig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.records import dataclass
 from npu.runtime.xnnpack.memory import guarded
 
 Array = npt.NDArray[Any]

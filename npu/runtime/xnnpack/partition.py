@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import is_not
 from typing import Any
 
@@ -14,6 +14,7 @@ from npu.errors import InterpreterError, UserError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT
 from npu.graph.ops import BY_NAME
+from npu.records import dataclass
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.runtime.delegate import Context, DelegateParams, Node, SimpleDelegateKernel, Status
 from npu.runtime.misuse import InterpreterStateError

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu.graph.graph import Model
+from npu.records import dataclass
 from npu.runtime.misuse import InterpreterValueError
 
 METADATA_NAME = "reduced_precision_support"

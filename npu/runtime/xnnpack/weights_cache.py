@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import dataclass
 from enum import Enum
 from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.records import dataclass
 from npu.runtime.misuse import InterpreterStateError
 
 Packed = npt.NDArray[np.uint8]

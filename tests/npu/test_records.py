@@ -1,0 +1,177 @@
+"""Records behave as those of the standard decorator, for every form that it has here and every record of the product."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import pickle
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError, field
+from typing import Any, ClassVar
+
+import pytest
+
+from npu import records
+
+DECORATORS: dict[str, Callable[..., Any]] = {"standard": dataclasses.dataclass, "records": records.dataclass}
+FORMS = {
+    "frozen with slots": {"frozen": True, "slots": True},
+    "frozen": {"frozen": True},
+    "plain": {},
+    "slots": {"slots": True},
+    "without equality": {"frozen": True, "slots": True, "eq": False},
+    "by keyword": {"frozen": True, "slots": True, "kw_only": True},
+    "ordered, left to the standard decorator": {"order": True},
+}
+
+
+def _example(decorate: Callable[..., Any], form: dict[str, bool]) -> Any:
+    class Example:
+        """An example."""
+
+        limit: ClassVar[int] = 3
+        name: str
+        depth: int = 4
+        items: list[int] = field(default_factory=list)
+        hidden: str = field(default="h", repr=False, compare=False)
+        computed: int = field(init=False, repr=False, compare=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "computed", self.depth * 2)
+
+    return decorate(**form)(Example)
+
+
+def _observe(action: Callable[[], Any]) -> Any:
+    try:
+        return action()
+    except (TypeError, FrozenInstanceError, AttributeError) as error:
+        return type(error), str(error)
+
+
+def _behaviour(example: Any) -> list[Any]:
+    """What both decorators must give alike."""
+    one, other = example(name="a"), example(name="a", hidden="other")
+    return [
+        repr(one),
+        one == other,
+        one == example(name="b"),
+        one == "a",
+        _observe(lambda: hash(one) == hash(other)),
+        one.items is other.items,
+        one.computed,
+        str(inspect.signature(example)),
+        example.__match_args__,
+        hasattr(one, "__dict__"),
+        _observe(lambda: setattr(one, "depth", 5)),
+        _observe(lambda: delattr(one, "name")),
+        _observe(lambda: example("a", 1)),
+        _observe(lambda: example(unknown=1)),
+        _observe(lambda: dataclasses.replace(other, depth=9)),
+        dataclasses.asdict(copy.copy(other)),
+        [(item.name, item.default, item.repr, item.compare, item.init) for item in dataclasses.fields(example)],
+        [getattr(example.__dataclass_params__, name) for name in ("init", "repr", "eq", "order", "frozen")],
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_behaves_as_the_standard_one(form: str) -> None:
+    standard, ours = (_behaviour(_example(decorate, FORMS[form])) for decorate in DECORATORS.values())
+    # Two examples are of two classes: what is compared of a replaced one is its text.
+    assert [str(item) for item in ours] == [str(item) for item in standard]
+
+
+def test_only_the_unusual_is_left_to_the_standard_decorator() -> None:
+    files = {form: _example(records.dataclass, options).__init__.__code__.co_filename for form, options in FORMS.items()}
+    ours = {form for form, file in files.items() if records.__name__ in file}
+    assert set(FORMS) - ours == {"ordered, left to the standard decorator"}
+
+
+@records.dataclass(frozen=True, slots=True)
+class Base:
+    """Pickled by reference, so of the module."""
+
+    depth: int
+    name: str = "base"
+
+
+@records.dataclass(frozen=True, slots=True)
+class Derived(Base):
+    """A record derived from a record."""
+
+    height: int = 2
+
+
+@records.dataclass(frozen=True, slots=True)
+class OwnHash:
+    """A record that keeps its own methods."""
+
+    depth: int
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __repr__(self) -> str:
+        return "own"
+
+
+def test_a_record_is_pickled_and_derived_from() -> None:
+    assert pickle.loads(pickle.dumps(Base(3))) == Base(3)
+    assert pickle.loads(pickle.dumps(Derived(3, height=5))) == Derived(3, "base", 5)
+    assert Derived(1) != Base(1)
+
+
+def test_methods_of_the_class_stay() -> None:
+    assert (hash(OwnHash(1)), repr(OwnHash(1)), OwnHash(1) == OwnHash(1)) == (7, "own", True)
+
+
+def test_a_field_without_default_behind_one_with_is_refused() -> None:
+    with pytest.raises(TypeError, match="non-default argument follows default argument 'depth'"):
+
+        @records.dataclass(frozen=True)
+        class Wrong:
+            depth: int = 1
+            height: int
+
+
+def test_a_default_that_changes_is_refused() -> None:
+    changing: list[int] = []
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @records.dataclass(frozen=True)
+        class Wrong:
+            items: list[int] = changing
+
+
+def _product_records() -> Iterator[type]:
+    for package in ("npu", "sim", "constraints"):
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if module.name.endswith("__main__"):
+                continue
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, type) and value.__module__ == module.name and dataclasses.is_dataclass(value):
+                    yield value
+
+
+def test_records_of_the_product_have_the_parameters_of_the_standard_decorator() -> None:
+    checked = 0
+    for record in _product_records():
+        if records.__name__ not in record.__init__.__code__.co_filename:
+            continue
+        options = {"slots": False, "frozen": record.__dataclass_params__.frozen}
+        namespace = {name: value for name, value in vars(record).items() if name in ("__annotations__", "__doc__")}
+        for item in dataclasses.fields(record):
+            namespace[item.name] = field(
+                default=item.default,
+                default_factory=item.default_factory,
+                init=item.init,
+                kw_only=bool(item.kw_only),
+            )  # type: ignore[call-overload]
+        standard = dataclasses.dataclass(**options)(type(record.__name__, (), namespace))
+        assert str(inspect.signature(record)) == str(inspect.signature(standard)), record
+        assert record.__match_args__ == standard.__match_args__
+        checked += 1
+    assert checked > 200
