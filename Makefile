@@ -42,10 +42,13 @@ docs: ## Rewrite the generated pages that need no measurements
 	$(PYTHON) -m tests.support.coverage_table
 	$(PYTHON) -m tests.fuzz.page
 
+site: ## Build the documentation site (extra docs) into build/site
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) docs/site.py
+
 benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) benchmarks/processes.py
 	$(PYTHON) benchmarks/check_3000.py
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all fuzz mutants golden docs benchmark
+.PHONY: help lint format test test-all fuzz mutants golden docs site benchmark

@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "boards.md"
 HEAD = """# Boards
 
 Boards, chips and virtual platforms that `--board NAME` stands for wherever `--target` does. A board is a target with its own
-memories, clock and host processor: [configs/boards](../configs/boards). A number marked *assumed* is not public: the reason for
+memories, clock and host processor: `configs/boards`. A number marked *assumed* is not public: the reason for
 its value stands beside it, and what depends on it is as good as that reason. Sizes of a family are those of its largest part.
 No prediction for these boards has been compared with a measurement on one.
 
