@@ -204,7 +204,7 @@ def _add_check(commands: Commands) -> None:
     _add_memory(check)
     add_format(check, "text", "json", "md", "html", "sarif", "junit")
     check.add_argument(
-        "--exact", action="store_true", help="compile the NPU part and time it with the full model instead of estimating"
+        "--exact", action="store_true", help="compile and time under the profile of a document too, in place of estimates"
     )
     check.add_argument(
         "--fail-on",

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 def print_compiled(report: Report, path: Path, size: int) -> None:
     """What was written and what it needs on the board."""
-    from npu.rendering.run import memory_text, who_says_why
+    from npu.rendering.totals import memory_text
 
     on_npu = sum(row.placement == "npu" for row in report.operators)
-    others = f" ({who_says_why(report)} says why not all)" if on_npu < len(report.operators) else ""
+    others = " (npu check says why not all)" if on_npu < len(report.operators) else ""
     facts = [
         f"{path}: {size:,} bytes for {report.target} ({report.memory_mode})",
         f"{on_npu} of {len(report.operators)} operators on the NPU{others}",
-        memory_text(report),
+        memory_text(report.totals, report.memories),
     ]
     _say_line("; ".join(filter(None, facts)))
     for note in report.notes or ():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from constraints.profiles import profile_named, profile_names
 from npu.graph.placement import Violation
+from npu.rendering.totals import counted_elsewhere, error_text, memory_text
 from npu.reports.check_report import NPU, CheckReport, DeviceSum, OperatorCheck
 
 DEVICE_NAMES = {"npu": "NPU", "xnnpack": "CPU, XNNPACK-like delegate", "reference": "CPU, reference kernels"}
-ESTIMATED = "Estimated from shapes, one operator at a time; --exact compiles and times the NPU part."
+ESTIMATED = "NPU cycles are estimated from shapes, one operator at a time: nothing was compiled."
 MEASURED = "NPU cycles of operators on the NPU are those of the compiled model; all others are estimates."
 SUPPORT_NOTE = "A CPU operator's NPU cycles, and the totals with it supported, are estimates."
 
@@ -25,8 +28,11 @@ def headline(report: CheckReport) -> str:
 
 
 def notes(report: CheckReport) -> list[str]:
-    """Where the cycles come from, and what else is to be said of the model."""
-    return [MEASURED if report.cycles_from == "compilation" else ESTIMATED, *report.notes]
+    """Where the cycles come from and how far they are off, and what else is to be said of the model."""
+    if report.cycles_from != "compilation":
+        return [ESTIMATED, *report.notes]
+    error = [f"Error {error_text(report.timing_error, report.target)}."] if report.totals.npu_cycles else []
+    return [MEASURED, *error, *report.notes]
 
 
 def failures(report: CheckReport) -> list[str]:
@@ -45,6 +51,19 @@ def total_line(report: CheckReport) -> str:
     """Cycles and time of one inference."""
     clock = report.clock_hz / 1e6
     return f"{report.totals.total_cycles:,} cycles at {clock:g} MHz = {report.totals.time_ms:.3f} ms"
+
+
+def memory_line(report: CheckReport) -> str:
+    """What the compiled model needs of each memory; empty where nothing was compiled."""
+    text = memory_text(report.totals, report.memories)
+    return f"Memory: {text} ({report.system}, {report.memory_mode})" if text else ""
+
+
+def memory_bytes(report: CheckReport) -> dict[str, int]:
+    """The same in bytes, by the names of the totals; empty where nothing was compiled."""
+    totals = report.totals
+    sizes = {"sram_bytes": totals.sram_bytes, "dram_bytes": totals.dram_bytes, "flash_bytes": totals.flash_bytes}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def used_devices(report: CheckReport) -> list[tuple[str, DeviceSum]]:
@@ -77,6 +96,12 @@ def worthwhile(report: CheckReport, most: int) -> list[tuple[str, int, float]]:
 def shapes(row: OperatorCheck) -> tuple[str, str]:
     """Types and shapes of what is read and written."""
     return ", ".join(map(str, row.inputs)), ", ".join(map(str, row.outputs))
+
+
+def npu_cycles(row: OperatorCheck, number: Callable[[int], str]) -> str:
+    """What the operator adds to the total on the NPU, or would; and for which other operator its work counts."""
+    elsewhere = counted_elsewhere(row.base) if row.device == NPU else ""
+    return number(row.npu_cycles) + (f" {elsewhere}" if elsewhere else "")
 
 
 def crossing_lists(report: CheckReport) -> list[tuple[str, str, str]]:

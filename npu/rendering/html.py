@@ -30,6 +30,7 @@ def render_html(report: CheckReport) -> str:
         target=_escape(f"{report.target}, {report.system}, {report.memory_mode}, profile {report.profile}"),
         headline=_escape(facts.headline(report)),
         total=_escape(facts.total_line(report)),
+        memory=_escape(facts.memory_line(report)),
         failed="".join(f"<p><strong>Failed</strong>: {_escape(message)}</p>" for message in facts.failures(report)),
         note=_escape(" ".join([*facts.notes(report), facts.SUPPORT_NOTE])),
         bar=_bar(report),
@@ -121,9 +122,14 @@ def _row(row: OperatorCheck) -> str:
         f'<td class="n">{row.number}</td><td>{_escape(row.base.type)}<div class="name" title="{name}">{name}</div></td>'
         f'<td class="shape">{inputs}<br>&rarr; {outputs}</td>'
         f'<td><span class="dot {row.device}"></span>{facts.place(row.device)}</td><td class="n">{row.mac_share:.1%}</td>'
-        f'<td class="n">{row.cpu_cycles:,}</td><td class="n">{row.npu_cycles:,}</td><td class="n">{supported}</td>'
+        f'<td class="n">{row.cpu_cycles:,}</td><td class="n">{facts.npu_cycles(row, _count)}</td>'
+        f'<td class="n">{supported}</td>'
         f"<td>{rules}</td><td>{fixes}</td></tr>"
     )
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
 
 
 def _rule(violation: Violation) -> str:

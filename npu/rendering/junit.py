@@ -23,6 +23,7 @@ def render_junit(report: CheckReport) -> str:
         "profile": report.profile,
         "target": report.target,
         "cycles": str(report.totals.total_cycles),
+        **{name: str(size) for name, size in facts.memory_bytes(report).items()},
         "npulab_version": __version__,
         "model_sha256": report.model_sha256 or "",
         "hardware_sha256": report.hardware_sha256,

@@ -15,6 +15,7 @@ def render_markdown(report: CheckReport) -> str:
     """Headline, sums per device, operators on the CPU with reasons, what to fix first; all operators in a fold."""
     lines = [f"## Placement of `{printable(report.model)}` on {report.target}", ""]
     lines += [f"**{facts.headline(report)}**, profile `{report.profile}`, {facts.total_line(report)}.", ""]
+    lines += [f"{_cell(facts.memory_line(report))}.", ""] if facts.memory_line(report) else []
     lines += [f"- **Failed**: {_cell(message)}" for message in facts.failures(report)] + [""] * bool(report.failed_gates)
     lines += ["| Device | Operators | MACs | Cycles |", "| --- | ---: | ---: | ---: |"]
     lines += [
@@ -78,7 +79,7 @@ def _operators(report: CheckReport) -> list[str]:
         on = facts.place(row.device)
         lines.append(
             f"| {row.number} | {_cell(row.base.type)} | {_cell(row.base.name)} | {inputs} | {outputs} | {on} "
-            f"| {row.mac_share:.1%} | {row.cpu_cycles:,} | {row.npu_cycles:,} |"
+            f"| {row.mac_share:.1%} | {row.cpu_cycles:,} | {facts.npu_cycles(row, '{:,}'.format)} |"
         )
     return [*lines, "", "</details>"]
 

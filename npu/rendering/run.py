@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from npu.graph.placement import LOWERING, MEMORY_ARENA
 from npu.plain import printable
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
+from npu.rendering.totals import counted_elsewhere, error_text, memory_text
 from npu.reports.report import OperatorReport, Report
 
 _LESS_TELLING = ("written", "read", "MACs", "at work", "output", "MAC use", "share", "bound by", "on")
@@ -40,11 +40,7 @@ def _run_row(row: OperatorReport, total: int) -> list[Text]:
 
 
 def _bound(row: OperatorReport) -> str:
-    if row.absorbed_into is not None:
-        return f"in {row.absorbed_into}"
-    if row.hidden_behind is not None:
-        return f"hidden by {row.hidden_behind}"
-    return row.bound_by or "no work"
+    return counted_elsewhere(row) or row.bound_by or "no work"
 
 
 def _device(row: OperatorReport) -> Text:
@@ -59,10 +55,10 @@ def _totals(report: Report, width: int) -> str:
         f"  (NPU {totals.npu_cycles:,}, CPU {totals.cpu_cycles:,})"
     ]
     if totals.npu_cycles:
-        facts.append(f"error   {_error_band(report)}")
+        facts.append(f"error   {error_text(report.timing_error, report.target)}")
     if report.overheads:
         facts.append(f"around  {_overheads(report)}")
-    facts.append(f"memory  {memory_text(report)}  ({report.system}, {report.memory_mode})")
+    facts.append(f"memory  {memory_text(report.totals, report.memories)}  ({report.system}, {report.memory_mode})")
     if totals.npu_cycles:
         facts.append(
             f"beats   AXI0 {totals.axi0_read_beats:,} read, {totals.axi0_write_beats:,} written; "
@@ -70,25 +66,8 @@ def _totals(report: Report, width: int) -> str:
         )
     facts += [f"note    {printable(note)}" for note in report.notes or ()]
     if report.profile != "compiled" and any(row.violations for row in report.operators):
-        facts.append(f"note    {who_says_why(report)} says why operators are on the CPU")
+        facts.append("note    npu check says why operators are on the CPU")
     return "\n".join(line for fact in facts for line in wrapped(fact, width, "", " " * 8))
-
-
-def who_says_why(report: Report) -> str:
-    """The command that tells why operators are on the CPU: some reasons show only in a compilation."""
-    rules = {violation.rule for row in report.operators for violation in row.violations}
-    return "npu check" if rules.isdisjoint((MEMORY_ARENA, LOWERING)) else "npu check --exact"
-
-
-def _error_band(report: Report) -> str:
-    band = report.timing_error
-    if band is None:
-        return f"unknown: no measurements of {report.target}"
-    wider = f"; wider for what was not measured: {', '.join(band.unmeasured)}" if band.unmeasured else ""
-    return (
-        f"of NPU cycles: {band.mean_error_percent:g} % on average, {band.worst_error_percent:g} % at worst for "
-        f"{band.models} networks that took no part in the calibration (docs/timing-accuracy.md){wider}"
-    )
 
 
 def _overheads(report: Report) -> str:
@@ -99,11 +78,3 @@ def _overheads(report: Report) -> str:
     parts = (f"{what} {sum(cycles):,}" + (f" ({len(cycles)}x)" if len(cycles) > 1 else "") for what, cycles in sums.items())
     error = max(overhead.relative_error for overhead in report.overheads or ())
     return f"{', '.join(parts)}  (CPU cycles are estimates, ±{error:.0%})"
-
-
-def memory_text(report: Report) -> str:
-    """What is needed of each memory, and which one holds the constants."""
-    totals, holder = report.totals, report.memories["constants"]
-    place = f" in {holder.upper() if holder in ('sram', 'dram') else printable(holder)}"
-    parts = (("SRAM", totals.sram_bytes, ""), ("DRAM", totals.dram_bytes, ""), ("constants", totals.flash_bytes, place))
-    return ", ".join(f"{name} {kib(size)}{where}" for name, size, where in parts if size)

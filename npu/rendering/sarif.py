@@ -31,10 +31,23 @@ def render_sarif(report: CheckReport) -> str:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "artifacts": [_artifact(report)],
-        "properties": {"profile": report.profile, "target": report.target, "hardwareSha256": report.hardware_sha256},
+        "properties": _properties(report),
         "results": results,
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _properties(report: CheckReport) -> dict[str, Any]:
+    """What the findings are about; a SARIF log has no place of its own for totals."""
+    totals = report.totals
+    sizes = {"sramBytes": totals.sram_bytes, "dramBytes": totals.dram_bytes, "flashBytes": totals.flash_bytes}
+    return {
+        "profile": report.profile,
+        "target": report.target,
+        "hardwareSha256": report.hardware_sha256,
+        "totalCycles": totals.total_cycles,
+        **{name: size for name, size in sizes.items() if size is not None},
+    }
 
 
 def _artifact(report: CheckReport) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
         _Column("on", on),
         _Column("MACs", [f"{row.mac_share:.1%}" if row.base.macs else "" for row in rows], right=True),
         _Column("CPU cycles", [count(row.cpu_cycles) or "0" for row in rows], right=True),
-        _Column("NPU cycles", [count(row.npu_cycles) or "0" for row in rows], right=True),
+        _Column("NPU cycles", [facts.npu_cycles(row, lambda cycles: count(cycles) or "0") for row in rows], right=True),
     ]
     if width < _WIDE:
         columns = [column for column in columns if column.title != "name"]
@@ -215,6 +215,8 @@ def _summary(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _fitted(f"  {name.ljust(names)} {tensor.operators:>4} {word} {macs} {tensor.cycles:>12,} cycles", width)
     yield from _fitted(f"  {facts.overhead_name(report)}: {report.overhead_cycles:,} cycles", width)
     yield from _fitted(f"  total {facts.total_line(report)}", width)
+    if memory := facts.memory_line(report):
+        yield from _wrapped(memory, width, 2)
     for message in facts.failures(report):
         yield from _wrapped(f"failed: {message}", width, 2)
     for note in facts.notes(report):

@@ -1,8 +1,9 @@
 """The report of a check: where every operator of every subgraph runs, why, what it costs, and what to change first.
 
 Plain records and their JSON form (`kind: check` of the report schema). All cycles are ticks of the NPU clock. Operators on the
-CPU cost what the variant's table says (`sim.cpu`); on the NPU, what `sim.estimate` works out from shapes, or what the timing
-engine measured of the compiled model. A subgraph counts as executed once.
+CPU cost what the variant's table says (`sim.cpu`); on the NPU, what the timing engine measured of the compiled model, or what
+`sim.estimate` works out from shapes of operators that are not compiled. The total is that of one inference: the main subgraph,
+and once each of those that its operators execute; not what initialises variables, nor other signatures.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import field
 from typing import Any
 
 from constraints.rule import Profile
@@ -24,13 +26,15 @@ from npu.graph.idle import RULE as IDLE
 from npu.graph.idle import without_idle_jobs, working_partitions
 from npu.graph.partition import Partition, partition
 from npu.graph.placement import Device, OpPlacement, Placement
+from npu.graph.verify import called_graphs
 from npu.graph.work import macs
+from npu.hardware.accuracy import Accuracy
 from npu.hardware.variant import Variant
 from npu.records import dataclass
-from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names
+from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names, timed
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
-from sim.timeline import copy_overhead, job_overhead
+from sim.timeline import OperatorTime, copy_overhead, job_overhead
 
 NPU, XNNPACK, REFERENCE = "npu", "xnnpack", "reference"
 DEVICES = (NPU, XNNPACK, REFERENCE)
@@ -152,6 +156,7 @@ class CheckReport:
     operators: tuple[OperatorCheck, ...]
     partitions: tuple[PartitionCheck, ...]
     ranking: tuple[Remedy, ...]
+    timing_error: Accuracy | None = None
     model_sha256: str | None = None
     notes: tuple[str, ...] = ()
     gates: tuple[QualityGate, ...] = ()
@@ -170,7 +175,7 @@ class CheckReport:
         """The JSON form: the report of the shipped schema, of kind `check`."""
         content = dataclasses.asdict(dataclasses.replace(self, operators=()))
         content["operators"] = [operator.to_dict() for operator in self.operators]
-        for name in ("model_sha256", "notes", "gates"):
+        for name in ("timing_error", "model_sha256", "notes", "gates"):
             if not content[name]:
                 del content[name]
         return {**HEAD, "kind": "check", **content}
@@ -182,10 +187,17 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a compilation found out: NPU cycles of operators (graph, index), and the memory of the model."""
+    """What a compilation found out: NPU cycles of operators (graph, index), the memory of the model, and what to say of both.
+
+    `times` are the operators of the main subgraph on the timeline, `absorbed` those that another one does.
+    """
 
     npu_cycles: Mapping[tuple[int, int], int]
     memory: Mapping[str, int]
+    times: Mapping[int, OperatorTime] = field(default_factory=dict)
+    absorbed: Mapping[int, int] = field(default_factory=dict)
+    timing_error: Accuracy | None = None
+    notes: tuple[str, ...] = ()
 
 
 def build_check_report(
@@ -195,8 +207,9 @@ def build_check_report(
     placement = settled(model, placement) if measured is None else without_idle_jobs(model, placement)
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
     all_macs = sum(sum(item.macs) for item in graphs)
-    total = sum(item.total() for item in graphs)
-    answers = _what_if(graphs, total)
+    counted = executed_graphs(model)
+    total = sum(item.total() for item in graphs if item.number in counted)
+    answers = _what_if([item for item in graphs if item.number in counted], total)
     first = 0
     operators: list[OperatorCheck] = []
     partitions: list[PartitionCheck] = []
@@ -204,7 +217,7 @@ def build_check_report(
         partitions += item.partition_checks(first)
         operators += item.operator_checks(first, all_macs, answers)
         first += len(item.partitions)
-    npu = sum(item.npu_cycles for item in partitions)
+    npu = sum(item.npu_cycles for item in partitions if item.graph in counted)
     totals = Totals(
         macs=all_macs,
         total_cycles=total,
@@ -224,13 +237,26 @@ def build_check_report(
         hardware_sha256=hardware_digest(variant),
         cycles_from="compilation" if measured is not None else "estimate",
         totals=totals,
-        devices=_device_sums(operators),
-        job_starts=len(partitions),
-        overhead_cycles=total - sum(row.base.cycles or 0 for row in operators),
+        devices=_device_sums(operators, counted),
+        job_starts=sum(item.graph in counted for item in partitions),
+        overhead_cycles=total - sum(row.base.cycles or 0 for row in operators if row.graph in counted),
         operators=tuple(operators),
         partitions=tuple(partitions),
-        ranking=_ranking(graphs, operators, total),
+        ranking=_ranking([item for item in graphs if item.number in counted], operators, total),
+        timing_error=measured.timing_error if measured is not None else None,
+        notes=measured.notes if measured is not None else (),
     )
+
+
+def executed_graphs(model: Model) -> frozenset[int]:
+    """Subgraphs that one inference executes: the main one, and those that its operators call. CALL_ONCE only initialises."""
+    reached, waiting = {0}, [0]
+    while waiting:
+        ops = model.graphs[waiting.pop()].ops
+        called = {number for op in ops if op.kind != "CALL_ONCE" for number in called_graphs(op)}
+        waiting += called - reached
+        reached |= called
+    return frozenset(reached)
 
 
 def _without_arenas(graph: Graph, parts: list[Partition]) -> list[Partition]:
@@ -259,10 +285,12 @@ class _GraphCheck:
         if measured is not None and any((number, index) in measured.npu_cycles for index in self.on_npu):
             for index in self.on_npu:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
-        self._split = partition if _is_read_alone(placement, measured) else working_partitions
+        self._split = partition if measured is None and is_read_alone(placement.profile) else working_partitions
         self.partitions = _without_arenas(graph, self._split(graph, self.accepted))
         self.partition_of = {op: position for position, item in enumerate(self.partitions) for op in item.ops}
         self.splitting = self._splitting()
+        self.times = measured.times if measured is not None and number == 0 else {}
+        self.absorbed = measured.absorbed if measured is not None and number == 0 else {}
         self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
 
     def total(self, more: Collection[int] = ()) -> int:
@@ -270,9 +298,13 @@ class _GraphCheck:
         parts = _without_arenas(self.graph, self._split(self.graph, self.accepted.union(more))) if more else self.partitions
         chosen = {index for part in parts for index in part.ops}
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
-        around = sum(job_overhead(self._bytes(part.inputs), self._bytes(part.outputs), self.variant) for part in parts)
+        around = sum(job_overhead(self._bytes(part.inputs), self._bytes(self._written(part)), self.variant) for part in parts)
         ends = (self.graph.inputs, self.graph.outputs) if self.number == 0 else ()
         return work + around + sum(copy_overhead(self._bytes(tensor), self.variant) for tensor in ends)
+
+    def _written(self, part: Partition) -> tuple[int, ...]:
+        """Tensors that a job leaves in memory: its outputs, and variables that it was given."""
+        return (*part.outputs, *(index for index in part.inputs if self.graph.tensors[index].is_variable))
 
     def _bytes(self, indices: tuple[int, ...]) -> int:
         return sum(_info(self.graph.tensors[index]).bytes for index in indices if self.graph.tensors[index].data is None)
@@ -295,7 +327,10 @@ class _GraphCheck:
             reasons=tuple(violation.message for violation in placed.violations),
             violations=placed.violations,
             cycles=self.npu_cycles[index] if on_npu else self.cpu_cycles[index],
+            absorbed_into=self.absorbed.get(index),
         )
+        if on_npu and index in self.times:
+            base = timed(base, self.times[index], self.variant)
         return OperatorCheck(
             base=base,
             graph=self.number,
@@ -356,14 +391,14 @@ class _GraphCheck:
         return frozenset(i for i in range(len(sources)) if i not in self.on_npu and after[i] and before[i])
 
 
-def _is_read_alone(placement: Placement, measured: Measured | None) -> bool:
-    """Whether the report is a reading of a profile that says nothing of this compiler, which then adds no reasons."""
-    return measured is None and placement.profile in (DOCUMENT.name, XNNPACK)
+def is_read_alone(profile: str) -> bool:
+    """Whether a profile is that of a document, which says nothing of this compiler: reports of it add no reasons."""
+    return profile in (DOCUMENT.name, XNNPACK)
 
 
 def settled(model: Model, placement: Placement) -> Placement:
     """The placement with what this compiler adds to its profile before it compiles: itself if the profile is another's."""
-    if _is_read_alone(placement, None):
+    if is_read_alone(placement.profile):
         return placement
     return without_idle_jobs(model, without_inconsistent(model, placement))
 
@@ -386,11 +421,13 @@ def _info(tensor: Tensor) -> TensorInfo:
     return TensorInfo(tensor.name, tuple(shape), str(tensor.dtype), max(tensor.bytes, 0))
 
 
-def _device_sums(operators: list[OperatorCheck]) -> dict[str, DeviceSum]:
+def _device_sums(operators: list[OperatorCheck], counted: Collection[int]) -> dict[str, DeviceSum]:
+    """Operators and MACs of all subgraphs, cycles of those that count."""
     sums = {}
     for device in DEVICES:
         rows = [operator for operator in operators if operator.device == device]
-        sums[device] = DeviceSum(len(rows), sum(row.base.macs for row in rows), sum(row.base.cycles or 0 for row in rows))
+        cycles = sum(row.base.cycles or 0 for row in rows if row.graph in counted)
+        sums[device] = DeviceSum(len(rows), sum(row.base.macs for row in rows), cycles)
     return sums
 
 

@@ -176,7 +176,7 @@ def run_report(
     operators: OperatorMap, model: str, compiled: Model, timeline: Timeline, traces: Sequence[Trace], variant: Variant
 ) -> Report:
     """A report with the time of every operator, from the timeline and the traces of its NPU jobs."""
-    rows = [_timed(row, timeline.operators.get(row.index), variant) for row in base_operators(operators)]
+    rows = [timed(row, timeline.operators.get(row.index), variant) for row in base_operators(operators)]
     totals = Totals(
         macs=sum(row.macs for row in rows),
         **memory_totals(memory_of_file(compiled), variant),
@@ -262,7 +262,8 @@ def _arena_of_cpu(graph: Graph, sizes: Mapping[int, int]) -> int:
     return plan_arena(lifetimes(steps, {index: sizes[index] for index in sorted(used & sizes.keys())}, kept=kept))[1]
 
 
-def _timed(row: OperatorReport, time: OperatorTime | None, variant: Variant) -> OperatorReport:
+def timed(row: OperatorReport, time: OperatorTime | None, variant: Variant) -> OperatorReport:
+    """The row of an operator with its time; None if it took none."""
     if time is None:
         return dataclasses.replace(row, cycles=0, span_cycles=0)
     offered = time.span_cycles * variant.accelerator.macs_per_cycle

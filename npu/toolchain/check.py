@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from constraints.checker import check as check_model
-from npu.graph.ethos_u import is_compiled, is_npu_job
+from npu.errors import CompileError, ModelError
+from npu.graph.ethos_u import is_compiled as is_compiled_file
+from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
-from npu.reports.check_report import CheckReport, Measured, build_check_report, settled
+from npu.reports.check_report import CheckReport, Measured, build_check_report, is_read_alone, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, contents, digest, given, load, load_plain, model_name, parse
+
+if TYPE_CHECKING:
+    from npu.hardware.variant import Variant
+    from npu.toolchain.compile import Compilation
 
 _MOST_PLACES = 12
 
@@ -27,20 +34,38 @@ def check(model: Source, session: Session) -> Placement:
 
 
 def check_report(model: Source, session: Session, *, is_compiled: bool = False) -> CheckReport:
-    """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
-    variant, profile, model = session.variant, session.profile, given(model)
+    """`check` with costs and memory: those of the model as `compile` compiles it, timed as `run` times it.
+
+    They are estimates from shapes where nothing is compiled: under the profile of a document, unless `is_compiled`; for a file
+    that is compiled already; and for a model that `compile` refuses, whose notes say why.
+    """
+    model = given(model)
     content = contents(model)
-    source = load_plain(model, content) if is_compiled else parse(model, content)
+    source, name = parse(model, content), model_name(model)
+    notes = [*_compiled(source), *_without_kernel(source)]
     if is_compiled:
-        report = measured_report(source, model_name(model), session)
+        report = measured_report(load_plain(model, content), name, session)
     else:
-        report = build_check_report(source, check_model(source, profile=profile, variant=variant), model_name(model), variant)
-    return dataclasses.replace(report, model_sha256=digest(content), notes=(*_compiled(source), *_without_kernel(source)))
+        report, refusals = _compiled_or_estimated(source, name, session)
+        notes += refusals
+    return dataclasses.replace(report, model_sha256=digest(content), notes=(*report.notes, *notes))
+
+
+def _compiled_or_estimated(source: Model, name: str, session: Session) -> tuple[CheckReport, list[str]]:
+    """The report of a model, and why it could not be compiled for it."""
+    refusals = []
+    if not is_read_alone(session.profile) and not is_compiled_file(source):
+        try:
+            return measured_report(source, name, session), []
+        except (ModelError, CompileError) as error:
+            refusals.append(f"npu compile refuses the model: {error}")
+    placement = check_model(source, profile=session.profile, variant=session.variant)
+    return build_check_report(source, placement, name, session.variant), refusals
 
 
 def _compiled(model: Model) -> Iterator[str]:
     """What to say of a compiled file."""
-    if is_compiled(model):
+    if is_compiled_file(model):
         yield "This file is compiled already: MACs and cycles of its ethos-u operators are not known here; npu run times them."
 
 
@@ -66,22 +91,32 @@ def _is_known(custom: str) -> bool:
 
 def measured_report(source: Model, name: str, session: Session) -> CheckReport:
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
-    from npu.reports.report import memory_totals
     from npu.toolchain.compile import compile_in_session
-    from npu.toolchain.timing import tasks_of, time_streams
-    from sim.timeline import build_timeline
 
     variant = session.variant
     compilation = compile_in_session(source, name, session)
-    result, file = compilation.result, compilation.file(variant)
-    cycles: dict[tuple[int, int], int] = {}
-    for number, graph in enumerate(file.model.graphs):
-        sources = {partition.op_index: partition.source_of for partition in result.partitions if partition.graph == number}
-        if sources:
-            timeline = build_timeline(list(tasks_of(graph, sources, time_streams(file, number), variant)), variant)
-            for segment in timeline.segments:
-                if segment.device == "npu" and segment.operator >= 0:
-                    key = (number, segment.operator)
-                    cycles[key] = cycles.get(key, 0) + segment.cycles
-    measured = Measured(cycles, memory_totals(result.usage, variant))
-    return build_check_report(source, result.placement, name, variant, measured)
+    return build_check_report(source, compilation.result.placement, name, variant, _measured(compilation, variant))
+
+
+def _measured(compilation: Compilation, variant: Variant) -> Measured:
+    from npu.hardware.accuracy import accuracy_of
+    from npu.reports.report import memory_totals
+    from npu.toolchain.timing import tasks_of, time_streams, work_of
+    from sim.timeline import Job, build_timeline
+
+    file, operators = compilation.file(variant), compilation.operators
+    streams = [time_streams(file, number) for number in range(len(file.model.graphs))]
+    main = build_timeline(list(tasks_of(file.model.graphs[0], operators.sources, streams[0], variant)), variant)
+    cycles = {(0, row.index): main.operators[row.index].cycles for row in operators.operators if row.index in main.operators}
+    for part in compilation.result.partitions:
+        if part.graph:
+            job = build_timeline([Job(streams[part.graph][part.op_index].trace, part.source_of, 0, 0)], variant)
+            cycles |= {(part.graph, index): time.cycles for index, time in job.operators.items()}
+    return Measured(
+        cycles,
+        memory_totals(compilation.usage, variant),
+        main.operators,
+        {row.index: row.absorbed_into for row in operators.operators if row.absorbed_into is not None},
+        accuracy_of(variant, work_of(stream for graph in streams for stream in graph.values())),
+        compilation.notes(variant),
+    )

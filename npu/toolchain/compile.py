@@ -26,7 +26,7 @@ from npu.isa.weight_stream.encode import Encoder
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
-from npu.reports.report import Report, compile_report
+from npu.reports.report import Report, compile_report, memory_of_file
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name
@@ -46,6 +46,15 @@ class Compilation:
         """The model as a compiled file, with the streams as the compiler made them."""
         streams = {(partition.graph, partition.op_index): partition.stream for partition in self.result.partitions}
         return CompiledFile(self.model, variant, streams)
+
+    @property
+    def usage(self) -> Usage:
+        """Memory of the model; without NPU jobs, that of an arena as the CPU's runtime plans it."""
+        return self.result.usage if self.result.partitions else memory_of_file(self.model)
+
+    def notes(self, variant: Variant) -> tuple[str, ...]:
+        """What to say of the compilation: an arena that is too large, and where it is largest."""
+        return (*arena_notes(self.result.usage.arena_bytes, variant), *_peak_notes(self.result, variant))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +112,8 @@ def compile_source(
 
 
 def _written(compilation: Compilation, name: str, variant: Variant) -> Compiled:
-    usage = compilation.result.usage
-    notes = (*arena_notes(usage.arena_bytes, variant), *_peak_notes(compilation.result, variant)) or None
-    report = dataclasses.replace(compile_report(compilation.operators, name, variant, usage), notes=notes)
+    report = compile_report(compilation.operators, name, variant, compilation.usage)
+    report = dataclasses.replace(report, notes=compilation.notes(variant) or None)
     return Compiled(write_model(compilation.model), report, variant, compilation.result)
 
 

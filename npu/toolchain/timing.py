@@ -104,11 +104,14 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
         *_other_signatures(executable.model),
         *_notes(streams.values()),
     )
-    work = work_shares(([operation.operation for operation in stream.decoded], stream.trace) for stream in streams.values())
-    report = dataclasses.replace(
-        report, timing_error=accuracy_of(variant, work), notes=notes or None, model_sha256=executable.digest
-    )
+    error = accuracy_of(variant, work_of(streams.values()))
+    report = dataclasses.replace(report, timing_error=error, notes=notes or None, model_sha256=executable.digest)
     return TimedModel(variant, operators, jobs, tuple(streams.values()), timeline, report)
+
+
+def work_of(streams: Iterable[TimedStream]) -> Mapping[str, float]:
+    """The share of the NPU's cycles of every kind of operation."""
+    return work_shares(([operation.operation for operation in stream.decoded], stream.trace) for stream in streams)
 
 
 def _arena_bytes(graph: Graph) -> int:

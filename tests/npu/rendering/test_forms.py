@@ -269,3 +269,32 @@ def test_a_model_without_operators_has_a_report_in_every_form(form: str, profile
     text = render(report_of(Model((empty,)), "empty.tflite", profile), form)
     assert text.endswith("\n")
     assert render_text(report_of(Model((empty,)), profile=profile), 80)
+
+
+# Memory
+
+
+NEEDS = {"sram_bytes": 4096, "dram_bytes": 0, "flash_bytes": 2048}
+MEMORY_IN = {
+    "md": "Memory: SRAM 4.0 KiB, constants 2.0 KiB in flash",
+    "html": "Memory: SRAM 4.0 KiB, constants 2.0 KiB in flash",
+    "json": '"sram_bytes": 4096,\n    "dram_bytes": 0,\n    "flash_bytes": 2048',
+    "junit": '<property name="sram_bytes" value="4096" />',
+    "sarif": '"sramBytes": 4096,',
+}
+
+
+@pytest.mark.parametrize("form", ["text", *MEMORY_IN])
+def test_every_form_tells_the_memory_of_the_compiled_model_and_none_without(form: str, report: CheckReport) -> None:
+    needing = replace(report, totals=replace(report.totals, **NEEDS))
+    texts = [render_text(one, 120) if form == "text" else render(one, form) for one in (needing, report)]
+    assert MEMORY_IN.get(form, MEMORY_IN["md"]) in texts[0]
+    assert not any(word in texts[1] for word in ("Memory:", "sramBytes", 'name="sram_bytes"', '"sram_bytes": 4096'))
+
+
+def test_work_that_counts_for_another_operator_says_for_which(report: CheckReport) -> None:
+    row = next(row for row in report.operators if row.device == "npu")
+    hidden = replace(row, npu_cycles=0, base=replace(row.base, cycles=0, hidden_behind=4))
+    overlapped = replace(report, operators=(hidden,))
+    for text in (render_text(overlapped, 160), render(overlapped, "md"), render(overlapped, "html")):
+        assert "0 hidden by 4" in text

@@ -118,14 +118,14 @@ def test_a_run_with_operators_left_out_by_the_rules_says_who_knows_why(
     assert ("npu check says why" in capsys.readouterr().out) is is_said
 
 
-def test_a_compilation_that_needs_no_memory_says_nothing_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_for_the_cpu_alone_needs_the_arena_of_its_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     b = ModelBuilder()
     x = b.input((1, 4), DType.FLOAT32)
     b.output(b.op("ADD", [x, x], (1, 4), DType.FLOAT32, attributes=AddOptions()))
     model = tmp_path / "add.tflite"
     model.write_bytes(b.build())
     assert main(["compile", str(model), "-o", str(tmp_path / "out.tflite")]) == 0
-    assert capsys.readouterr().out.endswith("0 of 1 operators on the NPU (npu check says why not all)\n")
+    assert capsys.readouterr().out.endswith("0 of 1 operators on the NPU (npu check says why not all); SRAM 0.1 KiB\n")
 
 
 def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import npu
 from constraints.checker import check
 from npu.api import check_report, compile
 from npu.errors import ModelError
-from npu.graph.attributes import IfOptions
+from npu.graph.attributes import CallOnceOptions, IfOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.placement import Device
@@ -234,14 +234,50 @@ def test_a_compiled_file_is_not_compiled_again_to_be_timed(tmp_path: Path) -> No
         check_report(path, is_compiled=True)
 
 
-def test_an_operator_of_one_graph_is_asked_about_with_the_cycles_of_the_others() -> None:
+def two_graphs(caller: str, options: IfOptions | CallOnceOptions) -> bytes:
+    """ABS of 64 x 64 in the main subgraph, of 16 x 16 in the one that the options name."""
     main, other = ModelBuilder(), ModelBuilder("other")
     for builder, size in ((main, 64), (other, 16)):
         x = builder.input((1, size, size, 8), DType.FLOAT32)
         builder.output(builder.op("ABS", [x], (1, size, size, 8), DType.FLOAT32))
     main.subgraph(other)
-    report = check_report(main.build())
-    rows = {operator.graph: operator for operator in report.operators}
+    inputs = [main.input((1,), DType.BOOL), 0] if caller == "IF" else []
+    outputs = [main.tensor((1, 16, 16, 8), DType.FLOAT32)] if caller == "IF" else []
+    main.multi_op(caller, inputs, outputs, attributes=options)
+    return main.build()
+
+
+def test_what_only_initialises_is_listed_and_not_part_of_the_total() -> None:
+    report = check_report(two_graphs("CALL_ONCE", CallOnceOptions(1)))
+    (first,) = (row.base.cycles or 0 for row in report.operators if row.graph == 1)
+    assert first > 0
+    counted = sum(row.base.cycles or 0 for row in report.operators if row.graph == 0)
+    assert report.totals.total_cycles == counted + report.overhead_cycles
+    assert sum(device.cycles for device in report.devices.values()) == counted
+
+
+def test_a_model_that_cannot_be_compiled_is_judged_by_the_rules_and_says_why() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 1, 8, 8), DType.INT8, scale=0.5, shape_signature=(1, -1, 8, 8))
+    b.output(b.op("ABS", [x], (1, 1, 8, 8), DType.INT8, 0.5))
+    report = check_report(b.build())
+    assert report.cycles_from == "estimate"
+    assert any(note.startswith("npu compile refuses the model: input") and "--input-shape" in note for note in report.notes)
+    with pytest.raises(ModelError, match="--input-shape"):
+        check_report(b.build(), is_compiled=True)
+
+
+def test_profiles_of_documents_are_read_without_compiling() -> None:
+    for profile in ("v0.1", "xnnpack"):
+        report = check_report(DIGITS, profile=profile)
+        assert report.cycles_from == "estimate"
+        assert report.totals.sram_bytes is None
+    assert check_report(DIGITS, profile="v0.1", is_compiled=True).cycles_from == "compilation"
+
+
+def test_an_operator_of_one_graph_is_asked_about_with_the_cycles_of_the_others() -> None:
+    report = check_report(two_graphs("IF", IfOptions(1, 1)))
+    rows = {operator.graph: operator for operator in report.operators if operator.base.type == "ABS"}
     cycles = {graph: row.base.cycles or 0 for graph, row in rows.items()}
     total = report.totals.total_cycles
     assert cycles[0] > 4 * cycles[1] > 0
