@@ -23,6 +23,7 @@ FAILED = 3
 """Exit code of a judgement that was reached, and is no: a gate, a finding, a difference."""
 
 if TYPE_CHECKING:
+    from npu.toolchain.explain import ExplainedModel
     from npu.toolchain.timing import TimedModel
 
 
@@ -146,11 +147,24 @@ def explain(options: argparse.Namespace) -> int:
 
     with console.progress() as progress:
         explained = verb(options.model, options.session, progress=progress)
+    if options.plot:
+        _plot_model(options, explained)
     if options.format == "json":
         emit(explained.to_json(), options.output)
     else:
         emit(explain_text(explained, width_for(options.output)), options.output)
     return 0
+
+
+def _plot_model(options: argparse.Namespace, explained: ExplainedModel) -> None:
+    """Write the pictures of `explain`."""
+    from npu.plots import charts
+    from npu.plots.write import write_charts
+    from npu.toolchain.timing import time_model
+
+    timed = time_model(options.model, options.session)  # as explain left it: compiled and timed already
+    title = f"{explained.model} on {explained.target}"
+    write_charts(options.plot, title, [charts.roofline(timed), charts.operator_bars(explained)])
 
 
 def disasm(options: argparse.Namespace) -> int:

@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> int:
         options.output = options.model.with_name(f"{options.model.stem}_npu.tflite")
     handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
     handler = getattr(handlers, options.command.replace("-", "_"))
-    files = _given(options, "output", "report", "memory_map", "trace", "csv")
+    files = _given(options, "output", "report", "memory_map", "trace", "csv", "plot")
     folders = _given(options, "output_dir", "dump_tensors", "c")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not hasattr(options, "target"):
@@ -283,6 +283,12 @@ def _add_explain(commands: Commands) -> None:
     _add_model(explain)
     _add_memory(explain)
     add_format(explain)
+    explain.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw the roofline and the cycles of every operator into a page (.html) or a picture (.svg, .png)",
+    )
 
 
 def _add_export(commands: Commands) -> None:
