@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import FeatureMap, Layout
 
 MAX_REGIONS = 8
@@ -31,6 +32,7 @@ class Memory:
             _check_region(number, data)
         self.regions: Mapping[int, npt.NDArray[np.uint8]] = MappingProxyType(dict(regions))
         self.variant = variant
+        self.arithmetic = family_of(variant.accelerator.product).arithmetic
         self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)
         self.bases = np.zeros(MAX_REGIONS + 1, np.int64)
         """Machine address of each region; the last entry is the look-up-table area of core 0."""

@@ -12,7 +12,6 @@ from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import Weights, WindowStep
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
-from npu.isa.scale_records import encode_scales
 from npu.isa.weight_stream.encode import Encoder
 from npu.records import dataclass
 
@@ -44,7 +43,8 @@ class Constants:
 
     def __init__(self, variant: Variant, encoder: Encoder | None = None) -> None:
         self._variant = variant
-        self._format = family_of(variant.accelerator.product).weights
+        family = family_of(variant.accelerator.product)
+        self._format, self._scales = family.weights, family.scales
         self.encoder = encoder or self._format.encode
         self._pieces: list[bytes] = []
         self._size = 0
@@ -118,7 +118,7 @@ class Constants:
         position = 0
         for core in range(cores):
             own = slice(channels.start + core, channels.stop, accelerator.cores)
-            records = encode_scales(weights.biases[own], weights.scales[own], weights.shifts[own])
+            records = self._scales.encode(weights.biases[own], weights.scales[own], weights.shifts[own])
             records += bytes(-len(records) % ALIGNMENT)
             order = self._format.order(
                 accelerator,

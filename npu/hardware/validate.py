@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from npu.errors import ConfigError
 from npu.hardware.variant import (
+    MAX_CORES,
     Accelerator,
     Cpu,
     Memory,
@@ -16,7 +17,6 @@ from npu.hardware.variant import (
     OutputCycles,
     PipelineTiming,
     Port,
-    Product,
     Shram,
     ShramGranules,
     Size,
@@ -187,10 +187,11 @@ def _check_array(accelerator: Accelerator, where: Where) -> None:
 
 
 def _check_cores(accelerator: Accelerator, where: Where) -> None:
-    if accelerator.cores > 1 and accelerator.product is not Product.ETHOS_U65:
+    product = accelerator.product
+    if accelerator.cores > MAX_CORES[product]:
         raise ConfigError(
-            f"{where('accelerator.cores')}: must be 1 unless accelerator.product is ethos_u65, whose commands address a second "
-            f"core, got {accelerator.cores}"
+            f"{where('accelerator.cores')}: must be at most the {MAX_CORES[product]} that commands of {product.name.lower()} "
+            f"address, got {accelerator.cores}"
         )
 
 

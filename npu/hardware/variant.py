@@ -13,10 +13,14 @@ from npu.records import dataclass
 
 
 class Product(Enum):
-    """Product family: value is the `product` field of the configuration word."""
+    """One NPU of a family, of any size: value is the `product` field of the configuration word."""
 
     ETHOS_U55 = 0
     ETHOS_U65 = 1
+
+
+MAX_CORES = {Product.ETHOS_U55: 1, Product.ETHOS_U65: 2}
+"""The cores that the commands of a product address."""
 
 
 class Port(Enum):

@@ -130,16 +130,16 @@ class Field:
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Command:
     """One row of the table. A command that a product does not have may only be written with an operand of zero there."""
 
     name: str
     opcode: int
     kind: Kind
-    fields: tuple[Field, ...] = ()
-    doc: str = ""
-    products: frozenset[Product] = frozenset({Product.ETHOS_U55, Product.ETHOS_U65})
+    fields: tuple[Field, ...]
+    doc: str
+    products: frozenset[Product]
     starts: type | None = None
     """The record of the operation that it kicks off."""
     sign_copies: int = 0

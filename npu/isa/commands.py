@@ -6,10 +6,9 @@ Registers stand in the order in which the encoder writes them, in groups that th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
 
-from npu.hardware.variant import Product
+from npu.hardware.variant import MAX_CORES, Product
 from npu.isa.command import AS_IT_IS, ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Code, Command, Field, Kind
 from npu.isa.operations import (
     AccumulatorFormat,
@@ -87,11 +86,11 @@ def _bits(low: int, high: int) -> tuple[int, ...]:
 _SIXTEEN = _bits(0, 15)
 _ADDRESS_WIDTHS = {Product.ETHOS_U55: 32, Product.ETHOS_U65: 40}
 _BOTH = frozenset({Product.ETHOS_U55, Product.ETHOS_U65})
-_U65 = frozenset({Product.ETHOS_U65})
+_TWO_CORES = frozenset(product for product in _BOTH if MAX_CORES[product] > 1)
 
 
 def _operation(name: str, opcode: int, starts: type, doc: str, *fields: Field) -> Command:
-    return Command(name, opcode, Kind.OPERATION, fields, doc, starts=starts)
+    return Command(name, opcode, Kind.OPERATION, fields, doc, _BOTH, starts=starts)
 
 
 def _register(name: str, opcode: int, doc: str, *fields: Field, products: frozenset[Product] = _BOTH) -> Command:
@@ -117,7 +116,7 @@ def _stride(name: str, opcode: int, holds: str, doc: str) -> Command:
     """A register of a signed number; the Python core of Vela (up to 4.2) copies its sign into all 16 bits of the parameter."""
     note = "sign-extended over the parameter"
     field = Field("value", _bits(0, 39), holds, note, is_signed=True, widths=_ADDRESS_WIDTHS)
-    return Command(name, opcode, Kind.WIDE_REGISTER, (field,), doc, sign_copies=0xFF << 40)
+    return Command(name, opcode, Kind.WIDE_REGISTER, (field,), doc, _BOTH, sign_copies=0xFF << 40)
 
 
 def _length(name: str, opcode: int, bits: int, holds: str, doc: str, products: frozenset[Product] = _BOTH) -> Command:
@@ -204,7 +203,7 @@ PARALLEL_MODE = (
         291,
         "how two cores share an operation",
         Field("mode", _bits(0, 0), "variant.accelerator.cores", code=MINUS_ONE, enum=ParallelMode),
-        products=_U65,
+        products=_TWO_CORES,
     ),
 )
 
@@ -328,8 +327,8 @@ WEIGHTS = (
     _length("NPU_SET_WEIGHT_LENGTH", 33, 32, "weights[0].length_bytes", "bytes of the weight stream of core 0"),
 )
 WEIGHTS_OF_CORE_1 = (
-    _address("NPU_SET_WEIGHT1_BASE", 144, "weights[1].address", "address of the weight stream of core 1", _U65),
-    _length("NPU_SET_WEIGHT1_LENGTH", 145, 32, "weights[1].length_bytes", "bytes of the weight stream of core 1", _U65),
+    _address("NPU_SET_WEIGHT1_BASE", 144, "weights[1].address", "address of the weight stream of core 1", _TWO_CORES),
+    _length("NPU_SET_WEIGHT1_LENGTH", 145, 32, "weights[1].length_bytes", "bytes of the weight stream of core 1", _TWO_CORES),
 )
 SCALES = (
     _number("NPU_SET_SCALE_REGION", 297, 3, "scales[0].region", _REGION),
@@ -337,14 +336,14 @@ SCALES = (
     _length("NPU_SET_SCALE_LENGTH", 35, _SCALE_LENGTH_BITS, "scales[0].length_bytes", "bytes of the scale records of core 0"),
 )
 SCALES_OF_CORE_1 = (
-    _address("NPU_SET_SCALE1_BASE", 146, "scales[1].address", "address of the scale records of core 1", _U65),
+    _address("NPU_SET_SCALE1_BASE", 146, "scales[1].address", "address of the scale records of core 1", _TWO_CORES),
     _length(
         "NPU_SET_SCALE1_LENGTH",
         147,
         _SCALE_LENGTH_BITS,
         "scales[1].length_bytes",
         "bytes of the scale records of core 1",
-        _U65,
+        _TWO_CORES,
     ),
 )
 
@@ -428,5 +427,3 @@ COMMANDS: tuple[Command, ...] = (
     *DMA_PLANES,
 )
 """Every command of Ethos-U55 and Ethos-U65."""
-
-COMMANDS_BY_NAME: Mapping[str, Command] = {command.name: command for command in COMMANDS}

@@ -18,6 +18,7 @@ from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, Kind
 from npu.isa.families import family_of
+from npu.isa.family import Family
 from npu.isa.latch import attributes_at_power_on, latch
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
@@ -76,7 +77,7 @@ def readable_commands(words: NDArray[np.uint32], product: Product) -> Iterator[R
             if length == 2:
                 operand = operand << WORD_BITS | stream[position + 1]
             with suppress(StreamError):
-                yield RawCommand(entry.command, dict(_fields(entry.code, operand, product)), index, position)
+                yield RawCommand(entry.command, dict(_fields(entry.command, operand, product)), index, position)
         position, index = position + length, index + 1
 
 
@@ -85,8 +86,6 @@ class _Entry:
     """A command as the loop over the words needs it."""
 
     command: Command
-    code: int
-    """Low half of its first word."""
     holds: str
     """The attribute that it holds, if it is a number that the operand is but for an offset."""
     offset: int
@@ -96,10 +95,14 @@ class _Entry:
     """Number of words."""
 
 
-@functools.cache
 def _entries(product: Product) -> dict[int, _Entry]:
     """Commands by the low half of their first word."""
-    return {command.words(0)[0]: _entry(command, product) for command in family_of(product).commands}
+    return _entries_of(family_of(product), product)
+
+
+@functools.lru_cache(maxsize=16)
+def _entries_of(family: Family, product: Product) -> dict[int, _Entry]:
+    return {command.words(0)[0]: _entry(command, product) for command in family.commands}
 
 
 def _entry(command: Command, product: Product) -> _Entry:
@@ -108,7 +111,7 @@ def _entry(command: Command, product: Product) -> _Entry:
     is_plain = one is not None and one.bits == tuple(range(len(one.bits))) and one.enum is None
     if one is not None and is_plain and one.code.offset is not None and product in command.products:
         holds, offset, limit = one.holds, one.code.offset, one.limits(product)[1]
-    return _Entry(command, command.words(0)[0], holds, offset, limit, command.word_count)
+    return _Entry(command, holds, offset, limit, command.word_count)
 
 
 def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry, int, int, int]]:
@@ -132,11 +135,11 @@ def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry
         index += 1
 
 
-_Reader = Callable[[int, int, Product], Mapping[str, Any]]
+_Reader = Callable[[Command, int, Product], Mapping[str, Any]]
 
 
 def _at_place(
-    read: Callable[[int, int, Product], Mapping[str, Any]],
+    read: _Reader,
     entry: _Entry,
     operand: int,
     product: Product,
@@ -145,21 +148,21 @@ def _at_place(
 ) -> Mapping[str, Any]:
     """What `read` finds in a command; StreamError naming the place in the stream if a field is out of range."""
     try:
-        return read(entry.code, operand, product)
+        return read(entry.command, operand, product)
     except StreamError as error:
         raise StreamError(f"{command_place(index, position)}: {error}") from error
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _fields(code: int, operand: int, product: Product) -> Mapping[str, int]:
+def _fields(command: Command, operand: int, product: Product) -> Mapping[str, int]:
     """Fields of a command; kept, because streams write few different values into registers of several fields."""
-    return MappingProxyType(_entries(product)[code].command.values(operand, product))
+    return MappingProxyType(command.values(operand, product))
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _attributes(code: int, operand: int, product: Product) -> Mapping[str, Any]:
+def _attributes(command: Command, operand: int, product: Product) -> Mapping[str, Any]:
     """What a register holds; kept, as `_fields`."""
-    return MappingProxyType(_entries(product)[code].command.attributes(operand, product))
+    return MappingProxyType(command.attributes(operand, product))
 
 
 def command_place(command_index: int, word_index: int) -> str:
@@ -206,7 +209,7 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
     Raises StreamError if the words are not commands, or do not end with NPU_OP_STOP.
     """
     product = variant.accelerator.product
-    held = dict(attributes_at_power_on(product))
+    held = dict(attributes_at_power_on(family_of(product), product))
     is_stopped = False
     for entry, operand, index, position in _split(words, product):
         command = entry.command

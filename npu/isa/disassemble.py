@@ -16,8 +16,8 @@ from npu.errors import StreamError
 from npu.hardware.shipped import closest
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import Command, Field
-from npu.isa.commands import COMMANDS_BY_NAME
 from npu.isa.decode import Decoded, RawCommand, Refused, address_text, read_operations, readable_commands
+from npu.isa.families import family_of
 from npu.isa.summary import summarise
 from npu.records import dataclass
 
@@ -136,9 +136,10 @@ def _line_words(tokens: list[str], product: Product) -> tuple[int, ...]:
     name, rest = tokens[0], tokens[1:]
     if name == _WORD:
         return tuple(_raw_word(token) for token in rest)
-    command = COMMANDS_BY_NAME.get(name)
+    commands = family_of(product).by_name
+    command = commands.get(name)
     if command is None:
-        raise StreamError(f"must be a known command, got {name}{closest(name.upper(), COMMANDS_BY_NAME)}")
+        raise StreamError(f"must be a known command, got {name}{closest(name.upper(), commands)}")
     return command.words(command.operand(_values(command, rest), product))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npu.hardware.variant import Product
 from npu.isa.command import Command, Field, Kind
 from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 
@@ -72,7 +71,7 @@ def _values(field: Field) -> str:
         return ", ".join(f"{member.value} {member.name}" for member in field.enum)
     limits = {product: field.limits(product) for product in _PRODUCT_NAMES}
     if len(set(limits.values())) == 1:
-        low, high = limits[Product.ETHOS_U55]
+        low, high = next(iter(limits.values()))
         return f"{low}..{high}"
     signed = "signed" if field.is_signed else "unsigned"
     return ", ".join(f"{_PRODUCT_NAMES[product]}: {signed} {field.widths[product]} bits" for product in limits)

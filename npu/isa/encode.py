@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Variant
 from npu.isa.command import Command
-from npu.isa.commands import OPERATIONS
 from npu.isa.decode import Decoded
+from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
-from npu.isa.sections import SECTIONS
 from npu.isa.stream import CommandStream
 
 _Reader = Callable[[Any], Any]
-_KICK_OFFS = {command.starts: command for command in OPERATIONS}
 
 
 def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint32]:
@@ -63,6 +61,7 @@ class _Writer:
 
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
+        self._family = family_of(variant.accelerator.product)
         self._attributes: dict[str, object] = {}
         """What was written last, by command, as the record has it and as its operand."""
         self._operands: dict[str, int] = {}
@@ -70,13 +69,13 @@ class _Writer:
 
     def writes(self, operation: Operation) -> Iterator[Sequence[int]]:
         """Words of each register write that changes something."""
-        for number, section in enumerate(SECTIONS):
+        for number, section in enumerate(self._family.sections):
             if section.is_read_by(operation, self._variant):
                 yield from self._section_writes(number, operation)
 
     def kick_off(self, operation: Operation) -> Sequence[int]:
         """Words of the command that starts the operation."""
-        command = _KICK_OFFS[type(operation)]
+        command = self._family.kick_offs[type(operation)]
         values = {field.name: int(getattr(operation, field.holds)) for field in command.fields}
         return command.words(command.operand(values, self._variant.accelerator.product))
 
@@ -96,7 +95,8 @@ class _Writer:
         """Registers of section `number`, and functions of the attributes that they hold of a record of type `kind`."""
         readers = self._readers.get((number, kind))
         if readers is None:
-            readers = tuple((command, _command_reader(command, kind, self._variant)) for command in SECTIONS[number].registers)
+            registers = self._family.sections[number].registers
+            readers = tuple((command, _command_reader(command, kind, self._variant)) for command in registers)
             self._readers[number, kind] = readers
         return readers
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
-from npu.isa.family import Buffers, Family, WeightFormat
+from npu.isa.family import Arithmetic, Buffers, Family, ScaleFormat, WeightFormat
 from npu.isa.operations import Kernel, Traversal
+from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
+from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.decode import decode_weights
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
@@ -44,6 +46,14 @@ ETHOS_U55_U65 = Family(
     products={Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"},
     architecture_id=0x10066001,  # architecture 1.0.6 of both, as Vela 5.2 writes it
     commands=COMMANDS,
+    sections=SECTIONS,
     buffers=Buffers(shram.fits, shram.shram_layout),
     weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights),
+    scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales),
+    # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
+    arithmetic=Arithmetic(
+        operand_shifts={8: 20, 16: 15, 32: 15},
+        unscaled_bits=32,
+        table_slot_bytes=shram.LUT_SLOT_BYTES,
+    ),
 )

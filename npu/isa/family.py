@@ -1,21 +1,23 @@
 """What the products of one NPU family share, and another family does differently.
 
-A family is a module beside `npu.isa.ethos_u55_u65` that fills one `Family`, and an entry in `npu.isa.families`. Differences
-between products of a family are fields of the hardware description (`npu.hardware.variant`), not of this record. How many
-cycles things take follows from both through `npu.machine`.
+A family is a module beside `npu.isa.ethos_u55_u65` that fills one `Family`, and an entry in `npu.isa.families`. What it does
+not say is shared: the records of operations, what a kick-off makes of registers (`npu.isa.latch`), and how values are rounded.
+Differences between products of a family are fields of the hardware description (`npu.hardware.variant`), not of this record.
+How many cycles things take follows from both through `npu.machine`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from npu.hardware.variant import Accelerator, Product, Variant
 from npu.isa.command import Command
-from npu.isa.operations import Block, Kernel, ShramLayout, Traversal
+from npu.isa.operations import Block, Kernel, Operation, ShramLayout, Traversal
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import Shape, WeightOrder
@@ -64,6 +66,35 @@ class WeightFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """Registers that the same operations read, in the order in which they are written."""
+
+    is_read_by: Callable[[Operation, Variant], bool]
+    registers: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFormat:
+    """Bias, scale and shift of output channels in memory."""
+
+    record_bytes: int
+    encode: Callable[[ArrayLike, ArrayLike, ArrayLike], bytes]
+    decode: Callable[[NDArray[np.uint8], int], tuple[Ints, Ints, Ints]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Numbers of what operations compute. How they round is said by the kernels of `sim.functional` and `npu.numerics`."""
+
+    operand_shifts: Mapping[int, int]
+    """By bits of the inputs: how far ADD and SUB shift an operand left before its scale."""
+    unscaled_bits: int
+    """Width of inputs that have no zero point and are never multiplied by a scale."""
+    table_slot_bytes: int
+    """From one table of the LUT to the next."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Family:
     """A family of NPUs."""
 
@@ -73,5 +104,27 @@ class Family:
     """ID word of the payload of its command streams."""
     commands: tuple[Command, ...]
     """The command stream; a command names those of the products that have it."""
+    sections: tuple[Section, ...]
+    """All registers, in the order in which they are written before a kick-off."""
     buffers: Buffers
     weights: WeightFormat
+    scales: ScaleFormat
+    arithmetic: Arithmetic
+    by_name: Mapping[str, Command] = field(init=False, repr=False)
+    kick_offs: Mapping[type, Command] = field(init=False, repr=False)
+    """The command that starts a record of an operation."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {command.name: command for command in self.commands})
+        starts = {command.starts: command for command in self.commands if command.starts is not None}
+        object.__setattr__(self, "kick_offs", starts)
+
+    def registers_read_by(self, operation: Operation, variant: Variant) -> Iterator[Command]:
+        """Commands of all registers that `operation` reads on `variant`."""
+        read = (section for section in self.sections if section.is_read_by(operation, variant))
+        return (register for section in read for register in section.registers)
+
+    def largest(self, name: str, product: Product) -> int:
+        """The largest number that a register of one field can say."""
+        (only,) = self.by_name[name].fields
+        return only.limits(product)[1]

@@ -16,7 +16,7 @@ from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import Kind, signed_pattern
 from npu.isa.commands import ParallelMode
-from npu.isa.families import family_of
+from npu.isa.family import Family
 from npu.isa.operations import (
     Activation,
     AddressRange,
@@ -50,10 +50,10 @@ Attributes = Mapping[str, Any]
 """Attributes by the path that the command table gives them."""
 
 
-@functools.cache
-def attributes_at_power_on(product: Product) -> Attributes:
+@functools.lru_cache(maxsize=16)
+def attributes_at_power_on(family: Family, product: Product) -> Attributes:
     """What all registers hold before the first is written."""
-    registers = (command for command in family_of(product).commands if command.kind is not Kind.OPERATION)
+    registers = (command for command in family.commands if command.kind is not Kind.OPERATION)
     return MappingProxyType({path: value for register in registers for path, value in register.attributes(0, product).items()})
 
 

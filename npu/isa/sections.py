@@ -1,11 +1,8 @@
-"""Which operations read which registers: the only place for it. Encoder and verifier ask here."""
+"""Which operations read which registers on Ethos-U55 and Ethos-U65: the only place for it. Encoder and verifier ask here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from npu.hardware.variant import Variant
-from npu.isa.command import Command
 from npu.isa.commands import (
     BROADCAST,
     DMA,
@@ -26,6 +23,7 @@ from npu.isa.commands import (
     WEIGHTS_OF_CORE_1,
     WINDOW,
 )
+from npu.isa.family import Section
 from npu.isa.operations import (
     Dma,
     DmaStride,
@@ -36,7 +34,6 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
-from npu.records import dataclass
 
 
 def _is_kernel_of_cores(operation: Operation, variant: Variant) -> bool:
@@ -96,14 +93,6 @@ def _has_planes(operation: Operation, _variant: Variant) -> bool:
     return isinstance(operation, Dma) and operation.stride >= DmaStride.PLANES
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Registers that the same operations read, in the order in which they are written."""
-
-    is_read_by: Callable[[Operation, Variant], bool]
-    registers: tuple[Command, ...]
-
-
 SECTIONS: tuple[Section, ...] = (
     Section(_is_kernel_of_cores, PARALLEL_MODE),
     Section(_is_kernel, KERNEL),
@@ -125,13 +114,3 @@ SECTIONS: tuple[Section, ...] = (
     Section(_has_planes, DMA_PLANES),
 )
 """All registers, in the order in which they are written before a kick-off."""
-
-
-def sections_read_by(operation: Operation, variant: Variant) -> Iterator[Section]:
-    """Sections that `operation` reads on `variant`, in order."""
-    return (section for section in SECTIONS if section.is_read_by(operation, variant))
-
-
-def registers_read_by(operation: Operation, variant: Variant) -> Iterator[Command]:
-    """Commands of all registers that `operation` reads on `variant`."""
-    return (register for section in sections_read_by(operation, variant) for register in section.registers)

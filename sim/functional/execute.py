@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError
+from npu.isa.family import Arithmetic
 from npu.isa.operations import (
     ActivationFunction,
     ClipRange,
@@ -67,29 +68,29 @@ def execute_checked(operation: Operation, memory: Memory, numbers: np.void | Non
         execute_convolution(operation, constants.decode_constants(operation, memory), memory)
     elif isinstance(operation, Pooling | Elementwise):
         if numbers is None:
-            numbers = prepare(operation, v.zeroed(v.NUMBERS)[0])
+            numbers = prepare(operation, memory.arithmetic, v.zeroed(v.NUMBERS)[0])
         v.execute(numbers, memory.bases)
 
 
-def prepare(operation: Pooling | Elementwise, n: np.void) -> np.void:
-    """Fill `n`, zeros: an operation as the kernel `values.execute` takes it; true for every memory."""
+def prepare(operation: Pooling | Elementwise, arithmetic: Arithmetic, n: np.void) -> np.void:
+    """Fill `n`, zeros: an operation as the kernel `values.execute` takes it; true for every memory of the family."""
     ifm = operation.ifm
-    prepare_output(operation, n)
-    n["ifm"], n["ifm_region"] = _feature_map(ifm, input_zero_point(ifm)), ifm.region
+    prepare_output(operation, arithmetic, n)
+    n["ifm"], n["ifm_region"] = _feature_map(ifm, _input_zero_point(ifm, arithmetic)), ifm.region
     if isinstance(operation, Pooling):
-        _prepare_pooling(operation, n)
+        _prepare_pooling(operation, arithmetic, n)
     else:
-        _prepare_elementwise(operation, n)
+        _prepare_elementwise(operation, arithmetic, n)
     return n
 
 
-def prepare_output(operation: KernelOperation, n: np.void) -> None:
+def prepare_output(operation: KernelOperation, arithmetic: Arithmetic, n: np.void) -> None:
     """Fill in what the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
     n["ofm"], n["ofm_region"] = _feature_map(operation.ofm), operation.ofm.region
-    n["stage"] = _stage(operation)
+    n["stage"] = _stage(operation, arithmetic)
 
 
-def _prepare_pooling(operation: Pooling, n: np.void) -> None:
+def _prepare_pooling(operation: Pooling, arithmetic: Arithmetic, n: np.void) -> None:
     kernel, padding, ofm, rounding = operation.kernel, operation.padding, operation.ofm, int(operation.rounding)
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
@@ -104,18 +105,20 @@ def _prepare_pooling(operation: Pooling, n: np.void) -> None:
     if _is_placed(operation):
         n["is_placed"] = 1
     if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
-        n["stage"] = _stage(operation, (1, operation.scale.scale, operation.scale.shift, rounding))
+        n["stage"] = _stage(operation, arithmetic, (1, operation.scale.scale, operation.scale.shift, rounding))
 
 
-def _prepare_elementwise(operation: Elementwise, n: np.void) -> None:
-    n["combination"] = combination(operation)
+def _prepare_elementwise(operation: Elementwise, arithmetic: Arithmetic, n: np.void) -> None:
+    n["combination"] = combination(operation, arithmetic)
     n["is_combined"] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
     if ifm2 is not None:
-        n["ifm2"], n["ifm2_region"] = _feature_map(ifm2, input_zero_point(ifm2)), ifm2.region
+        n["ifm2"], n["ifm2_region"] = _feature_map(ifm2, _input_zero_point(ifm2, arithmetic)), ifm2.region
     else:
         n["ifm2"], n["ifm2_region"] = _SCALAR, -1
-        n["scalar"] = (operation.scalar or 0) - (0 if ifm.element.bits == 32 else operation.scalar_zero_point)
+        n["scalar"] = (operation.scalar or 0) - (
+            0 if ifm.element.bits == arithmetic.unscaled_bits else operation.scalar_zero_point
+        )
 
 
 def _is_placed(operation: WindowOperation) -> bool:
@@ -129,7 +132,7 @@ def _around(operation: WindowOperation) -> tuple[int, ...]:
 
 def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
     kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
-    values = read(ifm, memory, input_zero_point(ifm))
+    values = read(ifm, memory, _input_zero_point(ifm, memory.arithmetic))
     if not _is_placed(operation):
         return values
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
@@ -151,7 +154,7 @@ def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: 
         scales = np.full_like(scales, operation.scale.scale)
         shifts = np.full_like(shifts, operation.scale.shift)
     output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
-    output.finish(out, np.array(_stage(operation), output.STAGE), memory.bases[-1])
+    output.finish(out, np.array(_stage(operation, memory.arithmetic), output.STAGE), memory.bases[-1])
     feature_map.scatter(np.array(_feature_map(ofm), feature_map.FEATURE_MAP), memory.bases[ofm.region], out)
 
 
@@ -168,9 +171,9 @@ def read(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> Cube:
     return out
 
 
-def input_zero_point(fm: FeatureMap) -> int:
-    """The zero point that applies to an input: 32-bit maps have none."""
-    return 0 if fm.element.bits == 32 else fm.zero_point
+def _input_zero_point(fm: FeatureMap, arithmetic: Arithmetic) -> int:
+    """The zero point that applies to an input."""
+    return 0 if fm.element.bits == arithmetic.unscaled_bits else fm.zero_point
 
 
 def is_self_dividing(operation: Pooling) -> bool:
@@ -260,7 +263,7 @@ def _check_stage(operation: KernelOperation, memory: Memory) -> None:
     kind, size = lut_kind(operation)
     if kind == 0:
         raise SimulationError(f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range")
-    if 256 * index + size > memory.variant.shram.lut_bytes:
+    if memory.arithmetic.table_slot_bytes * index + size > memory.variant.shram.lut_bytes:
         raise SimulationError(f"LUT {index}: {size} bytes must fit the table area of {memory.variant.shram.lut_bytes}")
     low, high = output_limits(operation)
     first, last = {1: (0, 255), 5: (-32768, 32767)}.get(kind if kind == 5 else kind & 1, (-128, 127))
@@ -279,19 +282,21 @@ def lut_kind(operation: KernelOperation) -> tuple[int, int]:
     return (5, 2048) if element.bits == 16 else (0, 0)
 
 
-def _stage(operation: KernelOperation, rescaling: tuple[int, int, int, int] = (0, 0, 0, 0)) -> tuple[int, ...]:
+def _stage(
+    operation: KernelOperation, arithmetic: Arithmetic, rescaling: tuple[int, int, int, int] = (0, 0, 0, 0)
+) -> tuple[int, ...]:
     """An `output.STAGE`; `rescaling` as its last fields say."""
     activation, ofm = operation.activation, operation.ofm
     low, high = output_limits(operation)
     index = activation.function.lut_index
     kind = 0 if index is None else lut_kind(operation)[0]
-    table = 256 * (index or 0)
+    table = arithmetic.table_slot_bytes * (index or 0)
     function = int(activation.function) if index is None else 0
-    is_raw = ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION
+    is_raw = ofm.element.bits == arithmetic.unscaled_bits and activation.clip_range is ClipRange.OFM_PRECISION
     return function, ofm.zero_point, low, high, kind, table, is_raw, *rescaling
 
 
-def combination(operation: Elementwise) -> npt.NDArray[np.void]:
+def combination(operation: Elementwise, arithmetic: Arithmetic) -> npt.NDArray[np.void]:
     """An elementwise operation as the kernel `combine` takes it.
 
     MUL saturates at 32 bits and SHL wraps: SOFTMAX of Vela 3 and 4 doubles a number in (1/2, 1] by MUL for that reason.
@@ -301,7 +306,7 @@ def combination(operation: Elementwise) -> npt.NDArray[np.void]:
     scaling = int(operation.operand_scaling)
     opa, opb = operation.opa_scale, operation.opb_scale
     opa_scale, opa_shift = opa.scale, opa.shift
-    if bits == 32:  # a 32-bit input is never multiplied by a scale
+    if bits == arithmetic.unscaled_bits:
         scale, scaling, opa_scale, opb = 1, 0, 1, 1
     elif scaling == 0:
         opa_scale, opb = opa_scale & 0xFFFF, opb & 0xFFFF
@@ -315,7 +320,7 @@ def combination(operation: Elementwise) -> npt.NDArray[np.void]:
             opa_scale,
             opa_shift,
             opb,
-            20 if bits == 8 else 15,
+            arithmetic.operand_shifts[bits],
             operation.operand_rounding,
             operation.is_reversed and operation.mode not in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ),
             operation.ofm.element.bits == 32,

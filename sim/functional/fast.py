@@ -54,10 +54,10 @@ def make_row(operation: Operation, memory: Memory) -> Row:
         elif isinstance(operation, DepthwiseConvolution):
             _fill_depthwise(row, operation, memory)
         elif isinstance(operation, Elementwise):
-            _fill_elementwise(row, operation)
+            _fill_elementwise(row, operation, memory)
     if row.kind == r.GENERAL and isinstance(operation, Pooling | Elementwise):
         row.kind = r.VALUES
-        prepare(operation, row.numbers["values"])
+        prepare(operation, memory.arithmetic, row.numbers["values"])
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
         row.numbers["kind"] = row.kind
     return row
@@ -162,14 +162,14 @@ def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
     n["zero_point"], n["low"], n["high"] = ofm.zero_point, low, high
 
 
-def _fill_sums(row: Row, operation: KernelOperation) -> None:
+def _fill_sums(row: Row, operation: KernelOperation, memory: Memory) -> None:
     """An output of sums, pixel after pixel, for `values.finish_sums`."""
     ofm, n = operation.ofm, row.numbers
     pixel, count = 64 * int(n["blocks"]), int(n["pixels"])
     row.sums_bytes = ofm.height * ofm.width * pixel
     n["out_table"] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
     n["out_region"], n["out_brick"], n["out_pixel"], n["finish"] = -1, 64, pixel, r.SUM
-    prepare_output(operation, n["values"])
+    prepare_output(operation, memory.arithmetic, n["values"])
     n["values"]["sums_pitch"], n["values"]["sums_rounding"] = pixel, operation.rounding
 
 
@@ -179,7 +179,7 @@ def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
         return
     _fill_output(row, operation, pixels=True)
     if not _has_plain_output(operation, memory):
-        _fill_sums(row, operation)
+        _fill_sums(row, operation, memory)
     one_tile = ifm.height <= ifm.tile_height_0
     is_dense = operation.padding == Padding() and (kernel.height == 1 or one_tile)
     if is_dense and _is_direct(operation, [ifm], memory):
@@ -249,7 +249,7 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
         return
     _fill_output(row, operation, pixels=False)
     if not _has_plain_output(operation, memory):
-        _fill_sums(row, operation)
+        _fill_sums(row, operation, memory)
     if _is_direct(operation, [ifm], memory):
         offsets = _row_offsets(ifm)
         n["in_region"], n["in_pixel"], n["in_brick"] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
@@ -289,17 +289,17 @@ def _parts(kernel: Kernel, left: int) -> tuple[npt.NDArray[np.void], Numbers]:
     return np.array(parts, r.PART), np.array(order, np.int64)
 
 
-def _fill_elementwise(row: Row, operation: Elementwise) -> None:
+def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
     ifm, ifm2, n = operation.ifm, operation.ifm2, row.numbers
     assert ifm2 is not None
     if operation.operand_rounding is not Rounding.DOUBLE:
         return
     first, second = (ifm2, ifm) if operation.is_reversed else (ifm, ifm2)
-    operands, bound = _operands(operation, first, second)
+    numbers = combination(operation, memory.arithmetic)
+    operands, bound = _operands(operation, numbers, first, second)
     if operands is None:
         return
     _fill_output(row, operation, pixels=False)
-    numbers = combination(operation)
     ones, stage = np.ones(16, np.int64), zeroed(r.CHANNELS)
     zero_point = operation.ofm.zero_point
     scales, shifts = numbers["scale"] * ones, numbers["shift"] * ones
@@ -315,9 +315,10 @@ def _fill_elementwise(row: Row, operation: Elementwise) -> None:
     row.kind = r.ELEMENTWISE
 
 
-def _operands(operation: Elementwise, first: FeatureMap, second: FeatureMap) -> tuple[npt.NDArray[np.void] | None, int]:
-    """`OPERANDS`, and a bound of the sum."""
-    numbers = combination(operation)
+def _operands(
+    operation: Elementwise, numbers: npt.NDArray[np.void], first: FeatureMap, second: FeatureMap
+) -> tuple[npt.NDArray[np.void] | None, int]:
+    """`OPERANDS`, and a bound of the sum; `numbers` is the operation's COMBINATION."""
     left_shift, opa_scale, opa_shift = (int(numbers[name]) for name in ("left_shift", "opa_scale", "opa_shift"))
     implicit = (1 << left_shift - 1, 0)
     pairs = {

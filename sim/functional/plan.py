@@ -106,7 +106,7 @@ def _run_step(step: Step, memory: Memory) -> int:
     operation = step.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
         if step.numbers is None and isinstance(operation, Pooling | Elementwise):
-            step.numbers = execute.prepare(operation, zeroed(NUMBERS)[0])
+            step.numbers = execute.prepare(operation, memory.arithmetic, zeroed(NUMBERS)[0])
         execute.execute_checked(operation, memory, step.numbers)
         return 1
     constants = _constants(step, memory)

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from npu.errors import SimulationError, StreamError
 from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
-from npu.isa.scale_records import RECORD_BYTES, decode_scales
 from npu.isa.weight_stream.order import interleave_cores
 from npu.records import dataclass
 from sim.memory import Memory
@@ -37,13 +36,14 @@ def source_ranges(operation: Convolution | DepthwiseConvolution) -> tuple[Addres
 def check_constants(operation: Convolution | DepthwiseConvolution, memory: Memory) -> None:
     """Raise SimulationError unless the weight and scale ranges lie in memory and are long enough for the records."""
     cores = len(operation.weights)
-    available = memory.variant.accelerator.cores
+    accelerator = memory.variant.accelerator
+    available, record_bytes = accelerator.cores, family_of(accelerator.product).scales.record_bytes
     if not 1 <= cores <= available or len(operation.scales) != cores:
         raise SimulationError(f"weights: number of weight streams must be in [1, {available}], got {cores}")
     for part in source_ranges(operation):
         memory.check(part.region, part.address, part.address + part.length_bytes)
     for core in range(min(cores, operation.ofm.depth)):
-        needed = RECORD_BYTES * len(range(core, operation.ofm.depth, cores))
+        needed = record_bytes * len(range(core, operation.ofm.depth, cores))
         if operation.scales[core].length_bytes < needed:
             got = operation.scales[core].length_bytes
             raise SimulationError(f"scale records: length must be at least {needed} bytes for core {core}, got {got}")
@@ -56,13 +56,13 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
     shape = (depth, operation.kernel.height, operation.kernel.width, 1 if is_depthwise else operation.ifm.depth)
     cores = len(operation.weights)
     accelerator = memory.variant.accelerator
-    weight_format = family_of(accelerator.product).weights
+    family = family_of(accelerator.product)
     weights, records = [], []
     try:
         for core in range(min(cores, depth)):
             stream, scales = operation.weights[core], operation.scales[core]
             data = memory.view(stream.region, stream.address, stream.length_bytes)
-            order = weight_format.order(
+            order = family.weights.order(
                 accelerator,
                 operation.kernel,
                 block_depth=operation.block.depth,
@@ -73,9 +73,9 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
                 cores=cores,
                 has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
             )
-            weights.append(weight_format.decode(data, shape, order))
+            weights.append(family.weights.decode(data, shape, order))
             scale_data = memory.view(scales.region, scales.address, scales.length_bytes)
-            records.append(decode_scales(scale_data, len(range(core, depth, cores))))
+            records.append(family.scales.decode(scale_data, len(range(core, depth, cores))))
     except StreamError as error:
         raise SimulationError(str(error)) from error
     if len(weights) == 1:

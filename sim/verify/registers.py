@@ -1,7 +1,7 @@
 """Which register writes of a stream no operation ever sees: the only place that follows single writes.
 
 A write counts as seen when an operation that reads its register starts before the register is written again. What each
-operation reads says `npu.isa.sections`. That a register is set again to the value it holds is no matter as
+operation reads says its family. That a register is set again to the value it holds is no matter as
 long as an operation reads it: compilers may set all registers of an operation.
 """
 
@@ -15,8 +15,8 @@ import numpy.typing as npt
 from npu.hardware.variant import Variant
 from npu.isa.command import Kind
 from npu.isa.decode import Decoded, RawCommand, read_commands
+from npu.isa.families import family_of
 from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
-from npu.isa.sections import registers_read_by
 from npu.records import dataclass
 
 
@@ -52,7 +52,8 @@ def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:
     Vela writes the upscaling for every kernel, both scales of ADD and SUB where one operand is scaled alone, and an OFM scale
     for operations that do not scale.
     """
-    yield from (register.name for register in registers_read_by(operation, variant))
+    family = family_of(variant.accelerator.product)
+    yield from (register.name for register in family.registers_read_by(operation, variant))
     if isinstance(operation, KernelOperation):
         yield "NPU_SET_IFM_UPSCALE"
     if isinstance(operation, Pooling | Elementwise):

@@ -13,7 +13,7 @@ import npu
 from npu.errors import SimulationError, StreamError
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
-from npu.isa.commands import COMMANDS_BY_NAME
+from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 from sim.container import NpuJob, jobs_of
 from sim.functional.plan import Tier
 from sim.machine import Machine
@@ -74,7 +74,7 @@ def mutated(words: npt.NDArray[np.uint32], generator: np.random.Generator) -> np
 
 def random_commands(generator: np.random.Generator) -> npt.NDArray[np.uint32]:
     """Words with known opcodes and random parameters."""
-    opcodes = [command.opcode | payload for command in COMMANDS_BY_NAME.values() for payload in (0, 0x4000)]
+    opcodes = [command.opcode | payload for command in ETHOS_U55_U65.by_name.values() for payload in (0, 0x4000)]
     count = int(generator.integers(1, 60))
     chosen = generator.choice(opcodes, count).astype(np.uint32)
     return (chosen | (generator.integers(1 << 16, size=count).astype(np.uint32) << np.uint32(16))).astype(np.uint32)

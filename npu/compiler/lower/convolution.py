@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, View, Weights
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import MAX_PAD_AFTER, MAX_PAD_BEFORE, images, needed_after, pad_amounts, same_padding
+from npu.compiler.lower.geometry import images, largest_padding, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantize import register_scale, short_scale
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
@@ -138,7 +138,8 @@ def window_padding(
 
 def legal_padding(builder: Builder, ifm: View, padding: Padding, value: int) -> tuple[View, Padding]:
     """The map and its padding; a padding that the registers cannot hold is written to memory as `value`."""
-    if max(padding.top, padding.left) <= MAX_PAD_BEFORE and max(padding.bottom, padding.right) <= MAX_PAD_AFTER:
+    most_before, most_after = largest_padding(builder.variant)
+    if max(padding.top, padding.left) <= most_before and max(padding.bottom, padding.right) <= most_after:
         return ifm, padding
     height, width, depth = ifm.shape
     shape = (height + padding.top + padding.bottom, width + padding.left + padding.right, depth)

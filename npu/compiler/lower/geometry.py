@@ -9,14 +9,9 @@ from dataclasses import replace
 from npu.compiler.ir import Shape, View
 from npu.graph.attributes import StridedSliceOptions
 from npu.graph.graph import Graph, Op
-from npu.hardware.variant import Product
-from npu.isa.commands import COMMANDS_BY_NAME
+from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.records import dataclass
-
-MAX_PAD_BEFORE, MAX_PAD_AFTER = (
-    COMMANDS_BY_NAME[name].fields[0].limits(Product.ETHOS_U55)[1] for name in ("NPU_SET_IFM_PAD_TOP", "NPU_SET_IFM_PAD_BOTTOM")
-)
-"""Rows and columns that the padding registers can say, the same on every product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +92,13 @@ def same_padding(extent: int, output: int, kernel: int, stride: int) -> tuple[in
     """Elements before and after a dimension under TFLite's SAME scheme; `kernel` is dilated."""
     total = max((output - 1) * stride + kernel - extent, 0)
     return total // 2, total - total // 2
+
+
+def largest_padding(variant: Variant) -> tuple[int, int]:
+    """Rows and columns before and after an IFM that the padding registers can say; those of left and right are alike."""
+    product = variant.accelerator.product
+    family = family_of(product)
+    return family.largest("NPU_SET_IFM_PAD_TOP", product), family.largest("NPU_SET_IFM_PAD_BOTTOM", product)
 
 
 def needed_after(extent: int, output: int, kernel: int, stride: int, before: int) -> int:

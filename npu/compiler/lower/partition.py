@@ -27,7 +27,7 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
-    plan = make_plan(graph, ops)
+    plan = make_plan(graph, ops, variant)
     builder = Builder(graph, plan, variant)
     for index in ops:
         if index not in plan.carrier:

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu.compiler.ir import Shape
 from npu.compiler.lower.activation_tables import VALUES
-from npu.compiler.lower.geometry import MAX_PAD_BEFORE, concatenation_boxes, fold_shape, pad_amounts
+from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, largest_padding, pad_amounts
 from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -16,6 +16,7 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
+from npu.hardware.variant import Variant
 from npu.records import dataclass
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -90,11 +91,11 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
 
 
-def make_plan(graph: Graph, ops: Sequence[int]) -> Plan:
+def make_plan(graph: Graph, ops: Sequence[int], variant: Variant) -> Plan:
     """Decide the fusions and nestings of the partition `ops`."""
     uses = _Uses(graph, ops)
     fused_ops = _fuse_functions(uses)
-    pad = _fuse_pads(uses)
+    pad = _fuse_pads(uses, most=largest_padding(variant)[0])
     carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
         p: conv for conv, p in pad.items()
     }
@@ -132,18 +133,19 @@ def _can_ride(uses: _Uses, index: int) -> bool:
     return op.kind in RECTIFIERS and before.dtype is after.dtype and same_quantization(before, after)
 
 
-def _fuse_pads(uses: _Uses) -> dict[int, int]:
+def _fuse_pads(uses: _Uses, *, most: int) -> dict[int, int]:
+    """The PAD of convolutions whose padding unit can do it: the rows and columns in front are at most `most`."""
     fused: dict[int, int] = {}
     for index in uses.ops:
         op = uses.graph.ops[index]
         if op.kind in _CONVOLUTIONS:
             pad = uses.producer.get(op.inputs[0])
-            if pad is not None and uses.sole_reader(op.inputs[0]) == index and _pad_fits(uses.graph, pad, op):
+            if pad is not None and uses.sole_reader(op.inputs[0]) == index and _pad_fits(uses.graph, pad, op, most):
                 fused[index] = pad
     return fused
 
 
-def _pad_fits(graph: Graph, pad: int, op: Op) -> bool:
+def _pad_fits(graph: Graph, pad: int, op: Op, most: int) -> bool:
     """Whether the padding unit can do a PAD: only height and width, at most half of the kernel, VALID convolution."""
     options = op.attributes
     if graph.ops[pad].kind != "PAD" or not isinstance(options, Conv2DOptions | DepthwiseConv2DOptions):
@@ -155,7 +157,7 @@ def _pad_fits(graph: Graph, pad: int, op: Op) -> bool:
     if len(amounts) < 3 or any(a for pair in (*amounts[:-3], amounts[-1]) for a in pair):
         return False
     extents = ((height - 1) * options.dilation_h_factor + 1, (width - 1) * options.dilation_w_factor + 1)
-    return all(max(pair) <= min(k // 2, MAX_PAD_BEFORE) for pair, k in zip(amounts[-3:-1], extents, strict=True))
+    return all(max(pair) <= min(k // 2, most) for pair, k in zip(amounts[-3:-1], extents, strict=True))
 
 
 def _nest_tensors(uses: _Uses) -> dict[int, Nest]:

@@ -293,7 +293,7 @@ REFUSED = {
     "wider_dot_product": ("accelerator: {dot_product_width: 16, macs_per_cycle: 256}", ["dot_product_width", "got 16"]),
     "second_core_that_no_command_addresses": (
         "accelerator: {cores: 2, macs_per_cycle: 256}",
-        ["accelerator.cores", "must be 1 unless", "ethos_u65", "got 2"],
+        ["accelerator.cores", "must be at most the 1", "ethos_u55 address", "got 2"],
     ),
     "burst_no_power_of_two": (
         "system: {memories: {axi0: {burst_bytes: 48}}}",

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from npu.errors import StreamError
 from npu.hardware.variant import Product
 from npu.isa.command import AS_IT_IS, ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Command, signed_pattern
-from npu.isa.commands import COMMANDS, COMMANDS_BY_NAME
+from npu.isa.commands import COMMANDS
+from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 
 PRODUCTS = (Product.ETHOS_U55, Product.ETHOS_U65)
 PAIRS = [(command, product) for command in COMMANDS for product in PRODUCTS if product in command.products]
@@ -31,7 +32,7 @@ def test_no_two_fields_of_a_command_overlap(command: Command) -> None:
 
 
 def test_no_two_commands_share_an_opcode() -> None:
-    assert len({(command.opcode, command.is_wide) for command in COMMANDS}) == len(COMMANDS) == len(COMMANDS_BY_NAME)
+    assert len({(command.opcode, command.is_wide) for command in COMMANDS}) == len(COMMANDS) == len(ETHOS_U55_U65.by_name)
 
 
 @pytest.mark.parametrize(("command", "product"), PAIRS, ids=NAMES)
@@ -85,7 +86,7 @@ WRITTEN_OUT = {
 @pytest.mark.parametrize("case", WRITTEN_OUT)
 def test_words_are_as_written_out(case: str) -> None:
     name, values, words = WRITTEN_OUT[case]
-    command = COMMANDS_BY_NAME[name]
+    command = ETHOS_U55_U65.by_name[name]
     assert command.words(command.operand(values, Product.ETHOS_U65)) == words
 
 
@@ -93,16 +94,16 @@ def test_unknown_enum_value_is_refused_by_name() -> None:
     with pytest.raises(
         StreamError, match=r"NPU_OP_POOL: mode must be one of 0 \(MAX\), 1 \(AVERAGE\), 2 \(REDUCE_SUM\), got 3"
     ):
-        COMMANDS_BY_NAME["NPU_OP_POOL"].values(3, Product.ETHOS_U55)
+        ETHOS_U55_U65.by_name["NPU_OP_POOL"].values(3, Product.ETHOS_U55)
 
 
 def test_missing_and_surplus_fields_are_refused() -> None:
     with pytest.raises(StreamError, match=r"NPU_SET_OFM_SCALE: fields must be scale, shift, got scale"):
-        COMMANDS_BY_NAME["NPU_SET_OFM_SCALE"].operand({"scale": 1}, Product.ETHOS_U55)
+        ETHOS_U55_U65.by_name["NPU_SET_OFM_SCALE"].operand({"scale": 1}, Product.ETHOS_U55)
 
 
 def test_u65_registers_may_only_be_zero_on_u55() -> None:
-    command = COMMANDS_BY_NAME["NPU_SET_WEIGHT1_LENGTH"]
+    command = ETHOS_U55_U65.by_name["NPU_SET_WEIGHT1_LENGTH"]
     assert command.values(0, Product.ETHOS_U55) == {"value": 0}
     with pytest.raises(StreamError, match=r"must be 0 on ETHOS_U55, which does not have it, got 0x10"):
         command.values(16, Product.ETHOS_U55)
@@ -111,14 +112,14 @@ def test_u65_registers_may_only_be_zero_on_u55() -> None:
 
 
 def test_addresses_above_32_bits_are_refused_on_u55() -> None:
-    command = COMMANDS_BY_NAME["NPU_SET_IFM_BASE0"]
+    command = ETHOS_U55_U65.by_name["NPU_SET_IFM_BASE0"]
     with pytest.raises(StreamError, match=r"value must fit in 32 bits on ETHOS_U55, got 0x100000000"):
         command.values(1 << 32, Product.ETHOS_U55)
     assert command.values(1 << 32, Product.ETHOS_U65) == {"value": 1 << 32}
 
 
 def test_a_32_bit_stride_is_negative_on_u55_with_and_without_sign_copies() -> None:
-    command = COMMANDS_BY_NAME["NPU_SET_OFM_STRIDE_Y"]
+    command = ETHOS_U55_U65.by_name["NPU_SET_OFM_STRIDE_Y"]
     assert command.values(0xFFFFFE00, Product.ETHOS_U55) == command.values(0xFF_FFFF_FE00, Product.ETHOS_U55) == {"value": -512}
     with pytest.raises(StreamError, match=r"must fit in 32 bits"):
         command.values(0x7F_FFFF_FE00, Product.ETHOS_U55)
@@ -127,13 +128,13 @@ def test_a_32_bit_stride_is_negative_on_u55_with_and_without_sign_copies() -> No
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_sign_may_fill_the_whole_parameter_of_a_stride(product: Product) -> None:
     """As in the mirrored maps of Vela 3 and 4, whose Python writes `(stride >> 32) & 0xFFFF`."""
-    command = COMMANDS_BY_NAME["NPU_SET_OFM_STRIDE_Y"]
+    command = ETHOS_U55_U65.by_name["NPU_SET_OFM_STRIDE_Y"]
     assert command.values(0xFFFF_FFFF_FE00, product) == {"value": -512}
     for operand in (0xFF7F_FFFF_FE00, 0xFE00_0000_0000, 0x80FF_FFFF_FE00, 0xFF00_FFFF_FE00):
         with pytest.raises(StreamError, match="reserved bits must be zero"):
             command.values(operand, product)
     with pytest.raises(StreamError, match="reserved bits must be zero"):
-        COMMANDS_BY_NAME["NPU_SET_OFM_BASE0"].values(0xFFFF_FFFF_FE00, product)
+        ETHOS_U55_U65.by_name["NPU_SET_OFM_BASE0"].values(0xFFFF_FFFF_FE00, product)
 
 
 CODES = {

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from npu.errors import StreamError
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product
-from npu.isa.commands import COMMANDS_BY_NAME
 from npu.isa.decode import decode
 from npu.isa.disassemble import disassemble
 from npu.isa.encode import encode
+from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 from npu.isa.operations import (
     INT8,
     INT16,
@@ -124,7 +124,7 @@ def words_of(*operations_: Operation) -> list[int]:
 
 
 def write(name: str, **values: int) -> list[int]:
-    command = COMMANDS_BY_NAME[f"NPU_SET_{name}"]
+    command = ETHOS_U55_U65.by_name[f"NPU_SET_{name}"]
     return list(command.words(command.operand(values, Product.ETHOS_U65)))
 
 

@@ -6,13 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from npu.errors import StreamError
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product
-from npu.isa.decode import read_commands
+from npu.isa.decode import decode, read_commands
+from npu.isa.disassemble import assemble, disassemble
+from npu.isa.encode import encode
 from npu.isa.families import FAMILIES, family_of
 from npu.isa.payload import build_payload, decode_config, parse_payload
+
+from tests.support.families import sibling
+from tests.support.operations import operations
 
 WORDS = np.array([0xFFFF0000], np.uint32)
 
@@ -38,3 +45,26 @@ def test_a_stream_has_the_commands_of_its_family() -> None:
 def test_a_product_without_a_family_is_refused() -> None:
     with pytest.raises(StreamError, match=r"product must be 0 \(Ethos-U55\) or 1 \(Ethos-U65\), got 2"):
         decode_config(0x20000118)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data())
+def test_a_sibling_is_written_read_and_listed_by_its_own_table(data: st.DataObject) -> None:
+    variant = load_variant("ethos-u65-256")
+    made = tuple(data.draw(operations(variant)))
+    before = encode(made, variant)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FAMILIES, Product.ETHOS_U65, sibling())
+        words = encode(made, variant)
+        payload = parse_payload(build_payload(words, variant))
+        text = str(disassemble(payload.words, variant))
+        assert payload.id_word == 0x20000000
+        assert [one.operation for one in decode(payload.words, variant)] == list(made)
+        assert np.array_equal(assemble(text), words)
+        assert "NPU_SET_IFM_REGION" not in text
+        assert not np.array_equal(words, before)
+        with pytest.raises(StreamError, match="must be a known command"):
+            assemble(".product ETHOS_U65\nNPU_SET_IFM_REGION value=1\n")
+    with pytest.raises(StreamError):
+        decode(words, variant)
+    assert np.array_equal(encode(made, variant), before)

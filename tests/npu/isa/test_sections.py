@@ -12,8 +12,9 @@ from npu.hardware.catalogue import load_variant
 from npu.isa import commands
 from npu.isa.command import Command, Kind
 from npu.isa.commands import COMMANDS, OPERATIONS
+from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 from npu.isa.operations import Dma, DmaSide, DmaStride, Operation
-from npu.isa.sections import SECTIONS, registers_read_by
+from npu.isa.sections import SECTIONS
 
 REGISTERS = [command for command in COMMANDS if command.kind is not Kind.OPERATION]
 
@@ -54,7 +55,7 @@ TRANSFERS = {
 def test_a_transfer_reads_sizes_of_the_dimensions_that_it_strides_over(case: str) -> None:
     stride, sizes = TRANSFERS[case]
     transfer = Dma(source=DmaSide(0, 0), destination=DmaSide(1, 0, stride), length_bytes=16)
-    read = {register.name for register in registers_read_by(transfer, load_variant("ethos-u65-256"))}
+    read = {register.name for register in ETHOS_U55_U65.registers_read_by(transfer, load_variant("ethos-u65-256"))}
     assert read == sizes | {
         "NPU_SET_DMA0_SRC_REGION",
         "NPU_SET_DMA0_SRC",
