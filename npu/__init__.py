@@ -27,6 +27,7 @@ from npu.version import __version__
 
 if TYPE_CHECKING:
     from npu.api import check as check
+    from npu.api import check_report as check_report
     from npu.api import compile as compile
     from npu.api import diff as diff
     from npu.api import explain as explain
@@ -35,31 +36,49 @@ if TYPE_CHECKING:
     from npu.api import run as run
     from npu.api import time_model as time_model
     from npu.api import verify as verify
+    from npu.errors import UserError as UserError
     from npu.hardware.choice import Hardware as Hardware
+    from npu.runtime.custom import CustomOperator as CustomOperator
+    from npu.runtime.custom import register_custom_operator as register_custom_operator
+    from npu.runtime.delegate import Delegate as Delegate
+    from npu.runtime.delegate import SimpleDelegate as SimpleDelegate
     from npu.runtime.interpreter import OpResolverType as OpResolverType
     from npu.runtime.plugins import load_delegate as load_delegate
     from npu.toolchain.interpreter import Interpreter as Interpreter
+    from npu.toolchain.interpreter import InterpreterWithCustomOps as InterpreterWithCustomOps
     from npu.toolchain.session import Session as Session
     from npu.toolchain.sources import load as load
 
-_VERBS = ("check", "compile", "diff", "explain", "export", "fix", "run", "time_model", "verify")
+_VERBS = ("check", "check_report", "compile", "diff", "explain", "export", "fix", "run", "time_model", "verify")
 _PUBLIC = {
+    "CustomOperator": "npu.runtime.custom",
+    "Delegate": "npu.runtime.delegate",
     "Hardware": "npu.hardware.choice",
     "Interpreter": "npu.toolchain.interpreter",
+    "InterpreterWithCustomOps": "npu.toolchain.interpreter",
     "OpResolverType": "npu.runtime.interpreter",
     "Session": "npu.toolchain.session",
+    "SimpleDelegate": "npu.runtime.delegate",
+    "UserError": "npu.errors",
     "load": "npu.toolchain.sources",
     "load_delegate": "npu.runtime.plugins",
+    "register_custom_operator": "npu.runtime.custom",
 } | dict.fromkeys(_VERBS, "npu.api")
 """The module of every public name."""
 
 __all__ = [
+    "CustomOperator",
+    "Delegate",
     "Hardware",
     "Interpreter",
+    "InterpreterWithCustomOps",
     "OpResolverType",
     "Session",
+    "SimpleDelegate",
+    "UserError",
     "__version__",
     "check",
+    "check_report",
     "compile",
     "diff",
     "explain",
@@ -67,6 +86,7 @@ __all__ = [
     "fix",
     "load",
     "load_delegate",
+    "register_custom_operator",
     "run",
     "time_model",
     "verify",

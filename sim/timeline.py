@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from npu.hardware.variant import Cpu, Variant
 from npu.records import dataclass
+from npu.tabular import Record, Tabular
 from sim.overlap import find_spans
 from sim.trace import PORT_BYTES, Column, Trace
 
@@ -104,12 +105,31 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Tabular):
     """The whole inference: segments in order of time, and the sums per operator."""
 
     segments: tuple[Segment, ...]
     operators: Mapping[int, OperatorTime]
     clock_hz: int = 1
+
+    def records(self) -> list[Record]:
+        """One row for each stretch of time; what the CPU does around operators has a name of its own and no operator."""
+        return [
+            {
+                "device": segment.device,
+                "operator": segment.operator if segment.operator >= 0 else None,
+                "what": OVERHEAD_NAMES.get(segment.operator, "operator"),
+                "job": segment.job if segment.job >= 0 else None,
+                "start": segment.start,
+                "end": segment.end,
+                "cycles": segment.cycles,
+            }
+            for segment in self.segments
+        ]
+
+    def headline(self) -> str:
+        """How long the inference takes."""
+        return f"{self.total_cycles:,} cycles, {1e3 * self.total_cycles / self.clock_hz:.3g} ms"
 
     @property
     def total_cycles(self) -> int:

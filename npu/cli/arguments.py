@@ -23,6 +23,16 @@ def add_command(commands: Commands, name: str, summary: str) -> argparse.Argumen
     return parser
 
 
+def add_custom_operators(parser: argparse.ArgumentParser) -> None:
+    """Where the kernels of custom operators come from."""
+    parser.add_argument(
+        "--custom-ops",
+        action="append",
+        metavar="MODULE",
+        help="Python module, or .py file, that registers custom operators when it is imported; may be repeated",
+    )
+
+
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """What a model is run on."""
     parser.add_argument(

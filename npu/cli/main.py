@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from npu.cli import kernels
-from npu.cli.arguments import add_command, add_format, add_inputs, add_output
+from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs, add_output
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, input_shape
 from npu.plain import printable
@@ -75,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if options.command == "compile" and options.output is None:
         options.output = options.model.with_name(f"{options.model.stem}_npu.tflite")
+    for source in getattr(options, "custom_ops", None) or ():
+        import_module("npu.runtime.custom").import_custom_operators(source)
     handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
     handler = getattr(handlers, options.command.replace("-", "_"))
     files = _given(options, "output", "report", "memory_map", "trace", "csv", "plot")
@@ -319,6 +321,7 @@ def _add_diff(commands: Commands) -> None:
     )
     diff.add_argument("reference", type=Path, metavar="REFERENCE.tflite", help="the source model")
     diff.add_argument("model", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
+    add_custom_operators(diff)
     _add_hardware(diff)
     add_inputs(diff)
     add_format(diff)
@@ -336,6 +339,7 @@ def _add_verify(commands: Commands) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    add_custom_operators(parser)
     _add_hardware(parser)
     _add_profile(parser)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.arguments import add_command, add_format, add_inputs
+from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs
 from npu.cli.values import count, distance, number, positive, whole_number
 from npu.plain import printable
 
@@ -105,6 +105,7 @@ def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    add_custom_operators(parser)
     parser.add_argument("--num-threads", type=positive, default=1, metavar="N", help="threads (default: %(default)s)")
     add_format(parser)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from npu.records import dataclass
+from npu.tabular import Record, Tabular
 
 MEMORY_ARENA, LOWERING = "MEMORY-ARENA", "LOWERING"
 """Rules that show only when a model is compiled: its feature maps fit the arena, and the compiler lowers it."""
@@ -46,11 +47,31 @@ class OpPlacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Tabular):
     """Decisions for every operator of a model, in the order (graph, index)."""
 
     profile: str
     ops: tuple[OpPlacement, ...]
+
+    def records(self) -> list[Record]:
+        """One row for each operator, with every limit that it breaks."""
+        return [
+            {
+                "graph": op.graph,
+                "operator": op.index,
+                "type": op.kind,
+                "name": op.name,
+                "placement": op.device.value,
+                "rules": ", ".join(violation.rule for violation in op.violations),
+                "reason": " ".join(violation.message for violation in op.violations),
+            }
+            for op in self.ops
+        ]
+
+    def headline(self) -> str:
+        """How many operators run on the NPU."""
+        on_npu = sum(op.device is Device.NPU for op in self.ops)
+        return f"{on_npu} of {len(self.ops)} operators on the NPU (profile {self.profile})"
 
     def by_index(self, graph: int = 0) -> dict[int, OpPlacement]:
         """The decisions for the operators of one subgraph."""

@@ -32,6 +32,7 @@ from npu.hardware.accuracy import Accuracy
 from npu.hardware.variant import Variant
 from npu.records import dataclass
 from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names, timed
+from npu.tabular import Record, Tabular
 from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
 from sim.timeline import OperatorTime, copy_overhead, job_overhead
@@ -137,7 +138,7 @@ class QualityGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Tabular):
     """Everything that `npu check` says. `cycles_from` is "estimate" or "compilation"; `notes` are what `npu run` refuses."""
 
     model: str
@@ -160,6 +161,30 @@ class CheckReport:
     model_sha256: str | None = None
     notes: tuple[str, ...] = ()
     gates: tuple[QualityGate, ...] = ()
+
+    def records(self) -> list[Record]:
+        """One row for each operator: where it runs, what it costs there and what keeps it from the NPU."""
+        return [
+            {
+                "graph": row.graph,
+                "operator": row.base.index,
+                "type": row.base.type,
+                "name": row.base.name,
+                "device": row.device,
+                "macs": row.base.macs,
+                "cycles": row.npu_cycles if row.device == "npu" else row.cpu_cycles,
+                "total_if_supported": row.total_if_supported,
+                "rules": ", ".join(violation.rule for violation in row.base.violations),
+                "reason": " ".join(violation.message for violation in row.base.violations),
+            }
+            for row in self.operators
+        ]
+
+    def headline(self) -> str:
+        """Model, hardware, operators on the NPU and the total."""
+        on_npu, total = sum(row.device == "npu" for row in self.operators), self.totals.total_cycles
+        cycles = "" if total is None else f", {total:,} cycles ({self.cycles_from})"
+        return f"{self.model} on {self.target}: {on_npu} of {len(self.operators)} operators on the NPU{cycles}"
 
     @property
     def failed_gates(self) -> tuple[QualityGate, ...]:

@@ -21,6 +21,7 @@ from npu.hardware.accuracy import Accuracy
 from npu.hardware.variant import Variant
 from npu.records import dataclass
 from npu.runtime.arena import lifetimes, plan_arena
+from npu.tabular import Record, Tabular
 from npu.version import __version__
 from sim.timeline import OVERHEAD_NAMES
 
@@ -103,7 +104,7 @@ class Overhead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Tabular):
     """Everything that `--report` writes. Keys without a value are left out of the JSON form.
 
     `timing_error` is how far predictions for this target were from measurements; None where nothing was measured. `pmu` are
@@ -131,6 +132,32 @@ class Report:
     timing_error: Accuracy | None = None
     pmu: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] | None = None
+
+    def records(self) -> list[Record]:
+        """One row for each operator; `read_` and `write_` columns are bytes by memory."""
+        memories = sorted({memory for row in self.operators for memory in row.bytes})
+        return [
+            {
+                "operator": row.index,
+                "type": row.type,
+                "name": row.name,
+                "placement": row.placement,
+                "macs": row.macs,
+                "cycles": row.cycles,
+                "span_cycles": row.span_cycles,
+                "mac_utilisation": row.mac_utilisation,
+                "bound_by": row.bound_by,
+                **{f"read_{memory}": row.bytes.get(memory, Traffic()).read for memory in memories},
+                **{f"write_{memory}": row.bytes.get(memory, Traffic()).write for memory in memories},
+            }
+            for row in self.operators
+        ]
+
+    def headline(self) -> str:
+        """Model, hardware and totals."""
+        totals = self.totals
+        time = "" if totals.total_cycles is None else f", {totals.total_cycles:,} cycles, {totals.time_ms:.3g} ms"
+        return f"{self.model} on {self.target} ({self.system}, {self.memory_mode}){time}"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the fields of this record under the schema's id."""

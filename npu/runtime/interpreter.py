@@ -357,6 +357,14 @@ class Interpreter:
         """One dictionary per tensor of a subgraph."""
         return [tensor_details(tensor) for tensor in self._state.subgraph(subgraph_index).tensors]
 
+    def _get_op_details(self, op_index: int) -> dict[str, Any]:
+        """The entry of `_get_ops_details` for one operator: LiteRT's experimental call."""
+        graph = self._state.subgraph(0)
+        require_type("op_index", op_index, INTEGER, "a whole number")
+        if not 0 <= op_index < graph.node_count:
+            raise InterpreterValueError(f"op_index must be in [0, {graph.node_count}), got {op_index}")
+        return operator_details(graph, op_index)
+
     def _get_ops_details(self) -> list[dict[str, Any]]:
         """One dictionary per operator of subgraph 0, and per delegate node after them: LiteRT's experimental call."""
         graph = self._state.subgraph(0)

@@ -3,8 +3,9 @@ table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from npu.errors import InterpreterError
 from npu.graph.consistency import infer_shapes
@@ -14,6 +15,9 @@ from npu.graph.ops import BY_NAME
 from npu.graph.shapes import unknown
 from npu.records import dataclass
 from npu.runtime.tensor import Array, RuntimeTensor
+
+if TYPE_CHECKING:
+    from npu.runtime.custom import CustomOperator
 
 Run = Callable[[], None]
 """Executes a prepared operator: reads the input buffers, writes the output buffers. Called once per invoke."""
@@ -53,6 +57,8 @@ class RuntimeOptions:
     """Apply the XNNPACK-like delegate with its default options and the interpreter's number of threads."""
     while_limit: int | None = None
     """The largest number of iterations of one WHILE; more are an InterpreterError. None: no limit, as in LiteRT."""
+    custom_operators: Mapping[str, CustomOperator] = field(default_factory=dict)
+    """Kernels of custom operators by name, for this interpreter alone; they come before those that are registered for all."""
 
 
 @dataclass(slots=True)

@@ -311,7 +311,7 @@ class Subgraph:
 
     def _prepare_custom(self, node: Node, registration: Registration) -> Run:
         name = registration.custom_name or ""
-        operator = find_custom(name)
+        operator = self._state.options.custom_operators.get(name) or find_custom(name)
         if operator is None:
             raise InterpreterError(
                 f"custom operator '{name}' (op {node.index} of subgraph {self._index}): must have a registered kernel"

@@ -27,6 +27,7 @@ from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report, memory_of_file
+from npu.tabular import Record, Tabular
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name
@@ -58,13 +59,21 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Tabular):
     """A compiled model: `content` is the file's bytes, ready for the board."""
 
     content: bytes = field(repr=False)
     report: Report
     variant: Variant = field(repr=False)
     result: CompiledModel = field(repr=False)
+
+    def records(self) -> list[Record]:
+        """The operators of the report."""
+        return self.report.records()
+
+    def headline(self) -> str:
+        """That of the report, with the size of the file."""
+        return f"{self.report.headline()}, {len(self.content):,} bytes"
 
     def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced only when the new one is complete. CompileError if it could not run."""

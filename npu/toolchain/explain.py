@@ -12,6 +12,7 @@ from npu.isa.operations import Dma
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import SourceOperator
+from npu.tabular import Record, Tabular
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source
 from npu.toolchain.timing import TimedModel, time_model
@@ -92,7 +93,7 @@ class ExplainedOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedModel:
+class ExplainedModel(Tabular):
     """All operators of a model; cycles are ticks of the NPU clock, `notes` those of a run's report."""
 
     model: str
@@ -105,6 +106,28 @@ class ExplainedModel:
     model_sha256: str | None = None
     hardware_sha256: str | None = None
     notes: tuple[str, ...] = ()
+
+    def records(self) -> list[Record]:
+        """One row for each operator; the ideal and the parts sum to its cycles."""
+        parts = list(dict.fromkeys(name for row in self.operators for name in row.parts))
+        return [
+            {
+                "operator": row.index,
+                "type": row.type,
+                "name": row.name,
+                "placement": row.placement,
+                "bound_by": row.bound_by,
+                "cycles": row.cycles,
+                "ideal_cycles": row.ideal_cycles,
+                **{name: row.parts.get(name, 0) for name in parts},
+                "hints": "; ".join(hint.text for hint in row.hints),
+            }
+            for row in self.operators
+        ]
+
+    def headline(self) -> str:
+        """Model, hardware, and the cycles that are taken apart."""
+        return f"{self.model} on {self.target} ({self.system}, {self.memory_mode}): {self.npu_cycles:,} cycles on the NPU"
 
     @property
     def npu_cycles(self) -> int:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
+from npu.runtime.custom import MutableOpResolver
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import Interpreter as CpuInterpreter
+from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
 from sim.delegate import EthosUDelegate
+
+Registerer = Callable[[MutableOpResolver], None]
 
 
 class Interpreter(CpuInterpreter):
@@ -50,3 +55,24 @@ class Interpreter(CpuInterpreter):
             npu = EthosUDelegate()
             self._owned.append(npu)
             self.modify_graph_with_delegate(npu)
+
+
+class InterpreterWithCustomOps(Interpreter):
+    """An interpreter with custom operators of its own, as LiteRT's class of this name has them.
+
+    Each of `custom_op_registerers` is called with a `npu.runtime.custom.MutableOpResolver` and adds its operators. LiteRT also
+    takes symbols of C++ libraries; kernels in C come as delegates here (`npu.load_delegate`).
+    """
+
+    def __init__(self, custom_op_registerers: Sequence[Registerer] | None = None, **keywords: Any) -> None:
+        resolver = MutableOpResolver()
+        for registerer in custom_op_registerers or ():
+            if not callable(registerer):
+                raise InterpreterValueError(
+                    f"custom_op_registerers: must be functions that take a resolver, got {registerer!r}"
+                )
+            registerer(resolver)
+        options = keywords.pop("options", None) or RuntimeOptions()
+        super().__init__(
+            options=replace(options, custom_operators={**options.custom_operators, **resolver.operators}), **keywords
+        )

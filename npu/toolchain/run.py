@@ -17,6 +17,7 @@ from npu.records import dataclass
 from npu.reports.report import Report
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
+from npu.tabular import Record, Tabular
 from npu.toolchain.executable import prepare
 from npu.toolchain.labels import execution_errors_at
 from npu.toolchain.session import Session
@@ -30,7 +31,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Tabular):
     """What came out: `outputs` in model order with their `output_names`, the report, and the times it was made from."""
 
     outputs: list[Array]
@@ -42,6 +43,14 @@ class RunResult:
     """What it ran on, in model order."""
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
     """Every feature map and tensor by a telling name, if asked for (see `npu.toolchain.tensors`)."""
+
+    def records(self) -> list[Record]:
+        """The operators of the report."""
+        return self.report.records()
+
+    def headline(self) -> str:
+        """That of the report."""
+        return self.report.headline()
 
     @property
     def timeline(self) -> Timeline:
