@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from npu.plain import printable
+from npu.plain import printable, shortened
 
 Kind = TypeVar("Kind", bound="UserError")
+
+
+LONGEST = 800
+"""Characters of a message; a file's own names and lists can have any number."""
 
 
 class UserError(Exception):
@@ -28,7 +32,7 @@ class UserError(Exception):
     command: int | None = None
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return shortened(printable(super().__str__()), LONGEST)
 
     def at(self: Kind, where: str, *, operator: int | None = None, command: int | None = None) -> Kind:
         """The same error with `where` before its message, unless it begins so already."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, Padding, WindowOperation
+from npu.isa.operations import ClipRange, FeatureMap, KernelOperation, Layout, Operation, Padding, WindowOperation
 
 _BRICK = 16
 MAX_ELEMENTS = 1 << 22
@@ -31,6 +31,15 @@ def undefined(operation: Operation | KernelOperation) -> str | None:
         if element.bits < 32 and not element.minimum <= zero_point <= element.maximum:
             limits = f"[{element.minimum}, {element.maximum}]"
             return f"IFM zero point: must be in {limits} where padding is filled with it, got {zero_point}"
+    return _empty_clamp(operation) if isinstance(operation, KernelOperation) else None
+
+
+def _empty_clamp(operation: KernelOperation) -> str | None:
+    """No value lies between a minimum and a smaller maximum; kernels clamp in different orders, tables would be left."""
+    activation = operation.activation
+    is_clamped = operation.ofm.element.bits < 32 or activation.clip_range is not ClipRange.OFM_PRECISION
+    if is_clamped and activation.minimum > activation.maximum:
+        return f"activation: minimum must be at most the maximum, got {activation.minimum} and {activation.maximum}"
     return None
 
 

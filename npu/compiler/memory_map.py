@@ -93,6 +93,8 @@ def memory_map(state: State) -> MemoryMap:
     compressions: list[Compression] = []
     for number, item in enumerate(state.graphs):
         ops = _operators(item)
+        if not ops:  # a graph whose outputs need no operator: nothing runs in which something could stay
+            continue
         own = list(_stays(number, item, ops))
         stays += own
         peaks += _peaks(number, item, ops)

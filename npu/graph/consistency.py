@@ -12,11 +12,14 @@ from dataclasses import replace
 
 from npu.errors import ModelError
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
-from npu.graph.operands import Mismatch, Operands, Shape
-from npu.graph.ops import BY_NAME, Operator
+from npu.graph.operands import Mismatch, Operands, Role, Shape, positions
+from npu.graph.ops import BY_NAME, Cost, Operator
 from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
-from npu.graph.quantizations import activation_fits
+from npu.graph.quantizations import activation_fits, bias_type, one_scale
 from npu.records import dataclass
+
+_COMPUTED = frozenset(Cost) - {Cost.VIEW, Cost.OTHER, Cost.MATMUL, Cost.MAX_POOL, Cost.RESIZE_BILINEAR}
+"""Operators that compute with the scales of their feature maps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape]
 def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
     """Shapes of the outputs, None where elements decide them. Mismatch if no kernel takes the operands."""
     activation_fits(operands)
+    if row.cost in _COMPUTED:
+        maps = positions(row.operands or "->", Role.FEATURE_MAP, len(operands.inputs))
+        one_scale([*(operands.inputs[position] for position in maps), *operands.outputs])
+        for position in positions(row.operands or "->", Role.BIAS, len(operands.inputs)):
+            bias_type(operands, position)
     if row.quantization is not None:
         row.quantization(operands)
     result = None if row.shape is None else row.shape(operands)

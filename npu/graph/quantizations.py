@@ -6,7 +6,7 @@ say (RESHAPE, SPLIT, SLICE, TRANSPOSE), have no rule. Which operator has which r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -65,6 +65,22 @@ def concatenation(operands: Operands) -> None:
     for tensor in (*operands.inputs, output) if output.dtype is DType.INT16 else ():
         if tensor is not None and _parameters(tensor)[1] != 0:
             raise Mismatch(f"tensor '{tensor.name}' must have zero point 0, got {_parameters(tensor)[1]}")
+
+
+def one_scale(tensors: Iterable[Value | None]) -> None:
+    """Feature maps that are computed with have one scale; LiteRT's kernels take 0 for that of a map with several."""
+    for tensor in tensors:
+        quantization = None if tensor is None else tensor.quantization
+        if tensor is not None and quantization is not None and tensor.dtype in QUANTIZED and quantization.scales.size > 1:
+            raise Mismatch(f"feature map '{tensor.name}' must have one scale, got {quantization.scales.size}")
+
+
+def bias_type(operands: Operands, position: int) -> None:
+    """The bias of 16-bit maps has the type that the options say, if they say one."""
+    said = getattr(operands.options, "quantized_bias_type", DType.FLOAT32)
+    bias = operands.inputs[position] if operands.has(position) else None
+    if bias is not None and operands.outputs[0].dtype is DType.INT16 and said not in (DType.FLOAT32, bias.dtype):
+        raise Mismatch(f"bias '{bias.name}' must be {said}, as quantized_bias_type says, got {bias.dtype}")
 
 
 _LARGEST = {FusedActivation.RELU6: 6.0, FusedActivation.RELU_N1_TO_1: 1.0}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npu.graph.attributes import LshProjectionType, LstmKernelType, Padding, StridedSliceOptions
+from npu.graph.dtype import DType
 from npu.graph.operands import Mismatch, Operands, Shape
 
 Shapes = Sequence[Shape] | None
@@ -332,6 +333,8 @@ def strided_index(
     }
     if not len(begin) == len(end) == len(strides):
         raise Mismatch(f"begin, end and strides must be equally long, got {len(begin)}, {len(end)}, {len(strides)}")
+    if masks["new_axis"] >> len(begin):
+        raise Mismatch(f"new_axis_mask must name entries of begin, of which there are {len(begin)}, got {masks['new_axis']}")
     new = [bool(masks["new_axis"] >> i & 1) for i in range(len(begin))]
     index: list[slice | int | None] = []
     axis = 0
@@ -364,7 +367,9 @@ def _entry(size: int, given: tuple[int | None, int | None, int], length: int | N
             raise Mismatch(f"begin {removed} must be in [{-size}, {size}) where the axis is removed, got {first}")
         return start
     if length is not None:  # from where the slice starts, whatever the mask of ends says
-        stop = min(max(start + length, -1), size)
+        stop = start + length
+        if not -1 <= stop <= size:
+            raise Mismatch(f"ends as offsets must stay within {size} elements, got {length} from {start}")
     if not range(start, stop, stride):
         return slice(0, 0)
     return slice(start, stop if stop >= 0 else None, stride)
@@ -563,6 +568,7 @@ def reduction(operands: Operands) -> Shapes:
 
 
 def arg(operands: Operands) -> Shapes:
+    _has_type(operands, operands.options.output_type)
     ifm, axes = operands.shape(0), operands.numbers(1)
     if axes is None:
         return None
@@ -572,6 +578,13 @@ def arg(operands: Operands) -> Shapes:
     if ifm[axis] == 0:
         raise Mismatch(f"input must have elements on axis {axis}, got {list(ifm)}")
     return [without(ifm, (axis,))]
+
+
+def _has_type(operands: Operands, said: DType) -> None:
+    """The output has the type that the options say, which LiteRT gives it whatever the file declares."""
+    output = operands.outputs[0]
+    if said not in (DType.FLOAT32, output.dtype):  # FLOAT32 is the schema's default: nothing is said
+        raise Mismatch(f"output '{output.name}' must be {said}, as the operator's options say, got {output.dtype}")
 
 
 def top_k(operands: Operands) -> Shapes:
@@ -633,6 +646,7 @@ def _sized(values: Sequence[int]) -> Shape:
 
 
 def shape_of(operands: Operands) -> Shapes:
+    _has_type(operands, operands.options.out_type)
     return [(len(operands.shape(0)),)]
 
 

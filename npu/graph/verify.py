@@ -191,7 +191,7 @@ def _producers(graph: Graph) -> Iterator[str]:
     """Operators stand in execution order and every tensor has one source.
 
     Compiled NPU jobs may write one tensor in several parts: each later one completes it in the arena that they share.
-    Reading a tensor that nothing writes is allowed: scratch areas of custom operators are such tensors.
+    Only custom operators may read a tensor that nothing writes: their scratch areas are such tensors.
     """
     given = set(graph.inputs) | {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}
     writer: dict[int, int] = {}
@@ -207,9 +207,15 @@ def _producers(graph: Graph) -> Iterator[str]:
             source = writer.get(tensor, ABSENT)
             if source >= index and not graph.tensors[tensor].is_variable:
                 yield f"{_name(index, op)}: must read what an earlier operator writes, got tensor {tensor} of op {source}"
+            if tensor != ABSENT and source == ABSENT and tensor not in given and _needs_writer(op, graph.tensors[tensor]):
+                yield f"{_name(index, op)}: must read what the file or an operator gives, got tensor {tensor} without data"
     for tensor in graph.outputs:
         if not (tensor in writer or tensor in given or graph.tensors[tensor].is_variable):
             yield f"output tensor {tensor} must be written by an operator"
+
+
+def _needs_writer(op: Op, tensor: Tensor) -> bool:
+    return op.kind != "CUSTOM" and tensor.elements > 0 and not tensor.is_variable
 
 
 def _name(index: int, op: Op) -> str:

@@ -17,6 +17,7 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import CUSTOM_CODE as ETHOS_U
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
+from npu.graph.verify import MAX_RANK
 from npu.runtime.buffer_handles import BufferHandles
 from npu.runtime.delegate import (
     Context,
@@ -376,6 +377,9 @@ class Subgraph:
             return
         if tensor.is_constant:
             raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': must not be a constant to be written")
+        if len(shape) > MAX_RANK:
+            where = f"tensor {tensor.index} '{tensor.name}'"
+            raise InterpreterError(f"{where}: must have at most {MAX_RANK} dimensions, got {len(shape)}")
         dtype = storage_of(tensor.dtype)
         needed, limit = math.prod(shape) * dtype.itemsize, largest_tensor_bytes()
         if needed > limit:

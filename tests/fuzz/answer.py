@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from npu.errors import UserError
+from npu.errors import LONGEST, UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def attempt(what: str, work: Callable[[], Any]) -> Any:
         return work()
     except UserError as error:
         text = str(error)
-        if not text or "\x1b" in text or len(text) > 20_000:
+        if not text or not text.isprintable() or len(text) > LONGEST:
             raise AssertionError(f"an error text that helps nobody: {text[:100]!r}") from error
         raise Refused(f"{what}: refused") from error
 

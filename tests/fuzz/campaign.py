@@ -42,16 +42,20 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "models": Kind(
-        "tests.fuzz.models:case", 60,
+        "tests.fuzz.models:case", 1500,
         "TFLite files, plain and compiled: fields of tensors, operators, graphs and metadata through the schema, and bytes",
     ),
-    "streams": Kind("tests.fuzz.streams:case", 300, "command streams: words, registers, addresses, waits"),
-    "weights": Kind("tests.fuzz.files:weight_stream", 20_000, "weight streams: bits of valid ones, and any bytes"),
+    "streams": Kind("tests.fuzz.streams:case", 1500, "command streams: words, registers, addresses, waits"),
+    "weights": Kind("tests.fuzz.files:weight_stream", 7_500, "weight streams: bits of valid ones, and any bytes"),
+    "descriptions": Kind(
+        "tests.fuzz.descriptions:case", 1500,
+        "hardware descriptions: values of a whole one, as a mapping and as a YAML file",
+    ),
     "files": Kind(
-        "tests.fuzz.files:case", 120,
+        "tests.fuzz.files:case", 1500,
         "descriptions, budgets, inputs, listings for `asm`, labels, images, annotations, each beside a sound model",
     ),
-    "options": Kind("tests.fuzz.options:case", 400, "options of the shipped delegates"),
+    "options": Kind("tests.fuzz.options:case", 1500, "options of the shipped delegates"),
 }  # fmt: skip
 SECONDS = 10.0
 """Most processor time of a case, the first ones of a process aside, which load kernels."""

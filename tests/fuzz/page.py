@@ -18,6 +18,7 @@ _ORACLES = {
     "streams": "Every set of kernels leaves the same bytes; what `npu verify` finds nothing in is executed, and transfers and "
     "kernels at the earliest and at the latest moment that the waits allow leave the same bytes.",
     "weights": "Weights of the shape that was asked for, or an error.",
+    "descriptions": "An error of one line that names the value, or a machine on which estimates and times are numbers.",
     "files": "A result, or one line of error that names the file.",
     "options": "A delegate that runs a model, or an error that names the option.",
 }

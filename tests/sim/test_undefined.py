@@ -69,7 +69,12 @@ def _padded(operation: KernelOperation, element: ElementType, zero_point: int) -
     return replace(operation, ifm=ifm, padding=replace(operation.padding, top=operation.padding.top + 1))
 
 
+def _clamped(operation: KernelOperation, minimum: int, maximum: int) -> KernelOperation:
+    return replace(operation, activation=replace(operation.activation, minimum=minimum, maximum=maximum))
+
+
 UNDEFINED = {
+    "a clamp that nothing passes": (lambda item: _clamped(item, 7, -5), "activation: minimum must be at most the maximum"),
     "pixels of an output share bytes": (_overlapping, "OFM: every element must have bytes of its own"),
     "padding that int8 does not have": (lambda item: _padded(item, INT8, 128), r"IFM zero point: must be in \[-128, 127\]"),
     "padding that uint8 does not have": (lambda item: _padded(item, UINT8, 256), r"IFM zero point: must be in \[0, 255\]"),

@@ -114,9 +114,12 @@ def _paddings(node: OperatorNode) -> list[tuple[int, int]]:
 def build_pad(node: OperatorNode) -> Run:
     ifm, value, output = node.input(0), node.optional(2), node.output()
 
+    # As the reference kernel has it: only quantized types have a zero point, signed ones only behind a quantized input.
+    has_zero_point = output.dtype is DType.UINT8 or (output.dtype in (DType.INT8, DType.INT16) and ifm.is_quantized)
+    padding = output.zero_point if has_zero_point else 0
+
     def run() -> None:
-        fill = node.scalar(value) if value is not None else output.zero_point
-        output.array.fill(fill)
+        output.array.fill(padding if value is None else node.scalar(value))
         inner = tuple(slice(a, a + n) for n, (a, _) in zip(ifm.shape, _paddings(node), strict=True))
         output.array[inner] = ifm.array
 

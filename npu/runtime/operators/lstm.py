@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu.graph.attributes import LstmKernelType
+from npu.graph.attributes import FusedActivation, LstmKernelType
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
@@ -48,6 +48,8 @@ def float_step(node: OperatorNode, cell: Cell) -> Step:
         cell_activation(node, a.fused_activation_function),
     )
     asymmetric = a.asymmetric_quantize_inputs
+    # Without an activation LiteRT copies nothing to the buffer of the activated cell, in which the cell gate still is.
+    leaves_state_out = a.fused_activation_function is FusedActivation.NONE
 
     def prepared(values: Array) -> Operand:
         return operand(values, hybrid=hybrid, asymmetric=asymmetric)
@@ -60,7 +62,8 @@ def float_step(node: OperatorNode, cell: Cell) -> Step:
         forget = float_logistic(_gate_sum(cell.gates[FORGET_GATE], inputs, c))
         update = squash(_gate_sum(cell.gates[CELL_GATE], inputs, c))
         c[...] = _clip(forget * c + update * (np.float32(1) - forget if entry is None else entry), a.cell_clip)
-        out = float_logistic(_gate_sum(cell.gates[OUTPUT_GATE], inputs, c)) * squash(c)
+        seen = update if leaves_state_out else squash(c)
+        out = float_logistic(_gate_sum(cell.gates[OUTPUT_GATE], inputs, c)) * seen
         if cell.projection is not None:
             start = np.zeros((x.shape[0], cell.outputs), np.float32)
             start = start if cell.projection_bias is None else start + cell.projection_bias.array

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import npu
 from npu.cli.main import main
 from npu.compiler.memory_map import MemoryMap, Stay
+from npu.graph.dtype import DType
 
+from tests.support.builder import ModelBuilder
 from tests.support.shared import ROOT, shared_models
 
 DIGITS = ROOT / "examples" / "digits.tflite"
@@ -62,3 +65,9 @@ def test_text_and_json_files_say_the_same(tmp_path: Path) -> None:
     assert len(text.read_text().splitlines()) == 1 + sum(map(len, content.values()))
     assert content["peaks"] == [{"graph": 0, "memory": "arena", "bytes": 3072, "ops": [2]}]
     assert "peak of arena: 3,072 bytes at operator(s) 2 of graph 0" in text.read_text()
+
+
+def test_a_model_without_outputs_keeps_nothing() -> None:
+    b = ModelBuilder()
+    b.op("RESHAPE", [b.input((4, 8), DType.INT8, scale=0.1), b.constant(np.array([32], np.int32))], (32,), DType.INT8, scale=0.1)
+    assert npu.compile(b.build(), "ethos-u55-128").result.memory == MemoryMap()

@@ -42,8 +42,12 @@ def test_a_sound_graph_passes() -> None:
     verify(SOUND)
 
 
-def test_reading_a_scratch_tensor_that_nothing_writes_is_allowed() -> None:
-    verify(with_op(inputs=(0, 1, 3)))
+def test_custom_operators_may_read_a_scratch_tensor_that_nothing_writes() -> None:
+    verify(with_op(kind="CUSTOM", custom_code="mine", inputs=(0, 1, 3)))
+
+
+def test_a_tensor_without_elements_needs_nobody_who_writes_it() -> None:
+    verify(replace(with_tensor(3, shape=(0,)), ops=(Op("FULLY_CONNECTED", (0, 1, 3), (2,)),)))
 
 
 def test_reading_a_variable_before_a_later_operator_writes_it_is_allowed() -> None:
@@ -56,6 +60,10 @@ def test_an_output_may_be_an_input() -> None:
 
 
 BROKEN: dict[str, tuple[Callable[[], Graph], str]] = {
+    "read_of_nothing": (
+        lambda: with_op(inputs=(0, 1, 3)),
+        "must read what the file or an operator gives, got tensor 3 without data",
+    ),
     "negative_dimension": (lambda: with_tensor(0, shape=(-1, 3)), r"tensor 0 'x': dimensions must not be negative"),
     "too_large": (lambda: with_tensor(0, shape=(2**31,) * 9), "must have at most 68719476736 bytes"),
     "too_many_dimensions": (lambda: with_tensor(0, shape=(1,) * 65), "must have at most 64 dimensions, got 65"),

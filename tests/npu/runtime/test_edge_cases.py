@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,13 @@ from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
 
 from tests.support.interpreters import run
 from tests.support.litert import run_reference
 from tests.support.operator_cases import BOOL, F32, I8, I16, I32, I64, U8, In, ints, model
+from tests.support.operator_cases import CASES as OPERATOR_CASES
 
 Array = npt.NDArray[Any]
 F16 = DType.FLOAT16
@@ -180,7 +184,34 @@ def _joined_without_scale(scale: float) -> tuple[bytes, list[Array]]:
     return _one("CONCATENATION", [values, (values, In((), U8, 0.3, 7))], In((1,), U8, scale, 60), at.ConcatenationOptions(0))
 
 
+def _padded(dtype: Any, given: In, out: In) -> Build:
+    values = np.array([5, 6], dtype)
+    return lambda: _one("PAD", [(values, given), ints([[1, 2]])], out, at.PadOptions())
+
+
+def _lstm(kind: str) -> Build:
+    """A cell without activation: LiteRT's kernels then multiply the output gate by the cell gate, not by the cell."""
+
+    def build() -> tuple[bytes, list[Array]]:
+        rng = np.random.default_rng(4)
+        plain = read_model(OPERATOR_CASES[f"{kind}-float32"](rng))
+        (graph,), (op,) = plain.graphs, plain.graphs[0].ops
+        options = replace(op.attributes, fused_activation_function=FusedActivation.NONE)  # type: ignore[type-var]
+        ops = (replace(op, attributes=options),)
+        shape = graph.tensors[graph.inputs[0]].shape
+        return write_model(replace(plain, graphs=(replace(graph, ops=ops),))), [rng.standard_normal(shape).astype(np.float32)]
+
+    return build
+
+
 CASES: dict[str, Build] = {
+    **{
+        f"padding of {dtype.name}, {'scaled' if scale else 'not scaled'}": _padded(
+            dtype.numpy, In((), dtype, scale, 3 if scale else 0), In((1,), dtype, 0.5, 7)
+        )
+        for dtype in (I8, U8, I16, I32, I64)
+        for scale in (None, 0.5)
+    },
     "bytes without a scale joined with others": lambda: _joined_without_scale(0.1),
     **{
         f"{kind} with a filter's zero point{' per channel' if value else ''}": _off_centre(kind, per_channel=value)
@@ -364,7 +395,15 @@ def test_what_the_reference_kernels_leave_undefined_is_refused(name: str) -> Non
         Interpreter(model_content=build()[0]).allocate_tensors()
 
 
+def _convolved_words(bias: Any, said: Any) -> tuple[bytes, list[Array]]:
+    x = np.zeros((1, 1, 1, 1), np.int16), In((), I16, 1.0)
+    weights = In((4, 1, 1, 1), I8, [1.0] * 4, data=np.ones((4, 1, 1, 1)))
+    inputs = [x, weights, In((4,), bias, data=[10, 20, 30, 40])]
+    return _one("CONV_2D", inputs, In((1,), I16, 1.0), at.Conv2DOptions(Padding.VALID, 1, 1, quantized_bias_type=said))
+
+
 REFUSED: dict[str, tuple[Build, str]] = {
+    "bias of another type than said": (lambda: _convolved_words(I32, I64), "must be int64, as quantized_bias_type says"),
     "range to what is no number": (lambda: _range(0, np.nan, 1), "delta must lead from start to limit"),
     "range without end": (lambda: _range(0, np.inf, 1), "number of elements must be finite"),
     "output that the input cannot give": (lambda: _transposed(7), "input must"),
@@ -462,3 +501,51 @@ def test_operands_of_scales_from_1_on_are_compared_as_what_they_stand_for() -> N
     (got,) = run(Interpreter(model_content=content), inputs)
     assert got.tolist() == [False, False, False, False, True, True, True]
     assert not np.array_equal(got, reference)
+
+
+def test_a_bias_of_32_bits_is_read_as_what_it_is() -> None:
+    """LiteRT's int16 kernel reads numbers of 64 bits unless an option says otherwise: every second one, and behind the last."""
+    content, inputs = _convolved_words(I32, F32)
+    (reference,) = run_reference(content, inputs)
+    (got,) = run(Interpreter(model_content=content), inputs)
+    assert got.reshape(-1).tolist() == [10, 20, 30, 40]
+    assert reference.reshape(-1).tolist()[:2] == [10, 30]
+
+
+def _several_scales() -> tuple[bytes, list[Array]]:
+    x = np.zeros(4, np.int8), In((), I8, [0.5, 0.25, 0.1, 1.0])
+    return _one("LOGISTIC", [x], In((1,), I8, 2.0**-8, -128))
+
+
+def _cut(begin: list[int], end: list[int], **options: Any) -> tuple[bytes, list[Array]]:
+    rest = [ints(begin), ints(end), ints([1] * len(begin))]
+    return _one("STRIDED_SLICE", [np.zeros(4, np.float32), *rest], In((1,), F32), at.StridedSliceOptions(**options))
+
+
+def _largest(kind: str) -> tuple[bytes, list[Array]]:
+    if kind == "SHAPE":
+        return _one(kind, [np.zeros(4, np.float32)], In((1,), I64), at.ShapeOptions(I32))
+    return _one(kind, [np.zeros(4, np.float32), ints([0])], In((1,), I64), at.ArgMaxOptions(I32))
+
+
+STRICTER: dict[str, tuple[Build, str]] = {
+    "function of a map with several scales": (_several_scales, "feature map 't0' must have one scale, got 4"),
+    "new axes behind the last entry": (lambda: _cut([0], [4], new_axis_mask=6), "new_axis_mask must name entries of begin"),
+    "offset behind the end": (lambda: _cut([2], [3], offset=True), "ends as offsets must stay within 4 elements, got 3 from 2"),
+    "index of another type than said": (lambda: _largest("ARG_MAX"), "must be int32, as the operator's options say"),
+    "shape of another type than said": (lambda: _largest("SHAPE"), "must be int32, as the operator's options say"),
+}
+
+
+@pytest.mark.parametrize("name", STRICTER)
+def test_what_the_reference_kernels_take_for_something_else_is_refused(name: str) -> None:
+    build, text = STRICTER[name]
+    run_reference(*build())
+    with pytest.raises(InterpreterError, match=text):
+        Interpreter(model_content=build()[0]).allocate_tensors()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+def test_a_cell_without_activation_is_that_of_the_reference_kernel(kind: str) -> None:
+    content, inputs = _lstm(kind)()
+    np.testing.assert_allclose(run(Interpreter(model_content=content), inputs)[0], run_reference(content, inputs)[0], atol=1e-6)
