@@ -365,6 +365,8 @@ def _entry(size: int, given: tuple[int | None, int | None, int], length: int | N
     if removed is not None:
         if not 0 <= start < size:
             raise Mismatch(f"begin {removed} must be in [{-size}, {size}) where the axis is removed, got {first}")
+        if stride < 0:
+            raise Mismatch(f"stride {removed} must be positive where the axis is removed, got {stride}")
         return start
     if length is not None:  # from where the slice starts, whatever the mask of ends says
         stop = start + length

@@ -21,14 +21,19 @@ def _map(element: ty.Scalar) -> ty.Array:
     return element[:, :, :, ::1]
 
 
+def _read_only(element: ty.Scalar) -> ty.Array:
+    """A map that is only read, such as a constant of a file."""
+    return ty.constant(element, 4)
+
+
 def _versions(
     function: Callable[..., None], elements: tuple[ty.Scalar, ...], *between: ty.Scalar | ty.Array
 ) -> dict[Any, Kernel]:
     """A kernel for each type of elements: a map in, other arguments, a map out."""
-    return {element.dtype: kernel(ty.void(_map(element), *between, _map(element)))(function) for element in elements}
+    return {element.dtype: kernel(ty.void(_read_only(element), *between, _map(element)))(function) for element in elements}
 
 
-@kernel(ty.void(_map(ty.float32), *(_I,) * 6, _map(ty.float32), ty.int64[:, ::1]))
+@kernel(ty.void(_read_only(ty.float32), *(_I,) * 6, _map(ty.float32), ty.int64[:, ::1]))
 def _add_windows(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, total, count):  # type: ignore[no-untyped-def]
     """Adds every window to `total`, in row order, and counts the elements inside the map."""
     for b in range(total.shape[0]):

@@ -80,7 +80,7 @@ def cell_activation(node: OperatorNode, activation: FusedActivation) -> Callable
     if activation not in _CLAMPS:
         raise node.fail(f"activation must be NONE, RELU, RELU_N1_TO_1, RELU6, TANH or SIGN_BIT, got {activation.name}")
     low, high = _CLAMPS[activation]
-    return lambda x: np.clip(x, low, high)
+    return lambda x: np.clip(np.where(np.isnan(x), x.dtype.type(low), x), low, high)  # std::max of a bound and no number
 
 
 def require_state(node: OperatorNode, tensor: RuntimeTensor, *shape: int) -> None:

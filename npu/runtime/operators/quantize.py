@@ -115,10 +115,11 @@ def build_fake_quant(node: OperatorNode) -> Run:
         else f32(round_half_away(float(from_min)))
     )
     low, high = (f32(quant_min) - zero) * scale, (f32(quant_max) - zero) * scale
+    inverse = f32(1) / scale
 
     def run() -> None:
         clamped = np.clip(ifm.array, low, high)
-        output.array[...] = round_away(np.floor((clamped - low) / scale + f32(0.5))) * scale + low
+        output.array[...] = round_away((clamped - low) * inverse) * scale + low
 
     return run
 

@@ -69,5 +69,7 @@ def test_text_and_json_files_say_the_same(tmp_path: Path) -> None:
 
 def test_a_model_without_outputs_keeps_nothing() -> None:
     b = ModelBuilder()
-    b.op("RESHAPE", [b.input((4, 8), DType.INT8, scale=0.1), b.constant(np.array([32], np.int32))], (32,), DType.INT8, scale=0.1)
+    b.op(
+        "RESHAPE", [b.input((4, 8), DType.INT8, scale=0.1), b.constant(np.array([32], np.int32))], (32,), DType.INT8, scale=0.1
+    )
     assert npu.compile(b.build(), "ethos-u55-128").result.memory == MemoryMap()

@@ -204,7 +204,28 @@ def _lstm(kind: str) -> Build:
     return build
 
 
+def _faked() -> tuple[bytes, list[Array]]:
+    """Every place between two steps, where the reference's multiplication by the inverse decides."""
+    options = at.FakeQuantOptions(-1.2859424352645874, 1.7140575647354126, 8, narrow_range=False)
+    scale = np.float32((options.max - options.min) / 255)
+    middle = (np.arange(-110, 146, dtype=np.float32) + np.float32(0.5)) * scale
+    around = [middle, np.nextafter(middle, np.float32(9)), np.nextafter(middle, np.float32(-9))]
+    return _one("FAKE_QUANT", [np.concatenate(around)], In((1,), F32), options)
+
+
+def _filtered_without_numbers(activation: FusedActivation) -> Build:
+    state, bias = In((1, 2), F32, is_variable=True), In((2,), F32, data=[np.nan, -0.5])
+    rest = [In((2, 1), F32, data=np.ones((2, 1))), In((2, 1), F32, data=np.ones((2, 1))), bias, state]
+    options = at.SVDFOptions(1, activation)
+    return lambda: _one("SVDF", [np.ones((1, 1), np.float32), *rest], In((1,), F32), options)
+
+
 CASES: dict[str, Build] = {
+    "fake quantization between two steps": _faked,
+    **{
+        f"no number before {activation.name} of a filter": _filtered_without_numbers(activation)
+        for activation in (FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
+    },
     **{
         f"padding of {dtype.name}, {'scaled' if scale else 'not scaled'}": _padded(
             dtype.numpy, In((), dtype, scale, 3 if scale else 0), In((1,), dtype, 0.5, 7)
@@ -517,8 +538,8 @@ def _several_scales() -> tuple[bytes, list[Array]]:
     return _one("LOGISTIC", [x], In((1,), I8, 2.0**-8, -128))
 
 
-def _cut(begin: list[int], end: list[int], **options: Any) -> tuple[bytes, list[Array]]:
-    rest = [ints(begin), ints(end), ints([1] * len(begin))]
+def _cut(begin: list[int], end: list[int], stride: int = 1, **options: Any) -> tuple[bytes, list[Array]]:
+    rest = [ints(begin), ints(end), ints([stride] * len(begin))]
     return _one("STRIDED_SLICE", [np.zeros(4, np.float32), *rest], In((1,), F32), at.StridedSliceOptions(**options))
 
 
@@ -531,6 +552,10 @@ def _largest(kind: str) -> tuple[bytes, list[Array]]:
 STRICTER: dict[str, tuple[Build, str]] = {
     "function of a map with several scales": (_several_scales, "feature map 't0' must have one scale, got 4"),
     "new axes behind the last entry": (lambda: _cut([0], [4], new_axis_mask=6), "new_axis_mask must name entries of begin"),
+    "removed axis behind a negative stride": (
+        lambda: _cut([0], [-1], stride=-1, shrink_axis_mask=1),
+        "stride 0 must be positive where the axis is removed",
+    ),
     "offset behind the end": (lambda: _cut([2], [3], offset=True), "ends as offsets must stay within 4 elements, got 3 from 2"),
     "index of another type than said": (lambda: _largest("ARG_MAX"), "must be int32, as the operator's options say"),
     "shape of another type than said": (lambda: _largest("SHAPE"), "must be int32, as the operator's options say"),
