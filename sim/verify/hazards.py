@@ -127,6 +127,7 @@ def _first_common(
 def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
     """Job i of the later kernel must not need one of the last blocks of the earlier one that BLOCKDEP leaves unfinished.
 
+    Kernels before the earlier one are not looked at: streams of Vela, which run on hardware, do not wait for them.
     A job fetches one IFM block: convolutions and sums over channels have several a block of OFM, one after another in depth.
     """
     first, second = earlier.operation, later.operation
@@ -173,9 +174,9 @@ def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
 
 
 def _ifm_block_depth(operation: KernelOperation) -> int:
-    """Channels of an IFM block: 32 of 8 bits depth first, else 16."""
+    """Channels of an IFM block: 16 of 16 bits and part kernel first, else 32."""
     is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
-    return 16 if is_part_kernel or operation.ifm.element.bits > 8 else 32
+    return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
 
 
 def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
