@@ -11,6 +11,7 @@ REASONS = {
     "the model is not beside the project": "the same",
     "the page is made of models that are not here": "the same",
     "needs the device that is always full": "Linux alone has /dev/full",
+    "objects are linked here on x86-64 Linux only": "elsewhere LLVM does that",
     "nothing to fix": "a random graph that the rules accept as it is",
     "holds operators that run elsewhere": "a model of the folder of models that has more than the NPU's operators",
     "another limit refuses the model, or it is too large": "a boundary of a rule that no model of that rule alone can reach",

@@ -6,7 +6,7 @@ library is made, nowhere else: declaring a kernel costs nothing.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from collections import defaultdict
 from collections.abc import Callable
 from threading import Lock
@@ -40,8 +40,7 @@ class Kernel:
     @property
     def symbol(self) -> str:
         """The name of the entry in the library."""
-        kinds = hashlib.sha256(repr(self.signature).encode()).hexdigest()[:8]
-        return f"{self.__module__}.{self.function.__qualname__}.{kinds}"
+        return f"{self.__module__}.{self.function.__qualname__}.{zlib.crc32(repr(self.signature).encode()):08x}"
 
     @property
     def _numba_type_(self) -> Any:

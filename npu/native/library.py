@@ -1,4 +1,4 @@
-"""The libraries of this process: found, or made if they are missing, and loaded once each, by LLVM alone."""
+"""The libraries of this process: found, or made if they are missing, and loaded once each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu.native import requests, store
 from npu.native.cpu import CpuTier, current
+from npu.native.load import load
 from npu.native.sources import group_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _lock = RLock()
 _loaded: dict[str, Any] = {}
-"""LLVM's engine for each group; it owns the code."""
+"""The code of each group in memory."""
 _makers: dict[tuple[str, CpuTier], Maker] = {}
 _told: set[str] = set()
 _PROGRESS_SECONDS = 0.2
@@ -27,7 +28,7 @@ def address_of(kernel: Kernel) -> int:
     with _lock:
         group = group_of(kernel.__module__)
         if group not in _loaded:
-            _loaded[group] = _load(_object_of(group))
+            _loaded[group] = load(_object_of(group))
         address: int = _loaded[group].get_function_address(kernel.symbol)
     if not address:
         raise LookupError(f"{kernel} is not in the library of {group}")
@@ -73,16 +74,3 @@ def _tell_once(message: str) -> None:
     if message not in _told:
         _told.add(message)
         requests.tell(message)
-
-
-def _load(code: bytes) -> Any:
-    """The engine that holds an object. It must have been made for this CPU."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 import sys
@@ -24,7 +23,10 @@ GROUPS = (
 )
 """The packages whose kernels become a library each."""
 _CODE = ("npu.native.compile", "npu.native.cpu", "npu.native.link")
-_ABOUT_FILES = ("npu.errors", *(f"npu.native.{name}" for name in ("library", "make", "makers", "requests", "sources", "store")))
+_ABOUT_FILES = (
+    "npu.errors",
+    *(f"npu.native.{name}" for name in ("library", "load", "make", "makers", "requests", "sources", "store")),
+)
 """These find, keep and load code, and have no part in what it is; nor has the wording of errors."""
 _PACKAGES = ("npu", "sim", "constraints")
 _IMPORT = re.compile(
@@ -101,6 +103,8 @@ def _imported(source: bytes) -> list[str]:
 @functools.cache
 def digest(group: str) -> str:
     """Changes with every source that a group depends on."""
+    import hashlib  # which takes longer to import than a library to load
+
     content = hashlib.sha256()
     for module, source in files_of(group).items():
         content.update(f"{module} {len(source)}\n".encode())

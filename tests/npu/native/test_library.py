@@ -56,7 +56,7 @@ DAMAGE = {
     "truncated": lambda content: content[: len(content) // 2],
     "one_bit_changed": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
     "foreign": lambda content: b"\x80\x04N." * 1000,
-    "of_another_version": lambda content: content.replace(b'"npulab kernels": 1', b'"npulab kernels": 0'),
+    "of_another_version": lambda content: content.replace(b'"npulab kernels": 2', b'"npulab kernels": 1'),
     "of_another_cpu": lambda content: content.replace(b'"tier": "', b'"tier": "not-', 1),
     "of_other_sources": lambda content: content.replace(b'"sources": "', b'"sources": "0', 1),
 }
