@@ -9,6 +9,7 @@ Arguments that the functions share:
 - `profile`: the rules of placement, "u55-u65" (the default), "v0.1" or "xnnpack";
 - `session`: a `Session(Hardware(target, config, ...), profile)` in place of all these, which any number of calls and threads
   share;
+- `origin`: `Origin(source, database)`, which gives the operators of another compiler's file their names;
 - `progress`: called with what is done, how many parts of it, and of how many.
 
 Cycles are ticks of the NPU's clock. What is wrong with a model, a description, a stream or an argument is a
@@ -28,6 +29,7 @@ from npu.version import __version__
 if TYPE_CHECKING:
     from npu.api import check as check
     from npu.api import check_report as check_report
+    from npu.api import compare as compare
     from npu.api import compile as compile
     from npu.api import diff as diff
     from npu.api import explain as explain
@@ -46,10 +48,11 @@ if TYPE_CHECKING:
     from npu.runtime.plugins import load_delegate as load_delegate
     from npu.toolchain.interpreter import Interpreter as Interpreter
     from npu.toolchain.interpreter import InterpreterWithCustomOps as InterpreterWithCustomOps
+    from npu.toolchain.origin import Origin as Origin
     from npu.toolchain.session import Session as Session
     from npu.toolchain.sources import load as load
 
-_VERBS = ("check", "check_report", "compile", "diff", "explain", "export", "fix", "run", "time_model", "verify")
+_VERBS = ("check", "check_report", "compare", "compile", "diff", "explain", "export", "fix", "run", "time_model", "verify")
 _PUBLIC = {
     "CustomOperator": "npu.runtime.custom",
     "Delegate": "npu.runtime.delegate",
@@ -57,6 +60,7 @@ _PUBLIC = {
     "Interpreter": "npu.toolchain.interpreter",
     "InterpreterWithCustomOps": "npu.toolchain.interpreter",
     "OpResolverType": "npu.runtime.interpreter",
+    "Origin": "npu.toolchain.origin",
     "Session": "npu.toolchain.session",
     "SimpleDelegate": "npu.runtime.delegate",
     "UserError": "npu.errors",
@@ -73,12 +77,14 @@ __all__ = [
     "Interpreter",
     "InterpreterWithCustomOps",
     "OpResolverType",
+    "Origin",
     "Session",
     "SimpleDelegate",
     "UserError",
     "__version__",
     "check",
     "check_report",
+    "compare",
     "compile",
     "diff",
     "explain",

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from npu.graph.placement import Placement
     from npu.progress import Progress
     from npu.reports.check_report import CheckReport
+    from npu.reports.comparison import Comparison
     from npu.toolchain.compile import Compiled
     from npu.toolchain.diff import DiffResult
     from npu.toolchain.explain import ExplainedModel
     from npu.toolchain.export import Exported
     from npu.toolchain.fix import Fixed
+    from npu.toolchain.origin import Origin
     from npu.toolchain.run import RunResult
     from npu.toolchain.sources import Source
     from npu.toolchain.timing import TimedModel
@@ -67,6 +69,22 @@ def check_report(
     return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), is_compiled=is_compiled)
 
 
+def compare(
+    a: Source,
+    b: Source | None = None,
+    *,
+    session: Session | None = None,
+    other: Session | None = None,
+    origin: Origin | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Two models or compiled files side by side, or one under two sessions; `other` is that of `b` (default: the same)."""
+    from npu.toolchain.compare import compare as verb
+
+    first = Session() if session is None else session
+    return verb(a, a if b is None else b, (first, other or first), origin=origin, progress=progress)
+
+
 def compile(
     model: Source,
     target: Name = None,
@@ -99,15 +117,17 @@ def diff(
     config: Config | None = None,
     *,
     seed: int = 0,
+    database: Path | None = None,
     session: Session | None = None,
 ) -> DiffResult:
     """Run both on the same inputs (seeded random ones if none are given) and compare.
 
-    `target` or `config` names the hardware if it is none of the shipped targets. ModelError if the two do not belong together.
+    `target` or `config` names the hardware if it is none of the shipped targets, `database` is the debug database of Vela for
+    its file. ModelError if the two do not belong together.
     """
     from npu.toolchain.diff import diff as verb
 
-    return verb(reference, compiled, _session(session, Hardware(target, config)), inputs, seed=seed)
+    return verb(reference, compiled, _session(session, Hardware(target, config)), inputs, seed=seed, database=database)
 
 
 def disassemble(model: Source, target: Name = None, config: Config | None = None, *, session: Session | None = None) -> str:
@@ -129,12 +149,14 @@ def explain(
     system: Name = None,
     profile: str | None = None,
     progress: Progress | None = None,
+    origin: Origin | None = None,
     session: Session | None = None,
 ) -> ExplainedModel:
     """Time a model, compiled first if need be, and take the cycles of every operator apart."""
     from npu.toolchain.explain import explain as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), progress=progress)
+    chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
+    return verb(model, chosen, progress=progress, origin=origin)
 
 
 def export(
@@ -185,6 +207,7 @@ def run(
     progress: Progress | None = None,
     dump: bool = False,
     with_events: bool = False,
+    origin: Origin | None = None,
     session: Session | None = None,
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
@@ -197,7 +220,7 @@ def run(
     from npu.toolchain.run import run as verb
 
     chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
-    return verb(model, chosen, inputs, seed=seed, progress=progress, dump=dump, with_events=with_events)
+    return verb(model, chosen, inputs, seed=seed, progress=progress, dump=dump, with_events=with_events, origin=origin)
 
 
 def time_model(
@@ -211,6 +234,7 @@ def time_model(
     progress: Progress | None = None,
     with_events: bool = False,
     with_weights: bool = True,
+    origin: Origin | None = None,
     session: Session | None = None,
 ) -> TimedModel:
     """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows.
@@ -220,7 +244,7 @@ def time_model(
     from npu.toolchain.timing import time_model as verb
 
     chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
-    return verb(model, chosen, progress=progress, with_events=with_events, with_weights=with_weights)
+    return verb(model, chosen, progress=progress, with_events=with_events, with_weights=with_weights, origin=origin)
 
 
 def verify(

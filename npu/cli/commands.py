@@ -24,6 +24,7 @@ FAILED = 3
 
 if TYPE_CHECKING:
     from npu.toolchain.explain import ExplainedModel
+    from npu.toolchain.origin import Origin
     from npu.toolchain.timing import TimedModel
 
 
@@ -96,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
             dump=options.dump_tensors is not None,
             with_events=options.trace is not None,
+            origin=origin_of(options),
         )
     if options.dump_tensors:
         _make_folder(options.dump_tensors)
@@ -123,7 +125,9 @@ def _time(options: argparse.Namespace) -> int:
             raise UserError(f"--{name.replace('_', '-')}: needs an execution; leave it or --timing-only out")
     with console.progress() as progress:
         with_events = options.trace is not None
-        timed = time_model(options.model, options.session, progress=progress, with_events=with_events)
+        timed = time_model(
+            options.model, options.session, progress=progress, with_events=with_events, origin=origin_of(options)
+        )
     _write_times(options, timed)
     return 0
 
@@ -146,7 +150,7 @@ def explain(options: argparse.Namespace) -> int:
     from npu.toolchain.explain import explain as verb
 
     with console.progress() as progress:
-        explained = verb(options.model, options.session, progress=progress)
+        explained = verb(options.model, options.session, progress=progress, origin=origin_of(options))
     if options.plot:
         _plot_model(options, explained)
     if options.format == "json":
@@ -165,6 +169,13 @@ def _plot_model(options: argparse.Namespace, explained: ExplainedModel) -> None:
     timed = time_model(options.model, options.session)  # as explain left it: compiled and timed already
     title = f"{explained.model} on {explained.target}"
     write_charts(options.plot, title, [charts.roofline(timed), charts.operator_bars(explained)])
+
+
+def origin_of(options: argparse.Namespace) -> Origin:
+    """What `--source` and `--debug-db` tell of a compiled file."""
+    from npu.toolchain.origin import Origin
+
+    return Origin(options.source, options.debug_db)
 
 
 def disasm(options: argparse.Namespace) -> int:
@@ -209,7 +220,7 @@ def diff(options: argparse.Namespace) -> int:
     from npu.toolchain import diff as verb
 
     inputs = read_inputs(options)
-    result = verb.diff(options.reference, options.model, options.session, inputs, seed=options.seed)
+    result = verb.diff(options.reference, options.model, options.session, inputs, seed=options.seed, database=options.debug_db)
     if options.format == "json":
         emit(json.dumps(dataclasses.asdict(result), indent=2) + "\n", options.output)
     else:

@@ -25,7 +25,6 @@ from npu.version import __version__
 
 if TYPE_CHECKING:
     from npu.cli.arguments import Commands
-    from npu.toolchain.session import Session
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""
@@ -84,27 +83,11 @@ def _run(options: argparse.Namespace) -> int:
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not hasattr(options, "target"):
         return int(handler(options))
-    options.session = _session(options)
+    options.session = import_module("npu.cli.sessions").session_of(options)
     code = int(handler(options))
     for note in options.session.notes:
         sys.stderr.write(f"npu: note: {printable(note)}\n")
     return code
-
-
-def _session(options: argparse.Namespace) -> Session:
-    """The hardware and rules of placement that the options ask for."""
-    from npu.hardware.choice import Hardware
-    from npu.toolchain.session import DEFAULT_PROFILE, Session
-
-    sections = {name: getattr(options, name, None) for name in ("memory_mode", "system")}
-    hardware = Hardware(
-        options.target,
-        options.config,
-        **sections,
-        changes=tuple(options.set or ()),
-        arena_cache_bytes=getattr(options, "arena_cache_size", None),
-    )
-    return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE), getattr(options, "optimise", "performance"))
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
@@ -115,8 +98,11 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Path]:
 
 def _read_by(options: argparse.Namespace) -> list[Path]:
     """The files that a command reads, but for the base of asm, which may be patched in place."""
-    models = ("model", "listing", "reference", "test_model")
-    result = [getattr(options, name, None) for name in (*models, "config", "budget", "labels", "annotations", "ground_truth")]
+    models = ("model", "other", "listing", "reference", "test_model")
+    result = [
+        getattr(options, name, None)
+        for name in (*models, "config", "source", "debug_db", "budget", "labels", "annotations", "ground_truth")
+    ]
     return [path for path in (*result, *(getattr(options, "input", None) or ())) if isinstance(path, Path)]
 
 
@@ -180,6 +166,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_export(commands)
     _add_disasm(commands)
     _add_asm(commands)
+    _add_compare(commands)
     _add_diff(commands)
     _add_verify(commands)
     add_tools(commands, with_delegates=with_delegates)
@@ -263,6 +250,7 @@ def _add_compile(commands: Commands) -> None:
 def _add_run(commands: Commands) -> None:
     run = add_command(commands, "run", "execute a model bit-exactly and time every operator; compiles it first if needed")
     _add_model(run)
+    _add_origin(run)
     _add_memory(run)
     add_inputs(run)
     run.add_argument("--output-dir", type=Path, metavar="DIR", help="write output_0.npy, output_1.npy, ... there")
@@ -283,6 +271,7 @@ def _add_run(commands: Commands) -> None:
 def _add_explain(commands: Commands) -> None:
     explain = add_command(commands, "explain", "show what bounds every operator and where its cycles go")
     _add_model(explain)
+    _add_origin(explain)
     _add_memory(explain)
     add_format(explain)
     explain.add_argument(
@@ -315,6 +304,22 @@ def _add_asm(commands: Commands) -> None:
     asm.add_argument("-o", "--output", type=Path, metavar="OUT.tflite", required=True, help="the new compiled file")
 
 
+def _add_origin(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--source",
+        type=Path,
+        metavar="MODEL.tflite",
+        help="the model that a file of another compiler was made from: its operators are looked for in the file",
+    )
+    _add_database(parser)
+
+
+def _add_database(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug-db", type=Path, metavar="FILE.xml", help="what vela --enable-debug-db wrote: names the operators of its file"
+    )
+
+
 def _add_diff(commands: Commands) -> None:
     diff = add_command(
         commands, "diff", "find the first operator of a compiled file whose output differs from the source model"
@@ -323,8 +328,26 @@ def _add_diff(commands: Commands) -> None:
     diff.add_argument("model", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
     add_custom_operators(diff)
     _add_hardware(diff)
+    _add_database(diff)
     add_inputs(diff)
     add_format(diff)
+
+
+def _add_compare(commands: Commands) -> None:
+    compare = add_command(
+        commands, "compare", "compare two models, compiled files, targets or sets of options, operator by operator"
+    )
+    compare.add_argument("model", type=Path, metavar="A", help="a .tflite file, compiled or not")
+    compare.add_argument("other", type=Path, metavar="B", nargs="?", help="another one (default: A, with the options for B)")
+    _add_hardware(compare)
+    _add_profile(compare)
+    _add_memory(compare)
+    _add_origin(compare)
+    other = compare.add_argument_group("options for B, where it takes others than A")
+    _add_hardware(other, prefix="b-")
+    _add_memory(other, prefix="b-")
+    add_format(compare, "text", "json", "md")
+    compare.set_defaults(handlers="npu.cli.comparison")
 
 
 def _add_verify(commands: Commands) -> None:
@@ -348,41 +371,43 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=PROFILES, default="u55-u65", help="rules of placement (default: %(default)s)")
 
 
-def _add_hardware(parser: argparse.ArgumentParser) -> None:
+def _add_hardware(parser: argparse._ActionsContainer, prefix: str = "") -> None:
     hardware = parser.add_mutually_exclusive_group()
     hardware.add_argument(
-        "--target",
+        f"--{prefix}target",
         metavar="NAME",
         help="shipped target, see npu configs (default: ethos-u55-128; for a compiled file, its own)",
     )
     hardware.add_argument(
-        "--board",
-        dest="target",
+        f"--{prefix}board",
+        dest=f"{prefix}target".replace("-", "_"),
         type=board,
         metavar="NAME",
         help="a board that can be bought, in place of a target; see npu configs",
     )
-    hardware.add_argument("--config", type=Path, metavar="FILE.yaml", help="your own hardware description")
+    hardware.add_argument(f"--{prefix}config", type=Path, metavar="FILE.yaml", help="your own hardware description")
     parser.add_argument(
-        "--set",
+        f"--{prefix}set",
         action="append",
         metavar="KEY=VALUE",
         help="change a field, e.g. system.adapters.axi1.read_latency_cycles=16; may be repeated",
     )
 
 
-def _add_memory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--memory-mode", metavar="NAME", help="where constants and arena lie, e.g. Sram_Only; see npu configs")
-    parser.add_argument("--system", metavar="NAME", help="clock and memories, e.g. Deep_Embedded; see npu configs")
+def _add_memory(parser: argparse._ActionsContainer, prefix: str = "") -> None:
     parser.add_argument(
-        "--arena-cache-size",
+        f"--{prefix}memory-mode", metavar="NAME", help="where constants and arena lie, e.g. Sram_Only; see npu configs"
+    )
+    parser.add_argument(f"--{prefix}system", metavar="NAME", help="clock and memories, e.g. Deep_Embedded; see npu configs")
+    parser.add_argument(
+        f"--{prefix}arena-cache-size",
         type=int,
         metavar="BYTES",
         help="bytes for feature maps and copies of constants, in place of the mode's",
     )
     parser.add_argument(
-        "--optimise",
+        f"--{prefix}optimise",
         choices=("performance", "size"),
-        default="performance",
+        default=None if prefix else "performance",
         help="compile for few cycles within the arena's bytes (the default), or for little SRAM",
     )

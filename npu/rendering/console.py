@@ -197,6 +197,8 @@ def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
         lines.append(f"  {len(result.compared)} tensors compared")
     if result.skipped:
         lines.append(f"  not compared, never whole in memory: {', '.join(result.skipped)}")
+    if result.uncertain:
+        lines.append(f"  not compared, not surely found in {compiled}: {', '.join(result.uncertain)}")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 
 from npu.compiler.compiled import Compiled
 from npu.errors import ModelError
@@ -23,6 +23,8 @@ from npu.reports.stream_operators import operators_of_stream
 from sim.container import CompiledFile
 
 METADATA_NAME = "npulab_operators"
+UNKNOWN_SOURCE = "compiled"
+"""The profile of a file that does not tell by which rules its operators were placed."""
 _LIMIT_BYTES = 1 << 26
 _MOST_MACS = 1 << 62
 _MOST_NAMES = 300
@@ -42,18 +44,39 @@ class SourceOperator:
     absorbed_into: int | None = None
 
 
+SURE, LIKELY, GUESSED = "certain", "likely", "a guess"
+"""How sure a match is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How an operator of the source was found in the file of another compiler, and how sure that is."""
+
+    how: str
+    sure: str
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorMap:
     """`operators` of the source, and `sources`: operator of the compiled graph to the source operators of its operations.
 
     A CPU operator of the compiled graph has one source; an `ethos-u` operator one per operation of its stream (-1: none).
-    `made_for` names the hardware of the compilation (see `hardware_names`), empty where that is not known.
+    `made_for` names the hardware of the compilation (see `hardware_names`), empty where that is not known. `matches` say how
+    operators were found where the file does not name them (`npu.reports.source_match`); `own` of the rows are operators of
+    the source model then, the others work that belongs to none.
     """
 
     profile: str
     operators: tuple[SourceOperator, ...]
     sources: Mapping[int, tuple[int, ...]]
     made_for: str = ""
+    matches: Mapping[int, Match] = field(default_factory=dict)
+    own: int | None = None
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the rows are operators of a source model, not what the streams of an unknown one tell."""
+        return self.profile != UNKNOWN_SOURCE or bool(self.matches)
 
     def to_metadata(self) -> bytes:
         """Compressed JSON."""
@@ -118,12 +141,13 @@ def _map_of_streams(file: CompiledFile) -> OperatorMap:
             rows += [SourceOperator(len(rows) + k, row.type, row.shape, "npu", row.macs) for k, row in enumerate(operators)]
         else:
             sources[index] = (len(rows),)
-            placed = OpPlacement(0, index, op.kind, op.name, (_left_on_cpu(op),))
+            placed = OpPlacement(0, index, op.kind, op.name, (left_on_cpu(op),))
             rows.append(replace(_source_operator(graph, placed, None), index=len(rows)))
-    return OperatorMap("compiled", tuple(rows), sources)
+    return OperatorMap(UNKNOWN_SOURCE, tuple(rows), sources)
 
 
-def _left_on_cpu(op: Op) -> Violation:
+def left_on_cpu(op: Op) -> Violation:
+    """The reason of an operator of which nothing else is known."""
     return Violation("compiled", f"{op.name} was left on the CPU by the compiler of this file", "-", op.name)
 
 

@@ -21,6 +21,7 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
+from npu.layouts import element_offset
 from npu.records import dataclass
 
 _NEAR = 16
@@ -107,7 +108,7 @@ def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator
         operation = item.operation
         owners.append(-1)
         if isinstance(operation, Dma):
-            _stage(operation, staged)
+            stage(operation, staged)
         elif isinstance(operation, KernelOperation):
             identity = _identity(operation, staged)
             known = recent.get(identity, -1)
@@ -123,7 +124,7 @@ def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator
     return [_named(group) for group in groups], _with_transfers(decoded, owners)
 
 
-def _stage(transfer: Dma, staged: Staged) -> None:
+def stage(transfer: Dma, staged: Staged) -> None:
     source, destination = transfer.source, transfer.destination
     if source.region is not None and destination.region is not None:
         origin = AddressRange(source.region, source.address, transfer.length_bytes)
@@ -144,13 +145,19 @@ def _is_slice(operation: KernelOperation, before: KernelOperation) -> bool:
         and (operation.ofm.region, operation.ofm.zero_point, operation.ofm.width, operation.ofm.height)
         == (before.ofm.region, before.ofm.zero_point, before.ofm.width, before.ofm.height)
         and operation.activation == before.activation
+        and operation.ofm.addresses[0] == _behind(before.ofm)
     )
+
+
+def _behind(fm: FeatureMap) -> int:
+    """Where the channels behind those of a map begin, in a map that has more of them."""
+    return fm.addresses[0] + element_offset(0, 0, fm.depth, fm.steps, fm.element.bytes)
 
 
 def _identity(operation: KernelOperation, staged: Staged) -> object:
     """What operations of one operator have in common: the same weights; without weights all but the place."""
     if isinstance(operation, WeightedOperation):
-        return type(operation), operation.kernel, tuple(_origin(weight, staged) for weight in operation.weights)
+        return type(operation), operation.kernel, tuple(origin_of(weight, staged) for weight in operation.weights)
     ifm, ofm = operation.ifm, operation.ofm
     mode = operation.mode if isinstance(operation, Pooling | Elementwise) else None
     window = operation.kernel if isinstance(operation, WindowOperation) else None
@@ -159,7 +166,7 @@ def _identity(operation: KernelOperation, staged: Staged) -> object:
     return type(operation), mode, window, second, maps, operation.scale, operation.activation
 
 
-def _origin(weights: AddressRange, staged: Staged) -> tuple[int, int]:
+def origin_of(weights: AddressRange, staged: Staged) -> tuple[int, int]:
     """Where weights come from: a buffer that a transfer has filled is named by the transfer's source."""
     for (region, start), (length, source) in reversed(staged.items()):
         if region == weights.region and start <= weights.address < start + length:

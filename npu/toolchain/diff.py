@@ -1,14 +1,15 @@
 """diff: the first operator of a compiled file whose output is not what the source model computes on the CPU.
 
 The source runs on the interpreter's reference kernels, FULLY_CONNECTED in the hardware's rounding. Files with an operator map
-are compared operator by operator, by what the NPU has written when an operator's last operation is done; others where their
-tensors keep the names of the source, and at the outputs.
+are compared operator by operator, by what the NPU has written when an operator's last operation is done; so are files of other
+compilers, as far as their operators are matched to those of the source. Tensors that keep their names and outputs count too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.isa.decode import Decoded
 from npu.records import dataclass
-from npu.reports.operator_map import OperatorMap
+from npu.reports.operator_map import GUESSED, OperatorMap
+from npu.reports.source_match import match_source
+from npu.reports.vela_database import read_database
 from npu.runtime.interpreter import Interpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import execution_errors_at, known_map
+from npu.toolchain.origin import check_ends
 from npu.toolchain.raw import is_raw
 from npu.toolchain.run import execute
 from npu.toolchain.session import Session
@@ -55,11 +59,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """`first` is None if everything that was compared is equal; `skipped` are operators whose map is never whole in memory."""
+    """`first` is None if everything that was compared is equal; `skipped` are operators whose map is never whole in memory.
+
+    `uncertain` are operators that were only guessed in the file of another compiler, which are not compared either.
+    """
 
     first: Difference | None
     compared: tuple[str, ...]
     skipped: tuple[str, ...]
+    uncertain: tuple[str, ...] = ()
 
 
 def diff(
@@ -69,10 +77,12 @@ def diff(
     inputs: Sequence[Array] | Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
+    database: Path | None = None,
 ) -> DiffResult:
     """Run both on the same inputs (seeded random ones if none are given) and compare.
 
-    ModelError if the two do not belong together.
+    Operators of a file that does not name them are matched to those of the source, by the compiler's debug database if one is
+    given. ModelError if the two do not belong together.
     """
     source, made = load(reference), load_compiled(compiled)
     if is_compiled(source):
@@ -81,12 +91,14 @@ def diff(
             "file with the model that it was made from"
         )
     has_types = isinstance(compiled, bytes) or not is_raw(compiled)
-    _check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
+    check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
     expected = _reference_values(source, inputs, seed)
     variant = session.variant_of(made, model_name(compiled))
     with stream_errors_at(model_name(compiled)):
         file = CompiledFile(made, variant)
-        recorder = Recorder(file, model_name(compiled))
+        known = None if database is None else read_database(database)
+        operators = known_map(made, model_name(compiled)) or match_source(file, source.graphs[0], known)
+        recorder = Recorder(file, operators)
         interpreter = Interpreter(
             model=made,
             experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook)],
@@ -97,21 +109,12 @@ def diff(
     given = [array.reshape(made.graphs[0].tensors[k].shape) for array, k in zip(given, made.graphs[0].inputs, strict=True)]
     with execution_errors_at(model_name(compiled), file):
         execute(interpreter, made.graphs[0], given, seed)
-    operators = known_map(made, model_name(compiled))
     comparison = _Comparison(source.graphs[0], expected)
-    if operators is not None and len(operators.operators) == len(source.graphs[0].ops):
+    if (operators.own or len(operators.operators)) == len(source.graphs[0].ops):
         comparison.by_operator(operators, recorder.written)
     comparison.by_name(made.graphs[0], interpreter)
     comparison.outputs(made.graphs[0], interpreter)
     return comparison.result()
-
-
-def _check_ends(source: Graph, target: Graph, reference: str, compiled: str, *, has_types: bool) -> None:
-    for kind in ("inputs", "outputs"):
-        ends = [[graph.tensors[index] for index in getattr(graph, kind)] for graph in (source, target)]
-        texts = [", ".join(f"{tensor.dtype if has_types else ''}[{tensor.elements}]" for tensor in side) for side in ends]
-        if texts[0] != texts[1]:
-            raise ModelError(f"{compiled}: must be compiled from {reference}, whose {kind} are {texts[0]}, got {texts[1]}")
 
 
 def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int) -> dict[int, Array]:
@@ -137,16 +140,22 @@ class _Comparison:
         self._producer = {index: number for number, op in enumerate(graph.ops) for index in op.outputs}
         self._done: dict[int, Difference | None] = {}
         self._skipped: dict[int, str] = {}
+        self._uncertain: dict[int, str] = {}
 
     def by_operator(self, operators: OperatorMap, written: Sequence[Written]) -> None:
         """Compare what the operations of each source operator wrote with the tensor that the operator computes."""
         last = {operator.index: operator.index for operator in operators.operators}
+        guessed = {index for index, match in operators.matches.items() if match.sure == GUESSED}
+        guessed |= {row.absorbed_into for row in operators.operators if row.index in guessed and row.absorbed_into is not None}
         for operator in operators.operators:
             if operator.absorbed_into is not None:
                 last[operator.absorbed_into] = max(last[operator.absorbed_into], operator.index)
         mine = [write for write in written if write.label.source is not None]
         for source, group in groupby(mine, key=lambda item: item.label.source and item.label.source.index):
             assert source is not None
+            if source >= len(self._graph.ops) or source in guessed:
+                self._uncertain[source] = f"{source} {operators.operators[source].type}"
+                continue
             operation = self._graph.ops[last[source]]
             if len(operation.outputs) != 1 or operation.outputs[0] not in self._expected:
                 continue
@@ -178,7 +187,7 @@ class _Comparison:
         answer = sorted((item for item in self._done.values() if item is not None), key=lambda item: item.operator)
         compared = [self._title(self._producer.get(tensor, -1)) for tensor in sorted(self._done, key=self._order)]
         skipped = [title for tensor, title in self._skipped.items() if tensor not in self._done]
-        return DiffResult(answer[0] if answer else None, tuple(compared), tuple(skipped))
+        return DiffResult(answer[0] if answer else None, tuple(compared), tuple(skipped), tuple(self._uncertain.values()))
 
     def _order(self, tensor: int) -> int:
         return self._producer.get(tensor, -1)

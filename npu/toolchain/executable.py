@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.errors import stream_errors_at
+from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.progress import Progress
-from npu.reports.operator_map import map_of_file
 from npu.toolchain.compile import compile_in_session
+from npu.toolchain.origin import Origin, match_notes
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source, contents, digest, given, model_name, parse
 from sim.container import CompiledFile
@@ -18,28 +18,39 @@ SIZES_ARE_ESTIMATES = (
 )
 
 
-def prepare(model: Source, session: Session, progress: Progress | None = None, *, with_weights: bool = True) -> Executable:
+def prepare(
+    model: Source,
+    session: Session,
+    progress: Progress | None = None,
+    *,
+    with_weights: bool = True,
+    origin: Origin | None = None,
+) -> Executable:
     """A plain model is compiled; a compiled file picks its variant by its configuration word unless one is asked for.
 
-    Without weights, a plain model can be timed, not run.
+    Without weights, a plain model can be timed, not run. `origin` gives the operators of a compiled file their names.
     """
     model = given(model)
     content = contents(model)
-    origin = digest(content)
+    key, told = digest(content), origin or Origin()
     executable = session.executables.get(
-        (origin, with_weights), lambda: _prepare(model, content, origin, session, progress, with_weights=with_weights)
+        (key + told.digest, with_weights),
+        lambda: _prepare(model, content, key, session, progress, told, with_weights=with_weights),
     )
     return replace(executable, name=model_name(model))
 
 
 def _prepare(
-    model: Source, content: bytes, origin: str, session: Session, progress: Progress | None, *, with_weights: bool
+    model: Source, content: bytes, key: str, session: Session, progress: Progress | None, origin: Origin, *, with_weights: bool
 ) -> Executable:
     source, name = parse(model, content), model_name(model)
     if is_compiled(source):
         with stream_errors_at(name):
             file = CompiledFile(source, session.variant_of(source, name))
-            return Executable(file, name, map_of_file(file, name), origin)
+            operators = origin.map_of(file, name)
+            return Executable(file, name, operators, key, match_notes(operators))
+    if origin != Origin():
+        raise ModelError(f"{name}: --source and --debug-db are for compiled files, but this is a plain model")
     compilation = compile_in_session(source, name, session, progress=progress, with_weights=with_weights)
     notes = () if with_weights else (SIZES_ARE_ESTIMATES,)
-    return Executable(compilation.file(session.variant), name, compilation.operators, origin, notes)
+    return Executable(compilation.file(session.variant), name, compilation.operators, key, notes)

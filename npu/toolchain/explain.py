@@ -13,6 +13,7 @@ from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import SourceOperator
 from npu.tabular import Record, Tabular
+from npu.toolchain.origin import Origin
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source
 from npu.toolchain.timing import TimedModel, time_model
@@ -150,9 +151,15 @@ class ExplainedModel(Tabular):
         return json.dumps(content, indent=2) + "\n"
 
 
-def explain(model: Source, session: Session, *, progress: Progress | None = None) -> ExplainedModel:
+def explain(
+    model: Source, session: Session, *, progress: Progress | None = None, origin: Origin | None = None
+) -> ExplainedModel:
     """Time a model, compiled first if need be, and take the cycles of every operator apart."""
-    timed = time_model(model, session, progress=progress)
+    return explain_timed(time_model(model, session, progress=progress, origin=origin))
+
+
+def explain_timed(timed: TimedModel) -> ExplainedModel:
+    """`explain` for a model that has been timed."""
     report = timed.report
     operations = operations_of(timed)
     copied = _copied_bytes(timed)

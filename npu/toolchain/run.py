@@ -20,6 +20,7 @@ from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.tabular import Record, Tabular
 from npu.toolchain.executable import prepare
 from npu.toolchain.labels import execution_errors_at
+from npu.toolchain.origin import Origin
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source
 from npu.toolchain.tensors import Recorder, named_tensors
@@ -67,17 +68,19 @@ def run(
     progress: Progress | None = None,
     dump: bool = False,
     with_events: bool = False,
+    origin: Origin | None = None,
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
     `inputs`, of the types and shapes of the model's, are in model order or by name, or the array of its only one; without them,
     seeded random data of each type's full range. `dump` also returns every tensor, `with_events` keeps what a trace of the
-    times shows. InterpreterError for inputs that do not fit.
+    times shows. InterpreterError for inputs that do not fit. `origin` names the
+    operators of another compiler's file.
     """
-    executable = prepare(model, session, progress)
+    executable = prepare(model, session, progress, origin=origin)
     file, graph, name = executable.file, executable.model.graphs[0], executable.name
     with stream_errors_at(name):
-        recorder = Recorder(file, name) if dump else None
+        recorder = Recorder(file, executable.operators if executable.operators.has_names else None) if dump else None
         interpreter = Interpreter(
             model=executable.model,
             experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook if recorder else None)],

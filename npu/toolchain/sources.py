@@ -66,3 +66,8 @@ def load_plain(model: Source, content: bytes | None = None) -> Model:
     if is_compiled(source):
         raise ModelError(f"{model_name(model)}: must be a plain TFLite model, but it already holds compiled ethos-u operators")
     return source
+
+
+def is_compiled_file(model: Source) -> bool:
+    """Whether a model is a compiled file."""
+    return is_compiled(load(model))

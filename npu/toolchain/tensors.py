@@ -16,8 +16,9 @@ from npu.graph.graph import Model
 from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.records import dataclass
+from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import Interpreter
-from npu.toolchain.labels import Label, known_map, label
+from npu.toolchain.labels import Label, label
 from sim.container import CompiledFile, NpuJob
 from sim.machine import Machine
 from sim.memory import Memory
@@ -41,12 +42,12 @@ class Written:
 class Recorder:
     """A hook of the delegate that keeps what every operation writes; jobs run in file order, each from its first operation."""
 
-    def __init__(self, file: CompiledFile, name: str) -> None:
+    def __init__(self, file: CompiledFile, operators: OperatorMap | None) -> None:
+        """`operators` name what is written, None if nobody knows."""
         self.written: list[Written] = []
         self._machine = Machine(file.variant)
         self._jobs: list[tuple[NpuJob, tuple[Decoded, ...], list[Label]]] = []
         self._job = -1
-        operators = known_map(file.model, name)
         for job in file.jobs():
             decoded = file.operations(job.graph, job.index)
             self._jobs.append((job, decoded, label(decoded, job, operators)))

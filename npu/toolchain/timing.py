@@ -19,6 +19,7 @@ from npu.reports.operator_map import OperatorMap, hardware_names
 from npu.reports.report import Report, run_report
 from npu.toolchain.compile import arena_notes
 from npu.toolchain.executable import prepare
+from npu.toolchain.origin import Origin
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source
 from sim.arena import arena_use
@@ -80,12 +81,15 @@ def time_model(
     progress: Progress | None = None,
     with_events: bool = False,
     with_weights: bool = True,
+    origin: Origin | None = None,
 ) -> TimedModel:
     """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows.
 
-    `with_weights=False` estimates how far weights can be compressed in place of compressing them.
+    `with_weights=False` estimates how far weights can be compressed in place of compressing them. `origin`
+    names the operators of another compiler's file.
     """
-    return time_executable(prepare(model, session, progress, with_weights=with_weights), with_events=with_events)
+    executable = prepare(model, session, progress, with_weights=with_weights, origin=origin)
+    return time_executable(executable, with_events=with_events)
 
 
 def time_executable(executable: Executable, *, with_events: bool = False) -> TimedModel:

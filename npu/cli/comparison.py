@@ -1,0 +1,31 @@
+"""`npu compare`: options in, a comparison out."""
+
+from __future__ import annotations
+
+import argparse
+
+from npu.cli.commands import emit, origin_of
+from npu.cli.sessions import other_session
+from npu.errors import UsageError
+from npu.rendering import console
+from npu.rendering.terminal import width_for
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Compare two models, or one with itself under other options."""
+    from npu.rendering.comparison import comparison_markdown, comparison_text
+    from npu.toolchain.compare import compare as verb
+
+    other = other_session(options)
+    if options.other is None and other.hardware == options.session.hardware and other.goal == options.session.goal:
+        raise UsageError("B, or an option that begins with --b-, is needed: a model does not differ from itself")
+    models = options.model, options.other or options.model
+    with console.progress() as progress:
+        result = verb(*models, (options.session, other), origin=origin_of(options), progress=progress)
+    if options.format == "json":
+        emit(result.to_json(), options.output)
+    elif options.format == "md":
+        emit(comparison_markdown(result), options.output)
+    else:
+        emit(comparison_text(result, width_for(options.output)), options.output)
+    return 0

@@ -1,0 +1,155 @@
+"""Operators of the source are found in files of another compiler; its debug database says whether they are the right ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.errors import ModelError
+from npu.graph.attributes import Conv2DOptions, Padding, ReshapeOptions
+from npu.graph.dtype import DType
+from npu.graph.ethos_u import Input, is_npu_job
+from npu.hardware.catalogue import load_variant
+from npu.isa.operations import Dma, WeightedOperation
+from npu.reports.operator_map import GUESSED, METADATA_NAME, OperatorMap, stored_map
+from npu.reports.source_match import match_source
+from npu.reports.stream_operators import Staged, origin_of, stage
+from npu.reports.vela_database import map_of_database, parse_database, read_database
+from npu.tflite.reader import read_model
+from npu.tflite.writer import write_model
+from npu.toolchain.diff import diff
+from npu.toolchain.session import Session
+from sim.container import CompiledFile
+
+from tests.support.builder import ModelBuilder
+from tests.support.shared import shared_models
+from tests.support.vela_files import compile_with_database
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def branches() -> bytes:
+    """Two convolutions of the same shape side by side, their sum, a table, and a view."""
+    rng = np.random.default_rng(5)
+    b = ModelBuilder()
+    x = b.input((1, 12, 12, 8), DType.INT8, scale=0.05, zero_point=3)
+    sides = []
+    for _ in range(2):
+        weights = b.constant(rng.integers(-127, 128, (8, 3, 3, 8), np.int8), scale=[0.01] * 8)
+        bias = b.constant(rng.integers(-99, 99, 8, np.int32), scale=[0.0005] * 8)
+        options = Conv2DOptions(Padding.SAME, 1, 1)
+        sides.append(b.op("CONV_2D", [x, weights, bias], (1, 12, 12, 8), DType.INT8, 0.3, 1, attributes=options))
+    total = b.op("ADD", sides, (1, 12, 12, 8), DType.INT8, 0.5, -2)
+    table = b.op("LOGISTIC", [total], (1, 12, 12, 8), DType.INT8, 1 / 256, -128)
+    b.output(b.op("RESHAPE", [table], (1, 1152), DType.INT8, 1 / 256, -128, attributes=ReshapeOptions((1, 1152))))
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def vela_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, Path]]:
+    """Source, file and database of Vela by name."""
+    folder = tmp_path_factory.mktemp("vela")
+    (folder / "branches.tflite").write_bytes(branches())
+    shutil.copy(EXAMPLES / "digits.tflite", folder)
+    sources = [folder / "branches.tflite", folder / "digits.tflite"]
+    sources += [path for name, path in shared_models().items() if name in ("rnnoise_INT8", "vww4_128_128_INT8")]
+    return {source.stem: (source, *compile_with_database(source, folder)) for source in sources}
+
+
+def file_of(path: Path) -> CompiledFile:
+    return CompiledFile(read_model(path), load_variant("ethos-u55-128"))
+
+
+def operations(operators: OperatorMap) -> list[int]:
+    return [owner for _, owners in sorted(operators.sources.items()) for owner in owners]
+
+
+def test_matches_agree_with_the_database(vela_files: dict[str, tuple[Path, Path, Path]]) -> None:
+    for name, (source, compiled, database) in vela_files.items():
+        graph, file = read_model(source).graphs[0], file_of(compiled)
+        told = operations(match_source(file, graph, read_database(database)))
+        guess = match_source(file, graph)
+        wrong = {mine for mine, right in zip(operations(guess), told, strict=True) if mine != right}
+        assert all(guess.matches[index].sure == GUESSED for index in wrong), (name, wrong)
+        assert len(wrong) <= (4 if name == "rnnoise_INT8" else 0), (name, wrong)
+        assert set(guess.matches) == set(range(len(graph.ops))), name
+
+
+def test_the_database_alone_names_the_rows(vela_files: dict[str, tuple[Path, Path, Path]]) -> None:
+    _, compiled, database = vela_files["digits"]
+    operators = map_of_database(file_of(compiled), read_database(database))
+    assert [row.type for row in operators.operators][:4] == ["Conv2D", "DepthwiseConv2D", "Conv2D", "Add"]
+    assert len(operators.operators) == len(read_model(EXAMPLES / "digits.tflite").graphs[0].ops)
+    assert operators.has_names
+    assert set(operations(operators)) - {-1} <= set(operators.matches)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("model", [branches(), (EXAMPLES / "digits.tflite").read_bytes()], ids=["branches", "digits"])
+def test_a_file_without_its_map_is_matched_to_the_same_operators(model: bytes, target: str) -> None:
+    compiled = read_model(npu.compile(model, target).content)
+    stored = stored_map(compiled, "compiled")
+    assert stored is not None
+    bare = dataclasses.replace(
+        compiled, metadata={key: value for key, value in compiled.metadata.items() if key != METADATA_NAME}
+    )
+    matched = match_source(CompiledFile(bare, load_variant(target)), read_model(model).graphs[0])
+    file = CompiledFile(compiled, load_variant(target))
+    for job in file.jobs():
+        for item, mine, right in zip(
+            file.operations(0, job.index), matched.sources[job.index], stored.sources[job.index], strict=True
+        ):
+            if isinstance(item.operation, WeightedOperation):
+                assert mine == right
+    assert set(matched.matches) == set(range(len(stored.operators)))
+
+
+def with_broken_scale(compiled: Path, operator: int, source: Path) -> bytes:
+    """Vela's file with another bias in the first scale record of one operator."""
+    file, model = file_of(compiled), read_model(compiled)
+    matched = match_source(file, read_model(source).graphs[0])
+    graph = model.graphs[0]
+    index = next(index for index, op in enumerate(graph.ops) if is_npu_job(op))
+    held = list(zip(file.operations(0, index), matched.sources[index], strict=True))
+    staged: Staged = {}
+    for item, mine in held:
+        if isinstance(item.operation, Dma):
+            stage(item.operation, staged)
+        elif mine == operator and isinstance(item.operation, WeightedOperation):
+            break
+    _, address = origin_of(item.operation.scales[0], staged)
+    position = graph.ops[index].inputs[Input.CONSTANTS]
+    data = np.array(graph.tensors[position].data)
+    data.reshape(-1)[address + 1] ^= 0x3F
+    tensors = [dataclasses.replace(t, data=data) if i == position else t for i, t in enumerate(graph.tensors)]
+    return write_model(dataclasses.replace(model, graphs=(dataclasses.replace(graph, tensors=tuple(tensors)),)))
+
+
+def test_diff_compares_inner_maps_of_another_compilers_file(vela_files: dict[str, tuple[Path, Path, Path]]) -> None:
+    source, compiled, database = vela_files["branches"]
+    whole = diff(source, compiled, Session(), database=database)
+    assert whole.first is None
+    assert {"0 CONV_2D", "1 CONV_2D"} <= set(whole.compared)
+    for operator in (0, 1):
+        first = diff(source, with_broken_scale(compiled, operator, source), Session()).first
+        assert first is not None
+        assert first.operator == operator
+
+
+def test_what_is_no_database_is_refused() -> None:
+    entities, lone = "<!DOCTYPE x [<!ENTITY a 'b'>]><debug/>", '<debug><table name="source">"id"\n1</table></debug>'
+    for text in ("", "<debug/>", entities, lone):
+        with pytest.raises(ModelError, match="must be a debug database of Vela"):
+            parse_database(text, "x.xml")
+
+
+def test_a_model_that_did_not_make_the_file_is_refused(vela_files: dict[str, tuple[Path, Path, Path]]) -> None:
+    from npu.toolchain.origin import Origin
+
+    with pytest.raises(ModelError, match="must be compiled from"):
+        Origin(vela_files["branches"][0]).map_of(file_of(vela_files["digits"][1]), "digits")
