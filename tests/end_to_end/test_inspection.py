@@ -222,10 +222,10 @@ def test_our_file_and_its_source_have_no_difference(target: str) -> None:
     assert len(result.compared) + len(result.skipped) >= 8
 
 
-def test_a_file_of_vela_is_compared_by_names_and_outputs() -> None:
+def test_inner_maps_of_a_file_of_vela_are_compared() -> None:
     result = diff(DIGITS, compile_with_vela(DIGITS.read_bytes(), "ethos-u55-128"))
     assert result.first is None
-    assert result.compared == ("9 SOFTMAX",)
+    assert {"0 CONV_2D", "1 DEPTHWISE_CONV_2D", "3 ADD", "9 SOFTMAX"} <= set(result.compared)
 
 
 @cache
