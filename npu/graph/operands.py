@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,7 +77,7 @@ def parse(text: str) -> Signature:
     return Signature(inputs, outputs)
 
 
-@cache
+@lru_cache(maxsize=256)
 def positions(text: str, role: Role, count: int) -> tuple[int, ...]:
     """Those of `count` inputs that have a role in a signature."""
     result = ((position, parse(text).input(position)) for position in range(count))

@@ -164,9 +164,9 @@ def test_the_judge_finds_what_is_read_too_early_and_nothing_else(case: str) -> N
 
 
 def test_the_second_fetch_of_a_sum_of_32_bits_begins_at_channel_32() -> None:
-    """One pixel of 64 channels, made in blocks of 32: the sum may begin when one block is done, not before."""
+    """One pixel of 64 channels, made in blocks of 16: channels 32 to 63 are fetched while the last block is unfinished."""
     shared = a_map(np.random.default_rng(0), INT32, 1, 1, 64)
-    first = Pooling(ifm=shared, ofm=shared, kernel=Kernel(), mode=PoolingMode.MAX, scale=None, block=Block(1, 1, 32), **COMMON)
+    first = Pooling(ifm=shared, ofm=shared, kernel=Kernel(), mode=PoolingMode.MAX, scale=None, block=Block(1, 1, 16), **COMMON)
     ofm = a_map(np.random.default_rng(0), INT32, 1, 1, 1)
     for blockdep, is_early in ((1, False), (2, True)):
         second = Pooling(
