@@ -241,6 +241,11 @@ def _fused_activation(view: OpView) -> Iterator[Observed]:
         yield from observe.fused_activation(view)
 
 
+def _int32_activation(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.dtype is DType.INT32:
+        yield Observed("fused activation", view.activation)
+
+
 def _cell_parts(view: OpView) -> Iterator[Observed]:
     """What an LSTM cell has beside gates."""
     parts = {"peephole": (9, 10, 11), "projection": (16, 17), "normalisation": (20, 21, 22, 23)}
@@ -481,6 +486,9 @@ HARDWARE = (
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
          "the fused activation, if there is one, must be {limit}", _fused_activation,
          fix="write the activation as an operator of its own", details=("Reference int8 kernels ignore a fused TANH.",)),
+    Rule("N-ACT-2", ("ADD", "MUL", "SUB"), Exactly("NONE", others=("RELU", "RELU6")),
+         "fused activation of int32 maps must be {limit}", _int32_activation,
+         fix="write the activation as an operator of its own", details=("Results of 32 bits are not clamped.",)),
     Rule("N-WIN-1", WINDOWED, AtMost(65535), "height and width of the IFM with its padding must each be {limit}",
          _padded_size),
     Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", _options),

@@ -323,6 +323,11 @@ def joined(activation: str) -> Model:
     return ops.op_model("CONCATENATION", [ops.tensor(MAP), ops.tensor(MAP)], [ops.tensor((1, 8, 8, 8))], made)
 
 
+def added_words(activation: str) -> Model:
+    words = [ops.tensor(MAP, DType.INT32) for _ in range(3)]
+    return ops.op_model("ADD", words[:2], words[2:], options.AddOptions(options.FusedActivation[activation]))
+
+
 def factor(value: float) -> Model:
     scales = np.array([value * 0.5], np.float64)
     return changed(ops.unary("RELU"), 0, quantization=Quantization(scales, np.zeros(1, np.int64)))
@@ -352,6 +357,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-GEN-5": factor,
     "N-GEN-6": lambda v: changed(changed(ops.pool(), 0, shape=(1,) * max(v, 0)), 1, shape=(1,) * max(v, 0)),
     "N-ACT-1": lambda v: ops.conv(activation=options.FusedActivation[v]),
+    "N-ACT-2": added_words,
     "N-WIN-1": lambda v: ops.pool(kind="MAX_POOL_2D", ifm=(1, 1, max(v, 0), 1), window=(1, 1)),
     "N-OPT-1": lambda v: unpack(attributes=v == "present"),
     "N-W-1": lambda v: weighted(quantization=ops.quantization(0.5) if v == "positive scales" else None),

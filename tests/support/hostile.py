@@ -290,7 +290,8 @@ def payload(model: Model, rng: Rng) -> Model:
             tensor = graph.tensors[op.inputs[0]]
             if tensor.data is None or tensor.data.size < 64:
                 continue
-            words = tensor.data[: tensor.data.size // 4 * 4].view("<u4").copy()
+            content = np.frombuffer(tensor.data.tobytes(), np.uint8)
+            words = content[: content.size // 4 * 4].view("<u4").copy()
             for _ in range(int(rng.integers(1, 4))):
                 words = _damaged(words, rng)
             data = words.view(np.uint8)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from npu.errors import CompileError
+from npu.graph.attributes import FusedActivation
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
@@ -82,6 +83,9 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
     if pair_of((tensor.dtype for tensor in read), (tensor.dtype for tensor in written)) not in taken:
         join = ", ".join(str(tensor.dtype) for tensor in (*read, *written))
         return f"feature maps must be of type {' or '.join(map(shown, taken))}, got {join}"
+    activation = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
+    if written[0].dtype is DType.INT32 and activation is not FusedActivation.NONE:
+        return f"fused activation of int32 maps must be NONE, whose results are not clamped, got {activation.name}"
     for tensor in (*read, *written):
         if len(tensor.shape) > MAX_RANK or not all(1 <= extent <= MAX_EXTENT for extent in tensor.shape):
             return f"tensor {tensor.name} must have extents in [1, {MAX_EXTENT}], got {list(tensor.shape)}"

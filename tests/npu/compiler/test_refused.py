@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.passes import lower_partitions
 from npu.graph import attributes as at
-from npu.graph.attributes import Attributes, Padding
+from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
 from npu.graph.map_types import shown
@@ -146,3 +147,21 @@ def test_a_factor_beyond_float32_is_a_reason_and_no_warning(kind: str, source: f
     (violation,) = compiled.placement.ops[0].violations
     assert violation.rule == "LOWERING"
     assert "inf" in violation.message
+
+
+ACTIVATIONS = (FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda activation: activation.name)
+@pytest.mark.parametrize(("kind", "options"), [("ADD", at.AddOptions), ("SUB", at.SubOptions), ("MUL", at.MulOptions)])
+def test_int32_arithmetic_keeps_its_fused_activation(kind: str, options: Any, activation: FusedActivation) -> None:
+    """The NPU does not clamp results of 32 bits, so such an operator stays on the CPU, whoever places it."""
+    b = ModelBuilder()
+    inputs = [b.input((1, 1, 1, 8), DType.INT32) for _ in range(2)]
+    b.output(b.op(kind, inputs, (1, 1, 1, 8), DType.INT32, attributes=options(activation)))
+    content = b.build()
+    values = [np.array([[[numbers]]], np.int32) for numbers in ([-5, -1, 0, 1, 3, 7, 9, -9], [-4, 1, 0, 5, 3, -7, 2, 8])]
+    np.testing.assert_array_equal(npu.run(content, values).outputs[0], run_reference(content, values)[0])
+    compiled = compile_model(read_model(content), everything(content), load_variant("ethos-u55-128"))
+    (violation,) = compiled.placement.ops[0].violations
+    assert "fused activation of int32 maps must be NONE" in violation.message
