@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Shram, Variant
 from npu.isa.operations import (
     Convolution,
     Dma,
@@ -59,7 +59,7 @@ class Box:
         return all(a < d and c < b for a, b, c, d in zip(self.start, self.end, other.start, other.end, strict=True))
 
 
-def accesses(operation: Operation, variant: Variant) -> tuple[Access, ...]:
+def accesses(operation: Operation, shram: Shram) -> tuple[Access, ...]:
     """Everything that an operation reads and writes, look-up tables in SHRAM included."""
     if isinstance(operation, Dma):
         return _dma_accesses(operation)
@@ -69,7 +69,7 @@ def accesses(operation: Operation, variant: Variant) -> tuple[Access, ...]:
     result.append(_map_access(operation.ofm, is_write=True))
     if isinstance(operation, WeightedOperation):
         result += _constant_accesses(operation)
-    result += _table_accesses(operation, variant)
+    result += _table_accesses(operation, shram)
     return tuple(result)
 
 
@@ -106,7 +106,7 @@ class _Tracker:
     def waits_before(self, operation: Operation) -> list[Operation]:
         waits: list[Operation] = []
         if isinstance(operation, (KernelOperation, Dma)):
-            touched = accesses(operation, self._variant)
+            touched = accesses(operation, self._variant.shram)
             kept = _newer_than_conflict(touched, self._transfers)
             if kept is not None:
                 waits.append(DmaWait(kept))
@@ -121,10 +121,10 @@ class _Tracker:
     def issue(self, operation: Operation) -> None:
         accelerator = self._variant.accelerator
         if isinstance(operation, Dma):
-            self._transfers.append(accesses(operation, self._variant))
+            self._transfers.append(accesses(operation, self._variant.shram))
             self._transfers = self._transfers[-accelerator.max_outstanding_dma :]
         elif isinstance(operation, KernelOperation):
-            self._kernels.append(accesses(operation, self._variant))
+            self._kernels.append(accesses(operation, self._variant.shram))
             self._kernels = self._kernels[-accelerator.max_outstanding_kernels :]
         elif isinstance(operation, Stop):
             self._kernels, self._transfers = [], []
@@ -154,9 +154,8 @@ def _dma_accesses(dma: Dma) -> tuple[Access, ...]:
     return tuple(Access(side.region, side.address, side.address + length, is_write) for side, is_write in sides)
 
 
-def _table_accesses(operation: KernelOperation, variant: Variant) -> list[Access]:
+def _table_accesses(operation: KernelOperation, shram: Shram) -> list[Access]:
     """The tables an operation reads; where no bank is reserved for tables, other kernels overwrite all of SHRAM."""
-    shram = variant.shram
     index = operation.activation.function.lut_index
     if index is None:
         return [] if shram.reserved_lut_banks else [Access(SHRAM, 0, shram.total_bytes, True)]

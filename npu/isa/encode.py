@@ -96,30 +96,28 @@ class _Writer:
         readers = self._readers.get((number, kind))
         if readers is None:
             registers = self._family.sections[number].registers
-            readers = tuple((command, _command_reader(command, kind, self._variant)) for command in registers)
+            readers = tuple((command, self._command_reader(command, kind)) for command in registers)
             self._readers[number, kind] = readers
         return readers
 
+    def _command_reader(self, command: Command, kind: type) -> _Reader:
+        """Function of the attribute that a register holds, or of the tuple of them if it has several fields."""
+        readers = tuple(self._reader(field.holds, kind) for field in command.fields)
+        if len(readers) == 1:
+            return readers[0]
+        if all(isinstance(read, attrgetter) for read in readers):
+            return attrgetter(*(field.holds for field in command.fields))
+        return lambda operation: tuple(read(operation) for read in readers)
 
-def _command_reader(command: Command, kind: type, variant: Variant) -> _Reader:
-    """Function of the attribute that a register holds, or of the tuple of them if it has several fields."""
-    readers = tuple(_reader(field.holds, kind, variant) for field in command.fields)
-    if len(readers) == 1:
-        return readers[0]
-    if all(isinstance(read, attrgetter) for read in readers):
-        return attrgetter(*(field.holds for field in command.fields))
-    return lambda operation: tuple(read(operation) for read in readers)
-
-
-def _reader(path: str, kind: type, variant: Variant) -> _Reader:
-    """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""
-    root, _, rest = path.partition(".")
-    if root == "variant":
-        value = attrgetter(rest)(variant)
-        return lambda _operation: value
-    if not hasattr(kind, root.partition("[")[0]):
-        return lambda _operation: 0
-    return attrgetter(path) if "[" not in path else _element_reader(path)
+    def _reader(self, path: str, kind: type) -> _Reader:
+        """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""
+        root, _, rest = path.partition(".")
+        if root == "variant":
+            value = attrgetter(rest)(self._variant)
+            return lambda _operation: value
+        if not hasattr(kind, root.partition("[")[0]):
+            return lambda _operation: 0
+        return attrgetter(path) if "[" not in path else _element_reader(path)
 
 
 def _element_reader(path: str) -> _Reader:

@@ -59,7 +59,10 @@ def attributes_at_power_on(family: Family, product: Product) -> Attributes:
 
 def latch(name: str, values: Mapping[str, int], held: Attributes, variant: Variant) -> Operation:
     """The operation that command `name` with parameter fields `values` kicks off; StreamError if there is no such operation."""
-    return _LATCHES[name](values, held, variant)
+    if name in _KERNELS:
+        _check_cores(held, variant)
+        return _KERNELS[name](values, held)
+    return _OTHERS[name](values, held)
 
 
 _ELEMENTS = {(bits, is_signed): ElementType(bits, is_signed) for bits in (8, 16, 32) for is_signed in (False, True)}
@@ -156,11 +159,11 @@ def _check_cores(held: Attributes, variant: Variant) -> None:
         )
 
 
-def _ranges(held: Attributes, name: str, variant: Variant) -> tuple[AddressRange, ...]:
+def _ranges(held: Attributes, name: str) -> tuple[AddressRange, ...]:
     """Ranges of the cores that have work: the second core of two is idle if its length is 0."""
     region = held[f"{name}[0].region"]
     first = AddressRange(region, held[f"{name}[0].address"], held[f"{name}[0].length_bytes"])
-    if variant.accelerator.cores == 1 or held[f"{name}[1].length_bytes"] == 0:
+    if held["variant.accelerator.cores"] == 1 or held[f"{name}[1].length_bytes"] == 0:
         return (first,)
     return first, AddressRange(region, held[f"{name}[1].address"], held[f"{name}[1].length_bytes"])
 
@@ -179,9 +182,8 @@ def _any_kernel(held: Attributes, ofm: FeatureMap, *, is_binary: bool) -> dict[s
     }
 
 
-def _window(held: Attributes, variant: Variant) -> dict[str, Any]:
+def _window(held: Attributes) -> dict[str, Any]:
     """Fields of an operation that slides a kernel over its IFM."""
-    _check_cores(held, variant)
     ofm, kernel, padding, upscale = _ofm(held), _kernel(*_KERNEL(held)), _padding(*_PADDING(held)), held["upscale"]
     height, width = ifm_plane(ofm.height, ofm.width, kernel, padding, upscale)
     ifm = _feature_map(_IFM(held), (height, width, held["ifm.depth"]))
@@ -189,25 +191,25 @@ def _window(held: Attributes, variant: Variant) -> dict[str, Any]:
     return own | _any_kernel(held, ofm, is_binary=False)
 
 
-def _weighted(held: Attributes, variant: Variant) -> dict[str, Any]:
+def _weighted(held: Attributes) -> dict[str, Any]:
     """Fields of an operation with weights."""
-    fields = _window(held, variant)
-    fields["weights"] = _ranges(held, "weights", variant)
-    fields["scales"] = _ranges(held, "scales", variant)
+    fields = _window(held)
+    fields["weights"] = _ranges(held, "weights")
+    fields["scales"] = _ranges(held, "scales")
     fields["has_4x4_sub_kernels"] = held["has_4x4_sub_kernels"]
     return fields
 
 
-def _convolution(_values: Mapping[str, int], held: Attributes, variant: Variant) -> Convolution:
-    return Convolution(traversal=held["traversal"], **_weighted(held, variant))
+def _convolution(_values: Mapping[str, int], held: Attributes) -> Convolution:
+    return Convolution(traversal=held["traversal"], **_weighted(held))
 
 
-def _depthwise(_values: Mapping[str, int], held: Attributes, variant: Variant) -> DepthwiseConvolution:
-    return DepthwiseConvolution(**_weighted(held, variant))
+def _depthwise(_values: Mapping[str, int], held: Attributes) -> DepthwiseConvolution:
+    return DepthwiseConvolution(**_weighted(held))
 
 
-def _pooling(values: Mapping[str, int], held: Attributes, variant: Variant) -> Pooling:
-    mode, fields = PoolingMode(values["mode"]), _window(held, variant)
+def _pooling(values: Mapping[str, int], held: Attributes) -> Pooling:
+    mode, fields = PoolingMode(values["mode"]), _window(held)
     if mode is PoolingMode.AVERAGE and fields["padding"] != Padding() and fields["scale"] == Scale(1, 0):
         fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
     return Pooling(mode=mode, **fields)
@@ -253,8 +255,7 @@ def _operand_scales(held: Attributes) -> dict[str, Any]:
     }
 
 
-def _elementwise(values: Mapping[str, int], held: Attributes, variant: Variant) -> Elementwise:
-    _check_cores(held, variant)
+def _elementwise(values: Mapping[str, int], held: Attributes) -> Elementwise:
     mode = ElementwiseMode(values["mode"])
     ofm = _ofm(held)
     if held["ifm.depth"] != ofm.depth:
@@ -275,7 +276,7 @@ def _dma_side(held: Attributes, name: str) -> DmaSide:
     return DmaSide(region_or_cores, address, stride)
 
 
-def _dma(_values: Mapping[str, int], held: Attributes, _variant: Variant) -> Dma:
+def _dma(_values: Mapping[str, int], held: Attributes) -> Dma:
     source, destination = _dma_side(held, "source"), _dma_side(held, "destination")
     stride = max(source.stride, destination.stride)
     has_rows, has_planes = stride >= DmaStride.ROWS, stride >= DmaStride.PLANES
@@ -290,15 +291,18 @@ def _dma(_values: Mapping[str, int], held: Attributes, _variant: Variant) -> Dma
     )
 
 
-_LATCHES: Mapping[str, Callable[[Mapping[str, int], Attributes, Variant], Operation]] = {
-    "NPU_OP_STOP": lambda values, _held, _variant: Stop(values["mask"]),
-    "NPU_OP_IRQ": lambda values, _held, _variant: Interrupt(values["mask"]),
+_Latch = Callable[[Mapping[str, int], Attributes], Operation]
+_KERNELS: Mapping[str, _Latch] = {
     "NPU_OP_CONV": _convolution,
     "NPU_OP_DEPTHWISE": _depthwise,
     "NPU_OP_POOL": _pooling,
     "NPU_OP_ELEMENTWISE": _elementwise,
+}
+_OTHERS: Mapping[str, _Latch] = {
+    "NPU_OP_STOP": lambda values, _held: Stop(values["mask"]),
+    "NPU_OP_IRQ": lambda values, _held: Interrupt(values["mask"]),
     "NPU_OP_DMA_START": _dma,
-    "NPU_OP_DMA_WAIT": lambda values, _held, _variant: DmaWait(values["outstanding"]),
-    "NPU_OP_KERNEL_WAIT": lambda values, _held, _variant: KernelWait(values["outstanding"]),
-    "NPU_OP_PMU_MASK": lambda values, _held, _variant: PmuMask(values["enable"]),
+    "NPU_OP_DMA_WAIT": lambda values, _held: DmaWait(values["outstanding"]),
+    "NPU_OP_KERNEL_WAIT": lambda values, _held: KernelWait(values["outstanding"]),
+    "NPU_OP_PMU_MASK": lambda values, _held: PmuMask(values["enable"]),
 }

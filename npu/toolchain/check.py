@@ -18,7 +18,6 @@ from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, contents, digest, given, load, load_plain, model_name, parse
 
 if TYPE_CHECKING:
-    from npu.hardware.variant import Variant
     from npu.toolchain.compile import Compilation
 
 _MOST_PLACES = 12
@@ -93,18 +92,17 @@ def measured_report(source: Model, name: str, session: Session) -> CheckReport:
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.toolchain.compile import compile_in_session
 
-    variant = session.variant
     compilation = compile_in_session(source, name, session)
-    return build_check_report(source, compilation.result.placement, name, variant, _measured(compilation, variant))
+    return build_check_report(source, compilation.result.placement, name, session.variant, _measured(compilation))
 
 
-def _measured(compilation: Compilation, variant: Variant) -> Measured:
+def _measured(compilation: Compilation) -> Measured:
     from npu.hardware.accuracy import accuracy_of
     from npu.reports.report import memory_totals
     from npu.toolchain.timing import tasks_of, time_streams, work_of
     from sim.timeline import Job, build_timeline
 
-    file, operators = compilation.file(variant), compilation.operators
+    file, operators, variant = compilation.file(), compilation.operators, compilation.variant
     streams = [time_streams(file, number) for number in range(len(file.model.graphs))]
     main = build_timeline(list(tasks_of(file.model.graphs[0], operators.sources, streams[0], variant)), variant)
     cycles = {(0, row.index): main.operators[row.index].cycles for row in operators.operators if row.index in main.operators}
@@ -118,5 +116,5 @@ def _measured(compilation: Compilation, variant: Variant) -> Measured:
         main.operators,
         {row.index: row.absorbed_into for row in operators.operators if row.absorbed_into is not None},
         accuracy_of(variant, work_of(stream for graph in streams for stream in graph.values())),
-        compilation.notes(variant),
+        compilation.notes(),
     )

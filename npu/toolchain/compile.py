@@ -42,20 +42,22 @@ class Compilation:
     model: Model
     operators: OperatorMap
     result: CompiledModel
+    variant: Variant
 
-    def file(self, variant: Variant) -> CompiledFile:
+    def file(self) -> CompiledFile:
         """The model as a compiled file, with the streams as the compiler made them."""
         streams = {(partition.graph, partition.op_index): partition.stream for partition in self.result.partitions}
-        return CompiledFile(self.model, variant, streams)
+        return CompiledFile(self.model, self.variant, streams)
 
     @property
     def usage(self) -> Usage:
         """Memory of the model; without NPU jobs, that of an arena as the CPU's runtime plans it."""
         return self.result.usage if self.result.partitions else memory_of_file(self.model)
 
-    def notes(self, variant: Variant) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What to say of the compilation: an arena that is too large, and where it is largest."""
-        return (*arena_notes(self.result.usage.arena_bytes, variant), *_peak_notes(self.result, variant))
+        notes = tuple(arena_notes(self.result.usage.arena_bytes, self.variant))
+        return (*notes, *_peak_notes(self.result)) if notes else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,11 @@ def compile(
     the compiler has after every pass.
     """
     model = given(model)
-    variant, content = session.variant, contents(model)
+    content = contents(model)
     shapes = {name: tuple(int(size) for size in shape) for name, shape in (input_shapes or {}).items()}
     source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
-    compiled = _written(compilation, name, variant)
+    compiled = _written(compilation, name)
     report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
     return dataclasses.replace(compiled, report=report)
 
@@ -117,13 +119,13 @@ def compile_source(
 ) -> Compiled:
     """`compile` for a model that has been read, on a variant that has been chosen."""
     compilation = compile_in_memory(source, name, variant, profile=profile, goal=goal, progress=progress, observers=observers)
-    return _written(compilation, name, variant)
+    return _written(compilation, name)
 
 
-def _written(compilation: Compilation, name: str, variant: Variant) -> Compiled:
-    report = compile_report(compilation.operators, name, variant, compilation.usage)
-    report = dataclasses.replace(report, notes=compilation.notes(variant) or None)
-    return Compiled(write_model(compilation.model), report, variant, compilation.result)
+def _written(compilation: Compilation, name: str) -> Compiled:
+    report = compile_report(compilation.operators, name, compilation.variant, compilation.usage)
+    report = dataclasses.replace(report, notes=compilation.notes() or None)
+    return Compiled(write_model(compilation.model), report, compilation.variant, compilation.result)
 
 
 def compile_in_session(
@@ -178,7 +180,7 @@ def compile_in_memory(
     model = result.model
     if result.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
-    return Compilation(model, operators, result)
+    return Compilation(model, operators, result, variant)
 
 
 def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
@@ -188,14 +190,13 @@ def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
         yield f"the arena takes {arena_bytes:,} bytes, more than the {budget:,} that memory mode and board give it"
 
 
-def _peak_notes(result: CompiledModel, variant: Variant) -> Iterator[str]:
+def _peak_notes(result: CompiledModel) -> Iterator[str]:
     """Where an arena that is too large is largest."""
-    if result.usage.arena_bytes > arena_budget(variant):
-        for peak in result.memory.peaks:
-            if peak.memory == "arena":
-                ops = result.source.graphs[peak.graph].ops
-                where = ", ".join(f"{index} {ops[index].name}" for index in peak.ops)
-                yield f"most of it, {peak.bytes:,} bytes, is in use at operator {where}"
+    for peak in result.memory.peaks:
+        if peak.memory == "arena":
+            ops = result.source.graphs[peak.graph].ops
+            where = ", ".join(f"{index} {ops[index].name}" for index in peak.ops)
+            yield f"most of it, {peak.bytes:,} bytes, is in use at operator {where}"
 
 
 def _check_read_only(usage: Usage, name: str, variant: Variant) -> None:
