@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,19 @@ class KernelBuildHook(BuildHookInterface[Any]):
             self.app.display_warning(f"the wheel is without compiled kernels, the first run will compile them: {error}")
             return
         build_data["force_include"].update({str(path): f"npu/native/libraries/{path.name}" for path in paths})
-        # The objects need names of the C library that every Linux has, and no version of it.
-        build_data.update(pure_python=False, tag=f"py3-none-manylinux_2_17_{machine}")
+        build_data.update(pure_python=False, tag=f"py3-none-{_platform_tag(machine)}")
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """The wheel has them now."""
         if self.folder:
             shutil.rmtree(self.folder)
+
+
+def _platform_tag(machine: str) -> str:
+    """Where the wheel can be installed. The objects need names of the C library that every Linux has, and no version of it."""
+    if sys.platform == "linux":
+        return f"manylinux_2_17_{machine}"
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
 def _make(root: Path, folder: Path, wanted: str) -> tuple[str, list[Path]]:
@@ -48,10 +55,10 @@ def _make(root: Path, folder: Path, wanted: str) -> tuple[str, list[Path]]:
     from npu.native import cpu, makers, sources, store
 
     if wanted == "all":
-        tiers = [tier for tier in cpu.TIERS if tier.triple == cpu.X86_64]
+        tiers = [tier for tier in cpu.TIERS if tier.machine == cpu.X86_64]
     else:
         tiers = [cpu.named(name) for name in wanted.split(",")] if wanted else [cpu.current()]
-    (machine,) = {tier.triple.split("-")[0] for tier in tiers}
+    (machine,) = {tier.machine for tier in tiers}
     paths = []
     for tier in tiers:
         for maker in makers.start(sources.GROUPS, tier, folder):

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from contextlib import suppress
 
 from npu.errors import UserError
 from npu.records import dataclass
 
-X86_64, AARCH64 = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+X86_64, AARCH64 = "x86_64", "aarch64"
+PLATFORM = sys.platform
+_SYSTEMS = {"darwin": "apple-darwin-elf", "win32": "pc-windows-msvc-elf"}
+"""How LLVM names a system: how functions of its C library are called. Objects are ELF files on all, as numba's are."""
+_LINUX = "unknown-linux-gnu"
+_MACHINES = {"arm64": AARCH64, "amd64": X86_64}
+"""Other names of machines."""
 _AVX512 = ("avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512cd")
 
 
@@ -18,12 +25,17 @@ class CpuTier:
     """What LLVM makes code for, and which features of a CPU that code needs."""
 
     name: str
-    triple: str
+    machine: str
     cpu: str
     needs: tuple[str, ...] = ()
     """As LLVM names them; those of `cpu` and more."""
     tuning: str = ""
     """Features that only say how code is made."""
+
+    @property
+    def triple(self) -> str:
+        """The machine and the system of this process, as LLVM names them."""
+        return f"{self.machine}-{_SYSTEMS.get(PLATFORM, _LINUX)}"
 
     @property
     def features(self) -> str:
@@ -58,8 +70,14 @@ def named(name: str) -> CpuTier:
 
 def usable() -> list[CpuTier]:
     """The tiers whose code this CPU runs, fastest first."""
-    machine, features = os.uname().machine, _features()
-    return [tier for tier in TIERS if tier.triple.startswith(machine) and features.issuperset(tier.needs)]
+    machine, features = this_machine(), _features()
+    return [tier for tier in TIERS if tier.machine == machine and features.issuperset(tier.needs)]
+
+
+def this_machine() -> str:
+    """The machine of this process, by LLVM's name."""
+    name = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")  # Windows
+    return _MACHINES.get(name.lower(), name.lower())
 
 
 _NAMES_OF_LINUX = {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni"}

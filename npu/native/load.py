@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import struct
-import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from npu.native import cpu
 
 _X86_64 = 62
 _SYMBOLS, _RELOCATIONS, _ZEROS = 2, 4, 8
@@ -77,7 +77,7 @@ class _Linker:
 
     def __init__(self, code: bytes) -> None:
         machine, start, count = struct.unpack_from("<18xH20xQ12xH", code)
-        if (machine, sys.platform, os.uname().machine) != (_X86_64, "linux", "x86_64"):
+        if (machine, cpu.PLATFORM, cpu.this_machine()) != (_X86_64, "linux", cpu.X86_64):
             raise _Unknown
         self._code = code
         self._sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * index)) for index in range(count)]
@@ -174,7 +174,7 @@ def _load_by_llvm(code: bytes) -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine()
+    machine = llvm.Target.from_triple(cpu.current().triple).create_target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

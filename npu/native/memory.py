@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npu.native import cpu
 from npu.native import types as ty
 from npu.native.kernel import Intrinsic, intrinsic
 
@@ -105,4 +106,4 @@ def add_atomic(builder: ir.IRBuilder, address: Value, value: Value) -> Value:
 @intrinsic(ty.void())
 def yield_processor(builder: ir.IRBuilder) -> None:
     """Let another thread run."""
-    _call(builder, "sched_yield", _element(ty.int32))
+    _call(builder, "SwitchToThread" if cpu.PLATFORM == "win32" else "sched_yield", _element(ty.int32))

@@ -44,7 +44,8 @@ def measurements_text(measurements: Sequence[Measurement], width: int) -> str:
     if first.operators:
         text += _table(["node", "operator", "mean ms", "std", "share"], _operator_rows(first), width)
     text += f"load {first.load_ms:.1f} ms, first run {first.first_ms:.1f} ms, "
-    text += f"peak memory {_size(first.peak_bytes)} (+{_size(first.peak_growth_bytes)})\n"
+    peak = f"{_size(first.peak_bytes)} (+{_size(first.peak_growth_bytes)})" if first.peak_bytes else "not known here"
+    text += f"peak memory {peak}\n"
     text += f"tensors that are no constants {_size(first.tensor_bytes)}, {_size(first.arena_bytes)} of it the arena\n"
     if len(measurements) == 2:
         ratio = measurements[1].runs.percentiles[0] / first.runs.percentiles[0]

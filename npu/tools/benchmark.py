@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -45,7 +44,7 @@ class OperatorTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Times in milliseconds, memory in bytes: of the process, and the interpreter's
+    """Times in milliseconds, memory in bytes: of the process (0 where the system does not tell), and the interpreter's
     tensors that are no constants, of which the arena holds the intermediate ones. `delegates` says what each delegate took."""
 
     model: str
@@ -159,7 +158,11 @@ def measure(
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held so far."""
+    """The most memory that this process has held so far; 0 on Windows, whose Python does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -57,7 +57,7 @@ def test_a_wheel_gets_the_libraries_of_this_cpu(tmp_path: Path) -> None:
     ((path, inside),) = data["force_include"].items()
     assert Path(path).is_file()
     assert inside == f"npu/native/libraries/npu.tools.kernels-{tier.name}.kernels"
-    assert (data["pure_python"], data["tag"]) == (False, f"py3-none-manylinux_2_17_{tier.triple.split('-')[0]}")
+    assert (data["pure_python"], data["tag"]) == (False, f"py3-none-manylinux_2_17_{tier.machine}")
     made.finalize("standard", data, "")
     assert not Path(path).exists()
 
