@@ -3,8 +3,8 @@
 Usage: python -m benchmarks.compiler_quality [--models a,b] [--targets x,y] [--vela FOLDER] [--write PAGE.md] [MODEL.tflite ...]
 
 Every ratio is ours by Vela's (below 1.00 is better); both files run on our own simulator with the default settings of the
-target. Total cycles hold the CPU's too. `--vela` keeps Vela's files between runs (FOLDER/MODEL/TARGET.tflite). Needs the test
-extra (Vela).
+target. Total cycles hold the CPU's too. SRAM is the arena, with the tensors and variables of operators on the CPU, and fast
+scratch. `--vela` keeps Vela's files between runs (FOLDER/MODEL/TARGET.tflite). Needs the test extra (Vela).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import npu
 from npu.errors import UserError
-from npu.graph.ethos_u import Input, is_npu_job
+from npu.graph.ethos_u import Input, arena_offsets, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants
 from npu.tflite.reader import read_model
@@ -62,17 +62,38 @@ def judge(path: Path, target: str) -> Quality:
     """Costs of a compiled model on the simulator."""
     model = read_model(path)
     totals = npu.time_model(path, target=target).report.totals
-    sram, flash = (sum(sizes) for sizes in zip(*(_sizes(model, number) for number in range(len(model.graphs))), strict=True))
-    return Quality(totals.total_cycles or 0, totals.npu_cycles or 0, sram, flash)
+    return Quality(totals.total_cycles or 0, totals.npu_cycles or 0, _sram_bytes(model), _flash_bytes(model))
 
 
-def _sizes(model: Model, number: int) -> tuple[int, int]:
-    graph = model.graphs[number]
-    jobs = [op for op in graph.ops if is_npu_job(op)]
-    scratch = {index for op in jobs for index in op.inputs[Input.SCRATCH : Input.FIRST_MAP]}
-    constants = {op.inputs[position] for op in jobs for position in (Input.COMMANDS, Input.CONSTANTS)}
-    sram, flash = (sum(graph.tensors[index].elements for index in part) for part in (scratch, constants))
-    return sram, flash
+def _sram_bytes(model: Model) -> int:
+    """Bytes that an application gives the compiled operators' graphs: up to the end of every tensor that has an offset in the
+    arena, fast scratch, and variables without an offset, which TensorFlow Lite Micro places besides. 0 without such operators.
+    """
+    if not is_compiled(model):
+        return 0
+    offsets = iter(arena_offsets(model).tolist())
+    arena = fast = variables = 0
+    for graph in model.graphs:
+        fast_scratch = {op.inputs[Input.FAST_SCRATCH] for op in graph.ops if is_npu_job(op)}
+        scratch = {op.inputs[Input.SCRATCH] for op in graph.ops if is_npu_job(op)}
+        for index, tensor in enumerate(graph.tensors):
+            offset = next(offsets)
+            if index in fast_scratch - scratch:
+                fast = max(fast, tensor.bytes)
+            elif offset >= 0 and not tensor.is_constant:
+                arena = max(arena, offset + tensor.bytes)
+            elif tensor.is_variable:
+                variables += tensor.bytes
+    return arena + fast + variables
+
+
+def _flash_bytes(model: Model) -> int:
+    """Constants and command streams of the compiled operators."""
+    return sum(
+        graph.tensors[index].elements
+        for graph in model.graphs
+        for index in {op.inputs[at] for op in graph.ops if is_npu_job(op) for at in (Input.COMMANDS, Input.CONSTANTS)}
+    )
 
 
 def vela_file(source: Path, target: str, folder: Path) -> Path:

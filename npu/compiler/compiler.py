@@ -73,8 +73,8 @@ def _compiled(state: State) -> Compiled:
     compiled = rebuild_model(state.model, rebuilt)
     partitions = tuple(one for number, graph in enumerate(state.graphs) for one in _partitions(number, graph))
     usage = Usage(
-        arena_bytes=sum(graph.planned.arena_bytes for graph in state.graphs),
-        fast_bytes=sum(graph.planned.fast_bytes for graph in state.graphs),
+        arena_bytes=max(graph.planned.arena_end for graph in state.graphs),
+        fast_bytes=max(graph.planned.fast_end for graph in state.graphs),
         read_only_bytes=state.constants.size,
         command_stream_bytes=sum(len(partition.payload) for partition in partitions),
         cpu_constant_bytes=_cpu_constant_bytes(compiled),

@@ -11,7 +11,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Item, Lifetimes, Node, Span, item_of, share_in_place, shared_spans, trace_lifetimes
-from npu.compiler.schedule import Job
+from npu.compiler.schedule import LARGEST_SLICE_BYTES, SMALLEST_SLICE_BYTES, Job
 from npu.compiler.staging import Transfer, plan_transfers
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
@@ -21,6 +21,9 @@ from npu.records import dataclass
 
 _NOTEWORTHY = 1.02
 """Growth of the arena by staged slices from which on packing everything anew is tried."""
+
+_NEGLIGIBLE_SHARE = 128
+"""One part in so many of the feature maps' peak is nothing that copies of constants need to save."""
 
 _STAGING_BYTES = 96 * 1024
 """Room for three of the largest weight slices."""
@@ -38,7 +41,8 @@ class Place:
 class MemoryPlan:
     """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i.
 
-    `feature_bytes[e]` are the bytes of the arena that feature maps take at event e.
+    `feature_bytes[e]` are the bytes of the arena that feature maps take at event e. `arena_end` and `fast_end` are where its
+    last buffers end, after those of graphs that lie before it.
     """
 
     places: Mapping[Item, Place]
@@ -48,6 +52,8 @@ class MemoryPlan:
     feature_bytes: tuple[int, ...]
     arena_bytes: int
     fast_bytes: int
+    arena_end: int
+    fast_end: int
 
 
 def plan_memory(
@@ -86,14 +92,17 @@ def plan_memory(
             packer = Packer(_buffers([*slow.values(), *staged]), joint)
             places = _places(slow, joint, Region.ARENA, arena_start)
             transfers = _moved(transfers, joint.offsets[len(slow) :])
+    arena_bytes, fast_bytes = (arena.total_bytes, packer.total_bytes) if separate else (packer.total_bytes, 0)
     return MemoryPlan(
         places={item: places[root] for item, root in owner.items()},
         transfers=tuple(transfers),
         buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
         feature_bytes=tuple(_usage(slow.values(), lifetimes.events)),
-        arena_bytes=arena.total_bytes if separate else packer.total_bytes,
-        fast_bytes=packer.total_bytes if separate else 0,
+        arena_bytes=arena_bytes,
+        fast_bytes=fast_bytes,
+        arena_end=arena_start + arena_bytes,
+        fast_end=fast_start + fast_bytes,
     )
 
 
@@ -102,12 +111,12 @@ def _staging_limits(
 ) -> tuple[int, int]:
     """Below how many bytes copies lie that can be made early, and those that are due.
 
-    Where the memory is for the NPU alone, two copies at a time are worth having room for.
+    Where the memory is for the NPU alone, there is room for two copies at a time at least.
     """
     copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
     is_roomy = separate and goal is Goal.PERFORMANCE
-    early = min(maps_bytes + 2 * max(copies, default=0), budget) if is_roomy else maps_bytes
-    return early, max(budget, early)
+    early = min(max(maps_bytes, 2 * max(copies, default=0)), budget) if is_roomy else maps_bytes
+    return early, max(budget, early + early // _NEGLIGIBLE_SHARE)
 
 
 def arena_budget(variant: Variant) -> int:
@@ -134,15 +143,24 @@ def step_rooms(
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    if variant.memory_mode.has_separate_cache:
-        groups = {item: span for item, span in groups.items() if not isinstance(item, int)}
     usage = _usage(groups.values(), lifetimes.events)
+    least = max(usage, default=0) // _NEGLIGIBLE_SHARE if goal is Goal.PERFORMANCE else 0
+    if variant.memory_mode.has_separate_cache:
+        least = _room_of_cache(max(usage, default=0), goal)
+        groups = {item: span for item, span in groups.items() if not isinstance(item, int)}
+        usage = _usage(groups.values(), lifetimes.events)
     peak = max(usage, default=0)
-    least = peak // 8 if goal is Goal.PERFORMANCE else 0
     return [
         [max(peak - usage[start + index], least) for index in range(len(steps))]
         for steps, start in zip(works, lifetimes.starts, strict=False)
     ]
+
+
+def _room_of_cache(maps_bytes: int, goal: Goal) -> int:
+    """Bytes for copies of constants in a fast memory of its own, which nothing else takes: a part of the maps in all."""
+    if goal is Goal.SIZE:
+        return 0
+    return min(max(maps_bytes // 4, 2 * SMALLEST_SLICE_BYTES), 2 * LARGEST_SLICE_BYTES)
 
 
 def _buffers(spans: Iterable[Span]) -> list[Buffer]:

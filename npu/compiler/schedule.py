@@ -29,10 +29,10 @@ from npu.machine.port_rates import PortRate, port_rate
 from npu.machine.rules import ceil_div, round_up
 from npu.records import dataclass
 
-_LARGEST_SLICE_BYTES = 32 * 1024
+LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
 
-_SMALLEST_SLICE_BYTES = 5 * 1024
+SMALLEST_SLICE_BYTES = 5 * 1024
 """Below this a further cut costs more kernel starts than it saves memory."""
 
 _CLEARLY_FASTER = 0.97
@@ -44,14 +44,14 @@ COMMAND_BYTES = 160
 _JOB_CYCLES = 100
 """What a further kernel operation costs."""
 
-_WORTH_NO_COPY = 1.2
-"""How many times the cycles of staged constants those may take that are read once, where they are, from a slow memory."""
-
 _WORTH_SRAM = 3.0
-"""The same where SRAM counts more than cycles, and constants may be read anew for every block of the plane."""
+"""How many times the cycles of copied constants those in place may take where SRAM counts more."""
 
-_IN_PLACE_BYTES = 2 * 1024
-"""Constants up to this size that are read once are read where they are: copying them first does not pay."""
+_WORTH_READING_AGAIN = 0.8
+"""The same for constants that are read again and again although there is room for copies."""
+
+_MOST_ROOMS = 2
+"""Copies of constants that are read once may take so many times the room there is: slices are whole blocks of channels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +87,11 @@ class Pace:
         """Whether the last kernel did not wait for its copy: copying is not what everything waits for."""
         return self.engine_free < self.kernel_started or not self.kernel_free
 
+    @property
+    def end(self) -> float:
+        """When both are free."""
+        return max(self.kernel_free, self.engine_free)
+
     def after(self, cycles: float, copied_bytes: float) -> Pace:
         """After one more kernel of `cycles`, whose constants, if they are copied, are so as soon as the engine is free."""
         engine, ready = self.engine_free, 0.0
@@ -94,6 +99,12 @@ class Pace:
             engine = ready = engine + (copied_bytes + COMMAND_BYTES) / self.port.read + self.port.read_latency
         started = max(self.kernel_free, ready)
         return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine)
+
+    def after_reading(self, cycles: float, read_bytes: float) -> Pace:
+        """After one more kernel of `cycles` that reads constants where they are, through the port that copies would take."""
+        started = self.kernel_free
+        ended = started + cycles + _JOB_CYCLES
+        return Pace(self.port, ended, started, max(self.engine_free, started) + read_bytes / self.port.read)
 
 
 def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) -> BlockProblem:
@@ -170,7 +181,9 @@ def make_jobs(
         problem = describe(step, layouts, chooser.variant.memory_mode)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
-            new = _convolution_jobs(step, problem, room, chooser, constants, table, pace, goal)
+            problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
+            form = _choose_form(problem, room, chooser, pace, goal)
+            new = _convolution_jobs(step, problem, form, constants, table)
         else:
             choice = chooser.choose(problem)
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
@@ -191,53 +204,65 @@ def _with_least_strides(step: Step) -> Step:
     return replace(step, kernel=replace(step.kernel, stride_y=stride_y, stride_x=stride_x))
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an operation with constants is computed: channels and block of each slice, and whether these are copied first."""
+
+    slices: tuple[tuple[int, BlockChoice], ...]
+    is_staged: bool
+
+    def room(self, problem: BlockProblem) -> float:
+        """Bytes that its copies take: two slices at a time."""
+        largest = sorted(count for count, _ in self.slices)[-2:] if self.is_staged else []
+        return sum(largest) * problem.channel_bytes
+
+    def after(self, pace: Pace, problem: BlockProblem) -> Pace:
+        """The pace behind its last slice."""
+        for count, choice in self.slices:
+            size = count * problem.channel_bytes
+            if self.is_staged:
+                pace = pace.after(choice.cycles, size)
+            else:
+                pace = pace.after_reading(choice.cycles, size * _plane_blocks(problem, choice))
+        return pace
+
+
 def _convolution_jobs(
-    step: ConvolutionStep,
-    problem: BlockProblem,
-    room: int,
-    chooser: BlockChooser,
-    constants: Constants,
-    table: int | None,
-    pace: Pace,
-    goal: Goal,
+    step: ConvolutionStep, problem: BlockProblem, form: Form, constants: Constants, table: int | None
 ) -> list[Job]:
-    total = step.ofm.shape[2]
-    if problem.ifm_in_arena and goal is Goal.PERFORMANCE:
-        room = max(room, 2 * _LARGEST_SLICE_BYTES)  # every further slice reads the IFM once more, from the slow memory
-    problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
-    in_place = _in_place(problem, room, chooser, pace, goal)
-    slices = [(total, in_place)] if in_place else _cut(problem, room, chooser, pace)
-    is_staged = in_place is None
     jobs, channel = [], 0
-    for count, choice in slices:
+    for count, choice in form.slices:
         encoded = constants.add_weights(
             step.weights, slice(channel, channel + count), choice, step, is_depthwise=step.is_depthwise
         )
-        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, is_staged, table, choice.cycles))
+        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, form.is_staged, table, choice.cycles))
         channel += count
     return jobs
 
 
-def _in_place(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, goal: Goal) -> BlockChoice | None:
-    """The block of an operation that reads its constants where they are, None if they are copied.
+def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, goal: Goal) -> Form:
+    """Constants where they are, or copies of them, for which `room` bytes are free.
 
-    They are not copied if each is read once and they are small or their copy would enlarge the arena. From a slow memory
-    behind the other port (Dedicated_Sram) the rest is copied: its latency would be paid in every block.
+    What is faster by the estimate is taken, with two weights: reading constants again for every block of the plane keeps the
+    port from other copies, which shows only later; and where SRAM counts more than cycles, what needs more of it must be much
+    faster. Copies of what is read once are made within reason only.
     """
-    mode = chooser.variant.memory_mode
-    has_room = room >= 2 * _SMALLEST_SLICE_BYTES
-    if mode.stages_weights and has_room and problem.channel_bytes * problem.ofm[2] > _IN_PLACE_BYTES:
-        return None
-    choice = chooser.choose(replace(problem, weights_in_place=True))
-    if not mode.stages_weights:
-        return choice
-    is_read_once = _plane_blocks(problem, choice) == 1
-    if is_read_once and (goal is Goal.SIZE or not mode.has_separate_cache):
-        return choice
-    if not is_read_once and goal is Goal.PERFORMANCE:
-        return None
-    tolerance = _WORTH_NO_COPY if is_read_once else _WORTH_SRAM
-    return choice if choice.cycles <= tolerance * _span(_cut(problem, room, chooser, pace), problem, pace) else None
+    in_place = chooser.choose(replace(problem, weights_in_place=True))
+    kept = Form(((problem.ofm[2], in_place),), is_staged=False)
+    is_read_once = _plane_blocks(problem, in_place) == 1
+    if not chooser.variant.memory_mode.stages_weights or (is_read_once and room < 2 * SMALLEST_SLICE_BYTES):
+        return kept
+    copied = Form(tuple(_cut(problem, room, chooser, pace)), is_staged=True)
+    needed = copied.room(problem)
+    if is_read_once and needed > _MOST_ROOMS * room:
+        return kept
+    in_place_cycles, copied_cycles = (form.after(pace, problem).end - pace.end for form in (kept, copied))
+    worth = 1.0
+    if needed > room and goal is Goal.SIZE:
+        worth = _WORTH_SRAM
+    elif needed <= room and not is_read_once:
+        worth = _WORTH_READING_AGAIN
+    return kept if in_place_cycles <= worth * copied_cycles else copied
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:
@@ -250,8 +275,8 @@ def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) ->
 
     Two slices should fit into `room` bytes; a slice is not larger than what can be copied behind one or two kernels.
     """
-    smallest = _SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
-    target = min(max(room // 2, smallest), _LARGEST_SLICE_BYTES)
+    smallest = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
+    target = min(max(room // 2, smallest), LARGEST_SLICE_BYTES)
     total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
     most = max(int(target / problem.channel_bytes) // unit * unit, unit)
     depth = _even(total, most, unit)

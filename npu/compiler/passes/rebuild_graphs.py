@@ -12,8 +12,8 @@ from npu.graph.ethos_u import Region
 
 def rebuild_graphs(state: State) -> State:
     """The state with the rebuilt graphs."""
-    arena = sum(graph.planned.arena_bytes for graph in state.graphs)
-    fast = sum(graph.planned.fast_bytes for graph in state.graphs) if state.variant.memory_mode.has_separate_cache else None
+    arena = max(graph.planned.arena_end for graph in state.graphs)
+    fast = max(graph.planned.fast_end for graph in state.graphs) if state.variant.memory_mode.has_separate_cache else None
     return state.with_graphs(tuple(replace(graph, rebuilt=_rebuilt(graph, state, arena, fast)) for graph in state.graphs))
 
 

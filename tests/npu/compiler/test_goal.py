@@ -38,7 +38,7 @@ def test_less_arena_costs_cycles_smoothly_and_no_operator_its_place() -> None:
     content = shared_models()["person_detect_int8"].read_bytes()
     whole = npu.compile(content).result.usage.arena_bytes
     times = []
-    for share in (1.0, 0.85, 0.7, 0.55, 0.4):
+    for share in (1.0, 0.85, 0.7, 0.56, 0.4):
         session = Session(Hardware(arena_cache_bytes=int(whole * share)))
         compiled = npu.compile(content, session=session)
         assert compiled.result.usage.arena_bytes <= whole * share

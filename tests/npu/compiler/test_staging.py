@@ -1,0 +1,76 @@
+"""Which constants are copied ahead of use, and what that may take of the memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import npu
+from npu.compiler.compiled import Usage
+from npu.graph.graph import Graph, Model, Signature
+from npu.hardware.choice import Hardware
+from npu.isa.operations import Dma
+from npu.tflite.writer import write_model
+from npu.toolchain.session import Session
+
+from tests.support.layers import pointwise_pair
+
+
+def copies(content: bytes, hardware: Hardware) -> tuple[int, Usage]:
+    """Bytes that transfers copy, and the memory taken."""
+    result = npu.compile(content, session=Session(hardware)).result
+    (partition,) = result.partitions
+    return sum(op.length_bytes for op in partition.operations if isinstance(op, Dma)), result.usage
+
+
+@pytest.mark.parametrize(("target", "most_bytes"), [("ethos-u55-128", 2048), ("ethos-u65-256", 24 * 1024)])
+def test_copies_of_constants_that_are_read_once_stay_small_beside_small_maps(target: str, most_bytes: int) -> None:
+    """Weights of (1, 1) maps: none in memory that the maps share, two short slices in a cache for the NPU alone."""
+    _, usage = copies(write_model(pointwise_pair(1, 512, 64)), Hardware(target))
+    assert usage.arena_bytes + usage.fast_bytes < most_bytes
+
+
+def test_constants_that_every_block_of_the_plane_reads_are_copied() -> None:
+    copied, usage = copies(write_model(pointwise_pair(64, 64, 48)), Hardware("ethos-u55-128"))
+    assert copied > 48 * 64
+    assert usage.arena_bytes < 2 * 64 * 64 * 64 * 1.02
+
+
+def test_an_arena_beyond_its_limit_still_has_room_for_copies() -> None:
+    """A thousandth of what it takes anyway, for constants that are read a thousand times."""
+    content = write_model(pointwise_pair(128, 64, 64))
+    within, _ = copies(content, Hardware("ethos-u55-128"))
+    beyond, usage = copies(content, Hardware("ethos-u55-128", arena_cache_bytes=65536))
+    assert usage.arena_bytes > 65536
+    assert beyond == within
+
+
+def two_graphs() -> Model:
+    """Two signatures of one graph each."""
+    (first,), (second,) = pointwise_pair(16, 32, 32).graphs, pointwise_pair(12, 32, 32).graphs
+    graphs = (first, replace(second, name="second"))
+    signatures = tuple(
+        Signature(name, number, {"x": graph.inputs[0]}, {"y": graph.outputs[0]})
+        for number, (name, graph) in enumerate(zip(("one", "two"), graphs, strict=True))
+    )
+    return Model(graphs, signatures=signatures)
+
+
+def test_graphs_that_run_one_at_a_time_share_the_arena() -> None:
+    arenas = [npu.compile(write_model(Model((graph,))), target="ethos-u55-128").result.usage for graph in two_graphs().graphs]
+    both = npu.compile(write_model(two_graphs()), target="ethos-u55-128").result.usage
+    assert both.arena_bytes == max(usage.arena_bytes for usage in arenas)
+
+
+def test_graphs_with_variables_have_memory_of_their_own() -> None:
+    model = two_graphs()
+    graphs = tuple(_with_variable(graph) for graph in model.graphs)
+    alone = [npu.compile(write_model(Model((graph,))), target="ethos-u55-128").result.usage for graph in graphs]
+    both = npu.compile(write_model(replace(model, graphs=graphs)), target="ethos-u55-128").result.usage
+    assert both.arena_bytes == sum(usage.arena_bytes for usage in alone)
+
+
+def _with_variable(graph: Graph) -> Graph:
+    variable = replace(graph.tensors[graph.inputs[0]], name="state", is_variable=True)
+    return replace(graph, tensors=(*graph.tensors, variable))
