@@ -28,7 +28,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
 from npu.isa.payload import parse_payload
-from sim.functional.plan import best_tier, check_step, make_plan
+from sim.functional.prepared import best_tier, join_operations, prepare_operation
 from sim.functional.weights import decode_constants
 from sim.machine import Machine
 from sim.memory import Memory
@@ -62,7 +62,7 @@ class Contestant:
         found = {"whole": milliseconds(lambda: machine.run(words, memory))}
         found["commands"] = milliseconds(lambda: decode(words, variant))
         decoded = decode(words, variant)
-        found["plan"] = milliseconds(lambda: make_plan([check_step(item, memory, tier) for item in decoded], tier))
+        found["plan"] = milliseconds(lambda: join_operations([prepare_operation(item, memory, tier) for item in decoded], tier))
         found["weights"] = 0.0
 
         def decode_again(_index: int, operation: Operation, held: Memory) -> None:

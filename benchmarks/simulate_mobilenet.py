@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from npu.hardware.catalogue import load_variant
 from npu.isa.payload import parse_payload
-from sim.functional.plan import Tier, best_tier
+from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
 from sim.memory import Memory
 

@@ -6,7 +6,7 @@ Every model is compiled by Vela and by this project; a model that is not one NPU
 loaded before; streams are decoded before. CPU time of the calling thread, both in turn.
 
 First run: what a process does once for a stream. `sim.timing.schedule` on the decoded operations beside `Machine.run` on a new
-machine, both with all their preparations. Again: `sim.timing.run_plan` on a planned stream beside `Machine.run` on a prepared
+machine, both with all their preparations. Again: `sim.timing.time_rows` on a planned stream beside `Machine.run` on a prepared
 one (a session remembers the result instead: it depends on no tensor).
 
 Printed as a Markdown table: medians, and the median of the ratios of the rounds (for the runs again with the ratio of minima).
@@ -34,8 +34,8 @@ from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
 from sim.machine import Machine
 from sim.memory import Memory
-from sim.timing import run_plan, schedule
-from sim.timing.plan import make_plan
+from sim.timing import schedule, time_rows
+from sim.timing.stream_rows import stream_rows
 
 from tests.support.vela import compile_with_vela, only_job
 
@@ -58,14 +58,14 @@ def measure(name: str, compiler: str, compiled: bytes, variant: Variant, rounds:
     regions = {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}
     memory = Memory(regions, variant)
     operations = [item.operation for item in decode(words, variant)]
-    plan = make_plan(operations, variant, stream_words=len(words))
+    plan = stream_rows(operations, variant, stream_words=len(words))
     machine = Machine(variant)
     first = _in_turn(
         lambda: Machine(variant).run(words, memory),
         lambda: schedule(operations, variant, stream_words=len(words)),
         first_rounds,
     )
-    again = _in_turn(lambda: machine.run(words, memory), lambda: run_plan(plan, variant), rounds)
+    again = _in_turn(lambda: machine.run(words, memory), lambda: time_rows(plan, variant), rounds)
     columns = [
         name,
         compiler,

@@ -29,7 +29,7 @@ from npu.runtime.delegate import (
 )
 from npu.runtime.tensor import RuntimeTensor
 from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Hook, Machine
 from sim.memory import Memory
 
@@ -98,13 +98,13 @@ class _Kernel(SimpleDelegateKernel):
 
     def __init__(self, delegate: EthosUDelegate) -> None:
         self._delegate = delegate
-        self._jobs: list[_Job] = []
+        self._jobs: list[_BoundJob] = []
 
     def init(self, context: Context, params: DelegateParams) -> Status:
         try:
             for index in params.nodes_to_replace:
                 node, _ = context.get_node_and_registration(index)
-                self._jobs.append(_Job(self._delegate, context, node))
+                self._jobs.append(_BoundJob(self._delegate, context, node))
         except UserError as error:
             context.report_error(str(error.at(job_title(index))))
             return Status.DELEGATE_ERROR
@@ -122,7 +122,7 @@ class _Kernel(SimpleDelegateKernel):
         return Status.OK
 
 
-class _Job:
+class _BoundJob:
     """One operator bound to a memory."""
 
     def __init__(self, delegate: EthosUDelegate, context: Context, node: Node) -> None:

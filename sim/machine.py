@@ -1,7 +1,7 @@
-"""Runs operations in order on a memory: plans them once, executes them often, and says which command failed.
+"""Runs operations in order on a memory: prepares them once, executes them often, and says which command failed.
 
-A plan holds what an operation needs beyond memory: decoded weights, offset tables, packed constants. Plans are kept per
-stream and memory shape; whatever they took from memory is compared again at every run.
+A prepared stream holds what its operations need beyond memory: decoded weights, offset tables, packed constants. It is kept for
+a memory shape; whatever it took from memory is compared again at every run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
 from npu.isa.stream import CommandStream
 from sim.functional.execute import read
-from sim.functional.plan import Plan, Step, Tier, best_tier, check_step, describe, make_plan, run_plan
+from sim.functional.prepared import (
+    PreparedOperation,
+    PreparedStream,
+    Tier,
+    best_tier,
+    describe,
+    join_operations,
+    prepare_operation,
+    run_prepared,
+)
 from sim.memory import Memory
 
 Stream = CommandStream | npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
@@ -29,13 +38,13 @@ _INTEGER_TYPES = {(8, True): np.int8, (8, False): np.uint8, (16, True): np.int16
 
 
 class Machine:
-    """One NPU. `tier` selects the kernels; every tier gives the same bytes (see `sim.functional.plan.Tier`)."""
+    """One NPU. `tier` selects the kernels; every tier gives the same bytes (see `sim.functional.prepared.Tier`)."""
 
     def __init__(self, variant: Variant, tier: Tier | None = None) -> None:
         self.variant = variant
         self.tier = best_tier() if tier is None else tier
-        self._plans: dict[tuple[object, ...], tuple[Plan, tuple[Decoded, ...]]] = {}
-        self._loaded: Plan | None = None
+        self._streams: dict[tuple[object, ...], tuple[PreparedStream, tuple[Decoded, ...]]] = {}
+        self._loaded: PreparedStream | None = None
         self._decoded: tuple[Decoded, ...] = ()
         self._memory: Memory | None = None
         self._position = 0
@@ -48,17 +57,17 @@ class Machine:
         operation leaves its memory, both before anything is executed; SimulationError when weights do not decode at the
         moment of their use.
         """
-        plan, _ = self._plan(stream, memory)
+        prepared, _ = self._prepared(stream, memory)
         if hook is None:
-            run_plan(plan, memory)
+            run_prepared(prepared, memory)
             return
-        for index, step in enumerate(plan.steps):
-            run_plan(plan, memory, index, index + 1)
-            hook(index, step.operation, memory)
+        for index, one in enumerate(prepared.operations):
+            run_prepared(prepared, memory, index, index + 1)
+            hook(index, one.operation, memory)
 
     def load(self, stream: Stream, memory: Memory) -> None:
         """Prepare to `step` through a stream."""
-        self._loaded, self._decoded = self._plan(stream, memory)
+        self._loaded, self._decoded = self._prepared(stream, memory)
         self._memory = memory
         self._position = 0
         words = stream.words if isinstance(stream, CommandStream) else stream
@@ -74,7 +83,7 @@ class Machine:
         following = self.next_operation
         if following is None or self._memory is None or self._loaded is None:
             raise SimulationError("step: a loaded stream must have operations left, got its end")
-        run_plan(self._loaded, self._memory, self._position, self._position + 1)
+        run_prepared(self._loaded, self._memory, self._position, self._position + 1)
         self._position += 1
         return following
 
@@ -110,25 +119,25 @@ class Machine:
             return stream.operations
         return tuple(item if isinstance(item, Decoded) else Decoded(item, index, index) for index, item in enumerate(stream))
 
-    def _plan(self, stream: Stream, memory: Memory) -> tuple[Plan, tuple[Decoded, ...]]:
-        """The plan of a stream on memory of this shape, and its operations."""
+    def _prepared(self, stream: Stream, memory: Memory) -> tuple[PreparedStream, tuple[Decoded, ...]]:
+        """What is prepared of a stream on memory of this shape, and its operations."""
         content: object = stream
         if not isinstance(stream, CommandStream):
             content = stream.tobytes() if isinstance(stream, np.ndarray) else tuple(stream)
         key = (content, memory.shape)
-        known = self._plans.get(key)
+        known = self._streams.get(key)
         if known is None:
             if memory.variant != self.variant:
                 raise SimulationError(f"run: memory must be of {self.variant.name}, got {memory.variant.name}")
             decoded = self._decode(stream)
-            known = make_plan([self._check(operation, memory) for operation in decoded], self.tier), decoded
-            while len(self._plans) >= _MAX_STREAMS:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = known
+            known = join_operations([self._check(operation, memory) for operation in decoded], self.tier), decoded
+            while len(self._streams) >= _MAX_STREAMS:
+                del self._streams[next(iter(self._streams))]
+            self._streams[key] = known
         return known
 
-    def _check(self, decoded: Decoded, memory: Memory) -> Step:
+    def _check(self, decoded: Decoded, memory: Memory) -> PreparedOperation:
         try:
-            return check_step(decoded, memory, self.tier)
+            return prepare_operation(decoded, memory, self.tier)
         except (SimulationError, StreamError) as error:
             raise error.at(describe(decoded), command=decoded.command_index) from error

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from npu.hardware.variant import Port
 from sim.bandwidth import command_port, port_rates
-from sim.timeline import OVERHEAD_NAMES, Job, Segment, Timeline
+from sim.timeline import OVERHEAD_NAMES, Segment, TimedJob, Timeline
 from sim.trace import PORT_BYTES, Cause, Column, Events, TimedUnit, Trace
 
 PROCESS = 1000
@@ -44,7 +44,7 @@ _UNIT_NAMES = {
 
 
 def inference_trace(
-    timeline: Timeline, jobs: Sequence[Job], names: Mapping[int, str], memory: Mapping[str, Sequence[NDArray[np.int64]]]
+    timeline: Timeline, jobs: Sequence[TimedJob], names: Mapping[int, str], memory: Mapping[str, Sequence[NDArray[np.int64]]]
 ) -> dict[str, Any]:
     """A whole inference: `jobs` in the order of the timeline, made with events.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
 from npu.records import dataclass
-from sim.timeline import Job, cycles_of_job, owners_of
+from sim.timeline import TimedJob, cycles_of_job, owners_of
 from sim.timing.counters import operation_events, sum_events
 from sim.trace import Column, Trace
 
@@ -203,7 +203,7 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
     return {owner: tuple(times) for owner, times in result.items()}
 
 
-def pmu_report(jobs: Sequence[Job], variant: Variant) -> dict[str, Any]:
+def pmu_report(jobs: Sequence[TimedJob], variant: Variant) -> dict[str, Any]:
     """Counters of all jobs and of every operator that they work for, by event name, and how the units spent the jobs.
 
     `events` gives the numbers of the names, `not_modelled` the events without a value and why, `notes` what to know of a

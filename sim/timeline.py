@@ -33,7 +33,7 @@ OVERHEAD_NAMES: Mapping[int, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TimedJob:
     """One `ethos-u` operator: its trace, and for each operation of its stream the operator that it works for.
 
     Operations of no operator (the end of the stream) are counted for the last operator before them. `input_bytes` and
@@ -149,7 +149,7 @@ class Timeline(Tabular):
         return sums
 
 
-def build_timeline(tasks: Sequence[Job | CpuTask | Copy], variant: Variant) -> Timeline:
+def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant) -> Timeline:
     """Lay `tasks` end to end. The time of overlapping operations of a job goes to the one that ends first."""
     ratio = variant.system.clock_hz / variant.cpu.clock_hz
     row = _Row()
@@ -182,7 +182,7 @@ class _Row:
         self.segments.append(Segment(device, operator, start, start + cycles, job))
 
 
-def _add_job(row: _Row, operators: dict[int, OperatorTime], job: Job, variant: Variant, number: int) -> None:
+def _add_job(row: _Row, operators: dict[int, OperatorTime], job: TimedJob, variant: Variant, number: int) -> None:
     around = _around_job(job.input_bytes, job.output_bytes, variant)
     for part in (CACHE_CLEAN, JOB_START):
         row.append("cpu", part, around[part], number)
@@ -223,7 +223,7 @@ def _cache_cycles(size: int, cpu: Cpu) -> float:
     return -(-size // cpu.cache_line_bytes) * cpu.cache_cycles_per_line if cpu.cache_line_bytes else 0.0
 
 
-def _shares(job: Job) -> list[tuple[int, int, str]]:
+def _shares(job: TimedJob) -> list[tuple[int, int, str]]:
     """(operator, cycles, bound) in stream order; the cycles sum to the job's active time."""
     ends = job.trace.column(Column.END).tolist()
     if ends:
@@ -236,7 +236,7 @@ def _shares(job: Job) -> list[tuple[int, int, str]]:
     return shares
 
 
-def cycles_of_job(job: Job) -> dict[int, int]:
+def cycles_of_job(job: TimedJob) -> dict[int, int]:
     """Cycles of each operator within one job; they sum to the job's active time."""
     cycles: dict[int, int] = {}
     for operator, share, _ in _shares(job):
@@ -244,7 +244,7 @@ def cycles_of_job(job: Job) -> dict[int, int]:
     return cycles
 
 
-def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -> None:
+def _add_bytes(operators: dict[int, OperatorTime], job: TimedJob, variant: Variant) -> None:
     owners = owners_of(job)
     for port, behind in variant.system.memories.items():
         memory = behind.name
@@ -257,7 +257,7 @@ def _add_bytes(operators: dict[int, OperatorTime], job: Job, variant: Variant) -
             time.write_bytes[memory] = time.write_bytes.get(memory, 0) + written
 
 
-def owners_of(job: Job) -> NDArray[np.int64]:
+def owners_of(job: TimedJob) -> NDArray[np.int64]:
     """The operator of each operation, shape (operations,); operations of none count for the last operator before them."""
     owners, operator = [], 0
     for item in job.operator_of:

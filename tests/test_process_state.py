@@ -24,7 +24,7 @@ STATE = {
     "npu/runtime/defaults.py _factories": _PLUGGED,
     "npu/tools/registrar.py _providers": _PLUGGED,
     "npu/graph/wire.py _KNOWN": _TYPES,
-    "npu/tflite/flatbuffer.py _PLANS": _TYPES,
+    "npu/tflite/flatbuffer.py _KNOWN_TABLES": _TYPES,
 }
 UNBOUNDED = {
     "npu/graph/operands.py parse": "by the signatures that the operator table writes",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,3 +27,25 @@ def test_no_name_in_the_code_is_a_word_that_the_glossary_refuses() -> None:
 
 def test_a_refused_word_is_found_as_a_part_of_a_name() -> None:
     assert refused_names("sg_count = 1\nmessage = arch\n") == {"sg_count", "arch"}
+
+
+TYPES = ("Plan", "Step", "Job", "Box", "Work", "Session")
+"""Names of one type at most, private ones and names for other types included; the judge's boxes are its own on purpose."""
+JUDGE = ROOT / "sim" / "verify"
+
+
+def type_names(tree: ast.Module) -> list[str]:
+    """The types that a module declares, without a leading underscore."""
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    others = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    return [name.lstrip("_") for name in [*classes, *(one.id for one in others if isinstance(one, ast.Name))]]
+
+
+def test_a_type_name_has_one_meaning() -> None:
+    sources = [path for path in SOURCES if not path.is_relative_to(JUDGE)]
+    declared = Counter(name for path in sources for name in type_names(ast.parse(path.read_text(encoding="utf-8"))))
+    assert {name: declared[name] for name in TYPES if declared[name] > 1} == {}
+
+
+def test_types_are_found_by_their_names() -> None:
+    assert type_names(ast.parse("class _Plan: ...\nStep = int\n")) == ["Plan", "Step"]

@@ -23,7 +23,7 @@ _LARGEST_OFFSET = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NpuJob:
+class NpuOperator:
     """One `ethos-u` operator to be: its program's boundary and its driver payload."""
 
     program: Program
@@ -46,7 +46,7 @@ class Rebuilt:
 
 def rebuild_graph(
     graph: Graph,
-    order: Sequence[int | NpuJob],
+    order: Sequence[int | NpuOperator],
     read_only: npt.NDArray[np.uint8],
     arena_bytes: int,
     fast_bytes: int | None,
@@ -62,7 +62,7 @@ def rebuild_graph(
     cpu_source_of: dict[int, int] = {}
     shared: tuple[int, int, int] | None = None
     for entry in order:
-        if isinstance(entry, NpuJob):
+        if isinstance(entry, NpuOperator):
             payload = _bytes_tensor(f"ethos-u/{len(jobs)}/command_stream", np.frombuffer(entry.payload, np.uint8))
             stream = builder.add(payload, _UNPLANNED)
             if shared is None:

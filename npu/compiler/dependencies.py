@@ -48,13 +48,13 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Elements:
     """Elements [start, end) of a feature map along height, width and depth."""
 
     start: Shape
     end: Shape
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: Elements) -> bool:
         """Whether the boxes share an element."""
         return all(a < d and c < b for a, b, c, d in zip(self.start, self.end, other.start, other.end, strict=True))
 
@@ -164,11 +164,11 @@ def _table_accesses(operation: KernelOperation, shram: Shram) -> list[Access]:
 
 
 def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
-    start, end = _span(fm, Box((0, 0, 0), (fm.height, fm.width, fm.depth)))
+    start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
     return Access(fm.region, start, end, is_write)
 
 
-def _span(fm: FeatureMap, box: Box) -> tuple[int, int]:
+def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     """First byte and end of the bytes that hold the elements of `box`, whole bricks counted.
 
     A map of several tiles, or of a negative stride, spans all of its tiles.
@@ -242,7 +242,7 @@ def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: 
     return limit
 
 
-def _touch(ofm: FeatureMap, written: Box, ifm: FeatureMap, read: Box) -> bool:
+def _touch(ofm: FeatureMap, written: Elements, ifm: FeatureMap, read: Elements) -> bool:
     if _is_same_map(ofm, ifm):
         return written.meets(read)
     a, b = _span(ofm, written), _span(ifm, read)
@@ -257,7 +257,7 @@ def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
     return same and strides and tiles and (a.height, a.width) == (b.height, b.width)
 
 
-def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box]:
+def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Elements]:
     """OFM blocks in the order in which they are made, or from the last one."""
     ofm, block = operation.ofm, operation.block
     down, across, deep = (
@@ -267,7 +267,7 @@ def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box
     for number in reversed(numbers) if is_reversed else numbers:
         y, x, z = block_place(number, across, deep)
         start = (y * block.height, x * block.width, z * block.depth)
-        yield Box(
+        yield Elements(
             start,
             (
                 min(start[0] + block.height, ofm.height),
@@ -277,7 +277,7 @@ def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box
         )
 
 
-def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
+def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Elements]:
     """The boxes of `fm` in the order in which they are fetched: of what combines channels, one IFM block after another."""
     step = fm.depth
     if operation.combines_channels:
@@ -286,14 +286,14 @@ def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
     for made in _ofm_boxes(operation, is_reversed=False):
         whole = _input_box(operation, fm, made)
         for channel in range(whole.start[2], whole.end[2], step):
-            yield Box((*whole.start[:2], channel), (*whole.end[:2], min(channel + step, whole.end[2])))
+            yield Elements((*whole.start[:2], channel), (*whole.end[:2], min(channel + step, whole.end[2])))
 
 
-def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
+def _input_box(operation: KernelOperation, fm: FeatureMap, box: Elements) -> Elements:
     """Elements of `fm` that the OFM elements of `box` are computed from, through all sub-kernels."""
     first, last = (0, fm.depth) if operation.combines_channels else (box.start[2], min(box.end[2], fm.depth))
     if not isinstance(operation, WindowOperation):
-        return Box((*box.start[:2], first), (min(box.end[0], fm.height), min(box.end[1], fm.width), last))
+        return Elements((*box.start[:2], first), (min(box.end[0], fm.height), min(box.end[1], fm.width), last))
     kernel, padding, rows, columns = operation.kernel, operation.padding, box.end[0] - box.start[0], box.end[1] - box.start[1]
     upscale = 1 if operation.upscale is Upscale.NONE else 2
     top, height = input_range(
@@ -302,4 +302,4 @@ def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
     left, width = input_range(
         box.start[1], columns, kernel.stride_x, kernel.dilation_x, 0, kernel.width, padding.left, fm.width, upscale
     )
-    return Box((top, left, first), (top + height, left + width, last))
+    return Elements((top, left, first), (top + height, left + width, last))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
-from npu.isa.family import Arithmetic, Buffers, Family, ScaleFormat, WeightFormat
+from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat
 from npu.isa.operations import Kernel, Traversal
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
 from npu.isa.sections import SECTIONS
@@ -51,7 +51,7 @@ ETHOS_U55_U65 = Family(
     weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights),
     scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
-    arithmetic=Arithmetic(
+    arithmetic=FamilyArithmetic(
         operand_shifts={8: 20, 16: 15, 32: 15},
         unscaled_bits=32,
         table_slot_bytes=shram.LUT_SLOT_BYTES,

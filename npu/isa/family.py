@@ -83,7 +83,7 @@ class ScaleFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class FamilyArithmetic:
     """Numbers of what operations compute. How they round is said by the kernels of `sim.functional` and `npu.numerics`."""
 
     operand_shifts: Mapping[int, int]
@@ -109,7 +109,7 @@ class Family:
     buffers: Buffers
     weights: WeightFormat
     scales: ScaleFormat
-    arithmetic: Arithmetic
+    arithmetic: FamilyArithmetic
     by_name: Mapping[str, Command] = field(init=False, repr=False)
     kick_offs: Mapping[type, Command] = field(init=False, repr=False)
     """The command that starts a record of an operation."""

@@ -84,7 +84,7 @@ class TableReader:
         if self._tables > MAX_TABLES:
             raise self.error(path, f"the file must describe at most {MAX_TABLES} tables")
         slots = self._slots(position, path)
-        defaults, by_id = _plan(table)
+        defaults, by_id = _fields_of(table)
         values = defaults.copy()
         for field_id, offset in enumerate(slots):
             if offset and field_id in by_id:
@@ -247,19 +247,19 @@ _READ: dict[type[Any], _ReadField] = {
 }
 
 
-_Plan = tuple[list[Any], dict[int, tuple[int, WireField, _ReadField | None]]]
-_PLANS: dict[type[Table], _Plan] = {}
+_TableFields = tuple[list[Any], dict[int, tuple[int, WireField, _ReadField | None]]]
+_KNOWN_TABLES: dict[type[Table], _TableFields] = {}
 
 
-def _plan(table: type[Table]) -> _Plan:
+def _fields_of(table: type[Table]) -> _TableFields:
     """The defaults of a table, and by id: place among them, field, how to read it (None: a union, at the id of its number)."""
-    if table not in _PLANS:
+    if table not in _KNOWN_TABLES:
         by_id: dict[int, tuple[int, WireField, _ReadField | None]] = {}
         for index, field in enumerate(wire_fields(table)):
             is_union = isinstance(field.wire, OneOf)
             by_id[field.id - is_union] = (index, field, None if is_union else _READ[type(field.wire)])
-        _PLANS[table] = [field.default for field in wire_fields(table)], by_id
-    return _PLANS[table]
+        _KNOWN_TABLES[table] = [field.default for field in wire_fields(table)], by_id
+    return _KNOWN_TABLES[table]
 
 
 class TableWriter:

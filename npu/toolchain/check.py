@@ -100,7 +100,7 @@ def _measured(compilation: Compilation) -> Measured:
     from npu.hardware.accuracy import accuracy_of
     from npu.reports.report import memory_totals
     from npu.toolchain.timing import tasks_of, time_streams, work_of
-    from sim.timeline import Job, build_timeline
+    from sim.timeline import TimedJob, build_timeline
 
     file, operators, variant = compilation.file(), compilation.operators, compilation.variant
     streams = [time_streams(file, number) for number in range(len(file.model.graphs))]
@@ -108,7 +108,7 @@ def _measured(compilation: Compilation) -> Measured:
     cycles = {(0, row.index): main.operators[row.index].cycles for row in operators.operators if row.index in main.operators}
     for part in compilation.result.partitions:
         if part.graph:
-            job = build_timeline([Job(streams[part.graph][part.op_index].trace, part.source_of, 0, 0)], variant)
+            job = build_timeline([TimedJob(streams[part.graph][part.op_index].trace, part.source_of, 0, 0)], variant)
             cycles |= {(part.graph, index): time.cycles for index, time in job.operators.items()}
     return Measured(
         cycles,

@@ -28,12 +28,12 @@ from sim.container import CompiledFile, job_title
 from sim.cpu import cpu_cycles
 from sim.perfetto import inference_trace
 from sim.pmu import pmu_report
-from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, Timeline, build_timeline
+from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, TimedJob, Timeline, build_timeline
 from sim.timing import schedule
 from sim.trace import Trace
 from sim.work import work_shares
 
-Task = Job | CpuTask | Copy
+Task = TimedJob | CpuTask | Copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TimedModel:
 
     variant: Variant = field(repr=False)
     operators: OperatorMap = field(repr=False)
-    jobs: tuple[Job, ...] = field(repr=False)
+    jobs: tuple[TimedJob, ...] = field(repr=False)
     streams: tuple[TimedStream, ...] = field(repr=False)
     timeline: Timeline = field(repr=False)
     report: Report
@@ -99,7 +99,7 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
         streams = time_streams(executable.file, with_events=with_events)
     tasks = list(tasks_of(graph, operators.sources, streams, variant))
     timeline = build_timeline(tasks, variant)
-    jobs = tuple(task for task in tasks if isinstance(task, Job))
+    jobs = tuple(task for task in tasks if isinstance(task, TimedJob))
     report = run_report(operators, executable.name, executable.model, timeline, [job.trace for job in jobs], variant)
     notes = (
         *executable.notes,
@@ -169,7 +169,7 @@ def tasks_of(
             trace = streams[index].trace
             if len(result) != len(trace.kinds):
                 result = (result[0] if result else -1,) * len(trace.kinds)
-            yield Job(trace, result, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
+            yield TimedJob(trace, result, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
         else:
             yield CpuTask(result[0] if result else index, cpu_cycles(graph, op, variant.cpu))
     yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))

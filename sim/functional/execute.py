@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError
-from npu.isa.family import Arithmetic
+from npu.isa.family import FamilyArithmetic
 from npu.isa.operations import (
     ActivationFunction,
     ClipRange,
@@ -72,7 +72,7 @@ def execute_checked(operation: Operation, memory: Memory, numbers: np.void | Non
         v.execute(numbers, memory.bases)
 
 
-def prepare(operation: Pooling | Elementwise, arithmetic: Arithmetic, n: np.void) -> np.void:
+def prepare(operation: Pooling | Elementwise, arithmetic: FamilyArithmetic, n: np.void) -> np.void:
     """Fill `n`, zeros: an operation as the kernel `values.execute` takes it; true for every memory of the family."""
     ifm = operation.ifm
     prepare_output(operation, arithmetic, n)
@@ -84,13 +84,13 @@ def prepare(operation: Pooling | Elementwise, arithmetic: Arithmetic, n: np.void
     return n
 
 
-def prepare_output(operation: KernelOperation, arithmetic: Arithmetic, n: np.void) -> None:
+def prepare_output(operation: KernelOperation, arithmetic: FamilyArithmetic, n: np.void) -> None:
     """Fill in what the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
     n["ofm"], n["ofm_region"] = _feature_map(operation.ofm), operation.ofm.region
     n["stage"] = _stage(operation, arithmetic)
 
 
-def _prepare_pooling(operation: Pooling, arithmetic: Arithmetic, n: np.void) -> None:
+def _prepare_pooling(operation: Pooling, arithmetic: FamilyArithmetic, n: np.void) -> None:
     kernel, padding, ofm, rounding = operation.kernel, operation.padding, operation.ofm, int(operation.rounding)
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
@@ -108,7 +108,7 @@ def _prepare_pooling(operation: Pooling, arithmetic: Arithmetic, n: np.void) -> 
         n["stage"] = _stage(operation, arithmetic, (1, operation.scale.scale, operation.scale.shift, rounding))
 
 
-def _prepare_elementwise(operation: Elementwise, arithmetic: Arithmetic, n: np.void) -> None:
+def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n: np.void) -> None:
     n["combination"] = combination(operation, arithmetic)
     n["is_combined"] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
@@ -171,7 +171,7 @@ def read(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> Cube:
     return out
 
 
-def _input_zero_point(fm: FeatureMap, arithmetic: Arithmetic) -> int:
+def _input_zero_point(fm: FeatureMap, arithmetic: FamilyArithmetic) -> int:
     """The zero point that applies to an input."""
     return 0 if fm.element.bits == arithmetic.unscaled_bits else fm.zero_point
 
@@ -283,7 +283,7 @@ def lut_kind(operation: KernelOperation) -> tuple[int, int]:
 
 
 def _stage(
-    operation: KernelOperation, arithmetic: Arithmetic, rescaling: tuple[int, int, int, int] = (0, 0, 0, 0)
+    operation: KernelOperation, arithmetic: FamilyArithmetic, rescaling: tuple[int, int, int, int] = (0, 0, 0, 0)
 ) -> tuple[int, ...]:
     """An `output.STAGE`; `rescaling` as its last fields say."""
     activation, ofm = operation.activation, operation.ofm
@@ -296,7 +296,7 @@ def _stage(
     return function, ofm.zero_point, low, high, kind, table, is_raw, *rescaling
 
 
-def combination(operation: Elementwise, arithmetic: Arithmetic) -> npt.NDArray[np.void]:
+def combination(operation: Elementwise, arithmetic: FamilyArithmetic) -> npt.NDArray[np.void]:
     """An elementwise operation as the kernel `combine` takes it.
 
     MUL saturates at 32 bits and SHL wraps: SOFTMAX of Vela 3 and 4 doubles a number in (1/2, 1] by MUL for that reason.

@@ -1,7 +1,7 @@
 """Turns operations into rows for the fast kernels; the only place that decides which operations they may run.
 
-Geometry is fixed when a plan is made; constants follow from the weights in memory and are packed by `packing` whenever those
-have changed. An operation that the kernels cannot run exactly keeps the kind GENERAL.
+Geometry is fixed when a stream is prepared; constants follow from the weights in memory and are packed by `packing` whenever
+those have changed. An operation that the kernels cannot run exactly keeps the kind GENERAL.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """When things happen: a block-level timing model of the machine that never looks at tensor values."""
 
-from sim.timing.scheduler import run_plan, schedule
+from sim.timing.scheduler import schedule, time_rows
 
-__all__ = ["run_plan", "schedule"]
+__all__ = ["schedule", "time_rows"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from npu.machine.kernels import rows as r
 from sim.timing.kernels.prepare import cost_fetches
 from sim.timing.kernels.rows import TIMED_FETCH
-from sim.timing.plan import Plan
+from sim.timing.stream_rows import StreamRows
 from sim.trace import Bound, Column
 
 _BUSY = (Bound.MAC, Bound.OUTPUT, Bound.WEIGHT_DECODE, Bound.IFM_READ, Bound.WEIGHT_READ, Bound.OFM_WRITE)
@@ -25,15 +25,15 @@ _STALLS = {
 """Which bound a unit's wait stands for."""
 
 
-def find_bounds(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> tuple[Bound, ...]:
-    """One bound per operation of the plan, from the trace's table (n, len(Column)).
+def find_bounds(stream: StreamRows, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> tuple[Bound, ...]:
+    """One bound per operation of the stream, from the trace's table (n, len(Column)).
 
     It is the unit or port with the most work, on two PORT rows and the one ENGINE row: input and weights
     that share a port count together. Where nothing is busy for half of the time that an operation takes, it is what its units
     wait for longest, or the latency.
     """
-    kind = plan.operations["kind"]
-    work = _work(plan, table, ports, engines)
+    kind = stream.operations["kind"]
+    work = _work(stream, table, ports, engines)
     most = work.max(axis=1, initial=0)
     argmax = work.argmax(axis=1)
     is_short = most * 2 < table[:, Column.END] - table[:, Column.START]
@@ -45,37 +45,37 @@ def find_bounds(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engin
     return tuple(_ORDER[place] for place in argmax.tolist())
 
 
-def _work(plan: Plan, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:
+def _work(stream: StreamRows, table: NDArray[np.int64], ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:
     """Cycles (n, len(_BUSY)) that each of `_BUSY` needs at least."""
-    input_port, weight_port, output_port = _ports_of(plan)
-    reading_inputs, reading_weights, writing = _turns(plan, ports, engines)
+    input_port, weight_port, output_port = _ports_of(stream)
+    reading_inputs, reading_weights, writing = _turns(stream, ports, engines)
     together = reading_inputs + reading_weights
     reading = np.where(input_port == weight_port, together, np.maximum(reading_inputs, reading_weights))
     # The windows of an adapter admit reads and writes together.
     crossing = np.zeros((len(table), len(ports)))
     for port, column in ((input_port, Column.IFM_BYTES), (weight_port, Column.WEIGHT_BYTES), (output_port, Column.OFM_BYTES)):
         crossing[np.arange(len(table)), port] += table[:, column]
-    reading = np.maximum(reading, (crossing * _window_cycles_per_byte(ports, plan.beat_bytes)).max(axis=1))
+    reading = np.maximum(reading, (crossing * _window_cycles_per_byte(ports, stream.beat_bytes)).max(axis=1))
     is_input = reading_inputs >= reading_weights
     units = (table[:, column] for column in (Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE))
     return np.stack([*units, reading * is_input, reading * ~is_input, writing], axis=1)
 
 
-def _turns(plan: Plan, ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:
+def _turns(stream: StreamRows, ports: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.float64]:
     """Cycles (3, n) that input, weights and output of each operation take of their ports, as long as their bursts are."""
-    fetches = np.zeros(len(plan.fetches), TIMED_FETCH)
-    cost_fetches(plan.operations, plan.fetches, ports, engines, fetches)
+    fetches = np.zeros(len(stream.fetches), TIMED_FETCH)
+    cost_fetches(stream.operations, stream.fetches, ports, engines, fetches)
     # Below 0: the slots take them, not the data.
     inputs = np.abs(fetches["ifm_cycles"]) + np.abs(fetches["ifm2_cycles"])
     weights = np.maximum(np.abs(fetches["stream_cycles"]), fetches["stream_delay"])
-    count, operation = len(plan.operations), plan.fetches["operation"]
+    count, operation = len(stream.operations), stream.fetches["operation"]
     parts = (inputs, weights, np.abs(fetches["ofm_cycles"]))
     return np.stack([np.bincount(operation, part, minlength=count) for part in parts])
 
 
-def _ports_of(plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _ports_of(stream: StreamRows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Port numbers (n,) of input, weights and output."""
-    rows = plan.operations
+    rows = stream.operations
     return rows["ifm"]["port"], rows["weight_port"], rows["ofm"]["port"]
 
 

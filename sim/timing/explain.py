@@ -32,9 +32,9 @@ from npu.machine.kernels import rows as k
 from npu.machine.parameters import machine_rows, port_rows
 from npu.machine.rules import round_up
 from npu.records import dataclass
-from sim.timing.plan import Plan, expand_rows, make_plan
 from sim.timing.preparation import engine_rows
 from sim.timing.scheduler import finish_time
+from sim.timing.stream_rows import StreamRows, expand_rows, stream_rows
 
 PARTS = (
     "latency",
@@ -91,15 +91,15 @@ class Explanation:
 
 def explain_operation(operation: Kernel, variant: Variant, *, with_shapes: bool = True) -> Explanation:
     """Schedules `operation` alone and again without each cause of loss; `with_shapes` also looks for free shapes."""
-    plan = make_plan([replace(operation, blockdep=0)], variant, stream_words=0)
+    stream = stream_rows([replace(operation, blockdep=0)], variant, stream_words=0)
     ports, engines = port_rows(variant), engine_rows(variant)
-    alone = finish_time(plan, ports, engines)
+    alone = finish_time(stream, ports, engines)
     ideal_ports = _without_latency(ports)
-    steps = [("latency", finish_time(plan, ideal_ports, engines))]
-    steps.append(("re-fetch", finish_time(_fetched_once(plan), ideal_ports, engines)))
-    silent = _without(plan, *_TRAFFIC)
+    steps = [("latency", finish_time(stream, ideal_ports, engines))]
+    steps.append(("re-fetch", finish_time(_fetched_once(stream), ideal_ports, engines)))
+    silent = _without(stream, *_TRAFFIC)
     steps.append(("memory", finish_time(silent, ideal_ports, engines)))
-    row = plan.operations
+    row = stream.operations
     base = _Base(row, variant)
     if base.uses_macs:
         steps.append(("output unit", finish_time(_without(silent, "output_cycles"), ideal_ports, engines)))
@@ -124,7 +124,7 @@ def explain_operation(operation: Kernel, variant: Variant, *, with_shapes: bool 
 
 
 class _Base:
-    """Cycles of the unit that does the work of an operation, for variations of its row of the plan, each a table of one row."""
+    """Cycles of the unit that does the work of an operation, for variations of its row, each a table of one row."""
 
     def __init__(self, row: NDArray[Any], variant: Variant) -> None:
         self._variant = variant
@@ -192,33 +192,33 @@ def _without_latency(ports: NDArray[Any]) -> NDArray[Any]:
     return ideal
 
 
-def _fetched_once(plan: Plan) -> Plan:
-    """The plan with the fetches of its input scaled down to one read of the map, and weights that are streamed once."""
-    rows = plan.operations.copy()
+def _fetched_once(stream: StreamRows) -> StreamRows:
+    """The stream with the fetches of its input scaled down to one read of the map, and weights that are streamed once."""
+    rows = stream.operations.copy()
     rows["streams_once"] = 1
-    fetches = plan.fetches.copy()
+    fetches = stream.fetches.copy()
     row = rows[0]
     blocks = fetches["is_first"].cumsum() - 1
     depth_blocks = max(1, -(-int(row["ofm"]["depth"]) // int(row["block_depth"])))
     fetches["stream_bytes"][blocks >= depth_blocks] = 0
-    beat = int(plan.beat_bytes)
+    beat = int(stream.beat_bytes)
     ifm = row["ifm"]
     depth = round_up(int(ifm["depth"]), BRICK_DEPTH) if ifm["layout"] == 1 else int(ifm["depth"])
     whole = -(-int(ifm["height"] * ifm["width"]) * depth * int(ifm["element_bytes"]) // beat)
     for column in ("ifm_beats", "ifm_bursts"):
         total = int(fetches[column].sum())
-        wanted = total * whole // max(1, int(plan.fetches["ifm_beats"].sum()))
+        wanted = total * whole // max(1, int(stream.fetches["ifm_beats"].sum()))
         if total > wanted:
             fetches[column] = np.diff(fetches[column].cumsum() * wanted // total, prepend=0)
-    return replace(plan, operations=rows, fetches=fetches)
+    return replace(stream, operations=rows, fetches=fetches)
 
 
-def _without(plan: Plan, *costs: str) -> Plan:
-    """The plan whose fetches do not have these costs."""
-    fetches = plan.fetches.copy()
+def _without(stream: StreamRows, *costs: str) -> StreamRows:
+    """The stream whose fetches do not have these costs."""
+    fetches = stream.fetches.copy()
     for cost in costs:
         fetches[cost] = 0
-    return replace(plan, fetches=fetches)
+    return replace(stream, fetches=fetches)
 
 
 def _free_shapes(base: _Base, row: NDArray[Any]) -> tuple[FreeShape, ...]:

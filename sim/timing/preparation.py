@@ -1,4 +1,4 @@
-"""A plan on given ports and a given machine, ready for the event engine: all that does not depend on when things happen."""
+"""A stream on given ports and a given machine, ready for the event engine: all that does not depend on when things happen."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from npu.machine.parameters import PORT_NUMBERS, machine_rows, port_rows
 from sim.timing.kernels import prepare as k
 from sim.timing.kernels import rows as r
 from sim.timing.kernels.rounding import round_durations
-from sim.timing.plan import Plan, Prepared
+from sim.timing.stream_rows import Prepared, StreamRows
 from sim.trace import PORT_BYTES, Column, Totals
 
 _TRAFFIC_COLUMNS = [Column[name.upper()] for name in k.TRAFFIC.names or ()]
 _BUSY_COLUMNS = np.array([Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE], np.int64)
 
 
-def prepare(plan: Plan, ports: NDArray[Any], engines: NDArray[Any]) -> Prepared:
-    """`plan` on two PORT rows and the one ENGINE row."""
-    count, total = len(plan.operations), len(plan.fetches)
-    blocks = int(plan.fetches["is_first"].sum())
+def prepare(stream: StreamRows, ports: NDArray[Any], engines: NDArray[Any]) -> Prepared:
+    """`stream` on two PORT rows and the one ENGINE row."""
+    count, total = len(stream.operations), len(stream.fetches)
+    blocks = int(stream.fetches["is_first"].sum())
     memory, places = _lay_out(
         (r.HEAD, 1), (PORT, len(ports)), (r.TIMED_OPERATION, count), (r.TIMED_FETCH, total), (r.TIMED_BLOCK, blocks + 1)
     )
@@ -40,11 +40,11 @@ def prepare(plan: Plan, ports: NDArray[Any], engines: NDArray[Any]) -> Prepared:
         blocks_at,
     )
     head["engine"] = engines[0]
-    head["first_transfer"] = k.link_operations(plan.operations, engines, links, operations)
-    k.cost_commands(plan.operations, ports, engines, operations)
-    k.link_fetches(plan.operations, plan.fetches, engines, links, fetches, ends)
-    k.cost_fetches(plan.operations, plan.fetches, ports, engines, fetches)
-    return Prepared(memory, _known_columns(plan, fetches, engines))
+    head["first_transfer"] = k.link_operations(stream.operations, engines, links, operations)
+    k.cost_commands(stream.operations, ports, engines, operations)
+    k.link_fetches(stream.operations, stream.fetches, engines, links, fetches, ends)
+    k.cost_fetches(stream.operations, stream.fetches, ports, engines, fetches)
+    return Prepared(memory, _known_columns(stream, fetches, engines))
 
 
 def _lay_out(*tables: tuple[np.dtype[Any], int]) -> tuple[NDArray[np.uint8], list[tuple[int, NDArray[Any]]]]:
@@ -56,27 +56,27 @@ def _lay_out(*tables: tuple[np.dtype[Any], int]) -> tuple[NDArray[np.uint8], lis
     ]
 
 
-def _known_columns(plan: Plan, fetches: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.int64]:
+def _known_columns(stream: StreamRows, fetches: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.int64]:
     """(n, len(Column)) bytes, blocks, products and busy cycles, from the TIMED_FETCH rows."""
-    count = len(plan.operations)
+    count = len(stream.operations)
     table = np.zeros((count, len(Column)), np.int64)
     busy = np.zeros((count, len(_BUSY_COLUMNS)), np.float64)
     k.count_work(fetches, busy)
     round_durations(busy, _BUSY_COLUMNS, table)
     traffic = np.zeros(count, k.TRAFFIC)
-    k.count_traffic(plan.operations, plan.fetches, engines, traffic)
+    k.count_traffic(stream.operations, stream.fetches, engines, traffic)
     table[:, _TRAFFIC_COLUMNS] = traffic.view(np.int64).reshape(count, len(_TRAFFIC_COLUMNS))
     return table
 
 
-def prepare_for(plan: Plan, variant: Variant) -> tuple[Prepared, Totals]:
-    """`plan` prepared for `variant`, and its totals without cycles; the plan remembers them."""
-    for known, prepared, totals in plan.prepared:
+def prepare_for(stream: StreamRows, variant: Variant) -> tuple[Prepared, Totals]:
+    """`stream` prepared for `variant`, and its totals without cycles; the stream remembers them."""
+    for known, prepared, totals in stream.prepared:
         if known is variant or known == variant:
             return prepared, totals
-    prepared = prepare(plan, port_rows(variant), engine_rows(variant))
+    prepared = prepare(stream, port_rows(variant), engine_rows(variant))
     totals = _known_totals(prepared.known.sum(axis=0).tolist(), variant)
-    plan.prepared[:] = [(variant, prepared, totals)]
+    stream.prepared[:] = [(variant, prepared, totals)]
     return prepared, totals
 
 

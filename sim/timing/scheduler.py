@@ -18,8 +18,8 @@ from sim.timing.bounds import find_bounds
 from sim.timing.counters import count_events
 from sim.timing.kernels import rows as r
 from sim.timing.kernels.engine import run
-from sim.timing.plan import Plan, make_plan
 from sim.timing.preparation import engine_rows, prepare, prepare_for
+from sim.timing.stream_rows import StreamRows, stream_rows
 from sim.trace import Bound, Cause, Column, Events, TimedUnit, Totals, Trace
 
 _NO_TIMES = np.zeros(0, r.TIMES)
@@ -38,13 +38,13 @@ def schedule(
     are too many to follow.
     """
     plain = [item.operation if isinstance(item, Decoded) else item for item in operations]
-    return run_plan(make_plan(plain, variant, stream_words=stream_words), variant, with_events=with_events)
+    return time_rows(stream_rows(plain, variant, stream_words=stream_words), variant, with_events=with_events)
 
 
-def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trace:
-    """The trace of a plan made for `variant`."""
-    prepared, known = prepare_for(plan, variant)
-    times = np.zeros(len(plan.fetches), r.TIMES) if with_events else _NO_TIMES
+def time_rows(stream: StreamRows, variant: Variant, *, with_events: bool = False) -> Trace:
+    """The trace of a stream made for `variant`."""
+    prepared, known = prepare_for(stream, variant)
+    times = np.zeros(len(stream.fetches), r.TIMES) if with_events else _NO_TIMES
     table = prepared.known.copy()
     finish, mac_end, output_end, decoder_end = run(prepared.memory, times, _COLUMNS, table)
     cycles = round(finish)
@@ -52,23 +52,23 @@ def run_plan(plan: Plan, variant: Variant, *, with_events: bool = False) -> Trac
         variant=variant.name,
         clock_hz=variant.system.clock_hz,
         beat_bytes=variant.accelerator.axi_data_bytes,
-        kinds=plan.kinds,
+        kinds=stream.kinds,
         table=table,
         totals=_totals(known, cycles),
-        events=_events(plan, table, times) if with_events else None,
+        events=_events(stream, table, times) if with_events else None,
         tails=(round(finish - mac_end), round(finish - output_end), round(finish - decoder_end)),
-        find_bounds=partial(_bounds, plan, table, variant),
-        count_events=partial(count_events, table, plan.kinds, variant, cycles),
+        find_bounds=partial(_bounds, stream, table, variant),
+        count_events=partial(count_events, table, stream.kinds, variant, cycles),
     )
 
 
-def _bounds(plan: Plan, table: NDArray[np.int64], variant: Variant) -> tuple[Bound, ...]:
-    return find_bounds(plan, table, port_rows(variant), engine_rows(variant))
+def _bounds(stream: StreamRows, table: NDArray[np.int64], variant: Variant) -> tuple[Bound, ...]:
+    return find_bounds(stream, table, port_rows(variant), engine_rows(variant))
 
 
-def finish_time(plan: Plan, ports: NDArray[Any], engines: NDArray[Any]) -> float:
+def finish_time(stream: StreamRows, ports: NDArray[Any], engines: NDArray[Any]) -> float:
     """When everything has finished, on two PORT rows and the one ENGINE row, which need not be a variant's."""
-    return float(run(prepare(plan, ports, engines).memory, _NO_TIMES, _NO_COLUMNS, _NO_TABLE)[0])
+    return float(run(prepare(stream, ports, engines).memory, _NO_TIMES, _NO_COLUMNS, _NO_TABLE)[0])
 
 
 def _totals(known: Totals, cycles: int) -> Totals:
@@ -85,12 +85,12 @@ def _totals(known: Totals, cycles: int) -> Totals:
     )
 
 
-def _events(plan: Plan, table: NDArray[np.int64], times: NDArray[Any]) -> Events:
+def _events(stream: StreamRows, table: NDArray[np.int64], times: NDArray[Any]) -> Events:
     """Busy intervals of every unit, from the times of the fetches and of the transfers."""
-    fetches = plan.fetches
+    fetches = stream.fetches
     operation = fetches["operation"]
-    read = (fetches["ifm_beats"] + fetches["ifm2_beats"]) * plan.beat_bytes
-    written = fetches["ofm_beats"] * plan.beat_bytes
+    read = (fetches["ifm_beats"] + fetches["ifm2_beats"]) * stream.beat_bytes
+    written = fetches["ofm_beats"] * stream.beat_bytes
     parts = [
         (operation, TimedUnit.IFM_FETCH, times["ifm_start"], times["ifm_end"], read, Cause.IFM),
         (operation, TimedUnit.WEIGHT_DECODER, times["weights_start"], times["weights_end"],
@@ -98,8 +98,8 @@ def _events(plan: Plan, table: NDArray[np.int64], times: NDArray[Any]) -> Events
         (operation, TimedUnit.MAC, times["mac_start"], times["mac_end"], np.zeros_like(read), Cause.KERNEL),
         (operation, TimedUnit.OUTPUT, times["output_start"], times["output_end"], written, Cause.OFM),
     ]  # fmt: skip
-    transfers = np.flatnonzero(plan.operations["kind"] == DMA)
-    moved = plan.operations["dma_bytes"][transfers]
+    transfers = np.flatnonzero(stream.operations["kind"] == DMA)
+    moved = stream.operations["dma_bytes"][transfers]
     starts, ends = table[transfers, Column.START].astype(np.float64), table[transfers, Column.END].astype(np.float64)
     parts.append((transfers, TimedUnit.DMA, starts, ends, moved, Cause.DMA_READ))
     return _join(parts)

@@ -23,7 +23,7 @@ from npu.isa.encode import encode
 from npu.isa.operations import Dma, DmaWait, KernelOperation, KernelWait
 from npu.tflite.writer import write_model
 from sim.container import NpuJob, jobs_of
-from sim.functional.plan import Tier, best_tier
+from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
 from sim.memory import Memory
 from sim.verify.verifier import verify

@@ -17,7 +17,7 @@ from npu.runtime.interpreter import Interpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 
 from tests.support.litert import random_inputs, run_reference
 from tests.support.random_graphs import chains

@@ -38,7 +38,7 @@ from npu.isa.operations import (
     ShramLayout,
     Stop,
 )
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 

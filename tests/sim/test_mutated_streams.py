@@ -15,7 +15,7 @@ from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 from sim.container import NpuJob, jobs_of
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu.isa.operations import Block, Operation, Stop
 from sim.overlap import Span, find_spans
-from sim.timeline import Job, build_timeline
+from sim.timeline import TimedJob, build_timeline
 from sim.timing import schedule
 from sim.trace import Column
 
@@ -43,7 +43,7 @@ def test_spans_count_overlapping_operations_once_and_leave_gaps_and_transfers_ou
 def test_shares_add_up_to_the_job_and_spans_do_not() -> None:
     variant = round_variant()
     stream: list[Operation] = [transfer(4096), convolution(16, 16, 16, 32, BLOCK), convolution(16, 16, 16, 32, BLOCK), Stop()]
-    timeline = build_timeline([Job(schedule(stream, variant, stream_words=0), (0, 1, 2, -1))], variant)
+    timeline = build_timeline([TimedJob(schedule(stream, variant, stream_words=0), (0, 1, 2, -1))], variant)
     times = timeline.operators
     assert sum(time.cycles for time in times.values()) == timeline.cycles_of("npu")
     assert sum(time.span_cycles for time in times.values()) > timeline.cycles_of("npu")

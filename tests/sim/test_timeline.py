@@ -11,7 +11,7 @@ from npu.isa.operations import Block, Stop
 from sim.arena import arena_use
 from sim.perfetto import CPU_TRACK, OPERATION_TRACK, inference_trace
 from sim.pmu import pmu_report, unit_times
-from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, Job, build_timeline
+from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, TimedJob, build_timeline
 from sim.timing import schedule
 
 from tests.support.timing import convolution, copy_operation, feature_map, round_variant, transfer
@@ -35,7 +35,7 @@ def board(**cpu):  # type: ignore[no-untyped-def]
 
 def job(variant, **fields):  # type: ignore[no-untyped-def]
     stream = [convolution(4, 4, 16, 32, BLOCK), convolution(4, 4, 16, 32, BLOCK, blockdep=0), Stop()]
-    return Job(schedule(stream, variant, stream_words=0, with_events=True), (0, 2, -1), **fields)
+    return TimedJob(schedule(stream, variant, stream_words=0, with_events=True), (0, 2, -1), **fields)
 
 
 def test_segments_follow_each_other_with_the_work_around_a_job() -> None:
@@ -106,7 +106,7 @@ def test_the_arena_is_in_use_from_a_write_to_the_last_read() -> None:
 def test_the_trace_names_operators_and_keeps_the_order_of_time() -> None:
     variant = board()
     tasks = [Copy(COPY_IN, 400), job(variant), CpuTask(3, 50), job(variant)]
-    jobs = [task for task in tasks if isinstance(task, Job)]
+    jobs = [task for task in tasks if isinstance(task, TimedJob)]
     timeline = build_timeline(tasks, variant)
     names = {0: "0 CONV_2D a", 2: "2 CONV_2D b", 3: "3 CUSTOM c"}
     trace = inference_trace(timeline, jobs, names, {"arena in use": [np.full(3, 96, np.int64)] * 2})

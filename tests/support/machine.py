@@ -37,7 +37,7 @@ from npu.isa.operations import (
     Traversal,
     Upscale,
 )
-from sim.functional.plan import Tier, best_tier
+from sim.functional.prepared import Tier, best_tier
 from sim.memory import Memory
 
 from tests.naive.operations_weights import encode_plain, encode_records, order

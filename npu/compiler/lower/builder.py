@@ -11,8 +11,8 @@ import numpy.typing as npt
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
 from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, result_of
 from npu.compiler.lower.admit import LoweringError
+from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import crop, fold_shape
-from npu.compiler.lower.plan import Plan
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
@@ -46,15 +46,15 @@ class Finish:
 class Builder:
     """Collects the steps of a partition. `index` is the operator that is being lowered."""
 
-    def __init__(self, graph: Graph, plan: Plan, variant: Variant) -> None:
+    def __init__(self, graph: Graph, fusions: Fusions, variant: Variant) -> None:
         self.graph = graph
-        self.plan = plan
+        self.fusions = fusions
         self.variant = variant
         self.index = -1
         self._steps: list[Step] = []
         self._views: dict[int, View] = {}
         self._numbers: dict[int, View] = {}
-        for tensor in plan.inputs:
+        for tensor in fusions.inputs:
             self._views[tensor] = View.whole(self._storage(tensor, is_boundary=True))
 
     # Tensors
@@ -100,9 +100,9 @@ class Builder:
         """The folded map that a tensor's value is to be written to."""
         view = self._views.get(index)
         if view is None:
-            nest = self.plan.nest.get(index)
+            nest = self.fusions.nest.get(index)
             if nest is None:
-                view = View.whole(self._storage(index, is_boundary=index in self.plan.outputs))
+                view = View.whole(self._storage(index, is_boundary=index in self.fusions.outputs))
             elif nest.offset is None:
                 view = self.reshaped(self.output(nest.parent), fold_shape(self.tensor(index).shape))
             else:
@@ -112,7 +112,7 @@ class Builder:
 
     def alias(self, index: int, view: View) -> None:
         """Let a tensor be a view of memory that holds its value already; copies if it has a place of its own."""
-        if index in self.plan.outputs or index in self.plan.nest:
+        if index in self.fusions.outputs or index in self.fusions.nest:
             self.copy(view, self.output(index))
         else:
             self._views[index] = view
@@ -285,7 +285,7 @@ class Builder:
 
     def _with_fused(self, plain: Finish, values: Integers | None) -> Finish:
         """The same with the functions fused into the operator; `values`: its own results for all that a step computes."""
-        fused_ops = [self.graph.ops[index] for index in self.plan.fused_ops.get(self.index, ())]
+        fused_ops = [self.graph.ops[index] for index in self.fusions.fused_ops.get(self.index, ())]
         if not fused_ops and values is None:
             return plain
         tensor = plain.tensor
@@ -308,9 +308,9 @@ class Builder:
         with_steps = {step.source for step in self._steps}
         return Program(
             steps=tuple(self._steps),
-            inputs=tuple((t, self._views[t].storage) for t in self.plan.inputs),
-            outputs=tuple((t, self._views[t].storage) for t in self.plan.outputs),
-            absorbed={i: self.plan.carrier.get(i) for i in ops if i not in with_steps},
+            inputs=tuple((t, self._views[t].storage) for t in self.fusions.inputs),
+            outputs=tuple((t, self._views[t].storage) for t in self.fusions.outputs),
+            absorbed={i: self.fusions.carrier.get(i) for i in ops if i not in with_steps},
         )
 
 

@@ -111,7 +111,7 @@ def _emit_window(
 
 def _window_source(builder: Builder, op: Op) -> tuple[int, tuple[int, int]]:
     """The tensor that the window slides over and the rows and columns that a carried PAD puts before it."""
-    pad = builder.plan.pad.get(builder.index)
+    pad = builder.fusions.pad.get(builder.index)
     if pad is None:
         return op.inputs[0], (0, 0)
     amounts = pad_amounts(builder.graph, builder.graph.ops[pad])

@@ -10,8 +10,8 @@ import numpy as np
 
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts, strided_box
-from npu.compiler.lower.plan import same_quantization
 from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
 from npu.graph.graph import Op
@@ -41,7 +41,7 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
     parts = concatenation_boxes(output.shape, axis % len(output.shape), shapes)
     placed: set[int] = set()
     for tensor, boxes in zip(op.inputs, parts, strict=True):
-        nest = builder.plan.nest.get(tensor)
+        nest = builder.fusions.nest.get(tensor)
         if tensor not in placed and nest is not None and nest.parent == own and nest.offset == boxes[0].offset:
             placed.add(tensor)
         elif same_quantization(builder.tensor(tensor), output):
@@ -65,7 +65,7 @@ def _pieces(builder: Builder, source: View, boxes: Sequence[Box]) -> list[tuple[
 
 def lower_reshape(builder: Builder, op: Op) -> None:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements in the same order."""
-    nest = builder.plan.nest.get(op.inputs[0])
+    nest = builder.fusions.nest.get(op.inputs[0])
     if nest is not None and nest.parent == op.outputs[0]:
         builder.output(op.outputs[0])
         return

@@ -9,7 +9,7 @@ import numpy as np
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.plan import make_plan
+from npu.compiler.lower.fusions import find_fusions
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
@@ -27,10 +27,10 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
-    plan = make_plan(graph, ops, variant)
-    builder = Builder(graph, plan, variant)
+    fusions = find_fusions(graph, ops, variant)
+    builder = Builder(graph, fusions, variant)
     for index in ops:
-        if index not in plan.carrier:
+        if index not in fusions.carrier:
             builder.index = index
             try:
                 with np.errstate(over="ignore", invalid="ignore"):  # a factor that is no finite number is refused

@@ -16,8 +16,8 @@ import numpy as np
 
 from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
 from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.memory import constant_values, lower_reshape
-from npu.compiler.lower.plan import same_quantization
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes

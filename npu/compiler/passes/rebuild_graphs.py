@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.compiler.container import NpuJob, Rebuilt, rebuild_graph
+from npu.compiler.container import NpuOperator, Rebuilt, rebuild_graph
 from npu.compiler.lifetime import Node
 from npu.compiler.state import GraphState, State, Stream
 from npu.graph.ethos_u import Region
@@ -24,7 +24,7 @@ def _rebuilt(draft: GraphState, state: State, arena: int, fast: int | None) -> R
     return rebuild_graph(draft.graph, order, state.constants.data(), arena, fast, offsets)
 
 
-def _entry(node: Node, stream: Stream | None) -> int | NpuJob:
+def _entry(node: Node, stream: Stream | None) -> int | NpuOperator:
     if node.program is None or stream is None:
         return node.ops[0]
-    return NpuJob(node.program, stream.payload)
+    return NpuOperator(node.program, stream.payload)

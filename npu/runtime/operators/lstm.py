@@ -36,11 +36,11 @@ from npu.runtime.operators.lstm_cell import (
 )
 from npu.runtime.tensor import Array, RuntimeTensor
 
-Step = Callable[[Array, Array | None], Array]
+CellStep = Callable[[Array, Array | None], Array]
 """One time step: (batch, features) and the auxiliary input to (batch, outputs), updating the states."""
 
 
-def float_step(node: OperatorNode, cell: Cell) -> Step:
+def float_step(node: OperatorNode, cell: Cell) -> CellStep:
     """A step of a float32 or hybrid cell."""
     a = node.attributes
     hybrid, squash = (
@@ -103,7 +103,7 @@ def _clip(values: Array, limit: float) -> Array:
     return np.clip(values, -clip, clip) if clip > 0 else values
 
 
-def _step(node: OperatorNode, cell: Cell, *, batch_at_once: bool) -> Step:
+def _step(node: OperatorNode, cell: Cell, *, batch_at_once: bool) -> CellStep:
     if node.input(0).dtype is DType.FLOAT32:
         return float_step(node, cell)
     return integer_step(node, cell, batch_at_once=batch_at_once)

@@ -19,7 +19,7 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.cell_products import add_product, cell_activation, operand, require_shape, require_state
 from npu.runtime.tensor import Array, RuntimeTensor
 
-Step = Callable[[Array, Array | None], Array]
+CellStep = Callable[[Array, Array | None], Array]
 """One time step: (batch, features) and the auxiliary input to (batch, units), updating the state."""
 
 
@@ -51,7 +51,7 @@ def _cell(node: OperatorNode, start: int, features: int, batches: int, auxiliary
     return _Cell(weights, recurrent, bias, state, extra)
 
 
-def _step(node: OperatorNode, cell: _Cell) -> Step:
+def _step(node: OperatorNode, cell: _Cell) -> CellStep:
     squash = cell_activation(node, node.attributes.fused_activation_function)
     hybrid, asymmetric = cell.weights.dtype is not DType.FLOAT32, node.attributes.asymmetric_quantize_inputs
 

@@ -47,8 +47,8 @@ from npu.machine.kernels.rows import BLOCK_COST, COSTS, FETCH
 from npu.machine.parameters import machine_rows, port_rows
 from sim.timing.kernels.prepare import cost_fetches
 from sim.timing.kernels.rows import TIMED_FETCH
-from sim.timing.plan import make_plan
 from sim.timing.preparation import engine_rows
+from sim.timing.stream_rows import stream_rows
 
 TARGETS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
 ADDRESS = 4096
@@ -189,7 +189,7 @@ def planned_costs(operation: KernelOperation, rate: str, variant: Variant) -> np
 
 def timed_costs(operation: KernelOperation, variant: Variant) -> np.ndarray[Any, Any]:
     """The same by the plan of the timing engine, from the operation of the command stream."""
-    plan = make_plan([operation], variant, stream_words=0)
+    plan = stream_rows([operation], variant, stream_words=0)
     timed = np.zeros(len(plan.fetches), TIMED_FETCH)
     cost_fetches(plan.operations, plan.fetches, port_rows(variant), engine_rows(variant), timed)
     first = np.flatnonzero(plan.fetches["is_first"])

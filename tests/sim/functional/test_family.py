@@ -21,7 +21,7 @@ from npu.isa.operations import (
     Scale,
     ShramLayout,
 )
-from sim.functional.plan import Tier, check_step, make_plan, run_plan
+from sim.functional.prepared import Tier, join_operations, prepare_operation, run_prepared
 from sim.memory import Memory
 
 from tests.support.families import sibling
@@ -46,7 +46,7 @@ def added(variant: Variant, tier: Tier) -> int:
     )
     area = np.repeat(np.array([0, 64, 0], np.uint8), 16)
     memory = Memory({0: area}, variant)
-    run_plan(make_plan([check_step(Decoded(operation, 0, 0), memory, tier)], tier), memory)
+    run_prepared(join_operations([prepare_operation(Decoded(operation, 0, 0), memory, tier)], tier), memory)
     (value,) = set(area[32:].tolist())
     return value
 

@@ -7,7 +7,7 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import INT32, Activation, Block, Elementwise, ElementwiseMode, FeatureMap, Layout, Scale, ShramLayout
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 

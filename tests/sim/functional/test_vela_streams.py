@@ -13,7 +13,7 @@ from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.payload import parse_payload
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 

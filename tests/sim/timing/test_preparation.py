@@ -12,14 +12,14 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Block, DmaWait, Operation
-from sim.timing.plan import Plan, make_plan
 from sim.timing.preparation import _known_totals
-from sim.timing.scheduler import run_plan
+from sim.timing.scheduler import time_rows
+from sim.timing.stream_rows import StreamRows, stream_rows
 from sim.trace import Column
 
 from tests.support.timing import convolution, transfer
 
-COPIES: dict[str, Callable[[Plan], Plan]] = {
+COPIES: dict[str, Callable[[StreamRows], StreamRows]] = {
     "itself": lambda plan: plan,
     "copied": copy.deepcopy,
     "pickled": lambda plan: pickle.loads(pickle.dumps(plan)),
@@ -35,20 +35,20 @@ def stream() -> list[Operation]:
 def test_a_plan_run_on_another_system_is_prepared_again() -> None:
     variant = load_variant("ethos-u55-128")
     without = replace(variant, system=replace(variant.system, adapters={}))
-    shared = make_plan(stream(), variant, stream_words=20)
+    shared = stream_rows(stream(), variant, stream_words=20)
     for system in (variant, without, variant):
-        fresh = run_plan(make_plan(stream(), variant, stream_words=20), system)
-        assert np.array_equal(run_plan(shared, system).table, fresh.table)
-    assert run_plan(shared, variant).totals.total_cycles != run_plan(shared, without).totals.total_cycles
+        fresh = time_rows(stream_rows(stream(), variant, stream_words=20), system)
+        assert np.array_equal(time_rows(shared, system).table, fresh.table)
+    assert time_rows(shared, variant).totals.total_cycles != time_rows(shared, without).totals.total_cycles
 
 
 @pytest.mark.parametrize("name", COPIES)
 def test_a_plan_that_has_run_gives_the_same_trace_again(name: str) -> None:
     variant = load_variant("ethos-u55-128")
-    plan = make_plan(stream(), variant, stream_words=20)
-    first = run_plan(plan, variant)
+    plan = stream_rows(stream(), variant, stream_words=20)
+    first = time_rows(plan, variant)
     kept = first.table.copy()
-    second = run_plan(COPIES[name](plan), variant)
+    second = time_rows(COPIES[name](plan), variant)
     assert np.array_equal(second.table, kept)
     assert np.array_equal(first.table, kept)
     assert (second.totals, second.tails, second.kinds) == (first.totals, first.tails, first.kinds)
@@ -56,8 +56,8 @@ def test_a_plan_that_has_run_gives_the_same_trace_again(name: str) -> None:
 
 def test_a_trace_owns_what_it_holds() -> None:
     variant = load_variant("ethos-u55-128")
-    plan = make_plan(stream(), variant, stream_words=20)
-    first, second = run_plan(plan, variant), run_plan(plan, variant)
+    plan = stream_rows(stream(), variant, stream_words=20)
+    first, second = time_rows(plan, variant), time_rows(plan, variant)
     assert not np.shares_memory(first.table, second.table)
     assert first.totals.memory_read_bytes is not second.totals.memory_read_bytes
 

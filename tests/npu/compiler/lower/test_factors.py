@@ -11,8 +11,8 @@ import pytest
 import npu
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import _fully_connected_factors, channel_factors
+from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.mean import divided
-from npu.compiler.lower.plan import Plan
 from npu.compiler.lower.quantize import activation_range, register_scale, round_half_away
 from npu.graph import attributes as at
 from npu.graph.graph import Model
@@ -29,7 +29,7 @@ F32 = np.float32
 
 
 def _builder(model: Model) -> Builder:
-    return Builder(model.graphs[0], cast(Plan, SimpleNamespace(inputs=())), load_variant("ethos-u55-128"))
+    return Builder(model.graphs[0], cast(Fusions, SimpleNamespace(inputs=())), load_variant("ethos-u55-128"))
 
 
 def _scales() -> tuple[float, float, float]:

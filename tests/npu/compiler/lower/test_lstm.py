@@ -10,8 +10,8 @@ from npu.compiler.ir import Storage, View
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fixed_point import FixedPoint
+from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.partition import lower_partition
-from npu.compiler.lower.plan import Plan
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -29,7 +29,7 @@ EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
 def computed(channels: int, make: str, *arguments: int) -> np.ndarray:
     """What the steps of a function give for every int16 number, in each of `channels` channels."""
-    builder = Builder(Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Plan({}, {}, {}, {}, (), ()), variant())
+    builder = Builder(Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Fusions({}, {}, {}, {}, (), ()), variant())
     builder.index = 0
     x, y = (View.whole(Storage(name, (256, 256, channels), INT16)) for name in "xy")
     getattr(FixedPoint(builder), make)(x, y, *arguments)

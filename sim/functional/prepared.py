@@ -33,7 +33,7 @@ class Tier(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class PreparedOperation:
     """One operation with what was prepared for it."""
 
     operation: Operation
@@ -46,12 +46,12 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class PreparedStream:
     """A sequence of operations for memories of one shape."""
 
-    steps: list[Step]
+    operations: list[PreparedOperation]
     rows: npt.NDArray[np.void]
-    """`rows.ROW` of each step, what the kernels see."""
+    """`rows.ROW` of each operation, what the kernels see."""
     sums: npt.NDArray[np.uint8]
     """What rows with SUM use one after the other."""
     tier: Tier
@@ -62,13 +62,13 @@ def best_tier() -> Tier:
     return Tier.VNNI if current().has_dot_product else Tier.PORTABLE
 
 
-def check_step(decoded: Decoded, memory: Memory, tier: Tier) -> Step:
+def prepare_operation(decoded: Decoded, memory: Memory, tier: Tier) -> PreparedOperation:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
     row = Row()
     if tier is not Tier.GENERAL:
         row = make_row(decoded.operation, memory)
-    return Step(decoded.operation, describe(decoded), decoded.command_index, row)
+    return PreparedOperation(decoded.operation, describe(decoded), decoded.command_index, row)
 
 
 def describe(decoded: Decoded) -> str:
@@ -76,57 +76,57 @@ def describe(decoded: Decoded) -> str:
     return f"{decoded.place} ({type(decoded.operation).__name__})"
 
 
-def make_plan(steps: Sequence[Step], tier: Tier) -> Plan:
+def join_operations(operations: Sequence[PreparedOperation], tier: Tier) -> PreparedStream:
     """Join prepared operations."""
-    table = np.frombuffer(bytearray().join(step.row.numbers.tobytes() for step in steps), r.ROW)
-    for step, numbers in zip(steps, table, strict=True):
-        step.row.numbers = numbers
-    sums = np.empty(max((step.row.sums_bytes for step in steps), default=0), np.uint8)
-    for step in steps:
-        if step.row.sums_bytes > 0:
-            step.row.numbers["sums"] = sums.ctypes.data
-    return Plan(list(steps), table, sums, tier)
+    table = np.frombuffer(bytearray().join(prepared.row.numbers.tobytes() for prepared in operations), r.ROW)
+    for prepared, numbers in zip(operations, table, strict=True):
+        prepared.row.numbers = numbers
+    sums = np.empty(max((prepared.row.sums_bytes for prepared in operations), default=0), np.uint8)
+    for prepared in operations:
+        if prepared.row.sums_bytes > 0:
+            prepared.row.numbers["sums"] = sums.ctypes.data
+    return PreparedStream(list(operations), table, sums, tier)
 
 
-def run_plan(plan: Plan, memory: Memory, first: int = 0, last: int | None = None) -> None:
+def run_prepared(stream: PreparedStream, memory: Memory, first: int = 0, last: int | None = None) -> None:
     """Execute operations first..last-1 (all by default) on a memory of the shape they were made for."""
-    end = len(plan.steps) if last is None else last
-    rows = plan.rows[:end]
+    end = len(stream.operations) if last is None else last
+    rows = stream.rows[:end]
     index = first
     while index < end:
-        if plan.tier is not Tier.GENERAL:
-            index = run(rows, memory.bases, index, plan.tier is Tier.VNNI)
+        if stream.tier is not Tier.GENERAL:
+            index = run(rows, memory.bases, index, stream.tier is Tier.VNNI)
             if index == end:
                 return
-        index += _run_step(plan.steps[index], memory)
+        index += _run_general(stream.operations[index], memory)
 
 
-def _run_step(step: Step, memory: Memory) -> int:
+def _run_general(prepared: PreparedOperation, memory: Memory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
-    operation = step.operation
+    operation = prepared.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
-        if step.numbers is None and isinstance(operation, Pooling | Elementwise):
-            step.numbers = execute.prepare(operation, memory.arithmetic, zeroed(NUMBERS)[0])
-        execute.execute_checked(operation, memory, step.numbers)
+        if prepared.numbers is None and isinstance(operation, Pooling | Elementwise):
+            prepared.numbers = execute.prepare(operation, memory.arithmetic, zeroed(NUMBERS)[0])
+        execute.execute_checked(operation, memory, prepared.numbers)
         return 1
-    constants = _constants(step, memory)
-    if step.row.kind != r.GENERAL and step.row.numbers["checks"] == 0:
-        pack_constants(step.row, operation, constants, step.source)
-        if step.row.numbers["kind"] != r.GENERAL:
+    constants = _constants(prepared, memory)
+    if prepared.row.kind != r.GENERAL and prepared.row.numbers["checks"] == 0:
+        pack_constants(prepared.row, operation, constants, prepared.source)
+        if prepared.row.numbers["kind"] != r.GENERAL:
             return 0
     execute.execute_convolution(operation, constants, memory)
     return 1
 
 
-def _constants(step: Step, memory: Memory) -> Constants:
-    operation = step.operation
+def _constants(prepared: PreparedOperation, memory: Memory) -> Constants:
+    operation = prepared.operation
     assert isinstance(operation, Convolution | DepthwiseConvolution)
     views = [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    if step.constants is None or not all(map(np.array_equal, views, step.source)):
+    if prepared.constants is None or not all(map(np.array_equal, views, prepared.source)):
         try:
-            step.constants = decode_constants(operation, memory)
+            prepared.constants = decode_constants(operation, memory)
         except SimulationError as error:
-            raise error.at(step.where, command=step.command) from error
-        step.source = [view.copy() for view in views]
-        step.row.numbers["checks"] = 0
-    return step.constants
+            raise error.at(prepared.where, command=prepared.command) from error
+        prepared.source = [view.copy() for view in views]
+        prepared.row.numbers["checks"] = 0
+    return prepared.constants

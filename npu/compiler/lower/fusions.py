@@ -38,7 +38,7 @@ class Nest:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Fusions:
     """`carrier`: operator without steps -> operator that does its work. `fused_ops`: operator -> its functions, in order.
 
     `pad`: convolution -> PAD that it carries. `nest`: tensors that live inside another. `inputs`, `outputs`: the partition's
@@ -91,7 +91,7 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
 
 
-def make_plan(graph: Graph, ops: Sequence[int], variant: Variant) -> Plan:
+def find_fusions(graph: Graph, ops: Sequence[int], variant: Variant) -> Fusions:
     """Decide the fusions and nestings of the partition `ops`."""
     uses = _Uses(graph, ops)
     fused_ops = _fuse_functions(uses)
@@ -100,7 +100,7 @@ def make_plan(graph: Graph, ops: Sequence[int], variant: Variant) -> Plan:
         p: conv for conv, p in pad.items()
     }
     nest = _nest_tensors(uses)
-    return Plan(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
+    return Fusions(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
 def _fuse_functions(uses: _Uses) -> dict[int, tuple[int, ...]]:

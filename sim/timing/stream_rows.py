@@ -93,7 +93,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StreamRows:
     """A command stream as rows: `operations` of the machine model's OPERATION and `fetches` of its FETCH."""
 
     kinds: tuple[str, ...]
@@ -112,8 +112,8 @@ class _Regions:
     bursts: tuple[int, ...]
 
 
-def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> Plan:
-    """The plan of a stream of `stream_words` command words on `variant`.
+def stream_rows(operations: Sequence[Operation], variant: Variant, *, stream_words: int) -> StreamRows:
+    """The rows of a stream of `stream_words` command words on `variant`.
 
     Raises SimulationError if the operations ask for more fetches than MAX_FETCHES.
     """
@@ -121,7 +121,7 @@ def make_plan(operations: Sequence[Operation], variant: Variant, *, stream_words
     table = np.frombuffer(bytearray().join([_row(operation, variant, regions) for operation in operations]), r.OPERATION)
     _share_words(table, stream_words)
     kinds = tuple(_KIND_NAMES[kind] for kind in table["kind"].tolist())
-    return Plan(kinds, table, expand_rows(table, machine_rows(variant)), variant.accelerator.axi_data_bytes)
+    return StreamRows(kinds, table, expand_rows(table, machine_rows(variant)), variant.accelerator.axi_data_bytes)
 
 
 def expand_rows(table: NDArray[Any], machine: NDArray[Any]) -> NDArray[Any]:
