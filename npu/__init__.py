@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from npu.api import export as export
     from npu.api import fix as fix
     from npu.api import run as run
+    from npu.api import sweep as sweep
     from npu.api import time_model as time_model
     from npu.api import verify as verify
     from npu.errors import UserError as UserError
+    from npu.explore.pareto import pareto as pareto
     from npu.hardware.choice import Hardware as Hardware
     from npu.runtime.custom import CustomOperator as CustomOperator
     from npu.runtime.custom import register_custom_operator as register_custom_operator
@@ -52,7 +54,20 @@ if TYPE_CHECKING:
     from npu.toolchain.session import Session as Session
     from npu.toolchain.sources import load as load
 
-_VERBS = ("check", "check_report", "compare", "compile", "diff", "explain", "export", "fix", "run", "time_model", "verify")
+_VERBS = (
+    "check",
+    "check_report",
+    "compare",
+    "compile",
+    "diff",
+    "explain",
+    "export",
+    "fix",
+    "run",
+    "sweep",
+    "time_model",
+    "verify",
+)
 _PUBLIC = {
     "CustomOperator": "npu.runtime.custom",
     "Delegate": "npu.runtime.delegate",
@@ -66,6 +81,7 @@ _PUBLIC = {
     "UserError": "npu.errors",
     "load": "npu.toolchain.sources",
     "load_delegate": "npu.runtime.plugins",
+    "pareto": "npu.explore.pareto",
     "register_custom_operator": "npu.runtime.custom",
 } | dict.fromkeys(_VERBS, "npu.api")
 """The module of every public name."""
@@ -92,8 +108,10 @@ __all__ = [
     "fix",
     "load",
     "load_delegate",
+    "pareto",
     "register_custom_operator",
     "run",
+    "sweep",
     "time_model",
     "verify",
 ]

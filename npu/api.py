@@ -223,6 +223,52 @@ def run(
     return verb(model, chosen, inputs, seed=seed, progress=progress, dump=dump, with_events=with_events, origin=origin)
 
 
+def sweep(
+    models: Sequence[Source],
+    targets: Sequence[str] = (),
+    *,
+    boards: Sequence[str] = (),
+    configs: Sequence[str | Path] = (),
+    changes: Sequence[str] = (),
+    over: Mapping[str, Any] | None = None,
+    profile: str = DEFAULT_PROFILE,
+    optimise: str = "performance",
+    compare_outputs: bool = False,
+    journal: str | Path | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """Time every model on every hardware with every combination of the values of `over`; a DataFrame of pandas.
+
+    `over` are values by field of the hardware (or by "optimise" or "profile"): lists, or text as for `npu sweep --over`.
+    `changes` are texts KEY=VALUE for every point. A point that fails has an `error`. `journal` is a file that keeps what is
+    done.
+    `workers` are processes of this machine, `scheduler` the address of a Dask scheduler: guard the script that calls this with
+    `if __name__ == "__main__"` then.
+    """
+    from npu.explore.journal import Journal
+    from npu.explore.space import make_space
+    from npu.explore.sweep import sweep as verb
+    from npu.explore.table import frame_of
+    from npu.workers import open_workers
+
+    space = make_space(
+        models,
+        targets=targets,
+        boards=boards,
+        configs=configs,
+        changes=changes,
+        over=over,
+        profile=profile,
+        optimise=optimise,
+        compares_outputs=compare_outputs,
+    )
+    with open_workers(workers, scheduler) as chosen:
+        swept = verb(list(space.points()), chosen, Journal(Path(journal) if journal is not None else None), progress)
+    return frame_of(swept.rows)
+
+
 def time_model(
     model: Source,
     target: Name = None,

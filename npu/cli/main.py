@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from npu.cli import kernels
 from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs, add_output
+from npu.cli.explore import add_explore
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, input_shape
 from npu.plain import printable
@@ -169,6 +170,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_compare(commands)
     _add_diff(commands)
     _add_verify(commands)
+    add_explore(commands)
     add_tools(commands, with_delegates=with_delegates)
     configs = add_command(commands, "configs", "list the shipped targets, systems, memory modes and CPUs")
     add_format(configs)

@@ -230,17 +230,27 @@ def variant_row(variant: Variant) -> dict[str, Any]:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """A progress bar on standard error while it is a terminal: call with what is done, how many parts, of how many."""
+def progress(*, with_rate: bool = False) -> Iterator[Progress]:
+    """A progress bar on standard error while it is a terminal: call with what is done, how many parts, of how many.
+
+    `with_rate` also shows parts per second and the time that is left.
+    """
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as ProgressBar
 
+    class Rate(ProgressColumn):
+        """Parts per second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:.1f}/s" if task.speed else "")
+
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns: tuple[ProgressColumn, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns += (Rate(), TimeRemainingColumn()) if with_rate else ()
     with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 

@@ -1,0 +1,67 @@
+"""Arguments of the commands that look at many models and much hardware: fit, sweep."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu.cli.arguments import add_command
+from npu.cli.values import positive
+
+if TYPE_CHECKING:
+    from npu.cli.arguments import Commands
+
+HANDLERS = "npu.cli.explore_commands"
+
+
+def add_explore(commands: Commands) -> None:
+    """Add the commands."""
+    _add_sweep(commands)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Where work is done."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=positive, metavar="N", help="processes of this machine (default: 1)")
+    where.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="the workers of a running Dask scheduler")
+
+
+def _add_sweep(commands: Commands) -> None:
+    sweep = add_command(commands, "sweep", "time models on many variants of hardware, into a table")
+    sweep.set_defaults(handlers=HANDLERS)
+    sweep.add_argument("models", type=Path, nargs="*", metavar="MODEL", help=".tflite files")
+    sweep.add_argument("--study", type=Path, metavar="FILE.yaml", help="models, hardware and fields in a file instead")
+    sweep.add_argument("--target", dest="targets", action="append", default=[], metavar="NAME", help="may be repeated")
+    sweep.add_argument(
+        "--board", dest="boards", action="append", default=[], metavar="NAME", help="may be repeated; all is every one"
+    )
+    sweep.add_argument(
+        "--config", dest="configs", type=Path, action="append", default=[], metavar="FILE.yaml", help="may be repeated"
+    )
+    sweep.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a field at every point")
+    sweep.add_argument(
+        "--over",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUES",
+        help="vary a field of hardware, optimise or profile: A,B,C or FIRST..LAST:COUNT or FIRST..LAST:COUNT:log; K is 1024",
+    )
+    sweep.add_argument("--optimise", choices=("performance", "size"), help="default: performance")
+    sweep.add_argument("--profile", choices=("u55-u65", "v0.1", "xnnpack"), help="rules of placement (default: u55-u65)")
+    sweep.add_argument(
+        "--compare-outputs", action="store_true", help="execute every point too, and compare with the CPU kernels"
+    )
+    sweep.add_argument(
+        "-o",
+        "--table",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write .csv or .parquet; may be repeated. FILE.journal keeps what is done: the same command goes on with it",
+    )
+    sweep.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw time over every swept field, and time against SRAM (.html, .svg, .png)"
+    )
+    add_workers(sweep)
