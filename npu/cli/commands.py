@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import InterpreterError, StreamError, UserError
+from npu.errors import InterpreterError, StreamError, UsageError, UserError
 from npu.files import load_arrays, read_text, write_atomically
 from npu.plain import printable
 from npu.rendering import console
@@ -205,7 +205,18 @@ def asm(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """Write the C sources of an application, and say what they hold."""
+    """Write C sources, and say what they hold; write the graph of the NPU's operations."""
+    if options.c is None and options.expanded is None:
+        raise UsageError("--c, --expanded or both must be given")
+    if options.expanded is not None:
+        from npu.toolchain.expand import expand, to_model_explorer, to_tflite
+
+        graph = expand(options.model, options.session)
+        is_json = options.expanded.suffix == ".json"
+        write_atomically(options.expanded, to_model_explorer(graph).encode() if is_json else to_tflite(graph))
+        say(f"{options.expanded}: {len(graph.nodes)} nodes\n")
+    if options.c is None:
+        return 0
     from npu.toolchain.export import export as verb
 
     exported = verb(options.model, options.session, read_inputs(options), seed=options.seed)

@@ -79,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
         import_module("npu.runtime.custom").import_custom_operators(source)
     handlers = import_module(getattr(options, "handlers", "npu.cli.commands"))
     handler = getattr(handlers, options.command.replace("-", "_"))
-    files = _given(options, "output", "report", "memory_map", "trace", "csv", "plot")
+    files = _given(options, "output", "report", "memory_map", "expanded", "trace", "csv", "plot")
     folders = _given(options, "output_dir", "dump_tensors", "c")
     import_module("npu.files").check_outputs(files, folders, _read_by(options))
     if not hasattr(options, "target"):
@@ -285,11 +285,19 @@ def _add_explain(commands: Commands) -> None:
 
 
 def _add_export(commands: Commands) -> None:
-    export = add_command(commands, "export", "write a compiled file as C sources for a board, with a self-test")
+    export = add_command(
+        commands, "export", "write a compiled file as C sources for a board with a self-test, or as a graph for viewers"
+    )
     _add_model(export)
     _add_memory(export)
     add_inputs(export)
-    export.add_argument("--c", type=Path, metavar="DIR", required=True, help="folder of the sources, made if need be")
+    export.add_argument("--c", type=Path, metavar="DIR", help="write C sources into this folder, made if need be")
+    export.add_argument(
+        "--expanded",
+        type=Path,
+        metavar="FILE",
+        help="write every operation of the NPU as a node of a graph: .tflite for Netron, .json for Model Explorer",
+    )
 
 
 def _add_disasm(commands: Commands) -> None:
