@@ -108,18 +108,21 @@ def _base(extends: Any, origin: Origin, find: Find, chain: Chain) -> Description
     """What `extends` names, or nothing."""
     if extends is None:
         return Description(origin, origin)
-    where = origin.where(("extends",))
     if not isinstance(extends, str):
-        raise ConfigError(f"{where}: must be the name or path of a description, got {extends!r}")
+        raise _refused_extends(origin, f"be the name or path of a description, got {extends!r}")
     if len(chain) > MAX_EXTENDS:
-        raise ConfigError(f"{where}: must not be a chain longer than {MAX_EXTENDS} files")
+        raise _refused_extends(origin, f"not be a chain longer than {MAX_EXTENDS} files")
     path = find(extends, origin, "extends")
     if path.resolve() in chain:
         loop = " -> ".join(file.name for file in (*chain, path))
-        raise ConfigError(f"{where}: must not lead back to itself, got {loop}")
+        raise _refused_extends(origin, f"not lead back to itself, got {loop}")
     description = _resolve_file(path, find, chain)
     description.base = origin
     return description
+
+
+def _refused_extends(origin: Origin, what: str) -> ConfigError:
+    return ConfigError(f"{origin.where(('extends',))}: must {what}")
 
 
 def _lay_over(description: Description, overlay: Overlay) -> None:

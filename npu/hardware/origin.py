@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING
 
 from npu.hardware.document import place_in
 from npu.records import dataclass
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Key = tuple[str, ...]
 """A dotted key of a description, in its parts."""

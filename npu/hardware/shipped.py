@@ -5,7 +5,6 @@ In a wheel they are package data at `npu/_configs`; in a checkout they are the t
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -94,6 +93,8 @@ def find_section(section: str, name: str | Path, *, asked_by: Origin | None = No
 
 def closest(word: str, words: Iterable[str]) -> str:
     """A "did you mean" clause for an error message, empty if nothing is near."""
+    import difflib  # for what is refused
+
     near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
     return f" (did you mean '{near[0]}'?)" if near else ""
 

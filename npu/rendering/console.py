@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.text import Text
 
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.plain import printable
 from npu.progress import Progress
+from npu.rendering.styled import Text
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import say, width_for
 
@@ -144,10 +144,11 @@ def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) ->
         return (
             "\n".join([printable(name), "", *(line for row in rows for line in _finding_lines(row, width)), "", total]) + "\n"
         )
-    table = titled({"operator": "right", "command": "right", "at": "right", "kind": "left", "rule": "left", "where": "left"})
-    table.add_column("what", ratio=1)
+    table = titled(
+        {"operator": "right", "command": "right", "at": "right", "kind": "left", "rule": "left", "where": "left"}, folded="what"
+    )
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return framed(width, name, table, total)
 
 

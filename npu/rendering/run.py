@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from npu.plain import printable
+from npu.rendering.styled import Text
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
 from npu.rendering.totals import counted_elsewhere, error_text, memory_text
 from npu.reports.report import OperatorReport, Report

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Mapping
-from typing import Literal
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from npu.plain import printable
+from npu.rendering.styled import Column, Side, Table, Text
 from npu.rendering.terminal import is_coloured
-
-Side = Literal["right", "left"]
 
 
 def count(number: int) -> str:
@@ -43,12 +35,10 @@ def wrapped(text: str, width: int, first: str, following: str) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=following, break_on_hyphens=False)
 
 
-def titled(columns: Mapping[str, Side]) -> Table:
-    """A table whose columns, each with the side that its cells keep to, have their full width."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title, side in columns.items():
-        table.add_column(title, justify=side, no_wrap=True)
-    return table
+def titled(columns: Mapping[str, Side], *, folded: str | None = None) -> Table:
+    """A table of columns with the side that their cells keep to; the one that is `folded` has the room that they leave."""
+    held = [Column(title, side) for title, side in columns.items()]
+    return Table([*held, Column(folded, folds=True)] if folded else held)
 
 
 def fitted(
@@ -67,7 +57,7 @@ def fitted(
 def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> int:
     """Columns that the table needs when its flexible column is as narrow as its name."""
     widths = [
-        max(len(name), *(cell.cell_len for cell in cells)) if name != flexible else len(name)
+        max([len(name), *(cell.columns for cell in cells)]) if name != flexible else len(name)
         for name, cells in zip(names, zip(*rows, strict=True), strict=False)
     ]
     return sum(widths) + 3 * (len(names) - 1) + 2
@@ -80,12 +70,8 @@ def room_of(names: list[str], rows: list[list[Text]], width: int, *, flexible: s
 
 def make_table(names: list[str], rows: list[list[Text]], width: int, *, flexible: str, right: set[str]) -> Table:
     """A table for `width` columns whose columns keep their full width, but for one that shrinks."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     room = room_of(names, rows, width, flexible=flexible)
-    for name in names:
-        justify: Side = "right" if name in right else "left"
-        limit = room if name == flexible else None
-        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", max_width=limit)
+    table = Table(Column(name, "right" if name in right else "left", room if name == flexible else None) for name in names)
     for row in rows:
         table.add_row(*row)
     return table
@@ -93,10 +79,16 @@ def make_table(names: list[str], rows: list[list[Text]], width: int, *, flexible
 
 def framed(width: int, title: str, table: Table, summary: str) -> str:
     """A table between its title and a summary, for `width` columns; in colour where the terminal shows colours."""
-    buffer = io.StringIO()
     colour = is_coloured()
-    console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    console.print(printable(title), style="bold", markup=False)
-    console.print(table)
-    console.print(summary, markup=False)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    head = [Text(line, "bold").drawn(colour=colour) for line in folded(printable(title), width)]
+    return (
+        "\n".join(
+            [*head, *table.lines(width, colour=colour), *(line for text in summary.split("\n") for line in folded(text, width))]
+        )
+        + "\n"
+    )
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns."""
+    return [text] if len(text) <= width else wrapped(text, width, "", "")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Iterable, Sequence
-
-from rich.console import Console
-from rich.text import Text
 
 from npu.plain import printable
 from npu.records import dataclass
 from npu.rendering import facts
+from npu.rendering.styled import Text
 from npu.rendering.tables import count, kib
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
 
@@ -28,14 +25,7 @@ _EXPENDABLE = ("output", "MACs", "NPU cycles", "CPU cycles")
 
 def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str:
     """The report laid out for `width` columns; plain text unless `colour`."""
-    lines = list(_lines(report, width))
-    if not colour:
-        return "\n".join(line.plain.rstrip() for line in lines) + "\n"
-    buffer = io.StringIO()
-    console = Console(file=buffer, width=width, force_terminal=True, highlight=False, soft_wrap=True)
-    for line in lines:
-        console.print(line)
-    return buffer.getvalue()
+    return "\n".join(line.drawn(colour=colour).rstrip() for line in _lines(report, width)) + "\n"
 
 
 def _lines(report: CheckReport, width: int) -> Iterable[Text]:

@@ -1,0 +1,58 @@
+"""What YAML files hold, remembered beside the compiled kernels: to import the parser and parse takes longer than most results.
+
+The file is JSON. Texts are compared as a whole, so that none is taken for another. What another version of the parser made
+counts as missing, as does a file that is broken or foreign.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from npu.native import store
+
+MOST_TEXTS = 64
+"""That are remembered; then all are forgotten."""
+_MOST_BYTES = 1 << 22
+_PARSER = Path(__file__).with_name("yaml_text.py")
+
+
+@functools.lru_cache(maxsize=MOST_TEXTS)
+def parsed(text: str, where: str) -> Any:
+    """What a text holds. ConfigError that says `where` it stands, if it is no YAML or not safe to build."""
+    known = _remembered()
+    if text in known:
+        return known[text]
+    from npu.hardware.yaml_text import parse
+
+    value = parse(text, where)
+    _remember({**(known if len(known) < MOST_TEXTS else {}), text: value})
+    return value
+
+
+def _path() -> Path:
+    return store.cache_folder() / "descriptions.json"
+
+
+def _parser() -> list[int]:
+    """Changes with the parser, as Python knows sources that it has compiled."""
+    state = os.stat(_PARSER)
+    return [state.st_mtime_ns, state.st_size]
+
+
+def _remembered() -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError), open(_path(), "rb") as file:
+        content = json.loads(file.read(_MOST_BYTES))
+        if isinstance(content, dict) and content.get("parser") == _parser() and isinstance(content.get("texts"), dict):
+            return dict(content["texts"])
+    return {}
+
+
+def _remember(texts: dict[str, Any]) -> None:
+    """Nothing is lost where it cannot be kept, or holds what JSON has not, such as dates."""
+    with suppress(OSError, TypeError):
+        store.keep(_path(), json.dumps({"parser": _parser(), "texts": texts}).encode())
