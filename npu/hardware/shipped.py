@@ -115,16 +115,17 @@ def _prefix(asked_by: Origin | None, key: str) -> str:
 def _existing(path: Path, asked_by: Origin | None, key: str, what: str, names: tuple[str, ...]) -> Path:
     """The file at a path. One that a description asks for must look like a description: messages quote what they read."""
     full = asked_by.folder / path if asked_by is not None else path
-    wanted = f"{_prefix(asked_by, key)}{path}: must be a YAML file with a hardware description"
     if asked_by is not None and path.suffix.lower() not in _EXTENDABLE:
-        raise ConfigError(f"{wanted}, whose name ends in {', '.join(_EXTENDABLE)}; shipped {what} are {', '.join(names)}")
-    if os.path.isfile(full):  # never raises, unlike Path.is_file
+        problem = f", whose name ends in {', '.join(_EXTENDABLE)}; shipped {what} are {', '.join(names)}"
+    elif os.path.isfile(full):  # never raises, unlike Path.is_file
         return full
-    if os.path.isdir(full):
-        raise ConfigError(f"{wanted}, got a folder")
-    if os.path.exists(full):
-        raise ConfigError(f"{wanted}, got a device or pipe; save it to a file first")
-    raise ConfigError(f"{wanted}, but there is no such file; shipped {what} are {', '.join(names)}")
+    elif os.path.isdir(full):
+        problem = ", got a folder"
+    elif os.path.exists(full):
+        problem = ", got a device or pipe; save it to a file first"
+    else:
+        problem = f", but there is no such file; shipped {what} are {', '.join(names)}"
+    raise ConfigError(f"{_prefix(asked_by, key)}{path}: must be a YAML file with a hardware description{problem}")
 
 
 def _match(name: str, names: tuple[str, ...], prefix: Callable[[], str]) -> str:
