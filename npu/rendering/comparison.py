@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.text import Text
-
 from npu.plain import printable
 from npu.rendering.markdown import cell
+from npu.rendering.styled import Text
 from npu.rendering.tables import fitted, framed, kib, make_table, short, wrapped
 from npu.reports.comparison import Comparison, Figures, Reason, Row, Side
 
