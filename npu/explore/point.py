@@ -7,7 +7,6 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from npu.errors import UserError
 from npu.hardware.board import BOARD
 from npu.hardware.choice import Hardware
 from npu.hardware.shipped import BOARDS_FOLDER
+from npu.records import dataclass
 from npu.reports.report import Totals
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, model_name

@@ -11,7 +11,6 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from npu.hardware.choice import Hardware
 from npu.hardware.document import read_document
 from npu.hardware.loader import build_variant
 from npu.hardware.shipped import board_target, closest, list_boards
+from npu.records import dataclass
 from npu.toolchain.session import DEFAULT_PROFILE
 from npu.toolchain.sources import Source
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu.explore.journal import Journal
 from npu.explore.point import Point, Row, failed, measure, model_digest
 from npu.progress import Progress
+from npu.records import dataclass
 from npu.workers import WorkerDiedError, Workers
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npu.hardware.build import build_record
 from npu.hardware.overlay import Description
+from npu.records import dataclass
 
 BOARD = "board"
 """Name of the section."""

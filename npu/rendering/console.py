@@ -246,8 +246,8 @@ def progress(*, with_rate: bool = False) -> Iterator[Progress]:
     class Rate(ProgressColumn):
         """Parts per second."""
 
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:.1f}/s" if task.speed else "")
+        def render(self, task: Task) -> str:
+            return f"{task.speed:.1f}/s" if task.speed else ""
 
     console = Console(stderr=True)
     columns: tuple[ProgressColumn, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from npu.explore.point import Row
 from npu.explore.sweep import Swept
 from npu.plain import printable
+from npu.rendering.styled import Text
 from npu.rendering.tables import fitted, framed, kib, make_table, short
 
 MOST_ROWS = 40

@@ -7,12 +7,11 @@ the two tables of base addresses of an `ethos-u` operator, c/common.h for the st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npu.graph.ethos_u import ARENA_METADATA, arena_offsets, is_npu_job
 from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.records import dataclass
 
 ALIGNMENT = 16
 """Bytes; of the arena and of every buffer in its head (`MicroArenaBufferAlignment`)."""

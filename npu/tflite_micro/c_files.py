@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.plain import printable
+from npu.records import dataclass
 from npu.tflite_micro.arena import ALIGNMENT, ArenaSize
 from npu.tflite_micro.resolver import Registration
 from npu.version import __version__

@@ -5,11 +5,10 @@ Source of the names: the public methods of tensorflow/lite/micro/micro_mutable_o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npu.errors import ModelError
 from npu.graph.ethos_u import CUSTOM_CODE
 from npu.graph.graph import Model
+from npu.records import dataclass
 
 # fmt: off
 _KERNELS = frozenset((

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from npu.errors import ModelError
 from npu.files import write_atomically
 from npu.graph.ethos_u import Region, is_compiled
 from npu.hardware.variant import Variant
+from npu.records import dataclass
 from npu.tflite_micro.arena import ArenaSize, arena_size
 from npu.tflite_micro.c_files import Application, c_files
 from npu.tflite_micro.resolver import Registration, registrations
