@@ -35,11 +35,13 @@ def check(options: argparse.Namespace) -> int:
     from npu.rendering.text import render_text
     from npu.toolchain import gate
     from npu.toolchain.check import check_report
+    from npu.toolchain.sources import load
 
     conditions = gate.check_conditions(options.fail_on, options.profile)
     budget = gate.read_budget(options.budget) if options.budget else None
     is_compiled = options.exact or (budget is not None and budget.needs_compilation)
-    report = gate.judge(check_report(options.model, options.session, is_compiled=is_compiled), conditions, budget)
+    strictly = load(options.model) if options.strict else None
+    report = gate.judge(check_report(options.model, options.session, is_compiled=is_compiled), conditions, budget, strictly)
     if options.format == "text":
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)

@@ -205,6 +205,9 @@ def _add_check(commands: Commands) -> None:
         help="exit with 3 on: cpu, reference, split or a rule id; may be repeated",
     )
     check.add_argument(
+        "--strict", action="store_true", help="exit with 3 for a model that runs here, but that TFLite's interpreter refuses"
+    )
+    check.add_argument(
         "--budget",
         type=Path,
         metavar="FILE",

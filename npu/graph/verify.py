@@ -15,6 +15,7 @@ from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Tensor
 from npu.graph.operands import count_defect
 from npu.graph.ops import BY_NAME, code_of_kind
+from npu.graph.versions import known_versions
 from npu.graph.wire import Scalar, Vector, wire_fields
 
 MAX_TENSOR_BYTES = 1 << 36
@@ -112,12 +113,12 @@ def _quantization_defect(tensor: Tensor) -> str | None:
 
 
 def _axis_defect(tensor: Tensor, quantization: Quantization) -> str | None:
-    if not quantization.is_per_channel:
+    if not quantization.is_per_channel or not tensor.shape:
         return None
     axis, rank = quantization.axis, len(tensor.shape)
     if not 0 <= axis < rank:
         return f"quantized dimension must be in [0, {rank}), got {axis}"
-    if tensor.is_constant and quantization.scales.size != tensor.shape[axis]:
+    if quantization.scales.size != tensor.shape[axis]:
         return f"must have one scale or {tensor.shape[axis]} (dimension {axis}), got {quantization.scales.size}"
     return None
 
@@ -167,6 +168,10 @@ def _kinds(graph: Graph) -> Iterator[str]:
             code_of_kind(op.kind)
         except KeyError:
             yield f"{_name(index, op)}: kind must be a TFLite operator, got {op.kind!r}"
+        versions = known_versions(op.kind)
+        if versions is not None and op.version not in versions:
+            known = f"[{versions[0]}, {versions[-1]}], the versions that TFLite has"
+            yield f"{_name(index, op)}: version must be in {known}, got {op.version}"
         if (op.kind == "CUSTOM") != (op.custom_code is not None):
             yield f"{_name(index, op)}: a custom code must stand with kind CUSTOM and only there, got {op.custom_code!r}"
 

@@ -104,6 +104,8 @@ def comparison_text(result: Comparison, width: int) -> str:
             what = f"the {count_of(first.unseen, 'operator')} before it cannot be compared"
             lines.append(f"{what}: the test does not keep their results; npu diff looks into compiled files")
         text += _head(lines[0], lines[1:], width)
+    elif not result.outputs:
+        text += "nothing was compared: the model has no outputs\n"
     elif result.is_equal:
         text += "all outputs are equal\n"
     return text

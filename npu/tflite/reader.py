@@ -195,12 +195,9 @@ class _Reader:
         if table.scale is None or table.scale.size == 0:
             return None, {"quantization": table}
         scales, zero_points = table.scale, table.zero_point
-        if zero_points is None or zero_points.size == 0:
-            zero_points = np.zeros(1, np.int64)
-        if zero_points.size == 1:
-            zero_points = np.broadcast_to(zero_points, scales.shape)
-        if zero_points.size != scales.size:
-            raise self._tables.error(path, f"must have one zero point per scale, got {zero_points.size} for {scales.size}")
+        count = 0 if zero_points is None else zero_points.size
+        if zero_points is None or count != scales.size:
+            raise self._tables.error(path, f"must have one zero point per scale, got {count} for {scales.size}")
         # The only dimension of a vector is meant, whatever the file says: tflite-micro's person_detect says 3.
         axis = 0 if rank == 1 else table.quantized_dimension
         return Quantization(scales, zero_points, axis, table.min, table.max), _present(details=table.details)

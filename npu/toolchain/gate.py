@@ -9,6 +9,8 @@ from pathlib import Path
 from constraints.profiles import profile_named
 from constraints.rule import Profile
 from npu.errors import ConfigError, UsageError
+from npu.graph.graph import Model
+from npu.graph.strict import departures
 from npu.hardware.document import read_document
 from npu.hardware.shipped import closest
 from npu.records import dataclass
@@ -20,6 +22,8 @@ CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
     "split": lambda report: _split(report),
 }
 """Named conditions beside rule ids: what each says of a report, None if all is well."""
+
+_MOST_DEPARTURES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,25 @@ def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
     return asked
 
 
-def judge(report: CheckReport, conditions: Iterable[str], budget: Budget | None = None) -> CheckReport:
-    """The report with every condition and every limit of a budget, and whether the model meets it."""
+def judge(
+    report: CheckReport, conditions: Iterable[str], budget: Budget | None = None, strictly: Model | None = None
+) -> CheckReport:
+    """The report with every condition and every limit of a budget, and whether the model meets it.
+
+    `strictly` is the model, where it must also be one that TFLite's interpreter takes.
+    """
     gates = [QualityGate(f"--fail-on {name}", _failure(name, report)) for name in conditions]
+    if strictly is not None:
+        gates += _strict_gates(strictly)
     return dataclasses.replace(report, gates=(*gates, *(_budget_gates(report, budget) if budget is not None else ())))
+
+
+def _strict_gates(model: Model) -> list[QualityGate]:
+    """A failure for each of the first departures, or one gate that is met."""
+    refused: list[str | None] = [f"TFLite's interpreter refuses {departure}" for departure in departures(model)]
+    if len(refused) > _MOST_DEPARTURES:
+        refused = [*refused[:_MOST_DEPARTURES], f"and {len(refused) - _MOST_DEPARTURES} more"]
+    return [QualityGate("--strict", failure) for failure in refused or [None]]
 
 
 def _budget_gates(report: CheckReport, budget: Budget) -> Iterator[QualityGate]:

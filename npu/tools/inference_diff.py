@@ -78,8 +78,8 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every output is equal in every run."""
-        return not any(output.differing for output in self.outputs)
+        """Whether there are outputs, and every one is equal in every run."""
+        return bool(self.outputs) and not any(output.differing for output in self.outputs)
 
     def to_json(self) -> str:
         """All numbers for programs."""

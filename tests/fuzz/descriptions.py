@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import tempfile
@@ -94,7 +95,7 @@ def _changed(tree: Tree, rng: np.random.Generator) -> Tree:
             owner[str(OTHERS[int(rng.integers(len(OTHERS)))])] = owner.pop(key)
         elif way < 0.3:
             other, name = places[int(rng.integers(len(places)))]
-            owner[key] = other.get(name)
+            owner[key] = copy.deepcopy(other.get(name))
         else:
             owner[key] = _value(owner[key], rng)
         if not tree:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from constraints.checker import check
 from npu.errors import ConfigError, UsageError
+from npu.graph.attributes import ArgMaxOptions
+from npu.graph.dtype import DType
+from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.rendering.facts import failures as told
 from npu.reports.check_report import CheckReport, Measured, build_check_report
@@ -16,6 +20,7 @@ from npu.tflite.reader import read_model
 from npu.toolchain.gate import Budget, check_conditions, judge, read_budget
 
 from tests.support import single_ops as ops
+from tests.support.builder import ModelBuilder
 from tests.support.check_models import mixed_model
 
 VARIANT = load_variant("ethos-u55-128")
@@ -110,3 +115,26 @@ def test_a_budget_holds_at_its_limit_and_fails_beyond(report: CheckReport) -> No
         f"budget max_cycles: at most {total - 1:,} allowed, {total:,} cycles are needed",
         "budget max_sram: at most 9,999 allowed, 10,000 bytes of SRAM are needed",
     ]
+
+
+def argmaxes(count: int, type_of_indices: DType = DType.FLOAT32) -> Model:
+    """ARG_MAX operators that leave out which type their indices have, unless one is given."""
+    b = ModelBuilder()
+    x, axis = b.input((1, 8), DType.INT8, scale=0.1), b.constant(np.array([1], np.int32))
+    options = ArgMaxOptions(type_of_indices)
+    b.output(*(b.op("ARG_MAX", [x, axis], (1,), DType.INT32, attributes=options) for _ in range(count)))
+    return read_model(b.build())
+
+
+def strictly(model: Model) -> list[str]:
+    report = build_check_report(model, check(model), "m", VARIANT)
+    return told(judge(report, (), None, model))
+
+
+def test_a_strict_check_fails_on_what_tflite_refuses() -> None:
+    must = "output_type must be int32 or int64, got float32"
+    assert strictly(argmaxes(2)) == [
+        f"--strict: TFLite's interpreter refuses ARG_MAX (op {index}): {must}" for index in range(2)
+    ]
+    assert strictly(argmaxes(2, DType.INT32)) == []
+    assert strictly(argmaxes(23))[20:] == ["--strict: and 3 more"]

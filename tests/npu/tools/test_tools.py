@@ -152,6 +152,19 @@ def test_two_equal_interpreters_do_not_differ(model: Path, capsys: pytest.Captur
     assert "median latency: reference" in text
 
 
+def test_a_model_without_outputs_is_not_said_to_be_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = ModelBuilder()
+    b.op("ABS", [b.input((1, 4), DType.FLOAT32)], (1, 4), DType.FLOAT32)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b.build())
+    assert main(["inference-diff", str(path), "--num-runs", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "nothing was compared: the model has no outputs" in text
+    assert "equal" not in text
+    assert main(["inference-diff", str(path), "--num-runs", "1", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["equal"] is False
+
+
 @pytest.mark.seed("D-I-2", "D-I-3")
 def test_another_file_is_compared_element_by_element(model: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.tflite"

@@ -1,0 +1,50 @@
+"""Versions of operators: the only place that knows which TFLite has.
+
+A newer version of an operator takes more types or options than an older one. TFLite looks a kernel up by code and version and
+refuses a model with a version that it has not; what such an operator means cannot be known here either.
+"""
+
+from __future__ import annotations
+
+_NEWEST = {
+    0: (
+        "CONCAT_EMBEDDINGS CALL STABLEHLO_LOGISTIC STABLEHLO_DIVIDE STABLEHLO_RESHAPE STABLEHLO_CLAMP "
+        "STABLEHLO_CONCATENATE STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CONVOLUTION STABLEHLO_SLICE STABLEHLO_CUSTOM_CALL "
+        "STABLEHLO_REDUCE STABLEHLO_ABS STABLEHLO_COSINE STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR STABLEHLO_LOG "
+        "STABLEHLO_NEGATE STABLEHLO_OR STABLEHLO_POWER STABLEHLO_REMAINDER STABLEHLO_RSQRT STABLEHLO_SELECT "
+        "STABLEHLO_SUBTRACT STABLEHLO_TANH STABLEHLO_COMPARE STABLEHLO_CONVERT STABLEHLO_DYNAMIC_SLICE "
+        "STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_IOTA STABLEHLO_DOT_GENERAL STABLEHLO_SORT STABLEHLO_WHILE "
+        "STABLEHLO_TRANSPOSE STABLEHLO_CBRT"
+    ),
+    2: (
+        "DEPTH_TO_SPACE L2_NORMALIZATION SPACE_TO_DEPTH DIV SQUEEZE EXP LOG_SOFTMAX GREATER LESS_EQUAL SIN LOG SUM SQRT "
+        "FAKE_QUANT REDUCE_PROD FLOOR_MOD RANGE LEAKY_RELU SQUARED_DIFFERENCE COS WHERE SELECT_V2 SIGN"
+    ),
+    3: (
+        "AVERAGE_POOL_2D LOGISTIC MAX_POOL_2D RELU RELU6 RNN TANH UNIDIRECTIONAL_SEQUENCE_RNN MEAN "
+        "BIDIRECTIONAL_SEQUENCE_RNN TOPK_V2 BIDIRECTIONAL_SEQUENCE_LSTM ARG_MAX LESS GREATER_EQUAL SPARSE_TO_DENSE TILE "
+        "RSQRT ARG_MIN REDUCE_MAX REDUCE_MIN FLOOR_DIV MIRROR_PAD SPLIT_V GELU"
+    ),
+    4: (
+        "LSTM RESIZE_BILINEAR SOFTMAX SVDF BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND UNIDIRECTIONAL_SEQUENCE_LSTM MAXIMUM "
+        "MINIMUM SELECT NOT_EQUAL RESIZE_NEAREST_NEIGHBOR REVERSE_V2 BATCH_MATMUL BROADCAST_TO"
+    ),
+    5: "EMBEDDING_LOOKUP SUB SPLIT TRANSPOSE_CONV EQUAL PACK FILL ABS",
+    6: "ADD PAD PADV2 UNPACK GATHER_ND QUANTIZE DYNAMIC_UPDATE_SLICE",
+    7: "CONCATENATION DEPTHWISE_CONV_2D",
+    8: "CONV_2D MUL GATHER STRIDED_SLICE SLICE",
+    9: "DEQUANTIZE TRANSPOSE CAST",
+    14: "FULLY_CONNECTED",
+}
+"""Operators by their newest version, where that is not 1; 0 where TFLite's interpreter has no kernel, so that nobody counts."""
+_BY_NAME = {name: version for version, names in _NEWEST.items() for name in names.split()}
+_OLDEST = {"BROADCAST_TO": 2}
+"""Oldest version, where that is not 1."""
+
+
+def known_versions(kind: str) -> range | None:
+    """The versions of a builtin operator, None where any may be."""
+    newest = _BY_NAME.get(kind, 1)
+    if newest == 0 or kind == "CUSTOM" or kind.startswith("UNKNOWN_"):
+        return None
+    return range(_OLDEST.get(kind, 1), newest + 1)
