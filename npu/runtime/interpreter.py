@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -117,7 +118,8 @@ class Interpreter:
     One of `model_path` and `model_content` (bytes) must be given. `num_threads` is that of default delegates: results and the
     kernels here do not depend on it. Intermediate tensors share memory by their lifetime, and reading one whose memory a later
     one has used is an InterpreterValueError; with `experimental_preserve_all_tensors` each keeps its value. `options` are
-    choices of this project. The other arguments choose among LiteRT's ways to the same results and change nothing.
+    choices of this project. The other arguments choose among LiteRT's ways to the same results and change nothing. Threads may
+    share an interpreter: one call waits for another, though nothing keeps the calls of one thread together.
 
     Raises ModelError (a ValueError) for a malformed file, InterpreterError otherwise: a ValueError for wrong values, a
     RuntimeError where an operator or the order of calls is to blame.
@@ -158,6 +160,7 @@ class Interpreter:
         self._model = model
         self._state = _State(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
         self._views = Views()
+        self._lock = threading.RLock()
         self._delegates: list[Delegate] = []
         self._is_allocated = False
         self._owned: list[SimpleDelegate] = []
@@ -240,7 +243,7 @@ class Interpreter:
         """Prepare all operators for the current input shapes and give tensors buffers."""
         self._views.require_none()
         if not self._is_allocated or not self._state.subgraph(0).is_allocated:
-            with litert_errors():
+            with self._lock, litert_errors():
                 self._state.check_calls()
                 self._state.subgraph(0).allocate()
             self._is_allocated = True
@@ -280,12 +283,14 @@ class Interpreter:
                 f"set_tensor: tensor {tensor_index} '{tensor.name}' must get shape {list(tensor.shape)},"
                 f" got {list(array.shape)}"
             )
-        tensor.array[...] = array
-        tensor.mark_written()
+        with self._lock:
+            tensor.array[...] = array
+            tensor.mark_written()
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of a tensor's current value."""
-        return self._readable(tensor_index, subgraph_index).copy()
+        with self._lock:
+            return self._readable(tensor_index, subgraph_index).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of the tensor's buffer; call it again after each allocation, and before each write.
@@ -307,7 +312,7 @@ class Interpreter:
         graph = self._state.subgraphs[0]
         if not graph.is_allocated:
             raise InterpreterStateError("invoke: allocate_tensors must be called first")
-        with litert_errors():
+        with self._lock, litert_errors():
             graph.invoke()
 
     def reset_all_variables(self) -> None:
