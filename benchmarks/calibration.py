@@ -212,6 +212,8 @@ class Pinned:
     high: float
     is_pinned: tuple[bool, bool]
     records: tuple[str, ...]
+    by_model: Mapping[str, tuple[float, float, float]]
+    """For each model whose own records say something: the lowest, the best and the highest value that fits them."""
 
 
 def pin_constants(calibration: Calibration, values: Values) -> list[Pinned]:
@@ -233,5 +235,20 @@ def pin_constants(calibration: Calibration, values: Values) -> list[Pinned]:
         }
         most = sorted(losses, key=lambda record: -losses[record])[:3]
         is_pinned = low != tried[0], high != tried[-1]
-        rows.append(Pinned(name, low, high, is_pinned, tuple(record for record in most if losses[record] > 0.5)))
+        records = tuple(record for record in most if losses[record] > 0.5)
+        rows.append(Pinned(name, low, high, is_pinned, records, _by_model(calibration, values, place)))
     return rows
+
+
+def _by_model(calibration: Calibration, values: Values, place: int) -> dict[str, tuple[float, float, float]]:
+    """What each model alone says of the constant at a place, the others held; models that fit every value are left out."""
+    tried = list(CONSTANTS.values())[place].values
+    result = {}
+    for model in sorted({case.model for case in calibration.cases}):
+        own = [number for number, case in enumerate(calibration.cases) if case.model == model]
+        misfits = {value: calibration.misfit(own, (*values[:place], value, *values[place + 1 :])) for value in tried}
+        least = min(misfits.values())
+        fitting = [value for value in tried if misfits[value] <= least + SLACK]
+        if len(fitting) < len(tried):
+            result[model] = fitting[0], min(misfits, key=misfits.__getitem__), fitting[-1]
+    return result

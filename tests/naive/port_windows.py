@@ -8,29 +8,43 @@ FAR = 1e18
 
 
 def admit(
-    start: float, cycles: float, beats: float, window: float, opened: float, cap: float, current: float, used: float
-) -> tuple[float, float, float]:
-    """(end, window, beats used in it) of a transfer, where window `current` has admitted `used` beats; no cap: FAR."""
+    start: float,
+    cycles: float,
+    beats: float,
+    window: float,
+    opened: float,
+    cap: float,
+    current: float,
+    used: float,
+    before: float,
+) -> tuple[float, float, float, float]:
+    """(end, window, beats used in it, in the one before) of a transfer; no cap: FAR.
+
+    Window `current` has admitted `used` beats, the one before it `before`; earlier ones are gone.
+    """
     is_long = cycles >= 1.9 * opened or beats >= 1.9 * cap
-    left, time = 1.0, start
+    left, time = 1.0, max(start, (current - 1.0) * window)
     while True:
         index = current
         if not current * window <= time < (current + 1.0) * window * (1.0 - 1e-14):
             index = float(math.floor(time / window))
             if index > current:
-                current, used = index, 0.0
+                current, used, before = index, 0.0, used if index == current + 1.0 else 0.0
+        spent = used if index == current else before
         part = left
         if cycles > 0.0:
             part = min(part, (index * window + opened - time) / cycles)
         if cap < FAR:
-            part = min(part, (cap - used) / beats)
+            part = min(part, (cap - spent) / beats)
         if part > 0.0:
-            used += part * beats
+            spent += part * beats
             left -= part
             time += part * cycles
+            used, before = (spent, before) if index == current else (used, spent)
         if left <= 1e-9:
-            return time, current, used
-        time = max(time, (index + 1.0) * window)
+            return time, current, used, before
+        index += 1.0
+        time = max(time, index * window)
         if is_long:
             # As the model defines a transfer of many windows: all of them but the last in one step.
             full = min(opened / cycles if cycles > 0.0 else FAR, cap / beats if cap < FAR else FAR)
@@ -38,3 +52,6 @@ def admit(
             if skip > 0.0:
                 left -= skip * full
                 time += skip * window
+                index += skip
+                if index - 1.0 > current:
+                    current, used = index - 1.0, full * beats

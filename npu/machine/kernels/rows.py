@@ -125,9 +125,9 @@ PORT = np.dtype(
             *("beat_cycles", "burst_bytes"),
             *("window_cycles", "open_cycles"),  # 0: no windows; in the open part of a window addresses pass
             "window_beats",  # admitted per window, both directions together; 0: any number
-            # State: of the current window its number, the beats admitted in it, its start, the end of its open part and its
-            # cap; what is not limited is FAR.
-            *("window", "used", "start", "closes", "cap"),
+            # State: of the current window its number, the beats admitted in it and in the one before, its start, the end of
+            # its open part and its cap; what is not limited is FAR.
+            *("window", "used", "before", "start", "closes", "cap"),
         ),
     ]
 )

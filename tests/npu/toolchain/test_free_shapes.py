@@ -30,7 +30,7 @@ def test_output_channels_up_to_the_free_number_cost_almost_nothing(channels: int
 
 def test_nothing_is_said_of_the_array_where_the_traffic_bounds() -> None:
     usual = explained(20, 13, "ethos-u65-256")
-    assert usual.bound_by in ("IFM read", "OFM write")
+    assert usual.bound_by == "OFM write"  # 169 pixels in pieces of 16 and 4 channels are 338 bursts: 7222 cycles beside 5400 of the array
     assert usual.hints == ()
 
 

@@ -109,6 +109,8 @@ def test_constants_that_no_record_pins_are_marked() -> None:
     overhead, window = pinned["operation_overhead_cycles"], pinned["weight_window_bytes"]
     assert (overhead.low, overhead.high, overhead.is_pinned) == (80, 80, (True, True))
     assert overhead.records == ("model 0",)
+    assert overhead.by_model == {"model 0": (80, 80, 80)}
+    assert window.by_model == {}
     assert window.is_pinned == (False, False)
     assert window.records == ()
 
