@@ -44,8 +44,8 @@ UNEXPLAINED = (
 RIVALS = (
     "Cycles that are missing without the rule of NHWC operands (measured minus predicted), what the rule adds, and what "
     "its rival adds: an output unit that works in groups of 8 channels (`output_depth` of "
-    "`npu/machine/kernels/output_unit.py` rounded up to 8). The rival alone is excluded: of what "
-    "is missing on Ethos-U55-256 and U65-256 it explains 4 to 52 %, of the older stream 17 %. A fit of both together to all records "
+    "`npu/machine/kernels/output_unit.py` rounded up to 8). The rival alone is excluded: of what is missing on "
+    "Ethos-U55-256 and U65-256 it explains 4 to 52 %, of the older stream 17 %. A fit of both together to all records "
     "without memory delays gives the rule a weight of 0.73 (standard error 0.12) and the rival 0.31 (0.15), so that "
     "something of it may be true besides. Nor does the unit take the rate of 32-bit operands for them: it is 1.5 times "
     "that of ADD on Ethos-U55-256, half of it on Ethos-U55-32. One ADD is 32 x 32 x 16, of which both layouts are the "
