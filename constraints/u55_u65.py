@@ -79,9 +79,9 @@ def _typed_zero_points(view: OpView) -> Iterator[Observed]:
             yield Observed(name, (_zero_point(tensor), tensor.dtype))
 
 
-def _fits_type(result: tuple[int, DType]) -> bool:
-    low, high = ZERO_POINTS[result[1]]
-    return low <= result[0] <= high
+def _fits_type(output: tuple[int, DType]) -> bool:
+    low, high = ZERO_POINTS[output[1]]
+    return low <= output[0] <= high
 
 
 def _map_types(view: OpView) -> Iterator[Observed]:
@@ -227,8 +227,8 @@ def _slopes(view: OpView) -> Iterator[Observed]:
         yield Observed("bits, shape, IFM", (slopes.dtype.bits, tuple(slopes.shape), tuple(ifm.shape)))
 
 
-def _slopes_fit(result: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
-    bits, slopes, shape = result
+def _slopes_fit(output: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
+    bits, slopes, shape = output
     if bits != 8 or len(slopes) > len(shape):
         return False
     padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)

@@ -71,11 +71,11 @@ def _reads(operation: Operation, region: int) -> list[Range]:
         return [(source.address, source.address + size)] if source.region == region else []
     if not isinstance(operation, KernelOperation):
         return []
-    result = [item for fm in operation.ifms for item in _ranges(fm, region)]
+    ranges = [span for fm in operation.ifms for span in _ranges(fm, region)]
     if isinstance(operation, WeightedOperation):
         parts = (*operation.weights, *operation.scales)
-        result += [(part.address, part.address + part.length_bytes) for part in parts if part.region == region]
-    return [item for item in result if item[1] > item[0]]
+        ranges += [(part.address, part.address + part.length_bytes) for part in parts if part.region == region]
+    return [span for span in ranges if span[1] > span[0]]
 
 
 def _writes(operation: Operation, region: int) -> list[Range]:

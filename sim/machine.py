@@ -117,7 +117,10 @@ class Machine:
             stream = CommandStream(stream, self.variant)
         if isinstance(stream, CommandStream):
             return stream.operations
-        return tuple(item if isinstance(item, Decoded) else Decoded(item, index, index) for index, item in enumerate(stream))
+        return tuple(
+            operation if isinstance(operation, Decoded) else Decoded(operation, index, index)
+            for index, operation in enumerate(stream)
+        )
 
     def _prepared(self, stream: Stream, memory: Memory) -> tuple[PreparedStream, tuple[Decoded, ...]]:
         """What is prepared of a stream on memory of this shape, and its operations."""

@@ -129,12 +129,12 @@ def tile_rectangles(fm: FeatureMap) -> list[tuple[int, int, int, int, int]]:
     if fm.width <= fm.tile_width_0 and fm.height <= fm.tile_height_0:
         return [(0, 0, fm.height, 0, fm.width)]
     split = min(fm.tile_width_0, fm.width)
-    result = []
+    rectangles = []
     for tile, limit, column, columns in ((0, fm.tile_height_0, 0, split), (1, fm.tile_height_1, split, fm.width - split)):
         top = min(limit, fm.height)
-        result.append((tile, 0, top, column, columns))
-        result.append((tile + 2, top, fm.height - top, column, columns))
-    return [rectangle for rectangle in result if rectangle[2] > 0 and rectangle[4] > 0]
+        rectangles.append((tile, 0, top, column, columns))
+        rectangles.append((tile + 2, top, fm.height - top, column, columns))
+    return [rectangle for rectangle in rectangles if rectangle[2] > 0 and rectangle[4] > 0]
 
 
 def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tuple[int, int]]:

@@ -49,3 +49,20 @@ def test_a_type_name_has_one_meaning() -> None:
 
 def test_types_are_found_by_their_names() -> None:
     assert type_names(ast.parse("class _Plan: ...\nStep = int\n")) == ["Plan", "Step"]
+
+
+def vague_parameters(tree: ast.Module) -> list[str]:
+    """Functions that others call with a parameter whose name says nothing."""
+    bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+    functions = [node for body in bodies for node in body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
+    named = ((one.name, {a.arg for a in (*one.args.args, *one.args.kwonlyargs)}) for one in functions)
+    return [name for name, arguments in named if arguments & {"item", "result"}]
+
+
+def test_no_parameter_is_an_item_or_a_result() -> None:
+    vague = {str(path.relative_to(ROOT)): vague_parameters(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES}
+    assert {name: functions for name, functions in vague.items() if functions} == {}
+
+
+def test_a_vague_parameter_is_found() -> None:
+    assert vague_parameters(ast.parse("def f(item): ...\nclass A:\n    def g(self, *, result): ...\n")) == ["f", "g"]

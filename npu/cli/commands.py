@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     labels = _read_labels(options.labels) if options.labels else None
     inputs = read_inputs(options)
     with console.progress() as progress:
-        result = verb.run(
+        answer = verb.run(
             options.model,
             options.session,
             inputs,
@@ -103,18 +103,18 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.dump_tensors:
         _make_folder(options.dump_tensors)
-        for name, tensor in result.tensors.items():
+        for name, tensor in answer.tensors.items():
             write_atomically(options.dump_tensors / f"{name}.npy", _npy(tensor))
     if options.output_dir:
         _make_folder(options.output_dir)
-        for position, output in enumerate(result.outputs):
+        for position, output in enumerate(answer.outputs):
             write_atomically(options.output_dir / f"output_{position}.npy", _npy(output))
-    _write_times(options, result.timed)
+    _write_times(options, answer.timed)
     if labels is not None:
-        scores = result.outputs[0] if result.outputs else None
+        scores = answer.outputs[0] if answer.outputs else None
         if scores is None or not scores.size or scores.dtype.kind not in "iufb":
             raise UserError(f"--labels {options.labels}: needs a model whose first output holds scores, got none")
-        console.print_prediction(scores, result.output_quantization[0], labels)
+        console.print_prediction(scores, answer.output_quantization[0], labels)
     return 0
 
 

@@ -65,12 +65,12 @@ def accesses(operation: Operation, shram: Shram) -> tuple[Access, ...]:
         return _dma_accesses(operation)
     if not isinstance(operation, KernelOperation):
         return ()
-    result = [_map_access(fm, is_write=False) for fm in operation.ifms]
-    result.append(_map_access(operation.ofm, is_write=True))
+    touched = [_map_access(fm, is_write=False) for fm in operation.ifms]
+    touched.append(_map_access(operation.ofm, is_write=True))
     if isinstance(operation, WeightedOperation):
-        result += _constant_accesses(operation)
-    result += _table_accesses(operation, shram)
-    return tuple(result)
+        touched += _constant_accesses(operation)
+    touched += _table_accesses(operation, shram)
+    return tuple(touched)
 
 
 def insert_waits(
@@ -81,18 +81,18 @@ def insert_waits(
     A wait belongs to the source of the operation that it protects.
     """
     tracker = _Tracker(variant)
-    result: list[Operation] = []
+    ordered: list[Operation] = []
     sources: list[int] = []
     history: list[KernelOperation] = []
     for operation, source in zip(operations, source_of, strict=True):
         if isinstance(operation, KernelOperation):
             operation = replace(operation, blockdep=blockdep(history, operation, variant))
             history = [*history[-2:], operation]
-        for item in (*tracker.waits_before(operation), operation):
-            result.append(item)
+        for placed in (*tracker.waits_before(operation), operation):
+            ordered.append(placed)
             sources.append(source)
         tracker.issue(operation)
-    return result, sources
+    return ordered, sources
 
 
 class _Tracker:

@@ -91,14 +91,14 @@ def memory_map(state: State) -> MemoryMap:
     stays: list[Stay] = []
     peaks: list[Peak] = []
     compressions: list[Compression] = []
-    for number, item in enumerate(state.graphs):
-        ops = _operators(item)
+    for number, graph in enumerate(state.graphs):
+        ops = _operators(graph)
         if not ops:  # a graph whose outputs need no operator: nothing runs in which something could stay
             continue
-        own = list(_stays(number, item, ops))
+        own = list(_stays(number, graph, ops))
         stays += own
-        peaks += _peaks(number, item, ops)
-        compressions += _compressions(number, item)
+        peaks += _peaks(number, graph, ops)
+        compressions += _compressions(number, graph)
     order = sorted(stays, key=lambda stay: (stay.graph, stay.memory, stay.first, stay.offset, stay.name))
     return MemoryMap(tuple(order), tuple(peaks), tuple(compressions))
 

@@ -62,10 +62,10 @@ def _storage(storage: Storage, state: GraphState) -> str:
 
 def _tensors(plan: MemoryPlan, graph: Graph) -> Iterator[str]:
     """Tensors that the CPU or the application sees."""
-    tensors = {item: place for item, place in plan.places.items() if _is_tensor(item)}
-    for item, place in sorted(tensors.items(), key=lambda pair: str(pair[0]).zfill(8)):
-        assert isinstance(item, int)
-        yield f"  tensor {item} {graph.tensors[item].name!r} {_place(place)}"
+    tensors = {tensor: place for tensor, place in plan.places.items() if _is_tensor(tensor)}
+    for tensor, place in sorted(tensors.items(), key=lambda pair: str(pair[0]).zfill(8)):
+        assert isinstance(tensor, int)
+        yield f"  tensor {tensor} {graph.tensors[tensor].name!r} {_place(place)}"
 
 
 def _is_tensor(item: Item) -> bool:

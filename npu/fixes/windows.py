@@ -63,15 +63,15 @@ def _simplified(graph: Graph, op: Op, options: Options) -> Options:
     """VALID for SAME where nothing is padded, and stride 1 where the window covers the input exactly."""
     if not isinstance(options, Pool2DOptions) and (len(op.inputs) < 2 or len(graph.tensors[op.inputs[1]].shape) != 4):
         return options
-    result = list(_extents(graph, op, options))
-    if any(min(item) < 1 for item in result):
+    extents = list(_extents(graph, op, options))
+    if any(min(extent) < 1 for extent in extents):
         return options
-    if all((ofm - 1) * stride + window <= ifm for ifm, window, stride, ofm in result) and all(
-        ofm == (ifm - window) // stride + 1 for ifm, window, stride, ofm in result
+    if all((ofm - 1) * stride + window <= ifm for ifm, window, stride, ofm in extents) and all(
+        ofm == (ifm - window) // stride + 1 for ifm, window, stride, ofm in extents
     ):
         options = replace(options, padding=Padding.VALID)
     if options.padding is Padding.VALID:
-        height, width = (1 if ifm == window else stride for ifm, window, stride, _ in result)
+        height, width = (1 if ifm == window else stride for ifm, window, stride, _ in extents)
         options = replace(options, stride_h=height, stride_w=width)
     return options
 

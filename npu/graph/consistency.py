@@ -56,10 +56,10 @@ def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
             bias_type(operands, position)
     if row.quantization is not None:
         row.quantization(operands)
-    result = None if row.shape is None else row.shape(operands)
-    if result is not None and len(result) < len(operands.outputs):
-        raise Mismatch(f"must have at most {len(result)} outputs, got {len(operands.outputs)}")
-    return result
+    shapes = None if row.shape is None else row.shape(operands)
+    if shapes is not None and len(shapes) < len(operands.outputs):
+        raise Mismatch(f"must have at most {len(shapes)} outputs, got {len(operands.outputs)}")
+    return shapes
 
 
 def inconsistency(graph: Graph, op: Op) -> Inconsistency | None:
@@ -108,23 +108,27 @@ def _judge(
 
 def without_inconsistent(model: Model, placement: Placement) -> Placement:
     """The placement with every inconsistent operator on the CPU, for the reason CONSISTENCY; itself if there are none."""
-    result = {
+    placements = {
         (number, index): what
         for number, graph in enumerate(model.graphs)
         for index, what in inconsistencies(graph, is_entry=number == 0).items()
     }
-    if not result:
+    if not placements:
         return placement
-    ops = (_with_reason(op, result[op.graph, op.index]) if (op.graph, op.index) in result else op for op in placement.ops)
+    ops = (
+        _with_reason(op, placements[op.graph, op.index]) if (op.graph, op.index) in placements else op for op in placement.ops
+    )
     return replace(placement, ops=tuple(ops))
 
 
-def _with_reason(op: OpPlacement, result: Inconsistency) -> OpPlacement:
+def _with_reason(op: OpPlacement, inconsistency: Inconsistency) -> OpPlacement:
     if any(violation.rule == CONSISTENCY for violation in op.violations):
         return op
-    what = "the file declares another shape than the operator computes" if result.runs else "no kernel runs the operator"
-    fix = "convert the model again" if result.runs else "mend the model: npu compile and npu run refuse it"
-    violation = Violation(CONSISTENCY, f"{what}: {result.message}", "what TFLite's kernels compute", result.message, fix)
+    what = "the file declares another shape than the operator computes" if inconsistency.runs else "no kernel runs the operator"
+    fix = "convert the model again" if inconsistency.runs else "mend the model: npu compile and npu run refuse it"
+    violation = Violation(
+        CONSISTENCY, f"{what}: {inconsistency.message}", "what TFLite's kernels compute", inconsistency.message, fix
+    )
     return replace(op, violations=(*op.violations, violation))
 
 

@@ -151,15 +151,15 @@ class Operands:
 
     def numbers(self, position: int) -> list[int] | None:
         """The integers that an input holds; None if they are computed."""
-        result = self.contents[position] if position < len(self.contents) else None
-        if result is None or not np.issubdtype(result.dtype, np.integer):
+        values = self.contents[position] if position < len(self.contents) else None
+        if values is None or not np.issubdtype(values.dtype, np.integer):
             return None
-        return [int(value) for value in result.reshape(-1)]
+        return [int(value) for value in values.reshape(-1)]
 
     def number(self, position: int) -> int | None:
         """The only integer that an input holds; None if it is computed."""
-        result = self.numbers(position)
-        if result is not None and len(result) != 1:
+        numbers = self.numbers(position)
+        if numbers is not None and len(numbers) != 1:
             tensor = self.tensor(position)
             raise Mismatch(f"tensor '{tensor.name}' must have one element, got shape {list(tensor.shape)}")
-        return None if result is None else result[0]
+        return None if numbers is None else numbers[0]

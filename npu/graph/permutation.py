@@ -77,15 +77,15 @@ def moved_axes(
     """
     made = [shape[axis] for axis in order]
     pitches = source or dense_pitches(shape)
-    result: list[Axis] = []
+    axes: list[Axis] = []
     for axis, pitch in zip(order, target or dense_pitches(made), strict=True):
         inner = Axis(shape[axis], pitches[axis], pitch)
-        outer = result[-1] if result else ABSENT
-        if result and (outer.source, outer.target) == (inner.source * inner.extent, inner.target * inner.extent):
-            result[-1] = Axis(outer.extent * inner.extent, inner.source, inner.target)
+        outer = axes[-1] if axes else ABSENT
+        if axes and (outer.source, outer.target) == (inner.source * inner.extent, inner.target * inner.extent):
+            axes[-1] = Axis(outer.extent * inner.extent, inner.source, inner.target)
         elif inner.extent > 1:
-            result.append(inner)
-    return tuple(result)
+            axes.append(inner)
+    return tuple(axes)
 
 
 def cut_for_copies(axes: Sequence[Axis]) -> Cut:

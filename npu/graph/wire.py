@@ -166,19 +166,19 @@ def wire_fields(table: type[Table]) -> tuple[WireField, ...]:
 
 def _derive(table: type[Table]) -> tuple[WireField, ...]:
     hints = get_type_hints(table, include_extras=True)
-    result: list[WireField] = []
+    wires: list[WireField] = []
     next_id = 0
-    for item in fields(table):
-        if get_origin(hints[item.name]) is not Annotated:
-            raise TypeError(f"{table.__name__}.{item.name}: must have an Annotated wire type")
-        value_type, wire = get_args(hints[item.name])[:2]
+    for declared in fields(table):
+        if get_origin(hints[declared.name]) is not Annotated:
+            raise TypeError(f"{table.__name__}.{declared.name}: must have an Annotated wire type")
+        value_type, wire = get_args(hints[declared.name])[:2]
         next_id += isinstance(wire, OneOf)
         while next_id in table.deprecated_ids:
             next_id += 1
-        default = item.default if item.default is not MISSING else None
-        result.append(WireField(item.name, next_id, wire, default, _class_inside(value_type)))
+        default = declared.default if declared.default is not MISSING else None
+        wires.append(WireField(declared.name, next_id, wire, default, _class_inside(value_type)))
         next_id += 1
-    return tuple(result)
+    return tuple(wires)
 
 
 def _class_inside(value_type: Any) -> type[Any] | None:

@@ -45,7 +45,7 @@ def checked_mapping(fields: Mapping[str, Any], where: str, depth: int = 1) -> Do
     """A description that is no file, as new mappings without their sources. ConfigError for what YAML does not have."""
     if depth > MAX_NESTING:
         raise ConfigError(f"{where}: must not nest deeper than {MAX_NESTING} levels")
-    result: Document = {}
+    mapping: Document = {}
     for name, value in fields.items():
         if not isinstance(name, str):
             raise ConfigError(f"{where}: a key must be text, got {reprlib.repr(name)}")
@@ -56,8 +56,8 @@ def checked_mapping(fields: Mapping[str, Any], where: str, depth: int = 1) -> Do
             raise ConfigError(f"{where}: {name}: must be a text, number, boolean or mapping, got a value of type {kind}")
         elif isinstance(value, int) and value.bit_length() > WIDEST_BITS:
             raise ConfigError(f"{where}: {name}: must be a number of at most {WIDEST_BITS} bits, got a longer one")
-        result[name] = value
-    return result if depth > 1 else _without_comments(result)
+        mapping[name] = value
+    return mapping if depth > 1 else _without_comments(mapping)
 
 
 def place_in(path: Path, key: Sequence[str]) -> str:
@@ -88,9 +88,9 @@ def _read_text(path: Path, what: str) -> str:
 def _without_comments(value: Document) -> Document:
     """The mapping without comments. What holds nothing else is left out, for an empty mapping replaces what is inherited."""
     kept: Document = {}
-    for key, item in value.items():
-        said = _without_comments(item) if isinstance(item, dict) else item
-        if key not in COMMENT_KEYS and not (said == {} and item):
+    for key, inner in value.items():
+        said = _without_comments(inner) if isinstance(inner, dict) else inner
+        if key not in COMMENT_KEYS and not (said == {} and inner):
             kept[key] = said
     return kept
 

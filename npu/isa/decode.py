@@ -196,10 +196,10 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     `words` is one-dimensional uint32. Raises StreamError; see the module docstring.
     """
     decoded: list[Decoded] = []
-    for item in read_operations(words, variant):
-        if isinstance(item, Refused):
-            raise StreamError(f"{item.place}: {item.name}: {item.reason}")
-        decoded.append(item)
+    for started in read_operations(words, variant):
+        if isinstance(started, Refused):
+            raise StreamError(f"{started.place}: {started.name}: {started.reason}")
+        decoded.append(started)
     return tuple(decoded)
 
 

@@ -62,15 +62,15 @@ class Listing:
 def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
     """Listing of a command stream (one-dimensional uint32); operations that break a rule say which."""
     product = variant.accelerator.product
-    result: list[Decoded | Refused] = []
+    kick_offs: list[Decoded | Refused] = []
     fault = None
     try:
-        result.extend(read_operations(words, variant))
+        kick_offs.extend(read_operations(words, variant))
     except StreamError as error:
         fault = error
-    operations = tuple(one for one in result if isinstance(one, Decoded))
+    operations = tuple(one for one in kick_offs if isinstance(one, Decoded))
     summaries = {
-        one.word_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in result
+        one.word_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in kick_offs
     }
     return Listing(product, tuple(_lines(words, product, summaries)), operations, fault)
 

@@ -19,8 +19,8 @@ def registers_before(words: NDArray[np.uint32], product: Product, command_index:
     Raises StreamError for an unknown, truncated or out-of-range command.
     """
     held: dict[str, dict[str, int]] = {}
-    for item in takewhile(lambda command: command.command_index < command_index, read_commands(words, product)):
-        if item.command.kind is not Kind.OPERATION:
-            held.pop(item.command.name, None)
-            held[item.command.name] = dict(item.values)
+    for written in takewhile(lambda command: command.command_index < command_index, read_commands(words, product)):
+        if written.command.kind is not Kind.OPERATION:
+            held.pop(written.command.name, None)
+            held[written.command.name] = dict(written.values)
     return held

@@ -61,14 +61,14 @@ def modules_of(group: str) -> list[str]:
 @functools.cache
 def files_of(group: str) -> dict[str, bytes]:
     """The source of every module that a group depends on, by name in order."""
-    result: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     waiting = [*modules_of(group), *_CODE]
     while waiting:
         module = waiting.pop()
-        if module not in result and module not in _ABOUT_FILES and (read := _read(module)) is not None:
-            result[module], imported = read
+        if module not in files and module not in _ABOUT_FILES and (read := _read(module)) is not None:
+            files[module], imported = read
             waiting.extend(imported)
-    return dict(sorted(result.items()))
+    return dict(sorted(files.items()))
 
 
 @functools.cache

@@ -14,22 +14,22 @@ _LESS_TELLING = ("arena A", "arena B", "block A", "block B", "found by", "on", "
 _RIGHT = {"#", "A", "B", "B - A", "share", "traffic A", "traffic B", "arena A", "arena B"}
 
 
-def comparison_text(result: Comparison, width: int) -> str:
+def comparison_text(comparison: Comparison, width: int) -> str:
     """The rows and totals for a terminal of `width` columns."""
     names = ["#", "operator", "output", "on", "A", "B", "B - A", "share", "traffic A", "traffic B"]
     names += ["block A", "block B", "arena A", "arena B", "found by"]
-    rows = [[Text(printable(text)) for text in _cells(row, result)] for row in result.rows]
+    rows = [[Text(printable(text)) for text in _cells(row, comparison)] for row in comparison.rows]
     for texts in rows:
         texts[2] = Text(short(texts[2].plain))
     names, rows = fitted(names, rows, width, flexible="operator", expendable=_LESS_TELLING)
     table = make_table(names, rows, width, flexible="operator", right=_RIGHT)
-    lines = [line for fact in summary(result) for line in wrapped(fact, width, "", "  ")]
-    return framed(width, f"A {side_name(result.a)}; B {side_name(result.b)}", table, "\n".join(lines))
+    lines = [line for fact in summary(comparison) for line in wrapped(fact, width, "", "  ")]
+    return framed(width, f"A {side_name(comparison.a)}; B {side_name(comparison.b)}", table, "\n".join(lines))
 
 
-def _cells(row: Row, result: Comparison) -> list[str]:
+def _cells(row: Row, comparison: Comparison) -> list[str]:
     sides = row.a, row.b
-    share = f"{row.more_cycles / result.more_cycles:+.1%}" if result.more_cycles else ""
+    share = f"{row.more_cycles / comparison.more_cycles:+.1%}" if comparison.more_cycles else ""
     places = " ".join(dict.fromkeys(place(side) for side in sides))
     return [
         "" if row.index is None else str(row.index),
@@ -68,27 +68,27 @@ def side_name(side: Side) -> str:
     return f"{side.name} on {side.target} ({side.system}, {side.memory_mode})"
 
 
-def summary(result: Comparison) -> Iterator[str]:
+def summary(comparison: Comparison) -> Iterator[str]:
     """Sums of both, what explains the difference, and what is to be said of either."""
-    a, b = result.a, result.b
-    for what, left, right in totals(result):
+    a, b = comparison.a, comparison.b
+    for what, left, right in totals(comparison):
         yield f"{what:<9} A {left}, B {right}"
-    if result.more_cycles:
-        share = f" ({result.more_cycles / a.totals.total_cycles:+.1%})" if a.totals.total_cycles else ""
-        yield f"B takes {result.more_cycles:+,} cycles{share}, most of all for"
+    if comparison.more_cycles:
+        share = f" ({comparison.more_cycles / a.totals.total_cycles:+.1%})" if a.totals.total_cycles else ""
+        yield f"B takes {comparison.more_cycles:+,} cycles{share}, most of all for"
     else:
         yield "A and B take the same cycles"
-    yield from (f"- {reason_text(reason)}" for reason in result.reasons())
-    missing = len(result.unmatched)
+    yield from (f"- {reason_text(reason)}" for reason in comparison.reasons())
+    missing = len(comparison.unmatched)
     if missing:
         yield f"note      {missing} rows stand in one of the two only"
     for name, side in (("A", a), ("B", b)):
         yield from (f"note      {name}: {printable(note)}" for note in side.notes)
 
 
-def totals(result: Comparison) -> list[tuple[str, str, str]]:
+def totals(comparison: Comparison) -> list[tuple[str, str, str]]:
     """Sums by name, of A and of B."""
-    sides = [result.a, result.b]
+    sides = [comparison.a, comparison.b]
     rows = [
         ("cycles", *(f"{side.totals.total_cycles or 0:,}" for side in sides)),
         ("time", *(f"{side.totals.time_ms or 0:.3f} ms" for side in sides)),
@@ -110,23 +110,23 @@ def reason_text(reason: Reason) -> str:
     return f"{title}{name} {reason.row.more_cycles:+,} cycles, {reason.share:.0%} of the difference{what}"
 
 
-def comparison_markdown(result: Comparison) -> str:
+def comparison_markdown(comparison: Comparison) -> str:
     """For pull requests: the sums and the reasons open, all rows in a fold."""
-    lines = ["## Comparison", "", f"- A: {cell(side_name(result.a))}", f"- B: {cell(side_name(result.b))}", ""]
+    lines = ["## Comparison", "", f"- A: {cell(side_name(comparison.a))}", f"- B: {cell(side_name(comparison.b))}", ""]
     lines += ["| | A | B |", "| --- | ---: | ---: |"]
-    lines += [f"| {what} | {left} | {right} |" for what, left, right in totals(result)]
-    share = f" ({result.more_cycles / result.a.totals.total_cycles:+.1%})" if result.a.totals.total_cycles else ""
-    lines += ["", f"**B takes {result.more_cycles:+,} cycles{share}.**", ""]
-    lines += [f"- {cell(reason_text(reason))}" for reason in result.reasons()]
+    lines += [f"| {what} | {left} | {right} |" for what, left, right in totals(comparison)]
+    share = f" ({comparison.more_cycles / comparison.a.totals.total_cycles:+.1%})" if comparison.a.totals.total_cycles else ""
+    lines += ["", f"**B takes {comparison.more_cycles:+,} cycles{share}.**", ""]
+    lines += [f"- {cell(reason_text(reason))}" for reason in comparison.reasons()]
     lines += ["", "<details><summary>All operators</summary>", ""]
     lines += ["| # | Operator | Output | On | A | B | B - A | Traffic A | Traffic B | Block A | Block B | Found by |"]
     lines += ["| ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- | --- |"]
-    for row in result.rows:
-        texts = _cells(row, result)
+    for row in comparison.rows:
+        texts = _cells(row, comparison)
         kept = [text for position, text in enumerate(texts) if position not in (7, 12, 13)]
         lines.append("| " + " | ".join(cell(text) for text in kept) + " |")
-    sums = [f"{side.totals.total_cycles or 0:,}" for side in (result.a, result.b)]
-    traffic = [kib(side.traffic) for side in (result.a, result.b)]
-    lines += [f"| | **Sum** | | | {sums[0]} | {sums[1]} | {result.more_cycles:+,} | {traffic[0]} | {traffic[1]} | | | |"]
+    sums = [f"{side.totals.total_cycles or 0:,}" for side in (comparison.a, comparison.b)]
+    traffic = [kib(side.traffic) for side in (comparison.a, comparison.b)]
+    lines += [f"| | **Sum** | | | {sums[0]} | {sums[1]} | {comparison.more_cycles:+,} | {traffic[0]} | {traffic[1]} | | | |"]
     lines += ["", "</details>"]
     return "\n".join(lines) + "\n"

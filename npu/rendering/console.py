@@ -179,14 +179,14 @@ def print_assembled(path: Path, base: Path, size: int, *, is_same: bool) -> None
     _say_line(f"{path}: {size:,} bytes, {'identical to' if is_same else 'changed from'} {base}")
 
 
-def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
+def difference_text(reference: str, compiled: str, difference: DiffResult) -> str:
     """The first operator that differs, with position and values, or how many operators are equal."""
     from npu.isa.decode import command_place
 
-    answer = result.first
+    answer = difference.first
     lines = []
     if answer is None:
-        lines.append(f"{compiled} equals {reference} in all {len(result.compared)} tensors compared")
+        lines.append(f"{compiled} equals {reference} in all {len(difference.compared)} tensors compared")
     else:
         lines.append(f"{compiled} first differs from {reference} in operator {answer.operator} {answer.type} '{answer.tensor}'")
         place = ", ".join(str(axis) for axis in answer.position)
@@ -195,11 +195,11 @@ def difference_text(reference: str, compiled: str, result: DiffResult) -> str:
         if answer.command_index is not None and answer.word_index is not None:
             where = f"; its last NPU operation is {command_place(answer.command_index, answer.word_index)}"
         lines.append(f"  {answer.differing:,} of {answer.values:,} values differ{where}")
-        lines.append(f"  {len(result.compared)} tensors compared")
-    if result.skipped:
-        lines.append(f"  not compared, never whole in memory: {', '.join(result.skipped)}")
-    if result.uncertain:
-        lines.append(f"  not compared, not surely found in {compiled}: {', '.join(result.uncertain)}")
+        lines.append(f"  {len(difference.compared)} tensors compared")
+    if difference.skipped:
+        lines.append(f"  not compared, never whole in memory: {', '.join(difference.skipped)}")
+    if difference.uncertain:
+        lines.append(f"  not compared, not surely found in {compiled}: {', '.join(difference.uncertain)}")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

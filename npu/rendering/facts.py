@@ -89,8 +89,11 @@ def broken_rules(report: CheckReport) -> dict[str, tuple[str, str | None]]:
 
 def worthwhile(report: CheckReport, most: int) -> list[tuple[str, int, float]]:
     """What to support first, at most `most` of it: (what, total cycles then, share of the total that this saves)."""
-    saving = [item for item in report.ranking if item.saved_cycles > 0][:most]
-    return [(item.what, item.total_cycles, item.saved_cycles / (item.total_cycles + item.saved_cycles)) for item in saving]
+    saving = [change for change in report.ranking if change.saved_cycles > 0][:most]
+    return [
+        (change.what, change.total_cycles, change.saved_cycles / (change.total_cycles + change.saved_cycles))
+        for change in saving
+    ]
 
 
 def shapes(row: OperatorCheck) -> tuple[str, str]:

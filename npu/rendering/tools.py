@@ -77,9 +77,10 @@ def _size(count: int) -> str:
     return f"{count / _MIB:.1f} MiB" if count >= _MIB else f"{count / 1024:.1f} KiB"
 
 
-def comparison_text(result: Comparison, width: int) -> str:
+def comparison_text(comparison: Comparison, width: int) -> str:
     """One row an output, then latencies and the first differing operator."""
-    title = f"reference {result.reference} (CPU kernels, one thread), test {result.test}, {count_of(result.runs, 'run')}"
+    runs = count_of(comparison.runs, "run")
+    title = f"reference {comparison.reference} (CPU kernels, one thread), test {comparison.test}, {runs}"
     rows = [
         [
             printable(output.name),
@@ -87,15 +88,15 @@ def comparison_text(result: Comparison, width: int) -> str:
             f"{output.differing} of {output.elements}",
             *(f"{value:.6g}" for value in _differences(output)),
         ]
-        for output in result.outputs
+        for output in comparison.outputs
     ]
-    text = _head(title, result.log, width)
+    text = _head(title, comparison.log, width)
     text += _table(["output", "type", "differing", "max", "min", "mean", "std"], rows, width)
-    sides = (("reference", result.reference_ms), ("test", result.test_ms))
+    sides = (("reference", comparison.reference_ms), ("test", comparison.test_ms))
     latencies = [f"{side} {times.percentiles[0]:.3f} ms (first {times.first:.3f})" for side, times in sides]
     text += f"median latency: {', '.join(latencies)}\n"
-    if result.first is not None:
-        first = result.first
+    if comparison.first is not None:
+        first = comparison.first
         where = (
             f"{first.kind} (op {first.node}) on {first.executor}, tensor '{short(first.tensor, 60)}', by up to {first.max:.6g}"
         )
@@ -104,9 +105,9 @@ def comparison_text(result: Comparison, width: int) -> str:
             what = f"the {count_of(first.unseen, 'operator')} before it cannot be compared"
             lines.append(f"{what}: the test does not keep their results; npu diff looks into compiled files")
         text += _head(lines[0], lines[1:], width)
-    elif not result.outputs:
+    elif not comparison.outputs:
         text += "nothing was compared: the model has no outputs\n"
-    elif result.is_equal:
+    elif comparison.is_equal:
         text += "all outputs are equal\n"
     return text
 
@@ -115,18 +116,20 @@ def _differences(each: object) -> tuple[float, ...]:
     return tuple(getattr(each, name) for name in ("max", "min", "mean", "std"))
 
 
-def classification_text(result: ClassificationResult, width: int) -> str:
+def classification_text(classification: ClassificationResult, width: int) -> str:
     """One line for statistics k."""
-    head = _head(f"{result.model}: {count_of(result.images, 'image')}", result.log, width)
-    return head + "".join(f"top-{k} accuracy {value:.2%}\n" for k, value in enumerate(result.accuracy, 1))
+    head = _head(f"{classification.model}: {count_of(classification.images, 'image')}", classification.log, width)
+    return head + "".join(f"top-{k} accuracy {value:.2%}\n" for k, value in enumerate(classification.accuracy, 1))
 
 
-def detection_text(result: DetectionResult, width: int) -> str:
+def detection_text(detections: DetectionResult, width: int) -> str:
     """The COCO numbers and one line a class."""
-    precision = result.precision
-    head = _head(f"{result.model}: {count_of(result.images, 'image')}", result.log, width)
+    precision = detections.precision
+    head = _head(f"{detections.model}: {count_of(detections.images, 'image')}", detections.log, width)
     lines = [f"mAP {precision.mean:.4f}, AP50 {precision.at_50:.4f}, AP75 {precision.at_75:.4f}"]
-    lines += [f"{printable(result.names.get(key, f'class {key}'))}: {value:.4f}" for key, value in precision.by_class.items()]
+    lines += [
+        f"{printable(detections.names.get(key, f'class {key}'))}: {value:.4f}" for key, value in precision.by_class.items()
+    ]
     return head + "\n".join(lines) + "\n"
 
 

@@ -312,7 +312,7 @@ class _GraphCheck:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
         self._split = partition if measured is None and is_read_alone(placement.profile) else working_partitions
         self.partitions = _without_arenas(graph, self._split(graph, self.accepted))
-        self.partition_of = {op: position for position, item in enumerate(self.partitions) for op in item.ops}
+        self.partition_of = {op: position for position, part in enumerate(self.partitions) for op in part.ops}
         self.splitting = self._splitting()
         self.times = measured.times if measured is not None and number == 0 else {}
         self.absorbed = measured.absorbed if measured is not None and number == 0 else {}
@@ -477,10 +477,13 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
     """What to support or change first: single operators, and kinds of which several are on the CPU."""
     remedies = [
         Remedy(
-            f"operator {item.number} {item.base.type}", (item.number,), item.total_if_supported, total - item.total_if_supported
+            f"operator {operator.number} {operator.base.type}",
+            (operator.number,),
+            operator.total_if_supported,
+            total - operator.total_if_supported,
         )
-        for item in operators
-        if item.total_if_supported is not None
+        for operator in operators
+        if operator.total_if_supported is not None
     ]
     kinds: dict[str, list[OperatorCheck]] = defaultdict(list)
     for operator in operators:

@@ -122,8 +122,13 @@ class Comparison:
         """The JSON form."""
         content = dataclasses.asdict(self)
         reasons = [
-            {"operator": item.row.title, "more_cycles": item.row.more_cycles, "share": item.share, "what": list(item.what)}
-            for item in self.reasons()
+            {
+                "operator": reason.row.title,
+                "more_cycles": reason.row.more_cycles,
+                "share": reason.share,
+                "what": list(reason.what),
+            }
+            for reason in self.reasons()
         ]
         return {**HEAD, "kind": "compare", "more_cycles": self.more_cycles, "reasons": reasons, **content}
 

@@ -165,10 +165,10 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
         text = decompressor.decompress(stored, _LIMIT_BYTES)
         content = json.loads(text)
         operators = tuple(
-            SourceOperator(**{**entry, "violations": tuple(Violation(**item) for item in entry["violations"])})
+            SourceOperator(**{**entry, "violations": tuple(Violation(**violation) for violation in entry["violations"])})
             for entry in content["operators"]
         )
-        sources = {int(index): tuple(int(item) for item in row) for index, row in content["sources"].items()}
+        sources = {int(index): tuple(int(source) for source in row) for index, row in content["sources"].items()}
         profile, made_for = str(content["profile"]), str(content.get("made_for", ""))[:_MOST_NAMES]
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{where}: must be the operator map that this compiler writes, got {error}") from error
@@ -176,7 +176,7 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
         if operator.index != position or not _has_right_types(operator, len(operators)):
             raise ModelError(f"{where}: operator {position}: must have its own index, a count of MACs, a placement, and texts")
     known = range(-1, len(operators))
-    if any(index not in range(compiled_ops) or any(item not in known for item in row) for index, row in sources.items()):
+    if any(index not in range(compiled_ops) or any(source not in known for source in row) for index, row in sources.items()):
         raise ModelError(f"{where}: sources must name operators of the file and of the source model")
     return OperatorMap(profile, operators, sources, made_for)
 

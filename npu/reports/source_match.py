@@ -174,13 +174,13 @@ def _by_place(pieces: Sequence[Piece], source: _Source, found: dict[int, _Found]
     for number, piece in enumerate(pieces):
         for maker in piece.reads:
             readers[maker].add(number)
-    anchored = {item.operator for item in found.values()}
+    anchored = {candidate.operator for candidate in found.values()}
     unknown = [number for number in range(len(pieces)) if number not in found]
     for number in sorted(unknown, key=lambda number: (_is_copy(pieces[number]), number)):
         piece = pieces[number]
         before = {found[maker].operator for maker in piece.reads if maker in found}
         after = {found[reader].operator for reader in readers[number] if reader in found}
-        surroundings = _Surroundings(source, before, after, {item.operator for item in found.values()}, anchored)
+        surroundings = _Surroundings(source, before, after, {candidate.operator for candidate in found.values()}, anchored)
         scores = {index: surroundings.score(piece, index) for index in surroundings.between()}
         best = max((index for index in scores if scores[index] > 0), key=lambda index: (scores[index], -index), default=None)
         if best is not None:
@@ -381,10 +381,10 @@ def _matches(rows: Sequence[SourceOperator], found: Mapping[int, _Found], source
     """How each operator of the source was found: by the weakest evidence of its pieces."""
     strength = [SURE, LIKELY, GUESSED]
     matches: dict[int, Match] = {}
-    for item in found.values():
-        old = matches.get(item.operator)
-        if old is None or strength.index(item.match.sure) > strength.index(old.sure):
-            matches[item.operator] = item.match
+    for candidate in found.values():
+        old = matches.get(candidate.operator)
+        if old is None or strength.index(candidate.match.sure) > strength.index(old.sure):
+            matches[candidate.operator] = candidate.match
     for row in rows:
         if row.index not in matches and row.absorbed_into is not None and row.absorbed_into in matches:
             how = f"fused into {row.absorbed_into}"

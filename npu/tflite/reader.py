@@ -90,9 +90,9 @@ class _Reader:
 
     def model(self) -> Model:
         root = self._root
-        result = Model(
+        model = Model(
             graphs=tuple(self._graph(number, graph) for number, graph in enumerate(root.subgraphs)),
-            signatures=tuple(self._signature(number, item) for number, item in enumerate(root.signature_defs)),
+            signatures=tuple(self._signature(number, signature) for number, signature in enumerate(root.signature_defs)),
             metadata=self._metadata(root.metadata),
             description=root.description,
             version=root.version,
@@ -102,8 +102,8 @@ class _Reader:
                 external_buffers=root.external_buffers,
             ),
         )
-        verify_model(result, self._source)
-        return result
+        verify_model(model, self._source)
+        return model
 
     def _contents(self, index: int, buffer: Buffer) -> Contents:
         """A buffer's bytes: in its table, or further back in the file; None if it has none."""
@@ -135,8 +135,8 @@ class _Reader:
         path = f"subgraphs[{number}]"
         return Graph(
             name=table.name,
-            tensors=tuple(self._tensor(f"{path}.tensors[{index}]", item) for index, item in enumerate(table.tensors)),
-            ops=tuple(self._op(f"{path}.operators[{index}]", item) for index, item in enumerate(table.operators)),
+            tensors=tuple(self._tensor(f"{path}.tensors[{index}]", tensor) for index, tensor in enumerate(table.tensors)),
+            ops=tuple(self._op(f"{path}.operators[{index}]", op) for index, op in enumerate(table.operators)),
             inputs=table.inputs or (),
             outputs=table.outputs or (),
             extra=_present(debug_metadata_index=_unless(table.debug_metadata_index, -1)),

@@ -172,15 +172,15 @@ def compile_in_memory(
     """The compilation of a model that is used here and not written to a file."""
     require_static(source)
     placement = check_model(source, profile=profile, variant=variant)
-    result = compile_model(
+    compiled = compile_model(
         source, placement, variant, goal=goal, progress=progress, observers=observers, chooser=chooser, encoder=encoder
     )
-    _check_read_only(result.usage, name, variant)
-    operators = map_of_compiled(result, hardware_names(variant))
-    model = result.model
-    if result.partitions:
+    _check_read_only(compiled.usage, name, variant)
+    operators = map_of_compiled(compiled, hardware_names(variant))
+    model = compiled.model
+    if compiled.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
-    return Compilation(model, operators, result, variant)
+    return Compilation(model, operators, compiled, variant)
 
 
 def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
@@ -190,11 +190,11 @@ def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
         yield f"the arena takes {arena_bytes:,} bytes, more than the {budget:,} that memory mode and board give it"
 
 
-def _peak_notes(result: CompiledModel) -> Iterator[str]:
+def _peak_notes(compiled: CompiledModel) -> Iterator[str]:
     """Where an arena that is too large is largest."""
-    for peak in result.memory.peaks:
+    for peak in compiled.memory.peaks:
         if peak.memory == "arena":
-            ops = result.source.graphs[peak.graph].ops
+            ops = compiled.source.graphs[peak.graph].ops
             where = ", ".join(f"{index} {ops[index].name}" for index in peak.ops)
             yield f"most of it, {peak.bytes:,} bytes, is in use at operator {where}"
 

@@ -184,7 +184,10 @@ class _Comparison:
                 self._compare(source, np.array(interpreter.get_tensor(index)), None)
 
     def result(self) -> DiffResult:
-        answer = sorted((item for item in self._done.values() if item is not None), key=lambda item: item.operator)
+        answer = sorted(
+            (difference for difference in self._done.values() if difference is not None),
+            key=lambda difference: difference.operator,
+        )
         compared = [self._title(self._producer.get(tensor, -1)) for tensor in sorted(self._done, key=self._order)]
         skipped = [title for tensor, title in self._skipped.items() if tensor not in self._done]
         return DiffResult(answer[0] if answer else None, tuple(compared), tuple(skipped), tuple(self._uncertain.values()))
@@ -223,17 +226,17 @@ def _joined(pieces: Sequence[Written], expected: Array) -> Array | None:
     if expected.ndim != 4 or expected.shape[0] != 1:
         return None
     alike = list(_alike(pieces))
-    base = min(item.operation.ofm.addresses[0] for item in alike)
+    base = min(write.operation.ofm.addresses[0] for write in alike)
     joined, filled = np.zeros(expected.shape[1:], expected.dtype), np.zeros(expected.shape[1:], np.bool_)
-    for item in alike:
-        start = offset_in(item.operation.ofm, base)
+    for write in alike:
+        start = offset_in(write.operation.ofm, base)
         if start is None:
             return None
-        ends = tuple(first + extent for first, extent in zip(start, item.values.shape, strict=True))
+        ends = tuple(first + extent for first, extent in zip(start, write.values.shape, strict=True))
         if any(end > limit for end, limit in zip(ends, expected.shape[1:], strict=True)):
             return None
         box = tuple(slice(first, end) for first, end in zip(start, ends, strict=True))
-        joined[box] = item.values.astype(expected.dtype)
+        joined[box] = write.values.astype(expected.dtype)
         filled[box] = True
     return joined if filled.all() else None
 

@@ -34,8 +34,8 @@ def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> l
     kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
         with stream_errors_at(job_title(job.index)):
-            result, left = _verify_job(job, kept, operators, variant)
-        findings += [(job.index, item) for item in result]
+            of_job, left = _verify_job(job, kept, operators, variant)
+        findings += [(job.index, item) for item in of_job]
         kept += left
     return findings
 
@@ -44,9 +44,9 @@ def _verify_job(
     job: NpuJob, kept: Sequence[Place], operators: OperatorMap | None, variant: Variant
 ) -> tuple[list[Finding], list[Place]]:
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
-    result = tuple(read_operations(job.payload.words, variant))
-    refused = [value for value in result if isinstance(value, Refused)]
-    decoded = [item for item in result if isinstance(item, Decoded)]
+    started = tuple(read_operations(job.payload.words, variant))
+    refused = [value for value in started if isinstance(value, Refused)]
+    decoded = [item for item in started if isinstance(item, Decoded)]
     findings = [Finding("REFUSED", value.command_index, value.word_index, value.name, value.reason) for value in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words

@@ -90,12 +90,12 @@ def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None
     final = _final_writes(decoded, job)
     held: list[tuple[Place, str]] = [(given.place, given.name) for given in job.inputs]
     labels = []
-    for index, item in enumerate(decoded):
+    for index, started in enumerate(decoded):
         source = operators.operators[sources[index]] if operators is not None and sources[index] >= 0 else None
         names = {}
-        if isinstance(item.operation, KernelOperation):
-            names = {role: _name_at(place_of(fm), held) for role, fm in maps_of(item.operation)[:-1]}
-            place = place_of(item.operation.ofm)
+        if isinstance(started.operation, KernelOperation):
+            names = {role: _name_at(place_of(fm), held) for role, fm in maps_of(started.operation)[:-1]}
+            place = place_of(started.operation.ofm)
             name = final.get(index) or (source.name if source is not None else "")
             held = [(old, known) for old, known in held if not _overlap(old, place)]
             if name:

@@ -179,10 +179,10 @@ def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
 
     payload = parse_payload(data)
     variant = find_target(decode_config(payload.config_word), [load_variant(name) for name in list_variants()])
-    result: dict[tuple[int, int], FeatureMap] = {}
-    for item in decode(payload.words, variant):
-        operation = item.operation
+    maps: dict[tuple[int, int], FeatureMap] = {}
+    for decoded in decode(payload.words, variant):
+        operation = decoded.operation
         if isinstance(operation, KernelOperation):
             for fm in (*operation.ifms, operation.ofm):
-                result.setdefault((fm.region, fm.addresses[0]), fm)
-    return result
+                maps.setdefault((fm.region, fm.addresses[0]), fm)
+    return maps

@@ -74,16 +74,16 @@ def named_tensors(model: Model, interpreter: Interpreter, written: Sequence[Writ
     `npu_<operator>_<operation>_<kind>_<tensor>` are feature maps of NPU operations, `tensor_<index>_<name>` the computed
     tensors of the main graph, in the shapes of the file.
     """
-    result: dict[str, Array] = {}
+    tensors: dict[str, Array] = {}
     for write in written:
         name = write.label.names.get("OFM", "")
-        result[_file_name(f"npu_{write.job.index:03d}_{write.index:05d}", kind_of(write.operation), name)] = write.values
+        tensors[_file_name(f"npu_{write.job.index:03d}_{write.index:05d}", kind_of(write.operation), name)] = write.values
     graph = model.graphs[0]
     for index in sorted({*graph.inputs, *(output for op in graph.ops for output in op.outputs if output >= 0)}):
         tensor = graph.tensors[index]
         if tensor.data is None and tensor.dtype.numpy is not None:
-            result[_file_name(f"tensor_{index:04d}", tensor.name)] = np.array(interpreter.get_tensor(index))
-    return result
+            tensors[_file_name(f"tensor_{index:04d}", tensor.name)] = np.array(interpreter.get_tensor(index))
+    return tensors
 
 
 def _file_name(*parts: str) -> str:

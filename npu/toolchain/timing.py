@@ -164,14 +164,14 @@ def tasks_of(
     """
     yield Copy(COPY_IN, _bytes_of(graph, graph.inputs))
     for index, op in enumerate(graph.ops):
-        result = sources.get(index, ())
+        operators = sources.get(index, ())
         if index in streams:
             trace = streams[index].trace
-            if len(result) != len(trace.kinds):
-                result = (result[0] if result else -1,) * len(trace.kinds)
-            yield TimedJob(trace, result, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
+            if len(operators) != len(trace.kinds):
+                operators = (operators[0] if operators else -1,) * len(trace.kinds)
+            yield TimedJob(trace, operators, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
         else:
-            yield CpuTask(result[0] if result else index, cpu_cycles(graph, op, variant.cpu))
+            yield CpuTask(operators[0] if operators else index, cpu_cycles(graph, op, variant.cpu))
     yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
 
 

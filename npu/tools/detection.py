@@ -67,14 +67,14 @@ def evaluate(
     known = read_annotations(annotations)
     chosen = known.images[:limit] if limit else known.images
     runner = open_runner(model, parameters, num_threads=num_threads)
-    result: list[Detection] = []
+    detections: list[Detection] = []
     for done, (image, name) in enumerate(chosen):
-        result.extend(_detect(runner, image, images / name, class_offset, preprocessing or Preprocessing()))
+        detections.extend(_detect(runner, image, images / name, class_offset, preprocessing or Preprocessing()))
         if progress is not None:
             progress("images", done + 1, len(chosen))
     runner.interpreter.close()
     present = {image for image, _ in chosen}
-    precision = average_precision([item for item in known.truth if item.image in present], result)
+    precision = average_precision([box for box in known.truth if box.image in present], detections)
     return DetectionResult(model.name, (*runner.log, *runner.delegation), len(chosen), precision, known.names)
 
 

@@ -131,7 +131,7 @@ def compare(
     total = 1 if inputs is not None else runs
     for done in range(total):
         given = list(inputs) if inputs is not None else random_inputs(left, generator, is_gaussian=True)
-        expected, got = (_timed_run(item, given, log) for item, log in zip((left, right), times, strict=True))
+        expected, got = (_timed_run(interpreter, given, log) for interpreter, log in zip((left, right), times, strict=True))
         for position, (a, b) in enumerate(zip(expected, got, strict=True)):
             collected[position].append(_difference(a, b))
         if progress is not None:
@@ -142,7 +142,7 @@ def compare(
         test=name,
         log=(*chosen.log, *delegation(right, chosen.delegates)),
         runs=total,
-        outputs=tuple(_output(detail, np.concatenate(item)) for detail, item in zip(details, collected, strict=True)),
+        outputs=tuple(_output(detail, np.concatenate(values)) for detail, values in zip(details, collected, strict=True)),
         reference_ms=summarize(times[0]),
         test_ms=summarize(times[1]),
         first=_Bisection(model, chosen, given, parameters, name, num_threads).first(left, right) if is_bisected else None,

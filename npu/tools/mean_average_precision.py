@@ -52,11 +52,11 @@ class Precision:
 
 def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> Precision:
     """The COCO metrics AP, AP50 and AP75 over all sizes of boxes. Classes without a ground-truth box do not count."""
-    categories = sorted({item.category for item in truth if not item.is_crowd})
+    categories = sorted({box.category for box in truth if not box.is_crowd})
     table = np.full((len(categories), len(THRESHOLDS)), np.nan)
     for row, category in enumerate(categories):
         table[row] = _of_class(
-            [item for item in truth if item.category == category],
+            [box for box in truth if box.category == category],
             [detection for detection in detections if detection.category == category],
         )
     if not categories:
@@ -68,14 +68,14 @@ def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detecti
 def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> Array:
     scores: list[float] = []
     outcomes: list[Array] = []
-    for image in sorted({item.image for item in truth} | {detection.image for detection in detections}):
+    for image in sorted({box.image for box in truth} | {detection.image for detection in detections}):
         result = sorted(
             (detection for detection in detections if detection.image == image), key=lambda detection: -detection.score
         )[:MAX_DETECTIONS]
-        boxes = sorted((item for item in truth if item.image == image), key=lambda item: item.is_crowd)
-        scores.extend(item.score for item in result)
+        boxes = sorted((box for box in truth if box.image == image), key=lambda box: box.is_crowd)
+        scores.extend(box.score for box in result)
         outcomes.append(np.array([_match(result, boxes, threshold) for threshold in THRESHOLDS]).reshape(len(THRESHOLDS), -1))
-    positives = sum(not item.is_crowd for item in truth)
+    positives = sum(not box.is_crowd for box in truth)
     order = np.argsort(-np.array(scores), kind="mergesort")
     joined = np.concatenate(outcomes, axis=1)[:, order]
     return np.array([_interpolated(row, positives) for row in joined])
@@ -84,11 +84,11 @@ def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> 
 _WRONG, _RIGHT, _IGNORED = 0, 1, 2
 
 
-def _match(result: Sequence[Detection], boxes: Sequence[GroundTruth], threshold: float) -> list[int]:
+def _match(detections: Sequence[Detection], boxes: Sequence[GroundTruth], threshold: float) -> list[int]:
     """Outcome of each detection of one image; `boxes` has the crowd regions last."""
     free = [True] * len(boxes)
     outcomes = []
-    for detection in result:
+    for detection in detections:
         best, chosen = min(threshold, 1 - 1e-10), -1
         for index, box in enumerate(boxes):
             if not free[index] and not box.is_crowd:

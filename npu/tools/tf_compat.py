@@ -160,16 +160,16 @@ class Survivor:
 
 def judge(model: Model) -> list[Survivor]:
     """What is wrong with the operators of a model: TensorFlow operations that survived, and operators without a kernel here."""
-    result = []
+    survivors = []
     for subgraph, graph in enumerate(model.graphs):
         for index, op in enumerate(graph.ops):
             custom = op.custom_code or ""
             if custom.startswith(FLEX_PREFIX):
                 name = custom.removeprefix(FLEX_PREFIX)
                 reason = f"not convertible: TensorFlow operation {name} survived and has no TFLite equivalent"
-                result.append(Survivor(subgraph, index, custom, False, reason))
+                survivors.append(Survivor(subgraph, index, custom, False, reason))
             elif op.kind == "CUSTOM" and custom != "ethos-u" and find_custom(custom) is None:
-                result.append(Survivor(subgraph, index, custom, True, "custom operator: needs a registered kernel"))
+                survivors.append(Survivor(subgraph, index, custom, True, "custom operator: needs a registered kernel"))
             elif op.kind != "CUSTOM" and op.kind not in OPERATORS:
-                result.append(Survivor(subgraph, index, op.kind, True, "no CPU kernel here"))
-    return result
+                survivors.append(Survivor(subgraph, index, op.kind, True, "no CPU kernel here"))
+    return survivors

@@ -37,7 +37,7 @@ def schedule(
     `with_events` adds the busy intervals of the units, for a timeline. Raises SimulationError for a stream whose blocks
     are too many to follow.
     """
-    plain = [item.operation if isinstance(item, Decoded) else item for item in operations]
+    plain = [operation.operation if isinstance(operation, Decoded) else operation for operation in operations]
     return time_rows(stream_rows(plain, variant, stream_words=stream_words), variant, with_events=with_events)
 
 

@@ -75,30 +75,30 @@ def verify(
     memory = _Memory(region_bytes, variant, initialised, read_only)
     hazards = HazardTracker(variant)
     findings: list[Finding] = []
-    for item in decoded:
-        touched = footprint(item.operation, variant)
+    for step in decoded:
+        touched = footprint(step.operation, variant)
         outside = [*memory.outside(touched), *memory.kept(touched)]
-        findings += [_finding("BOUNDS", item, *where) for where in outside]
-        if not hazards.has_effect(item.operation):
-            findings.append(_finding("NO-EFFECT", item, "nothing that it waits for is unfinished", None, None))
-        left_open = undefined(item.operation)
+        findings += [_finding("BOUNDS", step, *where) for where in outside]
+        if not hazards.has_effect(step.operation):
+            findings.append(_finding("NO-EFFECT", step, "nothing that it waits for is unfinished", None, None))
+        left_open = undefined(step.operation)
         if left_open is not None:
-            findings.append(_finding("UNDEFINED", item, left_open, None, None))
-        assumed = assumption(item.operation)
+            findings.append(_finding("UNDEFINED", step, left_open, None, None))
+        assumed = assumption(step.operation)
         if assumed is not None:
-            findings.append(_finding("UNDOCUMENTED", item, assumed, None, None))
-        findings += [_finding("SHRAM", item, text, None, None) for text in shram_findings(item.operation, variant)]
-        findings += [_finding("LUT", item, text, SHRAM, address) for text, address in lut_findings(item.operation, variant)]
-        for conflict in hazards.step(item, touched):
+            findings.append(_finding("UNDOCUMENTED", step, assumed, None, None))
+        findings += [_finding("SHRAM", step, text, None, None) for text in shram_findings(step.operation, variant)]
+        findings += [_finding("LUT", step, text, SHRAM, address) for text, address in lut_findings(step.operation, variant)]
+        for conflict in hazards.step(step, touched):
             message = f"{conflict.what} of {_kind(conflict.earlier)}, {conflict.earlier.place}"
-            findings.append(_finding(conflict.rule, item, message, conflict.region, conflict.address))
+            findings.append(_finding(conflict.rule, step, message, conflict.region, conflict.address))
         if not outside:
-            if memory.copies(item.operation, touched):
+            if memory.copies(step.operation, touched):
                 continue
-            findings += [_finding("UNINITIALISED", item, *where) for where in memory.unwritten(touched)]
+            findings += [_finding("UNINITIALISED", step, *where) for where in memory.unwritten(touched)]
             memory.write(touched)
     if words is not None:
-        findings += [_unread(item) for item in unread_writes(words, decoded, variant)]
+        findings += [_unread(step) for step in unread_writes(words, decoded, variant)]
     return sorted(findings, key=lambda finding: finding.command_index)
 
 
@@ -110,8 +110,8 @@ def written_by(decoded: Iterable[Decoded], variant: Variant) -> Iterator[tuple[i
                 yield part.region, part.start, part.end
 
 
-def _unread(result: UnreadWrite) -> Finding:
-    write, again = result.write, result.overwrite
+def _unread(findings: UnreadWrite) -> Finding:
+    write, again = findings.write, findings.overwrite
     values = ", ".join(f"{name}={value}" for name, value in write.values.items())
     until = "the end" if again is None else f"{again.place} sets the register again"
     message = f"no operation reads {values} before {until}"

@@ -186,22 +186,22 @@ def sum_arithmetic(
     return Arithmetic(mode, result, operand_scaling=scaling, opa_scale=operand)
 
 
-def _short_operands(mode: ElementwiseMode, result: Scale) -> Arithmetic:
+def _short_operands(mode: ElementwiseMode, scale: Scale) -> Arithmetic:
     """Two operands of 16 bits and of one scale: half of 15 fraction bits is a factor that a 16-bit scale holds."""
-    return Arithmetic(mode, result, opa_scale=Scale(1 << 14, 0), opb_scale=1 << 14)
+    return Arithmetic(mode, scale, opa_scale=Scale(1 << 14, 0), opb_scale=1 << 14)
 
 
 @functools.lru_cache(maxsize=256)
-def _simple_sum(mode: ElementwiseMode, result: Scale) -> Arithmetic | None:
+def _simple_sum(mode: ElementwiseMode, scale: Scale) -> Arithmetic | None:
     """The form with 16-bit operand scales, if equal to the 20-bit one for every sum of two int8 values."""
     sums = range(-510, 511)
     wide = _SUM_BITS[8] - 1
     for bits in (15, 14, 13):
-        shift = result.shift - (wide - bits)
+        shift = scale.shift - (wide - bits)
         if shift < 0:
             continue
-        simple = Scale(result.scale, shift)
-        exact = (_double_round((s << wide) * result.scale, result.shift) for s in sums)
+        simple = Scale(scale.scale, shift)
+        exact = (_double_round((s << wide) * scale.scale, scale.shift) for s in sums)
         if all(value == _double_round((s << bits) * simple.scale, shift) for s, value in zip(sums, exact, strict=True)):
             return Arithmetic(mode, simple, opa_scale=Scale(1 << bits, 0), opb_scale=1 << bits)
     return None

@@ -83,8 +83,8 @@ class FixedPoint:
 
     def _exp(self, x: View, y: View, quarters: View, integer_bits: int) -> View:
         """exp in Q0 of numbers x that are not positive, given `_split`."""
-        result = self._new(x, INT32)
-        self.builder.widen(self._series(y), result)
+        exponential = self._new(x, INT32)
+        self.builder.widen(self._series(y), exponential)
         bits, count = integer_bits + 2, min(integer_bits + 2, len(_EXP_FACTORS))
         left = self._made(ElementwiseMode.SUB, quarters, -1, is_reversed=True)
         for number, factor in enumerate(_EXP_FACTORS[:count], 1):
@@ -95,11 +95,11 @@ class FixedPoint:
                 bit = self._made(ElementwiseMode.SUB, bit, left, factors=(1, 2))
             chosen, product = self._new(x, INT32), self._new(x, INT32 if number < count else INT16)
             self._emit(ElementwiseMode.SUB, bit, chosen, 1, is_reversed=True, factors=((1 << 15) - factor, 1 << 15))
-            self._emit(ElementwiseMode.MUL, result, product, chosen, scale=_PRODUCT)
-            result = product
+            self._emit(ElementwiseMode.MUL, exponential, product, chosen, scale=_PRODUCT)
+            exponential = product
         at_zero = replace(self._new(x), zero_point=_EXP_ZERO)
         self.builder.requantize(x, at_zero, Scale(1 << 15, 0), 0)
-        return self._made(ElementwiseMode.MAX, result, replace(at_zero, zero_point=0))
+        return self._made(ElementwiseMode.MAX, exponential, replace(at_zero, zero_point=0))
 
     def _series(self, y: View) -> View:
         """exp(y - 1/8) in Q0 for y in [-1/8, 1/8)."""

@@ -142,11 +142,11 @@ class _Cell:
         self.builder.elementwise(ElementwiseMode.ADD, wide, sums, recurrent)
         FixedPoint(self.builder).gates(sums, functions, entry.shape[2] - self.units)
         starts = {gate: number * self.units for number, gate in enumerate(self.gates)}
-        result = {gate: crop(functions, (0, 0, start), self._row(self.units)) for gate, start in starts.items()}
-        if _INPUT not in result:
-            result[_INPUT] = self._new(self._row(self.units))
-            self.builder.elementwise(ElementwiseMode.SUB, result[_FORGET], result[_INPUT], INT16.maximum, is_reversed=True)
-        return result
+        gates = {gate: crop(functions, (0, 0, start), self._row(self.units)) for gate, start in starts.items()}
+        if _INPUT not in gates:
+            gates[_INPUT] = self._new(self._row(self.units))
+            self.builder.elementwise(ElementwiseMode.SUB, gates[_FORGET], gates[_INPUT], INT16.maximum, is_reversed=True)
+        return gates
 
     def _next_cell(self, gates: dict[int, View], cell: View, clip: float) -> View:
         kept, added, made = (self._new(cell.shape) for _ in range(3))

@@ -79,11 +79,11 @@ def exp_of_negative(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """exp(a) in Q0 for Q5 numbers a <= 0; gemmlowp's exp_on_negative_values."""
     quarter = 1 << (31 - _DIFFERENCE_BITS - 2)
     modulo = (a & (quarter - 1)) - quarter
-    result = _exp_quarter(modulo << _DIFFERENCE_BITS)
+    exponential = _exp_quarter(modulo << _DIFFERENCE_BITS)
     remainder = modulo - a
     for bit, factor in _EXP_FACTORS:
-        result = np.where(remainder & (1 << bit), _double_high(result, factor), result)
-    return np.where(a == 0, _ONE_Q0, result)
+        exponential = np.where(remainder & (1 << bit), _double_high(exponential, factor), exponential)
+    return np.where(a == 0, _ONE_Q0, exponential)
 
 
 @lru_cache(maxsize=64)

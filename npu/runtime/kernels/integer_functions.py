@@ -90,13 +90,13 @@ def exp_below_zero(x: Array, integer_bits: int, bits: int = 31) -> Array:
     y3, y4 = high_product(y2, y, bits), high_product(y2, y2, bits)
     series = halve(high_product(halve(y4, 2) + y3, constant(715827883, bits), bits) + y2, 1)
     start = constant(1895147668, bits)
-    result = np.minimum(start + high_product(y + series, start, bits), one)
+    exponential = np.minimum(start + high_product(y + series, start, bits), one)
     for exponent, factor in _EXPONENTS:
         if integer_bits > exponent:
             is_set = (rest - x) & (np.int64(1) << (fraction + exponent)) != 0
-            result = np.where(is_set, high_product(result, constant(factor, bits), bits), result)
-    result = np.where(x < -(32 << fraction), 0, result)
-    return np.where(x == 0, one, result)
+            exponential = np.where(is_set, high_product(exponential, constant(factor, bits), bits), exponential)
+    exponential = np.where(x < -(32 << fraction), 0, exponential)
+    return np.where(x == 0, one, exponential)
 
 
 def softmax_table(multiplier: int, shift: int) -> Array:

@@ -115,10 +115,10 @@ def _product_factor(node: OperatorNode) -> float:
 
 def _complex_product(x: Array, y: Array) -> Array:
     """Each of the four products rounded by itself, as C++ multiplies; numpy may fuse them."""
-    result = np.empty(np.broadcast_shapes(x.shape, y.shape), np.complex64)
-    result.real = x.real * y.real - x.imag * y.imag
-    result.imag = x.real * y.imag + x.imag * y.real
-    return result
+    product = np.empty(np.broadcast_shapes(x.shape, y.shape), np.complex64)
+    product.real = x.real * y.real - x.imag * y.imag
+    product.imag = x.real * y.imag + x.imag * y.real
+    return product
 
 
 def build_mul(node: OperatorNode) -> Run:
@@ -252,13 +252,13 @@ def build_power(node: OperatorNode) -> Run:
 
 def _repeated_product(x: Array, exponent: int) -> Array:
     """x**exponent by squaring, as the kernel computes broadcast scalar exponents that are whole numbers."""
-    result, base = np.ones_like(x), x
+    product, base = np.ones_like(x), x
     while exponent:
         if exponent & 1:
-            result = result * base
+            product = product * base
         base = base * base
         exponent >>= 1
-    return result
+    return product
 
 
 def _maximum(x: Array, y: Array) -> Array:

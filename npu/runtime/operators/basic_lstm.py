@@ -73,8 +73,8 @@ def _integer(node: OperatorNode) -> Run:
     logistic, tanh, tanh_state = logistic_table(), tanh_table(3), tanh_table(4)
 
     def table(values: Array, which: Array) -> Array:
-        result: Array = which[values.astype(np.int64) + 32768]
-        return result
+        looked_up: Array = which[values.astype(np.int64) + 32768]
+        return looked_up
 
     def run() -> None:
         centred = weights.array.astype(np.int64) - weights.zero_point
@@ -84,8 +84,8 @@ def _integer(node: OperatorNode) -> Run:
         added = halve(multiply(table(entry, logistic), table(update, tanh)), 4)
         kept = multiply(table(forget, logistic), state.array.astype(np.int64))
         new_state.array[...] = np.clip(added + kept, *_INT16)
-        result = multiply(table(out, logistic), table(new_state.array, tanh_state))
-        activation.array[...] = 128 + np.clip(halve(result, 8), -128, 127)
+        output = multiply(table(out, logistic), table(new_state.array, tanh_state))
+        activation.array[...] = 128 + np.clip(halve(output, 8), -128, 127)
 
     return run
 

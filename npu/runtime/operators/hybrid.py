@@ -62,7 +62,7 @@ def dequantize_rows(
 ) -> Array:
     """acc * input scale * weight scale + bias, in float32; per-channel kernels apply the weight scale first."""
     sums, outer, inner = acc.astype(np.float32), input_scales.astype(np.float32), weight_scales.astype(np.float32)
-    result = sums * inner * outer if per_channel else sums * (outer * inner)
+    values = sums * inner * outer if per_channel else sums * (outer * inner)
     if bias is not None:
-        result = result + bias.reshape(-1)
-    return result.astype(np.float32)
+        values = values + bias.reshape(-1)
+    return values.astype(np.float32)

@@ -29,10 +29,10 @@ Scaling = tuple[Array, Array]
 
 def _effective(*factors: float, over: float) -> Scaling:
     """Product of float32 scales over another, rounded to float32 at each step."""
-    result = np.float32(1)
+    product = np.float32(1)
     for factor in factors:
-        result = result * np.float32(factor)
-    return multipliers([float(result / np.float32(over))])
+        product = product * np.float32(factor)
+    return multipliers([float(product / np.float32(over))])
 
 
 @dataclass(frozen=True, slots=True)

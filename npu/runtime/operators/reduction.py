@@ -139,12 +139,12 @@ def _rescaled(values: Array, factor: tuple[int, int]) -> Array:
     """values * factor by a multiplier of 16 bits, rounded half up, kept as int32: TFLite's product of an int64 number."""
     multiplier, shift = min((factor[0] + (1 << 15)) >> 16, (1 << 15) - 1), 15 - factor[1]
     if shift < 1:  # left open by the reference kernel, whose shift would be negative
-        result: Array = np.clip(
+        rescaled: Array = np.clip(
             np.clip(values * multiplier, -(1 << 31), 1 << 31) << min(-shift, 31), *INTEGER_RANGE[DType.INT32]
         )
-        return result
-    result = ((values * multiplier + (1 << (shift - 1))) >> shift).astype(np.int32).astype(np.int64)
-    return result
+        return rescaled
+    rescaled = ((values * multiplier + (1 << (shift - 1))) >> shift).astype(np.int32).astype(np.int64)
+    return rescaled
 
 
 def _extremum(function: np.ufunc, bound: str) -> Callable[[OperatorNode], Run]:

@@ -49,15 +49,15 @@ def build_lsh_projection(node: OperatorNode) -> Run:
 
 
 def _signs(seeds: Array, items: Array, weights: Array | None) -> Array:
-    rows = [np.ascontiguousarray(item).tobytes() for item in items]
-    result = np.zeros(seeds.shape, np.int32)
+    rows = [np.ascontiguousarray(text).tobytes() for text in items]
+    signs = np.zeros(seeds.shape, np.int32)
     for place, seed in np.ndenumerate(seeds):
         score = 0.0
         for i, row in enumerate(rows):
             value = float(fingerprint64(np.float32(seed).tobytes() + row))
             score += value if weights is None else float(weights[i]) * value
-        result[place] = score > 0
-    return result
+        signs[place] = score > 0
+    return signs
 
 
 def build_skip_gram(node: OperatorNode) -> Run:

@@ -89,12 +89,12 @@ class HalfOperation(Operation):
         ifm, weights, bias, output = self.node.input(0), self.node.input(1), self.node.optional(2), self.node.output()
         channels = output.shape[-1]
         start = np.zeros(channels, np.float32) if bias is None else np.ascontiguousarray(bias.array.reshape(-1))
-        result = np.empty((output.elements // max(channels, 1), channels), np.float32)
+        sums = np.empty((output.elements // max(channels, 1), channels), np.float32)
         if self.node.kind == "FULLY_CONNECTED":
             rows = np.ascontiguousarray(ifm.array).reshape(-1, weights.shape[1])
-            product_half(rows, np.ascontiguousarray(weights.array.T), start, self._native, result)
+            product_half(rows, np.ascontiguousarray(weights.array.T), start, self._native, sums)
         elif self.node.kind == "CONV_2D":
-            self._convolve(ifm.array, start, result)
+            self._convolve(ifm.array, start, sums)
         else:
             taps = np.ascontiguousarray(weights.array.reshape(-1, channels))
             window = window_of(self.node, (weights.shape[1], weights.shape[2]))
@@ -102,9 +102,9 @@ class HalfOperation(Operation):
             def multiply(patches: Array, part: Array) -> None:
                 depthwise_half(patches.reshape(len(patches), -1, ifm.shape[3]), taps, start, self._native, part)
 
-            _fill(result, ifm.array, window, multiply)
+            _fill(sums, ifm.array, window, multiply)
         bounds = activation_bounds(self.node, self.node.attributes.fused_activation_function)
-        output.array[...] = (result if bounds == (None, None) else np.clip(result, *bounds)).reshape(output.shape)
+        output.array[...] = (sums if bounds == (None, None) else np.clip(sums, *bounds)).reshape(output.shape)
 
     def _convolve(self, ifm: Array, start: Array, result: Array) -> None:
         weights = self.node.input(1).array
@@ -122,12 +122,12 @@ class HalfOperation(Operation):
             _fill(result[:, own], ifm[..., g * depth : (g + 1) * depth], window, multiply)
 
 
-def _fill(result: Array, ifm: Array, window: Window, multiply: Callable[[Array, Array], None]) -> None:
+def _fill(sums: Array, ifm: Array, window: Window, multiply: Callable[[Array, Array], None]) -> None:
     """Results (pixels, channels) from what `multiply` makes of some patches at a time."""
-    maps = result.reshape(ifm.shape[0], *window.out, result.shape[1])
+    maps = sums.reshape(ifm.shape[0], *window.out, sums.shape[1])
     for batch, target in zip(ifm, maps, strict=True):
         for rows, columns in window.parts(ifm.shape[3]):
             patches = window.patches(batch, rows, columns)
-            part = np.empty((len(patches), result.shape[1]), np.float32)
+            part = np.empty((len(patches), sums.shape[1]), np.float32)
             multiply(patches, part)
             target[slice(*rows), slice(*columns)] = part.reshape(rows[1] - rows[0], -1, part.shape[1])

@@ -69,10 +69,10 @@ def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
     require_quantized(node, left, right, output)
     twice = 2.0 * max(left.scale, right.scale)
     real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
-    result = [quantize_multiplier(factor) for factor in real]
-    larger = result[0] if left.scale >= right.scale else result[1]
-    is_plain = larger == (1 << 30, 0) and max(result[0][1], result[1][1]) <= 0 and result[2][1] <= _LARGEST_LEFT_SHIFT
-    return result if is_plain else None
+    factors = [quantize_multiplier(factor) for factor in real]
+    larger = factors[0] if left.scale >= right.scale else factors[1]
+    is_plain = larger == (1 << 30, 0) and max(factors[0][1], factors[1][1]) <= 0 and factors[2][1] <= _LARGEST_LEFT_SHIFT
+    return factors if is_plain else None
 
 
 class Pairs(CompiledOperation):

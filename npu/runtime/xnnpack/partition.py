@@ -210,15 +210,15 @@ class Partition(SimpleDelegateKernel):
     def _tensors(self, context: Context, boundary: set[int]) -> dict[int, RuntimeTensor]:
         """What the operations see under each index: unpacked constants, boundary tensors, or tensors of this partition."""
         unpacked = self._setting.acceptance.unpacked
-        result: dict[int, RuntimeTensor] = {}
+        tensors: dict[int, RuntimeTensor] = {}
         for tensor in context.tensors:
             if tensor.index in unpacked:
-                result[tensor.index] = RuntimeTensor(tensor.index, unpacked[tensor.index])
+                tensors[tensor.index] = RuntimeTensor(tensor.index, unpacked[tensor.index])
             elif tensor.is_constant or tensor.index in boundary:
-                result[tensor.index] = tensor
+                tensors[tensor.index] = tensor
             else:
-                result[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
-        return result
+                tensors[tensor.index] = self._own[tensor.index] = RuntimeTensor(tensor.index, tensor.source)
+        return tensors
 
     def _convert(self, context: Context, indices: tuple[int, ...], tensors: dict[int, RuntimeTensor]) -> None:
         for index in indices:
