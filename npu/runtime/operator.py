@@ -12,7 +12,7 @@ from npu.graph.consistency import infer_shapes
 from npu.graph.dtype import DType
 from npu.graph.operands import Mismatch, Operands
 from npu.graph.ops import BY_NAME
-from npu.graph.shapes import unknown
+from npu.graph.shapes.common import unknown
 from npu.records import dataclass
 from npu.runtime.tensor import Array, RuntimeTensor
 

@@ -12,7 +12,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from npu.graph.attributes import BUILTIN_OPTIONS, BUILTIN_OPTIONS_2, Attributes, CustomOptionsFormat, tensor_type
+from npu.graph.attributes import BUILTIN_OPTIONS, Attributes, CustomOptionsFormat, tensor_type
+from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
 from npu.graph.dtype import DType
 from npu.graph.wire import (
     Array,

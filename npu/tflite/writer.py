@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import ModelError
-from npu.graph.attributes import BUILTIN_OPTIONS_2, Attributes, CustomOptionsFormat
+from npu.graph.attributes import Attributes, CustomOptionsFormat
+from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.graph.ops import code_of_kind
 from npu.graph.wire import UnknownMember

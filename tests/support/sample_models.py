@@ -11,7 +11,6 @@ from npu.graph.attributes import (
     ConcatenationOptions,
     Conv2DOptions,
     DepthwiseConv2DOptions,
-    DilateOptions,
     FullyConnectedOptions,
     FusedActivation,
     IfOptions,
@@ -22,6 +21,7 @@ from npu.graph.attributes import (
     SplitOptions,
     SVDFOptions,
 )
+from npu.graph.attributes_2 import DilateOptions
 from npu.graph.dtype import DType
 from npu.tflite.schema import DimensionMetadata, DimensionType, Int32Vector, SparsityParameters
 

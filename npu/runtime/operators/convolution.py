@@ -9,7 +9,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
-from npu.graph.shapes import window_extent
+from npu.graph.shapes.common import window_extent
 from npu.records import dataclass
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from npu.graph.attributes import MirrorPadMode
 from npu.graph.dtype import DType
-from npu.graph.shapes import pad_amounts
+from npu.graph.shapes.common import pad_amounts
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, stored_limits

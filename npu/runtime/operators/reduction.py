@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
-from npu.graph.shapes import reduced_axes, without
+from npu.graph.shapes.common import reduced_axes, without
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.reduction import sum_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu.graph.shapes import slice_box, strided_index
+from npu.graph.shapes.parts import slice_box, strided_index
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import ints

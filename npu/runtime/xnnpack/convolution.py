@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.attributes import Padding
-from npu.graph.shapes import window_extent
+from npu.graph.shapes.common import window_extent
 from npu.records import dataclass
 from npu.runtime.kernels.convolution import Pair, Window
 from npu.runtime.operator import OperatorNode

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ai_edge_litert.schema_py_generated as litert
 import pytest
 
-from npu.graph.attributes import BUILTIN_OPTIONS, BUILTIN_OPTIONS_2
+from npu.graph.attributes import BUILTIN_OPTIONS
+from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
 from npu.graph.ops import BY_NAME, OPS, code_of_kind, kind_of_code
 
 

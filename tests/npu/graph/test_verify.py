@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from npu.errors import ModelError
-from npu.graph.attributes import CallOptions, IfOptions, StablehloCaseOptions
+from npu.graph.attributes import CallOptions, IfOptions
+from npu.graph.attributes_2 import StablehloCaseOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Signature, Tensor
 from npu.graph.verify import called_graphs, verify, verify_model

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu.errors import ModelError
-from npu.graph.attributes import AddOptions, CallOptions, DilateOptions, FusedActivation
+from npu.graph.attributes import AddOptions, CallOptions, FusedActivation
+from npu.graph.attributes_2 import DilateOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
 from npu.graph.wire import UnknownMember

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import tflite
 
-from npu.graph import attributes
-from npu.graph.attributes import BUILTIN_OPTIONS, BUILTIN_OPTIONS_2
+from npu.graph import attributes, attributes_2
+from npu.graph.attributes import BUILTIN_OPTIONS
+from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
 from npu.graph.dtype import DType
 from npu.graph.wire import Array, Blob, OneOf, Scalar, SubTable, SubTables, Table, Text, Vector, WireField, wire_fields
 from npu.tflite import schema
@@ -34,12 +35,12 @@ ENUMS = {
     attributes.LstmKernelType: "LSTMKernelType",
     attributes.CombinerType: "CombinerType",
     attributes.MirrorPadMode: "MirrorPadMode",
-    attributes.ReduceWindowFunction: "ReduceWindowFunction",
+    attributes_2.ReduceWindowFunction: "ReduceWindowFunction",
     attributes.CustomOptionsFormat: "CustomOptionsFormat",
-    attributes.RngAlgorithm: "RngAlgorithm",
-    attributes.PrecisionConfig: "StablehloPrecisionConfig",
-    attributes.ComparisonDirection: "StablehloComparisonDirection",
-    attributes.ComparisonType: "StablehloComparisonType",
+    attributes_2.RngAlgorithm: "RngAlgorithm",
+    attributes_2.PrecisionConfig: "StablehloPrecisionConfig",
+    attributes_2.ComparisonDirection: "StablehloComparisonDirection",
+    attributes_2.ComparisonType: "StablehloComparisonType",
     schema.DimensionType: "DimensionType",
     DType: "TensorType",
 }

@@ -1,0 +1,1 @@
+"""Rules of shape inference: `common` says what a rule is."""

@@ -1,0 +1,112 @@
+"""Shapes of reductions, of what is gathered by index, and of what is made from numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from npu.graph.dtype import DType
+from npu.graph.operands import Mismatch, Operands, Shape
+from npu.graph.shapes.common import Shapes, inserted, normalized_axis, reduced_axes, without
+
+
+def reduction(operands: Operands) -> Shapes:
+    ifm, axes = operands.shape(0), operands.numbers(1)
+    return None if axes is None else [without(ifm, reduced_axes(axes, len(ifm)), keep=operands.options.keep_dims)]
+
+
+def arg(operands: Operands) -> Shapes:
+    _has_type(operands, operands.options.output_type)
+    ifm, axes = operands.shape(0), operands.numbers(1)
+    if axes is None:
+        return None
+    if len(axes) != 1:
+        raise Mismatch(f"axis must be one number, got {len(axes)}")
+    axis = normalized_axis(axes[0], len(ifm))
+    if ifm[axis] == 0:
+        raise Mismatch(f"input must have elements on axis {axis}, got {list(ifm)}")
+    return [without(ifm, (axis,))]
+
+
+def _has_type(operands: Operands, said: DType) -> None:
+    """The output has the type that the options say, which LiteRT gives it whatever the file declares."""
+    output = operands.outputs[0]
+    if said not in (DType.FLOAT32, output.dtype):  # FLOAT32 is the schema's default: nothing is said
+        raise Mismatch(f"output '{output.name}' must be {said}, as the operator's options say, got {output.dtype}")
+
+
+def top_k(operands: Operands) -> Shapes:
+    ifm, count = operands.shape(0), operands.number(1)
+    if count is None:
+        return None
+    if not ifm or not 0 <= count <= ifm[-1]:
+        raise Mismatch(f"k must be in [0, {ifm[-1] if ifm else 0}], got {count}")
+    return [(*ifm[:-1], count)] * 2
+
+
+def gather(operands: Operands) -> Shapes:
+    ifm, indices, options = operands.shape(0), operands.shape(1), operands.options
+    axis = normalized_axis(options.axis, len(ifm))
+    batch = options.batch_dims + (len(indices) if options.batch_dims < 0 else 0)
+    if not 0 <= batch <= axis or ifm[:batch] != indices[:batch]:
+        raise Mismatch(
+            f"the first {batch} dimensions must agree and not exceed axis {axis}, got {list(ifm)} and {list(indices)}"
+        )
+    return [(*ifm[:axis], *indices[batch:], *ifm[axis + 1 :])]
+
+
+def gather_nd(operands: Operands) -> Shapes:
+    ifm, indices = operands.shape(0), operands.shape(1)
+    if not indices or indices[-1] > len(ifm):
+        raise Mismatch(f"the last dimension of indices must be at most {len(ifm)}, got {list(indices)}")
+    return [(*indices[:-1], *ifm[indices[-1] :])]
+
+
+def scatter_nd(operands: Operands) -> Shapes:
+    indices, updates, shape = operands.shape(0), operands.shape(1), operands.numbers(2)
+    if shape is None:
+        return None
+    depth = indices[-1] if indices else 0
+    if min(shape, default=0) < 0 or not indices or depth > len(shape) or updates != (*indices[:-1], *shape[depth:]):
+        raise Mismatch(f"indices {list(indices)} and updates {list(updates)} must fit the shape, got {shape}")
+    return [tuple(shape)]
+
+
+def sparse_to_dense(operands: Operands) -> Shapes:
+    indices, values, shape = operands.shape(0), operands.shape(2), operands.numbers(1)
+    rank, rows = operands.shape(1)[0] if len(operands.shape(1)) == 1 else 0, indices[0] if indices else 1
+    if len(indices) > 2 or (indices[1] if len(indices) == 2 else 1) != rank or math.prod(values) not in (1, rows):
+        raise Mismatch(f"indices must be rows of {rank} numbers with one value each, got {list(indices)} and {list(values)}")
+    return None if shape is None else [_sized(shape)]
+
+
+def _sized(values: Sequence[int]) -> Shape:
+    """A shape that a tensor holds."""
+    if min(values, default=0) < 0:
+        raise Mismatch(f"shape must have no negative dimension, got {list(values)}")
+    return tuple(values)
+
+
+def shape_of(operands: Operands) -> Shapes:
+    _has_type(operands, operands.options.out_type)
+    return [(len(operands.shape(0)),)]
+
+
+def scalar(operands: Operands) -> Shapes:
+    return [()]
+
+
+def fill(operands: Operands) -> Shapes:
+    shape, value = operands.numbers(0), operands.shape(1)
+    if math.prod(value) != 1:
+        raise Mismatch(f"value must be a scalar, got {list(value)}")
+    return None if shape is None else [_sized(shape)]
+
+
+def one_hot(operands: Operands) -> Shapes:
+    indices, depth, axis = operands.shape(0), operands.number(1), operands.options.axis
+    if depth is None:
+        return None
+    if depth < 0:
+        raise Mismatch(f"depth must not be negative, got {depth}")
+    return [inserted(indices, len(indices) if axis == -1 else normalized_axis(axis, len(indices) + 1), depth)]
