@@ -79,7 +79,7 @@ def expand(model: Source, session: Session) -> Expanded:
     streams = time_streams(file)
     for index, op in enumerate(graph.ops):
         if is_npu_job(op):
-            _Job(expanded, executable, file.job(0, index), streams[index], numbers).expand()
+            _OpenedJob(expanded, executable, file.job(0, index), streams[index], numbers).expand()
         else:
             given = tuple(numbers[tensor] for tensor in op.inputs if tensor != ABSENT)
             made = tuple(numbers[tensor] for tensor in op.outputs)
@@ -88,7 +88,7 @@ def expand(model: Source, session: Session) -> Expanded:
     return expanded
 
 
-class _Job:
+class _OpenedJob:
     """One job on its way into nodes: `last` holds for every byte of a region which value was written there last.
 
     Constants have no node: nearly every operation reads some.
