@@ -24,13 +24,13 @@ class Journal:
         if path is not None:
             self.results = _read(path)
 
-    def add(self, key: str, result: Row) -> None:
+    def add(self, key: str, row: Row) -> None:
         """Keep a result, on disk before this returns."""
-        self.results[key] = result
+        self.results[key] = row
         if self.path is not None:
             if self._file is None:
                 self._file = _opened(self.path)
-            self._file.write(json.dumps({"key": key, "result": result}) + "\n")
+            self._file.write(json.dumps({"key": key, "result": row}) + "\n")
             self._file.flush()
 
     def close(self) -> None:
