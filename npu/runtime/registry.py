@@ -15,6 +15,7 @@ _MODULES = (
     "text",
 )  # fmt: skip
 """Those with the operators that most models have come first."""
+_CUSTOM_MODULES = ("npu.runtime.operators.detection", "npu.runtime.operators.executorch")
 
 
 class _Operators(Mapping[str, Implementation]):
@@ -60,5 +61,8 @@ def find_custom(name: str) -> CustomOperator | None:
     registered = find_custom_operator(name)
     if registered is not None:
         return registered
-    operators: dict[str, CustomOperator] = import_module("npu.runtime.operators.detection").CUSTOM_OPERATORS
-    return operators.get(name)
+    for module in _CUSTOM_MODULES:
+        operators: Mapping[str, CustomOperator] = import_module(module).CUSTOM_OPERATORS
+        if name in operators:
+            return operators[name]
+    return None

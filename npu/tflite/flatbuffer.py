@@ -71,11 +71,11 @@ class TableReader:
         self._bytes = 0
         self._vtables: dict[int, tuple[int, ...]] = {}
 
-    def root(self, table: type[AnyTable], identifier: bytes) -> AnyTable:
-        """The table that the file starts with."""
+    def root(self, table: type[AnyTable], identifier: bytes, kind: str = "a TFLite model") -> AnyTable:
+        """The table that the file starts with; `kind` is what messages call such a file."""
         if len(self.data) < 8 or self.data[4:8] != identifier:
             got = repr(self.data[4:8].decode("latin-1")) if len(self.data) >= 8 else f"a file of {len(self.data)} bytes"
-            raise ModelError(f"{self.source}: must be a TFLite model (identifier {identifier.decode()} at byte 4), got {got}")
+            raise ModelError(f"{self.source}: must be {kind} (identifier {identifier.decode()} at byte 4), got {got}")
         return self.table(table, self.follow(0, "root"), "")
 
     def table(self, table: type[AnyTable], position: int, path: str) -> AnyTable:

@@ -10,7 +10,7 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,30 +57,34 @@ def is_raw(model: str | Path | bytes) -> bool:
 
 def read_raw(path: str | Path) -> Model:
     """Read Vela's raw output. ModelError names the file, the entry and what it must be."""
-    archive = _Archive(Path(path))
+    path = Path(path)
     try:
-        return archive.model()
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > _LARGEST_ARCHIVE_BYTES:
+            raise ModelError(f"{path.name}: archive: must unpack to at most {_LARGEST_ARCHIVE_BYTES} bytes, got {size}")
+        content = load_arrays(path)
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error
+    try:
+        return model_of_entries(content, path.name)
     finally:
-        archive.close()
+        content.close()
 
 
-class _Archive:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            with zipfile.ZipFile(path) as archive:
-                size = sum(entry.file_size for entry in archive.infolist())
-            if size > _LARGEST_ARCHIVE_BYTES:
-                raise self._error("archive", f"must unpack to at most {_LARGEST_ARCHIVE_BYTES} bytes", size)
-            self._content = load_arrays(path)
-        except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
-            raise ModelError(f"{path.name}: must be a readable .npz archive, got: {error}") from error
+def model_of_entries(content: Mapping[str, Any], name: str) -> Model:
+    """The model of one `ethos-u` operator that the entries describe. ModelError names the entry and what it must be."""
+    return _Entries(content, name).model()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._content.close()
+
+class _Entries:
+    """The entries of an archive, checked as they are read."""
+
+    def __init__(self, content: Mapping[str, Any], name: str) -> None:
+        self._content, self._name = content, name
 
     def model(self) -> Model:
+        """The graph of the job, its inputs and outputs."""
         payload, read_only = self._bytes("cmd_data"), self._bytes("weight_data")
         if self._numbers("variable_region").size:
             raise self._error("variable_region", "must be empty, variables are not supported", "variables")
@@ -158,7 +162,7 @@ class _Archive:
         return int(array[0])
 
     def _error(self, entry: str, rule: str, got: object) -> ModelError:
-        return ModelError(f"{self._path.name}: {entry}: {rule}, got {got}")
+        return ModelError(f"{self._name}: {entry}: {rule}, got {got}")
 
 
 def _bytes_tensor(name: str, content: bytes | int) -> Tensor:

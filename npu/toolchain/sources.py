@@ -10,6 +10,7 @@ from npu.errors import ModelError
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.tflite.reader import bytes_of, read_model
+from npu.toolchain.pte import is_pte, read_pte
 from npu.toolchain.raw import is_raw, read_raw
 
 Source = str | Path | bytes
@@ -27,13 +28,15 @@ def contents(model: Source) -> bytes:
 
 
 def load(model: Source) -> Model:
-    """Read a TFLite file, or Vela's raw output (.npz), into the typed graph. ModelError if it is malformed."""
+    """Read a TFLite file, Vela's raw output (.npz) or an ExecuTorch program (.pte). ModelError if it is malformed."""
     model = given(model)
     return parse(model, contents(model))
 
 
 def parse(model: Source, content: bytes) -> Model:
     """`load` for a model whose contents have been read."""
+    if is_pte(content):
+        return read_pte(content, model_name(model))
     if isinstance(model, bytes):
         return read_model(content)
     return read_raw(model) if is_raw(content) else read_model(content, str(model))
