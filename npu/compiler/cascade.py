@@ -1,11 +1,12 @@
 """Cascades: a chain of steps computed in stripes of rows, so that the maps between them are never whole in memory.
 
-Rows that two stripes share are computed twice; that is the price. Only what must be cut to meet a memory budget is cut.
+Rows that two stripes of a consumer read are kept in a rolling buffer, or made twice: then the maps of a long chain need not be
+in memory all at the same time. Only what must be cut to meet a memory budget is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.allocate import Buffer, live_bytes
@@ -27,6 +28,8 @@ from npu.records import dataclass
 _STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _LONGEST = 8
 """Steps of the longest chain that is tried."""
+_SHORT = 2
+"""Steps of a chain with one map between them: a rolling buffer of it is no larger than the part that a stripe needs."""
 _MOST_CASCADES = 24
 _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
@@ -43,6 +46,10 @@ class Rows:
 
     start: int
     end: int
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,23 +153,34 @@ def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, goal: _Go
         return None
     trials: list[_Trial] = []
     for first, last in _chains(node.program.steps, worst):
-        for stripes in _STRIPES:
-            steps = cut_chain(node.program.steps, first, last, stripes)
-            if steps is None:
-                break
-            candidate = replace(node, program=replace(node.program, steps=steps))
-            usage, starts = _usage(graph, [*nodes[:number], candidate, *nodes[number + 1 :]], goal.hidden_only)
-            begin = starts[number] + first
-            end = begin + last - first + 1 + len(steps) - len(node.program.steps)
-            trial = _Trial(steps, max(usage[begin:end]), _work(steps) / _work(node.program.steps))
-            trials.append(trial)
-            if trial.peak <= goal.budget:
-                break
+        trials += _trials(graph, nodes, number, (first, last), goal, is_rolling=True)
+        if last - first + 1 > _SHORT and trials and trials[-1].peak > goal.budget:
+            trials += _trials(graph, nodes, number, (first, last), goal, is_rolling=False)
     trials = [trial for trial in trials if trial.peak < goal.peak]
     if not trials:
         return None
-    best = min(trials, key=lambda trial: (max(trial.peak, goal.budget), trial.work))
+    best = min(trials, key=lambda trial: (max(trial.peak, goal.budget), trial.work, len(trial.steps)))
     return replace(node, program=replace(node.program, steps=best.steps))
+
+
+def _trials(
+    graph: Graph, nodes: list[Node], number: int, chain: tuple[int, int], goal: _Goal, *, is_rolling: bool
+) -> Iterator[_Trial]:
+    """Node `number` with a chain in more and more stripes, until the budget is met."""
+    node, (first, last) = nodes[number], chain
+    assert node.program is not None
+    for stripes in _STRIPES:
+        steps = cut_chain(node.program.steps, first, last, stripes, is_rolling=is_rolling)
+        if steps is None:
+            return
+        candidate = replace(node, program=replace(node.program, steps=steps))
+        usage, starts = _usage(graph, [*nodes[:number], candidate, *nodes[number + 1 :]], goal.hidden_only)
+        begin = starts[number] + first
+        end = begin + last - first + 1 + len(steps) - len(node.program.steps)
+        trial = _Trial(steps, max(usage[begin:end]), _work(steps) / _work(node.program.steps))
+        yield trial
+        if trial.peak <= goal.budget:
+            return
 
 
 def _work(steps: Sequence[Step]) -> int:
@@ -217,16 +235,68 @@ def _is_divisible(step: Step) -> bool:
     return isinstance(step, ElementwiseStep)
 
 
-def cut_chain(steps: Sequence[Step], first: int, last: int, stripes: int) -> tuple[Step, ...] | None:
+def cut_chain(
+    steps: Sequence[Step], first: int, last: int, stripes: int, *, is_rolling: bool = False
+) -> tuple[Step, ...] | None:
     """The steps with [first, last] computed in `stripes` stripes of the last one's rows; None if there are fewer rows."""
     height = steps[last].ofm.shape[0]
     if stripes > height:
         return None
     rows = -(-height // stripes)
-    striped: list[Step] = []
-    for start in range(0, height, rows):
-        striped += _stripe(steps[first : last + 1], Rows(start, min(start + rows, height)))
+    cut = [Rows(start, min(start + rows, height)) for start in range(0, height, rows)]
+    chain = steps[first : last + 1]
+    striped = _roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, own)]
     return (*steps[:first], *striped, *steps[last + 1 :])
+
+
+def _roll(chain: Sequence[Step], cut: Sequence[Rows]) -> list[Step]:
+    """A chain in stripes of its result, whose maps in between are rolling buffers: every row is made once."""
+    stripes = list(_new_rows(chain, cut))
+    buffers: list[Storage] = []
+    for position, step in enumerate(chain[:-1]):
+        needed = [input_rows(chain[position + 1], stripe[position + 1]) for stripe in stripes if stripe[position + 1].count]
+        old = step.ofm.storage
+        height = max(rows.count for rows in needed)
+        buffers.append(Storage(f"{old.name} rolling", (height, *old.shape[1:]), old.element, is_rolling=True))
+    return [
+        _rolling_part(chain, position, rows, buffers)
+        for stripe in stripes
+        for position, rows in enumerate(stripe)
+        if rows.count
+    ]
+
+
+def _new_rows(chain: Sequence[Step], cut: Sequence[Rows]) -> Iterator[list[Rows]]:
+    """For every stripe of the last step's rows those that each step has to make for it, besides what it made before."""
+    done = [0] * len(chain)
+    for rows in cut:
+        new = [rows]
+        for position in range(len(chain) - 2, -1, -1):
+            needed = input_rows(chain[position + 1], new[0]) if new[0].count else Rows(0, 0)
+            start = max(needed.start, done[position])
+            new.insert(0, Rows(start, max(needed.end, start)))
+            done[position] = max(done[position], needed.end)
+        yield new
+
+
+def _rolling_part(chain: Sequence[Step], position: int, rows: Rows, buffers: Sequence[Storage]) -> Step:
+    """Rows of a step of the chain, read from and written to rolling buffers."""
+    step, needed = chain[position], input_rows(chain[position], rows)
+    replaced = chain[position - 1].ofm.storage if position else None
+
+    def input_of(view: View) -> View:
+        if view.storage is replaced:
+            return _in_buffer(view, buffers[position - 1], needed)
+        return _operand(step, view, needed)
+
+    is_last = position == len(chain) - 1
+    return _rows_of(step, rows, _crop(step.ofm, rows) if is_last else _in_buffer(step.ofm, buffers[position], rows), input_of)
+
+
+def _in_buffer(view: View, buffer: Storage, rows: Rows) -> View:
+    """Rows of a whole map that is in a rolling buffer."""
+    offset = (rows.start % buffer.shape[0], 0, 0)
+    return replace(view, storage=buffer, full=buffer.shape, offset=offset, shape=(rows.count, *view.shape[1:]))
 
 
 def _stripe(chain: Sequence[Step], rows: Rows) -> list[Step]:
@@ -257,8 +327,18 @@ def _part(step: Step, rows: Rows, ofm: View, replaced: Storage | None, between: 
     def input_of(view: View) -> View:
         if between is not None and view.storage is replaced:
             return replace(view, storage=between, full=between.shape, shape=(between.shape[0], *view.shape[1:]))
-        return view if view.shape[0] == 1 and isinstance(step, ElementwiseStep) else _crop(view, needed)
+        return _operand(step, view, needed)
 
+    return _rows_of(step, rows, ofm, input_of)
+
+
+def _operand(step: Step, view: View, needed: Rows) -> View:
+    """The rows of an input that are needed; one row that is broadcast stays what it is."""
+    return view if view.shape[0] == 1 and isinstance(step, ElementwiseStep) else _crop(view, needed)
+
+
+def _rows_of(step: Step, rows: Rows, ofm: View, input_of: Callable[[View], View]) -> Step:
+    """`rows` of a step's result, written to `ofm`, from what `input_of` makes of its inputs."""
     if isinstance(step, ElementwiseStep):
         ifm2 = None if step.ifm2 is None else input_of(step.ifm2)
         return replace(step, ifm=input_of(step.ifm), ifm2=ifm2, ofm=ofm)

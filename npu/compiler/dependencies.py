@@ -184,9 +184,9 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     steps = (row, pixel, channel)
     ends = [(a * step, b * step) for a, b, step in zip(low, high, steps, strict=True)]
     first, last = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
-    bases = [fm.addresses[0]]
-    if fm.tile_width_0 < fm.width or fm.tile_height_0 < fm.height or fm.tile_height_1 < fm.height:
-        bases = [base for base in fm.addresses if base] or bases
+    is_wide, is_high = fm.tile_width_0 < fm.width, fm.tile_height_0 < fm.height or fm.tile_height_1 < fm.height
+    used = (True, is_wide, is_high, is_wide and is_high)
+    bases = [base for base, is_used in zip(fm.addresses, used, strict=True) if is_used]
     return max(min(bases) + first, 0), max(bases) + last + unit
 
 

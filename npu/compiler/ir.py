@@ -41,7 +41,8 @@ class Storage:
 
     `shape` is the whole map. `tensor` is the graph's tensor index if it holds one. A storage that is an input or an output of
     the partition (`is_boundary`) must be NHWC, because the CPU and the application read it. `data` are the contents
-    (H, W, D) of a constant, which lives in the read-only region.
+    (H, W, D) of a constant, which lives in the read-only region. In a rolling buffer (`is_rolling`) row y of a higher map lies
+    at row y modulo the height: a box may go on at the first row behind the last one.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Storage:
     tensor: int | None = None
     is_boundary: bool = False
     data: npt.NDArray[np.generic] | None = None
+    is_rolling: bool = False
 
     @property
     def bytes(self) -> int:
@@ -83,7 +85,7 @@ class View:
     @property
     def is_whole(self) -> bool:
         """Whether it is all of its storage, in the storage's own shape."""
-        return self.full == self.storage.shape == self.shape and self.pitch is None
+        return self.full == self.storage.shape == self.shape and self.pitch is None and not self.storage.is_rolling
 
     @classmethod
     def whole(cls, storage: Storage, zero_point: int = 0) -> View:

@@ -76,8 +76,11 @@ def feature_map(
         row, pixel = view.pitches
         steps = (row * size, pixel * size, steps[2])
     start = address + element_offset(y, x, c, steps, size)
+    above, wrapped = height, 0
+    if view.storage.is_rolling and y + height > view.storage.shape[0]:
+        above, wrapped = view.storage.shape[0] - y, address + element_offset(0, x, c, steps, size)
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
-        zero_point=view.zero_point, addresses=(start, 0, 0, 0), tile_height_0=height, tile_height_1=height,
+        zero_point=view.zero_point, addresses=(start, 0, wrapped, 0), tile_height_0=above, tile_height_1=above,
         tile_width_0=width, stride_y=steps[0], stride_x=steps[1], stride_c=steps[2] if is_bricked else size,
     )  # fmt: skip

@@ -6,6 +6,7 @@ A check yields one sentence per defect. That a state breaks a rule is a fault of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, WindowStep
 from npu.compiler.layout import reads, views
@@ -87,6 +88,9 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
 
 def _view(view: View) -> Iterator[str]:
     size = view.storage.shape[0] * view.storage.shape[1] * view.storage.shape[2]
+    rows = view.storage.shape[0]
+    if view.storage.is_rolling and rows < view.offset[0] + view.shape[0] <= rows + min(view.offset[0], rows - 1):
+        view = replace(view, offset=(0, *view.offset[1:]), shape=(rows, *view.shape[1:]))
     low = any(offset < 0 or extent < 1 for offset, extent in zip(view.offset, view.shape, strict=True))
     last = view.offset[2] + view.shape[2] - 1
     last += sum(

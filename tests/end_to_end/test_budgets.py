@@ -101,3 +101,52 @@ def test_random_chains_in_small_arenas_are_exact(seed: int, make: Callable[..., 
     whole = npu.compile(model).report.totals.sram_bytes
     for share in (0.8, 0.5, 0.25):
         run_exactly(model, config=config(tmp_path, max(int(whole * share), 1024)))
+
+
+def tower(seed: int) -> bytes:
+    """Four to six windows of any kernel, stride, dilation and padding over maps that are much larger than its input."""
+    rng = np.random.default_rng(seed)
+    b = ModelBuilder()
+    depth, (height, width) = 2, (int(rng.integers(20, 50)), int(rng.integers(5, 24)))
+    zero_point = int(rng.integers(-9, 9))
+    y = b.input((1, height, width, depth), INT8, scale=0.1, zero_point=zero_point)
+    for _ in range(rng.integers(4, 7)):
+        kernel, stride = int(rng.integers(1, 5)), int(rng.choice([1, 1, 1, 2]))
+        dilation = int(rng.choice([1, 2])) if stride == 1 else 1
+        reach, padding = (kernel - 1) * dilation + 1, Padding.VALID
+        if reach > min(height, width) or rng.random() < 0.7:
+            padding, height, width = Padding.SAME, -(-height // stride), -(-width // stride)
+        else:
+            height, width = (height - reach) // stride + 1, (width - reach) // stride + 1
+        kind, before = str(rng.choice(["CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D"])), depth
+        if kind == "AVERAGE_POOL_2D":
+            pool = Pool2DOptions(padding, stride, stride, reach, reach)
+            y = b.op(kind, [y], (1, height, width, depth), INT8, 0.1, zero_point, attributes=pool)
+            continue
+        depth = int(rng.choice([16, 20, 32])) if kind == "CONV_2D" else depth
+        shape = (depth, kernel, kernel, before) if kind == "CONV_2D" else (1, kernel, kernel, depth)
+        axis = 0 if kind == "CONV_2D" else 3
+        weights = b.constant(rng.integers(-127, 128, shape, np.int8), scale=[0.01] * depth, axis=axis)
+        bias = b.constant(rng.integers(-999, 999, depth, np.int32), scale=[0.001] * depth)
+        relu = FusedActivation.RELU
+        options = (
+            Conv2DOptions(padding, stride, stride, relu, dilation, dilation)
+            if kind == "CONV_2D"
+            else DepthwiseConv2DOptions(padding, stride, stride, 1, relu, dilation, dilation)
+        )
+        y = b.op(kind, [y, weights, bias], (1, height, width, depth), INT8, 0.1, -128, attributes=options)
+        zero_point = -128
+    b.output(y)
+    return b.build()
+
+
+def test_rolling_buffers_are_exact(tmp_path: Path) -> None:
+    rolled = 0
+    for seed in range(8):
+        model = tower(seed)
+        whole = npu.compile(model).report.totals.sram_bytes
+        path = config(tmp_path, max(int(whole * 0.5), 1024))
+        steps = [step for part in npu.compile(model, config=path).result.partitions for step in part.program.steps]
+        rolled += any(step.ofm.storage.is_rolling for step in steps)
+        run_exactly(model, config=path)
+    assert rolled > 3

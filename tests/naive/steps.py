@@ -37,7 +37,11 @@ def run_step(step: Step, memory: dict[Storage, np.ndarray]) -> None:
     else:
         raise TypeError(type(step))
     assert values.shape == step.ofm.shape, (step, values.shape)
-    _box(memory, step.ofm)[...] = _output_stage(step, values)
+    made = _output_stage(step, values)
+    if step.ofm.storage.is_rolling:
+        _rolling(memory, step.ofm)[_rolling_rows(step.ofm)] = made
+    else:
+        _box(memory, step.ofm)[...] = made
 
 
 def _cells(memory: dict[Storage, np.ndarray], storage: Storage) -> np.ndarray:
@@ -68,7 +72,21 @@ def _box(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
 def _read(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
     """Values minus zero point; 32-bit maps have none."""
     zero_point = 0 if view.element.bits == 32 else view.zero_point
-    return _box(memory, view).astype(np.int64) - zero_point
+    box = _rolling(memory, view)[_rolling_rows(view)] if view.storage.is_rolling else _box(memory, view)
+    return box.astype(np.int64) - zero_point
+
+
+def _rolling(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
+    """All of a rolling buffer, of which views are whole rows."""
+    assert view.shape[1:] == view.storage.shape[1:], view
+    return _cells(memory, view.storage).reshape(view.storage.shape)
+
+
+def _rolling_rows(view: View) -> np.ndarray:
+    """The buffer's rows that a view has one after the other; none twice."""
+    height = view.storage.shape[0]
+    assert view.shape[0] <= height, view
+    return (view.offset[0] + np.arange(view.shape[0])) % height
 
 
 def rounding_shift(product: np.ndarray, shift: np.ndarray | int, mode: Rounding) -> np.ndarray:

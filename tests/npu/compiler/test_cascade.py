@@ -7,10 +7,11 @@ import pytest
 
 from npu.compiler.cascade import cut_chain, fit_budget
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, Weights
+from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import Node
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
-from npu.isa.operations import INT8, ElementwiseMode, Kernel, OperandScaling, Padding, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT8, ElementwiseMode, Kernel, Layout, OperandScaling, Padding, PoolingMode, Rounding, Scale
 
 from tests.naive.steps import execute
 
@@ -74,17 +75,43 @@ def inputs() -> dict[int, np.ndarray]:
     return {0: RANDOM.integers(-128, 128, (23, 9, 4), np.int8), 1: RANDOM.integers(-128, 128, (10, 5, 8), np.int8)}
 
 
+@pytest.mark.parametrize("is_rolling", [False, True], ids=["made-twice", "rolling"])
 @pytest.mark.parametrize("stripes", [2, 3, 5, 10])
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (1, 2), (0, 2), (0, 3), (2, 3)])
-def test_a_chain_in_stripes_gives_the_same_elements(first: int, last: int, stripes: int) -> None:
+def test_a_chain_in_stripes_gives_the_same_elements(first: int, last: int, stripes: int, *, is_rolling: bool) -> None:
     whole = program()
-    steps = cut_chain(whole.steps, first, last, stripes)
+    steps = cut_chain(whole.steps, first, last, stripes, is_rolling=is_rolling)
     assert steps is not None
     assert len(steps) > len(whole.steps)
     given = inputs()
     expected = execute(whole, given)[2]
     assert np.unique(expected).size > 50
     np.testing.assert_array_equal(execute(Program(steps, whole.inputs, whole.outputs), given)[2], expected)
+
+
+@pytest.mark.parametrize("stripes", [2, 3, 5, 10])
+def test_every_row_is_made_once_with_rolling_buffers(stripes: int) -> None:
+    whole = program().steps
+    steps = cut_chain(whole, 0, 3, stripes, is_rolling=True)
+    assert steps is not None
+    for step in whole[:3]:
+        parts = [part for part in steps if part.ofm.storage.name == f"{step.ofm.storage.name} rolling"]
+        assert sum(part.ofm.shape[0] for part in parts) <= step.ofm.shape[0]
+        assert parts[0].ofm.storage.shape[0] < step.ofm.shape[0]
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_a_box_that_goes_on_at_the_first_row_has_two_tiles(layout: Layout) -> None:
+    buffer = Storage("b", (5, 3, 16), INT8, is_rolling=True)
+    fm = feature_map(View(buffer, buffer.shape, (3, 0, 0), (4, 3, 16), INT8), layout, 1, 960)
+    assert (fm.tile_height_0, fm.height) == (2, 4)
+    assert fm.addresses == (960 + 3 * 48, 0, 960, 0)
+
+
+def test_a_box_within_a_rolling_buffer_has_one_tile() -> None:
+    buffer = Storage("b", (5, 3, 16), INT8, is_rolling=True)
+    fm = feature_map(View(buffer, buffer.shape, (1, 0, 0), (4, 3, 16), INT8), Layout.NHWC, 1, 960)
+    assert (fm.tile_height_0, fm.addresses) == (4, (960 + 48, 0, 0, 0))
 
 
 def test_more_stripes_than_rows_are_refused() -> None:

@@ -240,3 +240,11 @@ def test_a_kernel_that_reads_both_inputs_from_the_one_before_it_waits_for_all_of
     variant = load_variant("ethos-u55-128")
     assert blockdep([writer], together, variant) == 0
     assert all(blockdep([writer], item, variant) > 0 for item in alone.values())
+
+
+def test_the_tiles_of_a_rolling_buffer_at_address_0_are_all_looked_at() -> None:
+    """The second tile begins at address 0, where the kernel before has written."""
+    tiled = replace(feature_map(512, (4, 4, 16)), addresses=(512, 0, 0, 0), tile_height_0=2, tile_height_1=2)
+    reader = replace(pooling(512, 4096), ifm=tiled)
+    assert blockdep([pooling(8192, 0)], reader, load_variant("ethos-u55-128")) == 0
+    assert blockdep([pooling(8192, 2048)], reader, load_variant("ethos-u55-128")) == 3
