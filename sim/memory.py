@@ -31,6 +31,8 @@ class Memory:
         for number, data in regions.items():
             _check_region(number, data)
         self.regions: Mapping[int, npt.NDArray[np.uint8]] = MappingProxyType(dict(regions))
+        self.constants = frozenset(number for number, data in regions.items() if _is_constant(data))
+        """Regions whose bytes nobody can change."""
         self.variant = variant
         self.arithmetic = family_of(variant.accelerator.product).arithmetic
         self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)
@@ -112,6 +114,14 @@ def _check_region(number: int, data: npt.NDArray[np.uint8]) -> None:
         raise SimulationError(f"memory: region number must be in [0, {MAX_REGIONS - 1}], got {number}")
     if data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous:
         raise SimulationError(f"memory: region {number} must be a contiguous uint8 vector, got {data.dtype} {data.shape}")
+
+
+def _is_constant(data: npt.NDArray[np.uint8]) -> bool:
+    """Whether an array is a view of `bytes`."""
+    base: object = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, bytes)
 
 
 def pixel_stride(fm: FeatureMap) -> int:

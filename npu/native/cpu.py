@@ -47,6 +47,11 @@ class CpuTier:
         """Whether four products of bytes are added to each lane by one instruction (vpdpbusd)."""
         return "avx512vnni" in self.needs
 
+    @property
+    def has_byte_masks(self) -> bool:
+        """Whether vectors have 64 bytes, of which masks choose."""
+        return "avx512bw" in self.needs
+
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 TIERS = (

@@ -75,10 +75,14 @@ class Emitter:
 
     def load_first(self, kind: ir.Type, address: Value, count: Value) -> Value:
         """The first `count` lanes at an address, zero in the others, without touching the memory of those."""
+        return self.load_masked(kind, address, self.first_lanes(count))
+
+    def load_masked(self, kind: ir.Type, address: Value, mask: Value) -> Value:
+        """The lanes of a mask, zero in the others, without touching the memory of those."""
         pointer = self.b.inttoptr(address, kind.as_pointer())
         name = f"llvm.masked.load.{_MANGLED[str(kind)]}.p0"
         function = self.function(name, ir.FunctionType(kind, [pointer.type, INT, MASK, kind]))
-        return self.b.call(function, [pointer, ir.Constant(INT, 1), self.first_lanes(count), ir.Constant(kind, None)])
+        return self.b.call(function, [pointer, ir.Constant(INT, 1), mask, ir.Constant(kind, None)])
 
     def store(self, value: Value, address: Value) -> None:
         self.b.store(value, self.b.inttoptr(address, value.type.as_pointer())).align = 1
@@ -87,12 +91,28 @@ class Emitter:
         """Store the first `count` lanes and touch nothing else, so that threads may write neighbours."""
         with self.b.if_else(self.b.icmp_signed("<", count, self.word(16))) as (partial, whole):
             with partial:
-                pointer = self.b.inttoptr(address, value.type.as_pointer())
-                name = f"llvm.masked.store.{_MANGLED[str(value.type)]}.p0"
-                kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, MASK])
-                self.b.call(self.function(name, kind), [value, pointer, ir.Constant(INT, 1), self.first_lanes(count)])
+                if value.type == BYTES and not current().has_byte_masks:
+                    self._store_pieces(value, address, count)
+                else:
+                    self._store_masked(value, address, self.first_lanes(count))
             with whole:
                 self.store(value, address)
+
+    def _store_masked(self, value: Value, address: Value, mask: Value) -> None:
+        pointer = self.b.inttoptr(address, value.type.as_pointer())
+        name = f"llvm.masked.store.{_MANGLED[str(value.type)]}.p0"
+        kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, MASK])
+        self.b.call(self.function(name, kind), [value, pointer, ir.Constant(INT, 1), mask])
+
+    def _store_pieces(self, value: Value, address: Value, count: Value) -> None:
+        """The first 1..15 of 16 bytes, as 8, 4, 2 and 1."""
+        whole, at = self.b.bitcast(value, ir.IntType(128)), self.word(0)
+        for size in (8, 4, 2, 1):
+            bit = self.b.and_(count, self.word(size))
+            with self.b.if_then(self.b.icmp_signed("!=", bit, self.word(0))):
+                rest = self.b.lshr(whole, self.b.zext(self.b.shl(at, self.word(3)), whole.type))
+                self.store(self.b.trunc(rest, ir.IntType(8 * size)), self.b.add(address, at))
+            at = self.b.add(at, bit)
 
     def first_lanes(self, count: Value) -> Value:
         """The mask of the first `count` lanes."""
@@ -117,15 +137,21 @@ class Emitter:
 
     def products(self, a: Value, m: Value) -> tuple[Value, Value]:
         """64-bit products of even and odd lanes."""
-        half = ir.Constant(PAIRS, [32] * 8)
-        a, m = self.b.bitcast(a, PAIRS), self.b.bitcast(m, PAIRS)
-        even = self.b.mul(self.b.ashr(self.b.shl(a, half), half), self.b.ashr(self.b.shl(m, half), half))
-        return even, self.b.mul(self.b.ashr(a, half), self.b.ashr(m, half))
+        return self._product(a, m), self._product(self.high_halves(a), self.high_halves(m))
 
-    def merge(self, even: Value, odd: Value, *, high: bool) -> Value:
-        """The high or low halves of even and odd products as lanes."""
-        first = [2 * k + (1 if high else 0) for k in range(8)]
-        order = [lane for k in first for lane in (k, k + 16)]
+    def _product(self, a: Value, m: Value) -> Value:
+        half = ir.Constant(PAIRS, [32] * 8)
+        a, m = (self.b.ashr(self.b.shl(self.b.bitcast(value, PAIRS), half), half) for value in (a, m))
+        return self.b.mul(a, m)
+
+    def high_halves(self, pairs: Value) -> Value:
+        """Lanes whose even ones are the odd ones of `pairs`, as are the odd ones: a shuffle that every vector unit does."""
+        lanes = self.b.bitcast(pairs, LANES)
+        return self.b.shuffle_vector(lanes, lanes, ir.Constant(LANES, [k | 1 for k in range(16)]))
+
+    def merge(self, even: Value, odd: Value) -> Value:
+        """The low halves of even and odd products as lanes."""
+        order = [lane for k in range(0, 16, 2) for lane in (k, k + 16)]
         return self.b.shuffle_vector(self.b.bitcast(even, LANES), self.b.bitcast(odd, LANES), ir.Constant(LANES, order))
 
     def multiply_add(self, a: Value, b: Value, total: Value) -> Value:
@@ -159,7 +185,7 @@ class Emitter:
         nudge, places = ir.Constant(PAIRS, [1 << 30] * 8), ir.Constant(PAIRS, [31] * 8)
         halves = self.products(self.b.shl(total, factors[0]), factors[1])
         even, odd = (self.b.ashr(self.b.add(half, nudge), places) for half in halves)
-        return self.divide_away(self.merge(even, odd, high=False), factors[2])
+        return self.divide_away(self.merge(even, odd), factors[2])
 
     def interleave(self, parts: list[Value]) -> Value:
         """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""
@@ -169,6 +195,32 @@ class Emitter:
         places = [16 * part + lane for lane in range(16) for part in range(4)]
         whole = self.b.shuffle_vector(*halves, ir.Constant(ir.VectorType(INT, 64), places))
         return self.b.bitcast(whole, LANES)
+
+    def narrow(self, four: list[Value]) -> Value:
+        """The lanes of four vectors one after the other as 64 signed bytes, saturated."""
+        if current().has_byte_masks:
+            halves = [self._saturate("packssdw", four[k], four[k + 1]) for k in (0, 2)]
+            packed = self._saturate("packsswb", *halves)
+            return self._reorder(packed, [4 * (k % 4) + k // 4 for k in range(16)])
+        low, high = self.constant(-128), self.constant(127)
+        parts = [self.b.trunc(self.clamp(value, low, high), BYTES) for value in four]
+        pairs = [self._join(*parts[k : k + 2]) for k in (0, 2)]
+        return self._join(*pairs)
+
+    def _saturate(self, name: str, a: Value, b: Value) -> Value:
+        """Two vectors as one of half as many bits a lane, a part of each in turn."""
+        lane = a.type.element.width // 2
+        result = ir.VectorType(ir.IntType(lane), 512 // lane)
+        return self.b.call(self.function(f"llvm.x86.avx512.{name}.512", ir.FunctionType(result, [a.type, b.type])), [a, b])
+
+    def _reorder(self, packed: Value, order: list[int]) -> Value:
+        """64 bytes, four at a time in another order."""
+        lanes = self.b.bitcast(packed, LANES)
+        return self.b.bitcast(self.b.shuffle_vector(lanes, lanes, ir.Constant(LANES, order)), packed.type)
+
+    def _join(self, a: Value, b: Value) -> Value:
+        count = 2 * a.type.count
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, count), list(range(count))))
 
     def clamp(self, value: Value, low: Value, high: Value) -> Value:
         value = self.b.select(self.b.icmp_signed(">", value, low), value, low)

@@ -33,7 +33,7 @@ from sim.functional.execute import combination, output_limits, prepare, prepare_
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
-from sim.functional.packing import LIMIT, Numbers, Row
+from sim.functional.packing import LIMIT, Numbers, Row, unsigned_offset
 from sim.memory import MAX_REGIONS, Memory, brick_stride, feature_map_ranges, pixel_stride
 
 _GUARD_BYTES = 64
@@ -157,9 +157,17 @@ def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
     n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick_stride(ofm), pixel_stride(ofm), ofm.width
     n["blocks"] = (ofm.depth + 15) // 16
     n["tail"] = ofm.depth - 16 * (int(n["blocks"]) - 1)
-    n["xor"] = 0x80808080 if operation.ifm.element.is_signed else 0
-    low, high = output_limits(operation)
-    n["zero_point"], n["low"], n["high"] = ofm.zero_point, low, high
+    n["limits"] = row.table("limits", _limits(*output_limits(operation), ofm.zero_point, operation.ifm, ofm))
+
+
+def _limits(low: int, high: int, zero_point: int, ifm: FeatureMap, ofm: FeatureMap) -> npt.NDArray[np.void]:
+    """`LIMITS`."""
+    offset, limits = unsigned_offset(ofm), zeroed(r.LIMITS)
+    limits["even_lanes"] = r.EVEN_LANES
+    limits["flip_inputs"], limits["flip_outputs"] = (128 - unsigned_offset(ifm)) * 0x01010101, offset
+    if ofm.element.bits == 8:  # the sums of others go to `values.finish_sums`
+        limits["zero_point"], limits["low"], limits["high"] = zero_point - offset, low - offset, high - offset
+    return limits
 
 
 def _fill_sums(row: Row, operation: KernelOperation, memory: Memory) -> None:
@@ -256,9 +264,9 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
     else:
         offsets = _fill_padding(row, ifm, Padding(), ifm.height, ifm.width)
         n["in_pixel"], n["in_brick"] = ifm.depth, 16
-    height = -(-kernel.height // 3) * 3
+    height = kernel.height
     rows = np.full((ofm.height, height), -1, np.int64)
-    for k in range(kernel.height):
+    for k in range(height):
         y = np.arange(ofm.height) * kernel.stride_y + k * kernel.dilation_y - padding.top
         inside = (y >= 0) & (y < ifm.height)
         rows[inside, k] = offsets[y[inside]]
@@ -269,24 +277,20 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(kernel: Kernel, left: int) -> tuple[npt.NDArray[np.void], Numbers]:
-    """The parts of a depthwise window; the weight (ky, kx flattened) for each byte or -1.
+def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
+    """First column of each part of a depthwise window; the weight (ky, kx flattened) for each byte or -1.
 
-    A part has 3 rows and up to 4 columns, of which the first has a weight. Kept as `_segments` is.
+    The first column of a part has a weight. Kept as `_segments` is.
     """
-    taken = kernel.stride_x if kernel.stride_x <= 2 else 1
-    parts, order = [], []
-    for group in range(0, kernel.height, 3):
-        first = 0
-        while first < kernel.dilated_width:
-            size = min(4, kernel.dilated_width - first)
-            parts.append((group, first - left - max(0, taken - size), max(0, size - taken)))
-            for ky in range(group, group + 3):
-                for column in range(first + size - 4, first + size):
-                    is_weight = ky < kernel.height and column >= first and column % kernel.dilation_x == 0
-                    order.append(ky * kernel.width + column // kernel.dilation_x if is_weight else -1)
-            first = -(-(first + 4) // kernel.dilation_x) * kernel.dilation_x
-    return np.array(parts, r.PART), np.array(order, np.int64)
+    size, parts, order, first = 3 if kernel.stride_x == 1 else 4, [], [], 0
+    while first < kernel.dilated_width:
+        parts.append(first - left)
+        for ky in range(kernel.height):
+            for column in range(first, first + 4):
+                is_weight = column < min(first + size, kernel.dilated_width) and column % kernel.dilation_x == 0
+                order.append(ky * kernel.width + column // kernel.dilation_x if is_weight else -1)
+        first = -(-(first + size) // kernel.dilation_x) * kernel.dilation_x
+    return np.array(parts, np.int64), np.array(order, np.int64)
 
 
 def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
@@ -301,7 +305,7 @@ def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
         return
     _fill_output(row, operation, pixels=False)
     ones, stage = np.ones(16, np.int64), zeroed(r.CHANNELS)
-    zero_point = operation.ofm.zero_point
+    zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm)
     scales, shifts = numbers["scale"] * ones, numbers["shift"] * ones
     if not make_stage(0 * ones, scales, shifts, bound * ones, zero_point, LIMIT, False, stage):
         return
@@ -312,7 +316,22 @@ def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
         n[f"{side}_table"] = row.table(side, offsets)
         n[f"{side}_region"], n[f"{side}_brick"] = fm.region, brick_stride(fm)
         n[f"{side}_pixel"] = pixel_stride(fm) if fm.width == operation.ofm.width else 0
+    _flatten(row, operation, [first, second, operation.ofm], memory)
     row.kind = r.ELEMENTWISE
+
+
+def _flatten(row: Row, operation: Elementwise, maps: list[FeatureMap], memory: Memory) -> None:
+    """Take the bytes of all rows for one line, if no map has a gap."""
+    ofm, n = operation.ofm, row.numbers
+    size = ofm.height * ofm.width * ofm.depth
+    pixels = -(-size // 16)
+    for fm in maps:
+        is_dense = (pixel_stride(fm), fm.stride_y) == (fm.depth, fm.width * fm.depth) and fm.height <= fm.tile_height_0
+        is_whole = (fm.height, fm.width) == (ofm.height, ofm.width) and fm.layout is Layout.NHWC
+        if not is_dense or not is_whole or fm.addresses[0] + 16 * pixels > memory.regions[fm.region].size:
+            return
+    n["is_flat"], n["pixels"], n["blocks"], n["width"], n["tail"] = 1, 1, 1, pixels, size - 16 * (pixels - 1)
+    n["in_pixel"] = n["in2_pixel"] = n["out_pixel"] = 16
 
 
 def _operands(
@@ -327,11 +346,12 @@ def _operands(
         2: (implicit, (opa_scale, opa_shift)),
     }[int(numbers["operand_scaling"])]
     reaches = [max(fm.element.maximum - fm.zero_point, fm.zero_point - fm.element.minimum) for fm in (first, second)]
+    zero_points = [fm.zero_point + 128 - unsigned_offset(fm) for fm in (first, second)]
     operands, bound = [], 0
     if operation.mode is ElementwiseMode.MUL:
-        operands, bound = [(fm.zero_point, 0, 0, 0, 0, 0, 0) for fm in (first, second)], reaches[0] * reaches[1]
+        operands, bound = [(zero, 0, 0, 0, 0, 0, 0) for zero in zero_points], reaches[0] * reaches[1]
         return np.array([(*operands, operation.mode)], r.OPERANDS), bound
-    for fm, (scale, shift), reach in zip((first, second), pairs, reaches, strict=True):
+    for zero_point, (scale, shift), reach in zip(zero_points, pairs, reaches, strict=True):
         near, far = min(shift, 31 - left_shift), max(0, shift - (31 - left_shift))
         size = (reach * scale >> near) + 1
         if scale >= 1 << 31 or far > 30 or size >= LIMIT:
@@ -339,5 +359,5 @@ def _operands(
         bound += size
         rounding = 1 << near - 1 if near else 0
         term, mask = (1 << far - 1, -1) if far else (0, 0)
-        operands.append((fm.zero_point, scale, rounding, near, term, mask, far))
+        operands.append((zero_point, scale, rounding, near, term, mask, far))
     return np.array([(*operands, operation.mode)], r.OPERANDS), bound

@@ -10,7 +10,7 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import Convolution, DepthwiseConvolution, KernelOperation
+from npu.isa.operations import Convolution, DepthwiseConvolution, FeatureMap, KernelOperation
 from npu.records import dataclass
 from sim.functional.execute import output_limits
 from sim.functional.kernels import rows as r
@@ -49,14 +49,19 @@ class Row:
         return address
 
 
+def unsigned_offset(fm: FeatureMap) -> int:
+    """What the kernels subtract from unsigned values, to have signed bytes."""
+    return 0 if fm.element.is_signed else 128
+
+
 def pack_constants(
     row: Row, operation: Convolution | DepthwiseConvolution, constants: Constants, source: list[npt.NDArray[np.uint8]]
 ) -> None:
     """Pack constants decoded from `source`, copies of the bytes of its ranges.
 
     The row stays GENERAL if the fast kernels would not be exact with them.
-    The kernels read weights as [block of 16 channels][4 inputs][channel][input]; a depthwise kernel's 4 inputs are a row's
-    columns. Weights beyond 8 bits are sums of several, by which the kernels multiply one after the other.
+    The kernels read weights as [block of 16 channels][4 inputs][channel][input]; a depthwise kernel's 4 inputs are columns,
+    for every part all its rows. Weights beyond 8 bits are sums of several, by which the kernels multiply one after the other.
     """
     n, depth = row.numbers, operation.ofm.depth
     n["kind"], n["checks"] = r.GENERAL, 0
@@ -77,13 +82,15 @@ def pack_constants(
         biases, scales = np.where(is_constant, values << 10, biases), np.where(is_constant, 1 << 30, scales)
         shifts, sums, spread = np.where(is_constant, 40, shifts), sums * ~is_constant, spread * ~is_constant
         terms, bound = [term * ~is_constant[:, None] for term in terms], spread + np.abs(biases)
-    biases = biases - (ifm.zero_point + (128 if ifm.element.is_signed else 0)) * sums[0]
-    may_floor = bool(is_plain and shifts.min() >= 32 and shifts.max() <= _MAX_FLOOR_SHIFT)
+    biases = biases - (ifm.zero_point + 128 - unsigned_offset(ifm)) * sums[0]
+    is_clamped = output_limits(operation)[0] >= operation.ofm.zero_point
+    is_floor = bool(is_plain and is_clamped and shifts.min() >= 32 and shifts.max() <= _MAX_FLOOR_SHIFT)
     stage = zeroed(r.CHANNELS, -(-depth // 16))
     if is_plain:
-        if not make_stage(biases, scales, shifts, bound, operation.ofm.zero_point, LIMIT, may_floor, stage):
+        zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm)
+        if not make_stage(biases, scales, shifts, bound, zero_point, LIMIT, is_floor, stage):
             return
-        n["finish"] = r.FLOOR if may_floor and n["low"] >= operation.ofm.zero_point else r.REQUANTISE
+        n["finish"] = r.FLOOR if is_floor else r.REQUANTISE
     elif bound.max() >= 1 << 31:
         return
     else:
@@ -93,6 +100,8 @@ def pack_constants(
     n["stage"] = row.table("stage", stage)
     parts = row.arrays["parts"] if len(terms) == 1 else np.concatenate([row.arrays["parts"]] * len(terms))
     n["segments"], n["segment_table"] = len(parts), row.table("segments", parts)
+    if row.kind == r.CONVOLUTION:
+        n["input_table"] = row.table("inputs", (parts[:, None] + 4 * np.arange(n["dwords"])).reshape(-1))
     n["weights"] = row.table("weights", _packed(row, terms))
     checks = np.empty(len(source), r.CHECK)
     for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
@@ -20,8 +21,12 @@ from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.packing import Row, pack_constants
+from sim.functional.repeats import mark_repeats
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
+
+_RUNS_BEFORE = 2
+"""Whole runs on a memory before it pays to find out what the next ones need not repeat."""
 
 
 class Tier(Enum):
@@ -55,6 +60,10 @@ class PreparedStream:
     sums: npt.NDArray[np.uint8]
     """What rows with SUM use one after the other."""
     tier: Tier
+    memory: weakref.ref[Memory] | None = None
+    """On which the last runs were."""
+    whole_runs: int = 0
+    """How many, from the first operation to the last."""
 
 
 def best_tier() -> Tier:
@@ -91,14 +100,26 @@ def join_operations(operations: Sequence[PreparedOperation], tier: Tier) -> Prep
 def run_prepared(stream: PreparedStream, memory: Memory, first: int = 0, last: int | None = None) -> None:
     """Execute operations first..last-1 (all by default) on a memory of the shape they were made for."""
     end = len(stream.operations) if last is None else last
-    rows = stream.rows[:end]
+    is_whole = first == 0 and end == len(stream.operations)
+    if not is_whole or stream.memory is None or stream.memory() is not memory:
+        stream.memory, stream.whole_runs = weakref.ref(memory), 0
+    is_repeated = stream.whole_runs >= _RUNS_BEFORE
+    rows = stream.rows if is_whole else stream.rows[:end]
     index = first
     while index < end:
         if stream.tier is not Tier.GENERAL:
-            index = run(rows, memory.bases, index, stream.tier is Tier.VNNI)
+            index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
             if index == end:
-                return
+                break
         index += _run_general(stream.operations[index], memory)
+    if is_whole:
+        _count_run(stream, memory)
+
+
+def _count_run(stream: PreparedStream, memory: Memory) -> None:
+    stream.whole_runs += 1
+    if stream.whole_runs == _RUNS_BEFORE:
+        mark_repeats([prepared.operation for prepared in stream.operations], stream.rows, memory)
 
 
 def _run_general(prepared: PreparedOperation, memory: Memory) -> int:

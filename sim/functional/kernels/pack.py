@@ -46,7 +46,7 @@ def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
 
 
 @kernel(ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.boolean, STAGE))
-def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, stage):  # type: ignore[no-untyped-def]
+def make_stage(biases, scales, shifts, bounds, zero_point, limit, is_floor, stage):  # type: ignore[no-untyped-def]
     """Fill the zeroed `stage`. False if a sum, at most `bounds`, may leave what the kernels can do.
 
     The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
@@ -63,11 +63,12 @@ def make_stage(biases, scales, shifts, bounds, zero_point, limit, may_floor, sta
         of_block.bias[lane] = np.int32(biases[c])
         of_block.left_shift[lane] = np.int32(left + 1)
         of_block.multiplier[lane] = np.int32(scales[c])
-        of_block.rounding_term[lane] = np.int32(term)
         of_block.sign_mask[lane] = np.int32(-1 if right > 0 else 0)
         of_block.right_shift[lane] = np.int32(right)
-        if may_floor:
-            addends = of_block.even_addend if lane % 2 == 0 else of_block.odd_addend
+        addends = of_block.even_addend if lane % 2 == 0 else of_block.odd_addend
+        if is_floor:
             addends[lane // 2] = (one << 30) + (term << 31) + (zero_point << shift)
             of_block.high_shift[lane] = np.int32(shift - 32)
+        else:
+            addends[lane // 2] = (one << 31) + (term << 32)
     return True

@@ -13,10 +13,10 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTE, BYTES, INT, LANES, WORD
+from npu.native.emit import BYTES, INT, LANES, WORD, choice
 from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.vectors import DEPTHWISE_WORDS, depthwise_row, set_line, set_part, stage_function
+from sim.functional.kernels.stage import stage_function
 
 SHORT = ir.IntType(16)
 SHORTS = ir.VectorType(SHORT, 32)
@@ -27,7 +27,7 @@ PANEL_BYTES = 1 << 17
 """Inputs that are made ready at a time, for all channels: what stays in the second-level cache beside the weights."""
 
 
-def _prepare(e, weights):  # type: ignore[no-untyped-def]
+def prepare(e, weights):  # type: ignore[no-untyped-def]
     """The two pairs of each lane of 4 signed bytes."""
     eight = ir.Constant(SHORTS, [8] * 32)
     pairs = e.b.bitcast(weights, SHORTS)
@@ -41,19 +41,17 @@ def _add_pairs(e, total, first, second):  # type: ignore[no-untyped-def]
     return e.b.add(total, e.b.add(even, odd))
 
 
-def _dot(e, total, inputs, prepared):  # type: ignore[no-untyped-def]
+def dot(e, total, inputs, prepared):  # type: ignore[no-untyped-def]
     mask, eight = e.constant(0x00FF00FF), e.constant(8)
     for pair, weights in zip((inputs, e.b.lshr(inputs, eight)), prepared, strict=True):
         total = _add_pairs(e, total, e.b.bitcast(e.b.and_(pair, mask), SHORTS), weights)
     return total
 
 
-depthwise_1, depthwise_2 = (depthwise_row(stride, "portable", _prepare, _dot) for stride in (1, 2))
-
-
 def _emit_collect(e, args):  # type: ignore[no-untyped-def]
-    pixels, base, count, segments, segment_count, dwords, xor, target = args
-    flip, many = e.splat(e.b.trunc(xor, BYTE)), e.b.lshr(dwords, e.word(2))
+    row, pixels, base, count, target = args
+    segments, segment_count, dwords, limits = e.of_row(row, "segment_table", "segments", "dwords", "limits")
+    flip, flip_one, many = e.load(BYTES, limits), e.load(INT, limits), e.b.lshr(dwords, e.word(2))
     half, eight = ir.VectorType(SHORT, 8), ir.Constant(ir.VectorType(SHORT, 8), [8] * 8)
     four = ir.VectorType(INT, 4)
     order = ir.Constant(ir.VectorType(INT, 8), [0, 4, 1, 5, 2, 6, 3, 7])
@@ -78,7 +76,7 @@ def _emit_collect(e, args):  # type: ignore[no-untyped-def]
 
     def one_dword(_index, carried):  # type: ignore[no-untyped-def]
         source, to = carried
-        inputs = e.b.xor(e.load(INT, source), e.b.trunc(xor, INT))
+        inputs = e.b.xor(e.load(INT, source), flip_one)
         for pair, at in ((inputs, to), (e.b.lshr(inputs, ir.Constant(INT, 8)), e.offset(to, 4))):
             e.store(e.b.and_(pair, ir.Constant(INT, 0x00FF00FF)), at)
         return [e.offset(source, 4), e.offset(to, 8)]
@@ -86,7 +84,7 @@ def _emit_collect(e, args):  # type: ignore[no-untyped-def]
     e.loop(count, [target], over_pixels)
 
 
-collect = stage_function("portable_collect", 8, _emit_collect)
+collect = stage_function("portable_collect", 5, _emit_collect)
 """The inputs of pixels one after the other, as pairs of 16-bit numbers."""
 
 
@@ -94,14 +92,18 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     """Kernel of `height` collected pixels by `width` groups of 16 channels."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        panel, pitch, dwords, weights, weight_step, stage, outs, out_base, brick, tail, zp, low, high, finish = args
+        row, panel, weights, stage, outs, out_base, tail = args
+        segments, segment_dwords, brick = e.of_row(row, "segments", "dwords", "out_brick")
+        dwords = e.b.mul(segments, segment_dwords)
+        pitch, weight_step = e.b.shl(dwords, e.word(3)), e.b.shl(dwords, e.word(6))
         rows = [e.b.add(panel, e.b.mul(pitch, e.word(k))) for k in range(height)]
-        biases = [e.field(e.offset(stage, r.CHANNELS_BYTES * n), r.CHANNELS, "bias") for n in range(width)]
+        stages = [e.offset(stage, r.CHANNELS_BYTES * n) for n in range(width)]
+        biases = [e.channels(of_group, "bias")[0] for of_group in stages]
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
 
         def over_dwords(index, values):  # type: ignore[no-untyped-def]
             at = e.b.shl(index, e.word(3))
-            vectors = [_prepare(e, e.load(LANES, e.b.add(values[0], step))) for step in steps]
+            vectors = [prepare(e, e.load(LANES, e.b.add(values[0], step))) for step in steps]
             totals = values[1:]
             for half in range(2):
                 for k in range(height):
@@ -112,80 +114,52 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
             return [e.offset(values[0], 64), *totals]
 
         totals = e.loop(dwords, [weights, *biases * height], over_dwords)[1:]
-        limits = [e.splat_word(value) for value in (zp, low, high)]
+        targets = [e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))) for k in range(height)]
+        groups = []
+        for n in range(width):
+            addresses = [e.b.add(to, e.b.mul(brick, e.word(n))) for to in targets]
+            groups.append((stages[n], tail if n == width - 1 else None, totals[n::width], addresses))
+        e.finish(row, groups)
 
-        def target(k, n):  # type: ignore[no-untyped-def]
-            return e.b.add(e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))), e.b.mul(brick, e.word(n)))
-
-        e.finish([totals[k * width : (k + 1) * width] for k in range(height)], stage, finish, limits, target, tail)
-
-    return stage_function(f"portable_tile_{height}_{width}", 14, emit)
-
-
-tile_many, tile_1_1, tile_1_4 = _tile(HEIGHT, 1), _tile(1, 1), _tile(1, 4)
+    return stage_function(f"portable_tile_{height}_{width}", 7, emit)
 
 
-@kernel(ty.void(r.ROW_TYPE, ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.int64))
-def _convolve_panel(row, bases, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
+tile = choice({1: _tile(HEIGHT, 1), 10: _tile(1, 1), 40: _tile(1, 4)})
+"""By groups of channels, ten times those for a tile of one pixel."""
+
+
+@kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
+def _convolve_panel(at, out_base, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
-    blocks, outs = row.blocks, row.out_table + 8 * first
-    out_base = r.base_of(bases, row.out_region, row.sums)
-    dwords, brick = row.segments * row.dwords, row.out_brick
-    zp, low, high, fl = row.zero_point, row.low, row.high, row.finish
-    step = dwords * 64
+    row = r.row_at(at)[0]
+    step = row.segments * row.dwords * 64
     height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
     done = np.int64(0)
-    while done < blocks:
-        width = np.int64(4) if height == 1 and blocks - done >= 4 else np.int64(1)
-        tail = row.tail if done + width == blocks else np.int64(16)
-        w, s, ob = row.weights + done * step, row.stage + done * r.CHANNELS_BYTES, out_base + done * brick
+    while done < row.blocks:
+        width = np.int64(4) if height == 1 and row.blocks - done >= 4 else np.int64(1)
+        shape = width if height > 1 else 10 * width
+        tail = row.tail if done + width == row.blocks else np.int64(16)
+        weights, stage = row.weights + done * step, row.stage + done * r.CHANNELS_BYTES
         m = np.int64(0)
         while m < pixels:
             m = min(m, pixels - height)
-            p, o = panel + m * pitch, outs + 8 * m
-            if width == 4:
-                tile_1_4(p, pitch, dwords, w, step, s, o, ob, brick, tail, zp, low, high, fl)
-            elif height == 1:
-                tile_1_1(p, pitch, dwords, w, step, s, o, ob, brick, tail, zp, low, high, fl)
-            else:
-                tile_many(p, pitch, dwords, w, step, s, o, ob, brick, tail, zp, low, high, fl)
+            outs = row.out_table + 8 * (first + m)
+            tile(shape, at, panel + m * pitch, weights, stage, outs, out_base + done * row.out_brick, tail)
             m += height
         done += width
 
 
-@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
-def convolve(row, bases):  # type: ignore[no-untyped-def]
+@kernel(ty.void(ty.int64, ty.int64[::1]))
+def convolve(at, bases):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product, with the inputs of some pixels made ready at a time."""
-    base = r.base_of(bases, row.in_region, np.int64(0))
+    row = r.row_at(at)[0]
+    base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     pitch = row.segments * row.dwords * 8
     count = min(row.pixels, max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
     buffer = np.empty(count * pitch, np.uint8)
     panel = np.int64(buffer.ctypes.data)
     for first in range(0, row.pixels, count):
         pixels = min(count, row.pixels - first)
-        table = row.in_table + 8 * first
-        collect(table, base, pixels, row.segment_table, row.segments, row.dwords, row.xor, panel)
-        _convolve_panel(row, bases, panel, pitch, np.int64(first), pixels)
+        collect(at, row.in_table + 8 * first, base, pixels, panel)
+        _convolve_panel(at, out_base, panel, pitch, np.int64(first), pixels)
     keep(buffer)
-
-
-@kernel(ty.void(r.ROW_TYPE, ty.int64[::1]))
-def convolve_depthwise(row, bases):  # type: ignore[no-untyped-def]
-    """A depthwise convolution, a row of 16 channels at a time; parts of a large window one after the other.
-
-    With strides above 2 a row is a column: the window is taken in anew for each.
-    """
-    buffer, line = np.empty(DEPTHWISE_WORDS, np.int64), np.empty(16 * row.width, np.int32)
-    arguments, sums = np.int64(buffer.ctypes.data), np.int64(line.ctypes.data)
-    width = row.width if row.stride <= 2 else np.int64(1)
-    for y in range(row.pixels):
-        for b in range(row.blocks):
-            set_line(row, y, b, width, arguments)
-            for x in range(0, row.width, width):
-                for part in range(row.segments):
-                    set_part(row, bases, y, x, b, part, sums, arguments)
-                    if row.stride == 2:
-                        depthwise_2(arguments)
-                    else:
-                        depthwise_1(arguments)
-    keep(buffer, line)

@@ -30,18 +30,20 @@ ROW = np.dtype(
             "in_table",
             "in_region",  # -1 if the offsets are machine addresses (not of a copy)
             # Convolution: a pixel's inputs are `segments` runs of `dwords` 4-byte words at the offsets in the table.
-            # Depthwise: a window is `segments` parts of 3 rows and 4 columns; the table has a PART for each.
+            # Depthwise: a window is `segments` parts of all its rows and up to 4 columns (3 with a stride of 1); the table has
+            # the first column of each in the input of the first output column.
             *("segments", "segment_table", "dwords"),
+            "input_table",  # convolution: offset of each of these words
             "blocks",  # groups of 16 output channels
-            "weights",  # in the order that `packing` says; of the 4 columns of a depthwise kernel's part the last is the last
+            "weights",  # in the order that `packing` says
             "stage",  # address of the CHANNELS of each block
             "out_table",  # convolution: offset of each output pixel; depthwise, elementwise: of each row; copy: the offset
             "out_region",  # -1 if the output is at the machine address `sums`
             "out_brick",  # bytes between groups of 16 output channels
             "tail",  # channels in the last group, 1..16
-            "xor",  # 0x80808080 for signed inputs, 0 for unsigned
-            *("zero_point", "low", "high"),
+            "limits",  # address of LIMITS
             *("checks", "check_count"),  # address and number of the CHECKs, of what the constants were made from
+            "is_known",  # whether a repeated run may take constants as current, or leave the copy out: `sim.functional.repeats`
             "pad_rows",  # to copy into a buffer with padding before the operation; 0: none
             *("pad_table", "pad_region"),  # source offset of each of these rows
             # Where the first pixel goes, and bytes from row to row there; the pixels there are dense, `pad_depth` bytes.
@@ -53,9 +55,10 @@ ROW = np.dtype(
             "width",  # depthwise, elementwise: output columns
             "in_width",  # depthwise: valid input columns
             "stride",
-            "padding_pixel",  # depthwise: address of 16 bytes of zero point
+            "padding_pixel",  # depthwise: address of 64 bytes of zero point
             *("in2_table", "in2_region", "in2_pixel", "in2_brick"),  # elementwise: the second input
             "operands",  # elementwise: address of OPERANDS
+            "is_flat",  # elementwise: 1 if a line is bytes without gaps, 16 a pixel, and `tail` those of the last pixel alone
             "finish",  # the output stage
             "sums",  # with SUM: the machine address of the sums that `values.finish_sums` takes on
         ),
@@ -63,32 +66,38 @@ ROW = np.dtype(
     ]
 )
 """An operation as the fast kernels know it."""
+ROW_BYTES = ROW.itemsize
 ROW_TYPE = ty.record(ROW)
 ROWS = ROW_TYPE[::1]
 CHANNELS = np.dtype(
     [
-        *(
-            (name, np.int32, (16,))
-            for name in ("bias", "left_shift", "multiplier", "rounding_term", "sign_mask", "right_shift")
-        ),
-        # What FLOOR adds to the products of even and odd channels, and how far it shifts the high halves.
+        *((name, np.int32, (16,)) for name in ("bias", "left_shift", "multiplier", "sign_mask", "right_shift")),
+        # What is added to the products of even and odd channels, and how far FLOOR shifts the high halves.
         *((name, np.int64, (8,)) for name in ("even_addend", "odd_addend")),
         ("high_shift", np.int32, (16,)),
     ]
 )
 """Bias and output stage of a block of 16 channels; the left shift is by one more than needed."""
 CHANNELS_BYTES = CHANNELS.itemsize
-CHANNELS_BIAS = ty.offset_of(CHANNELS, "bias")
+LIMITS = np.dtype(
+    [
+        ("flip_inputs", np.uint32, (16,)),  # what bytes of inputs are exclusive-ored with to be unsigned: 128 or 0
+        ("zero_point", np.int32, (16,)),
+        *((name, np.int8, (64,)) for name in ("low", "high")),
+        ("flip_outputs", np.uint8, (64,)),  # 128 for unsigned outputs, of which zero point, low and high are 128 less
+        ("even_lanes", np.uint16),  # EVEN_LANES
+    ]
+)
+"""What all channels share, as often as vectors need it."""
+EVEN_LANES = 0x5555
 CHECK = np.dtype(integers("region", "offset", "bytes", "copy"))
 """A range of memory, and the address of a copy that it must equal."""
-PART = np.dtype(integers("first_row", "first_column", "warm_up"))
-"""A part of a depthwise window: its first row in `in_table`, the first input column that is taken in, and how many are before
-the first output."""
 OPERAND = np.dtype(integers("zero_point", "multiplier", "rounding", "shift", "rounding_term", "sign_mask", "right_shift"))
-"""What an input of an elementwise operation is multiplied with: the product and `rounding`, shifted twice."""
+"""What is subtracted from an elementwise operation's input, made unsigned, and what the rest is multiplied with; the product
+and `rounding` are shifted twice."""
 OPERANDS = np.dtype([("first", OPERAND), ("second", OPERAND), ("mode", np.int64)])
 """Both inputs of an elementwise operation, and what it does."""
-checks_at, parts_at, operands_at = (RowsAt(ty.record(row)) for row in (CHECK, PART, OPERANDS))
+row_at, checks_at, operands_at = (RowsAt(ty.record(row)) for row in (ROW, CHECK, OPERANDS))
 
 
 @kernel(ty.boolean(ROW_TYPE, ty.int64[::1]))

@@ -1,0 +1,89 @@
+"""ADD, SUB and MUL of 8-bit maps, for both fast tiers."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu.native import types as ty
+from npu.native.emit import BYTES, LANES, choice
+from npu.native.kernel import kernel
+from npu.native.memory import load_i64
+from sim.functional.kernels import rows as r
+from sim.functional.kernels.output import ADD, MUL, SUB
+from sim.functional.kernels.stage import stage_function
+
+PIXELS = 4
+"""Of 16 channels, that are combined at a time."""
+
+
+def _line(mode):  # type: ignore[no-untyped-def]
+    """Kernel of some pixels of 16 channels."""
+
+    def emit(e, args):  # type: ignore[no-untyped-def]
+        row, first, second, out, width, tail = args
+        operands, stage, limits = e.of_row(row, "operands", "stage", "limits")
+        steps = e.of_row(row, "in_pixel", "in2_pixel", "out_pixel")
+        flip, scale = e.load(BYTES, limits), e.requantizer(row, stage)
+        fetches = [_operand(e, e.field_at(operands, r.OPERANDS, which), flip, mode) for which in ("first", "second")]
+
+        def over_tiles(index, carried):  # type: ignore[no-untyped-def]
+            outputs = []
+            for k in range(PIXELS):
+                x = e.offset(e.b.mul(index, e.word(PIXELS)), k)
+                is_inside = e.b.icmp_signed("<", x, width)
+                near = e.b.select(is_inside, x, e.b.sub(width, e.word(1)))
+                a, b, to = (
+                    e.b.add(start, e.b.mul(near, step)) for start, step in zip((first, second, out), steps, strict=True)
+                )
+                total = {ADD: e.b.add, SUB: e.b.sub, MUL: e.b.mul}[mode](fetches[0](a), fetches[1](b))
+                outputs.append((scale(total), to, tail, is_inside if k else None))
+            e.put(row, outputs)
+            return carried
+
+        e.loop(e.b.lshr(e.b.add(width, e.word(PIXELS - 1)), e.word(2)), [], over_tiles)
+
+    return stage_function(f"elementwise_{mode}", 6, emit)
+
+
+def _operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
+    """What loads and scales 16 channels of the input that an OPERAND describes."""
+
+    def number(name):  # type: ignore[no-untyped-def]
+        return e.field(operand, r.OPERAND, name)
+
+    zero_point, multiplier = e.splat_word(number("zero_point")), e.splat_word(number("multiplier"))
+    rounding, shift = e.splat_pair(number("rounding")), e.splat_pair(number("shift"))
+    last = [e.splat_word(number(name)) for name in ("rounding_term", "sign_mask", "right_shift")]
+
+    def fetch(address):  # type: ignore[no-untyped-def]
+        value = e.b.sub(e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES), zero_point)
+        if mode == MUL:
+            return value
+        even, odd = (e.b.ashr(e.b.add(product, rounding), shift) for product in e.products(value, multiplier))
+        return e.round_away(e.merge(even, odd), *last)
+
+    return fetch
+
+
+combine_line = choice({mode: _line(mode) for mode in (ADD, SUB, MUL)})
+
+
+@kernel(ty.void(ty.int64, ty.int64[::1]))
+def combine(at, bases):  # type: ignore[no-untyped-def]
+    """An elementwise operation: the row at an address."""
+    row = r.row_at(at)[0]
+    mode, whole = r.operands_at(row.operands)[0].mode, row.width - row.is_flat
+    for y in range(row.pixels):
+        for k in range(row.blocks):
+            a = bases[row.in_region] + load_i64(row.in_table + 8 * y) + k * row.in_brick
+            b = bases[row.in2_region] + load_i64(row.in2_table + 8 * y) + k * row.in2_brick
+            o = bases[row.out_region] + load_i64(row.out_table + 8 * y) + k * row.out_brick
+            tail = row.tail if k + 1 == row.blocks else np.int64(16)
+            if row.is_flat != 0:
+                combine_line(mode, at, a, b, o, whole, np.int64(16))
+                a, b, o = a + 16 * whole, b + 16 * whole, o + 16 * whole
+                combine_line(mode, at, a, b, o, np.int64(1), tail)
+            else:
+                combine_line(mode, at, a, b, o, whole, tail)

@@ -1,0 +1,136 @@
+"""What a plan need not do again on a memory that it has run on: compare weights that cannot have changed, and transfer bytes
+that only such weights are read from and that later transfers overwrite.
+
+After every whole run memory holds what it would hold otherwise. In between it may not, so nothing is left out of a run that
+is watched or begins in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, FeatureMap, KernelOperation, Operation
+from sim.functional.kernels import rows as r
+from sim.functional.weights import source_ranges
+from sim.memory import Memory, feature_map_ranges
+
+_MAX_BYTES = 1 << 26
+"""Memory that is followed byte by byte."""
+Span = tuple[int, int]
+
+
+def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], memory: Memory) -> None:
+    """Set `is_known` of the rows that a run on the same memory may skip, or whose constants it need not compare."""
+    rows["is_known"] = 0
+    places = _Places(memory)
+    if places.size > _MAX_BYTES:
+        return
+    _mark_constants(operations, rows, places)
+    _mark_transfers(operations, rows, places)
+
+
+class _Places:
+    """Bytes that can be written, of all regions, numbered without gaps; those that regions share have one number."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self._first, self.size, end = memory, {}, 0, 0
+        regions = {number: data for number, data in memory.regions.items() if number not in memory.constants}
+        for number, data in sorted(regions.items(), key=lambda item: int(memory.bases[item[0]])):
+            base = int(memory.bases[number])
+            self._first[number] = self.size - max(0, end - base)
+            self.size = max(self.size, self._first[number] + data.size)
+            end = max(end, base + data.size)
+
+    def span(self, region: int, start: int, end: int) -> Span | None:
+        """Numbers of bytes; None for constants."""
+        first = self._first.get(region)
+        return None if first is None else (first + start, first + end)
+
+    def of_map(self, fm: FeatureMap) -> list[Span]:
+        """Bytes that a map may hold."""
+        spans = (self.span(fm.region, start, end) for start, end in feature_map_ranges(fm, whole_bricks=True))
+        return [(max(0, span[0]), min(self.size, span[1])) for span in spans if span is not None]
+
+    def written(self, operation: Operation) -> list[Span]:
+        """Bytes that an operation may write."""
+        if isinstance(operation, Dma):
+            return self._of_side(operation, operation.destination.region, operation.destination.address)
+        return self.of_map(operation.ofm) if isinstance(operation, KernelOperation) else []
+
+    def overwritten(self, operation: Operation) -> list[Span]:
+        """Bytes that an operation writes for certain: all that it writes, if it is known to leave none out."""
+        spans = self.written(operation)
+        if isinstance(operation, Dma):
+            is_whole = operation.rows == operation.planes == 1
+        else:
+            ofm = operation.ofm if isinstance(operation, KernelOperation) else None
+            size = 0 if ofm is None else ofm.height * ofm.width * ofm.depth * ofm.element.bytes
+            is_whole = [end - start for start, end in spans] == [size]
+        return spans if is_whole else []
+
+    def read(self, operation: Operation, *, with_constants: bool) -> list[Span]:
+        """Bytes that an operation may read."""
+        if isinstance(operation, Dma):
+            return self._of_side(operation, operation.source.region, operation.source.address)
+        maps = operation.ifms if isinstance(operation, KernelOperation) else ()
+        return [*(span for fm in maps for span in self.of_map(fm)), *(self.constants(operation) if with_constants else ())]
+
+    def constants(self, operation: Operation) -> list[Span]:
+        """Bytes of weights and scale records that can be written."""
+        if not isinstance(operation, Convolution | DepthwiseConvolution):
+            return []
+        parts = source_ranges(operation)
+        spans = (self.span(part.region, part.address, part.address + part.length_bytes) for part in parts)
+        return [span for span in spans if span is not None and span[1] > span[0]]
+
+    def _of_side(self, operation: Dma, region: int | None, address: int) -> list[Span]:
+        if region is None:
+            return []
+        is_plain = operation.rows == operation.planes == 1
+        size = self._memory.regions[region].size
+        whole = self.span(region, *((address, address + operation.length_bytes) if is_plain else (0, size)))
+        return [] if whole is None else [whole]
+
+
+def _mark_constants(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: _Places) -> None:
+    """Weights in constant memory, or transferred from there as one since it was last written."""
+    writer = np.full(places.size, -1, np.int32)
+    kinds = rows["kind"]
+    for index, operation in enumerate(operations):
+        if kinds[index] in (r.CONVOLUTION, r.DEPTHWISE):
+            spans = places.constants(operation)
+            rows["is_known"][index] = all(_is_copied(writer[start:end], operations, kinds, places) for start, end in spans)
+        for start, end in places.written(operation):
+            writer[start:end] = index
+
+
+def _is_copied(
+    writers: npt.NDArray[np.int32], operations: Sequence[Operation], kinds: npt.NDArray[np.int64], places: _Places
+) -> bool:
+    """Whether one transfer of constants wrote them all."""
+    last = int(writers[0])
+    if last < 0 or kinds[last] != r.COPY or not bool((writers == last).all()):
+        return False
+    return not places.read(operations[last], with_constants=False)
+
+
+def _mark_transfers(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: _Places) -> None:
+    """Transfers of which no byte is read, or left at the end."""
+    is_needed = np.ones(places.size, np.bool_)
+    for index, operation in _backwards(operations):
+        if rows["kind"][index] == r.COPY:
+            spans = places.written(operation)
+            rows["is_known"][index] = bool(spans) and not any(is_needed[start:end].any() for start, end in spans)
+            if rows["is_known"][index]:
+                continue
+        for start, end in places.overwritten(operation):
+            is_needed[start:end] = False
+        for start, end in places.read(operation, with_constants=not rows["is_known"][index]):
+            is_needed[start:end] = True
+
+
+def _backwards(operations: Sequence[Operation]) -> Iterator[tuple[int, Operation]]:
+    return ((index, operations[index]) for index in range(len(operations) - 1, -1, -1))

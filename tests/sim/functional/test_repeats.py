@@ -1,0 +1,109 @@
+"""Repeated runs on one memory leave out work; each must leave the bytes that a run of the general kernels leaves."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import npu
+from npu.hardware.catalogue import load_variant
+from npu.isa.payload import parse_payload
+from sim.functional.kernels import rows
+from sim.functional.plan import Tier
+from sim.machine import Machine
+from sim.memory import Memory
+
+from tests.support.processes import ROOT
+from tests.support.shared import shared_models
+from tests.support.vela import only_job
+
+RUNS = 5
+MODELS = {"digits": ROOT / "examples" / "digits.tflite"} | {
+    name: path for name, path in shared_models().items() if name in ("mlperf_kws_int8", "mlperf_vww_int8")
+}
+
+
+class Bench:
+    """A compiled file's job and memories for it."""
+
+    def __init__(self, content: bytes, target: str) -> None:
+        self.job, self.variant = only_job(content), load_variant(target)
+        self.words = parse_payload(self.job.payload).words
+
+    def memory(self, constants: np.ndarray | None = None) -> Memory:
+        """Constants that nobody can change, unless others are given."""
+        held = np.frombuffer(self.job.read_only.tobytes(), np.uint8) if constants is None else constants
+        scratch = {1: np.zeros(self.job.scratch_bytes, np.uint8), 2: np.zeros(self.job.fast_bytes, np.uint8)}
+        return Memory({0: held, **scratch}, self.variant)
+
+
+@functools.cache
+def bench(model: str, target: str) -> Bench:
+    return Bench(npu.compile(str(MODELS[model]), target).content, target)
+
+
+def assert_runs_exact(of: Bench, machine: Machine, memory: Memory, *, runs: int = RUNS) -> None:
+    """Runs from random contents of what can be written, each compared with the general kernels."""
+    rng = np.random.default_rng(runs)
+    for _ in range(runs):
+        for region in (1, 2):
+            memory.regions[region][:] = rng.integers(0, 256, memory.regions[region].size, np.uint8)
+        expected = of.memory(memory.regions[0])
+        for region in (1, 2):
+            expected.regions[region][:] = memory.regions[region]
+        Machine(of.variant, Tier.GENERAL).run(of.words, expected)
+        machine.run(of.words, memory)
+        for region in memory.regions:
+            np.testing.assert_array_equal(memory.regions[region], expected.regions[region])
+
+
+def known(machine: Machine, of: Bench, memory: Memory) -> dict[int, int]:
+    """How many rows of each kind are known to need no check or no copy."""
+    plan = machine._prepared(of.words, memory)[0].rows
+    return {kind: int(plan["is_known"][plan["kind"] == kind].sum()) for kind in (rows.CONVOLUTION, rows.COPY)}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("model", MODELS)
+def test_repeated_runs_leave_the_bytes_of_the_general_kernels(model: str, target: str) -> None:
+    of = bench(model, target)
+    machine, memory = Machine(of.variant), of.memory()
+    assert_runs_exact(of, machine, memory)
+    assert known(machine, of, memory)[rows.CONVOLUTION] > 0
+
+
+def test_constants_that_can_change_are_compared_at_every_run() -> None:
+    of = bench("digits", "ethos-u55-128")
+    machine, memory = Machine(of.variant), of.memory(of.job.read_only.copy())
+    assert_runs_exact(of, machine, memory)
+    assert known(machine, of, memory) == {rows.CONVOLUTION: 0, rows.COPY: 0}
+
+
+def test_a_plan_forgets_what_it_knew_when_another_memory_comes_between() -> None:
+    of = bench("digits", "ethos-u55-128")
+    machine, memory = Machine(of.variant), of.memory()
+    assert_runs_exact(of, machine, memory)
+    conv = next(step for step in machine._prepared(of.words, memory)[0].operations if step.row.kind == rows.CONVOLUTION)
+    scales = of.job.read_only.copy()
+    part = conv.operation.scales[0]  # type: ignore[union-attr]
+    scales[part.address] ^= 1
+    other = of.memory(np.frombuffer(scales.tobytes(), np.uint8))
+    for _ in range(2):
+        assert_runs_exact(of, machine, other, runs=1)
+        assert_runs_exact(of, machine, memory, runs=1)
+
+
+def test_a_watched_run_makes_every_transfer() -> None:
+    of = bench("digits", "ethos-u65-512")
+    machine, memory, seen = Machine(of.variant), of.memory(), []
+    assert_runs_exact(of, machine, memory)
+    for tier in (machine.tier, Tier.GENERAL):
+        watched, copies = (machine, memory) if tier is machine.tier else (Machine(of.variant, tier), of.memory())
+        for region in (1, 2):
+            copies.regions[region][:] = 0
+        states: list[bytes] = []
+        watched.run(of.words, copies, hook=lambda _i, _o, held, states=states: states.append(held.regions[1].tobytes()))  # type: ignore[misc]
+        seen.append(states)
+    assert seen[0] == seen[1]
