@@ -11,7 +11,7 @@ import npu
 from npu.hardware.catalogue import load_variant
 from npu.isa.payload import parse_payload
 from sim.functional.kernels import rows
-from sim.functional.plan import Tier
+from sim.functional.prepared import Tier
 from sim.machine import Machine
 from sim.memory import Memory
 
