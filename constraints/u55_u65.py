@@ -10,27 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from constraints import observe, v0_1
-from constraints.rule import AtMost, Exactly, Form, Observe, Observed, OneOf, Predicate, Profile, Range, Rule
-from constraints.sums import largest_sum
-from constraints.view import OpView
-from npu.graph.attributes import Padding
+from constraints import u55_u65_observe as seen
+from constraints.rule import AtMost, Exactly, Form, Observe, OneOf, Predicate, Profile, Range, Rule
+from constraints.u55_u65_observe import LSTM
 from npu.graph.dtype import DType
-from npu.graph.graph import Quantization, Tensor
-from npu.graph.idle import VIEWS
-from npu.graph.map_types import WEIGHT_TYPES, WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, shown
 from npu.graph.ops import MAP_TYPES
-from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes, side_by_side
-from npu.isa.rules import MAX_EXTENT
+from npu.graph.permutation import side_by_side
 
 OPERATORS = tuple(sorted(MAP_TYPES))
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
-LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 MEANS = ("MEAN", "SUM")
 PADS = ("PAD", "PADV2")
 FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", *MEANS, *PADS, "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
@@ -38,58 +30,10 @@ FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", *MEANS, *PADS, "MIRROR_PAD"
 REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 REPLACED = ("V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
 """Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
-RESIZE_FACTORS = (2, 4, 8)
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
-SAME_ELEMENTS = tuple(sorted(VIEWS))
-NOT_RESCALED = (
-    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "NEG", "PAD",
-    "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE",
-    "STRIDED_SLICE", "TANH", "TILE",
-)  # fmt: skip
-"""Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
 WITH_ATTRIBUTES = (
     "CONCATENATION", "GELU", "LEAKY_RELU", "MIRROR_PAD", "PACK", "SOFTMAX", "STRIDED_SLICE", "UNPACK",
 )  # fmt: skip
-
-
-def _has_scale(quantization: Quantization | None) -> str:
-    if quantization is None or quantization.scales.size == 0:
-        return "none"
-    if quantization.scales.size > 1 or quantization.zero_points.size > 1:
-        return "per channel"
-    scale = quantization.scale
-    return "per tensor" if np.isfinite(scale) and scale > 0 else "no positive scale"
-
-
-def _zero_point(tensor: Tensor) -> int:
-    quantization = tensor.quantization
-    return quantization.zero_point if quantization is not None and quantization.zero_points.size else 0
-
-
-def _quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
-    """The feature maps but for int32 ones, which are plain numbers unless an operator requantizes them."""
-    is_plain = view.op.kind != "QUANTIZE"
-    return tuple((name, item) for name, item in view.feature_maps if not (is_plain and item.dtype is DType.INT32))
-
-
-def _typed_zero_points(view: OpView) -> Iterator[Observed]:
-    """(zero point, type) of every quantized map."""
-    for name, tensor in _quantized_maps(view):
-        if tensor.dtype in ZERO_POINTS and not (tensor.dtype is DType.INT16 and view.op.kind in WITH_ANY_ZERO_POINT):
-            yield Observed(name, (_zero_point(tensor), tensor.dtype))
-
-
-def _fits_type(output: tuple[int, DType]) -> bool:
-    low, high = ZERO_POINTS[output[1]]
-    return low <= output[0] <= high
-
-
-def _map_types(view: OpView) -> Iterator[Observed]:
-    """The type of all maps that are read, and that of those that are written where it is another."""
-    read, written = ([tensor.dtype for _, tensor in maps] for maps in (view.inputs, view.outputs))
-    if read and written:
-        pair = pair_of(read, written)
-        yield Observed("types", ", ".join(map(str, (*read, *written))) if pair is None else shown(pair))
 
 
 def _type_rules() -> Iterator[Rule]:
@@ -101,108 +45,7 @@ def _type_rules() -> Iterator[Rule]:
         short = "-".join(item.replace("uint", "U").replace("int", "I") for item in types)
         name = row[0] if " to " in short else short
         yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
-                   "feature maps must be of type {limit}", _map_types, fix="quantize the model fully")  # fmt: skip
-
-
-def _typed_weights(view: OpView) -> Iterator[Observed]:
-    """(type of the weights, type of the maps)."""
-    if view.weights is not None and view.ifm is not None:
-        yield Observed("weights, map", (view.weights.dtype, view.ifm.dtype))
-
-
-def _ranks(view: OpView) -> Iterator[Observed]:
-    """Ranks of feature maps, of operators to which they matter."""
-    if view.op.kind not in (*SAME_ELEMENTS, "TRANSPOSE"):
-        yield from (Observed(name, len(tensor.shape)) for name, tensor in view.feature_maps)
-
-
-def _presence(view: OpView) -> Iterator[Observed]:
-    yield Observed("input", "present" if view.inputs else "absent")
-    yield Observed("output", "present" if view.outputs else "absent")
-
-
-def _weight_quantization(view: OpView) -> Iterator[Observed]:
-    weights = view.weights
-    quantization = None if weights is None else weights.quantization
-    if quantization is None or quantization.scales.size == 0:
-        yield Observed("weights", "no scale")
-        return
-    positive = bool(np.all(np.isfinite(quantization.scales)) and np.all(quantization.scales > 0))
-    yield Observed("weights", "positive scales" if positive else "a scale that is not positive")
-
-
-def _weight_zero_points(view: OpView) -> Iterator[Observed]:
-    weights = view.weights
-    if weights is not None and weights.quantization is not None:
-        points = np.asarray(weights.quantization.zero_points if weights.dtype is DType.INT8 else [0])
-        yield Observed("weight zero point", int(points[np.argmax(np.abs(points))]) if points.size else 0)
-
-
-def _largest_sum(view: OpView) -> Iterator[Observed]:
-    """What products and bias can sum up to; not told where a glance at the sizes shows that it fits."""
-    largest = largest_sum(view.op.kind, view.ifm, view.weights, view.bias)
-    if largest is not None:
-        yield Observed("sum", largest)
-
-
-def _bias_constant(view: OpView) -> Iterator[Observed]:
-    if view.bias is not None:
-        yield Observed("bias", observe.constancy(view.bias))
-
-
-def _scale_count(view: OpView) -> Iterator[Observed]:
-    """(scales of the weights, output channels)."""
-    weights, ofm = view.weights, view.output()
-    if weights is not None and weights.quantization is not None and ofm is not None and ofm.shape:
-        yield Observed("scales, output channels", (int(weights.quantization.scales.size), int(ofm.shape[-1])))
-
-
-def _padded_size(view: OpView) -> Iterator[Observed]:
-    """Height and width that a window slides over."""
-    ifm, ofm = view.ifm, view.output()
-    sizes = observe.window(view) if view.weights is None else observe.dilated_kernel(view)
-    strides = view.attribute("stride_h"), view.attribute("stride_w")
-    if ifm is None or ofm is None or len(ifm.shape) != 4 or len(ofm.shape) != 4:
-        return
-    for axis, name in enumerate(("padded height", "padded width")):
-        size, stride = sizes[axis], strides[axis]
-        if size is not None and stride is not None:
-            yield Observed(name, max((ofm.shape[axis + 1] - 1) * stride + size, ifm.shape[axis + 1]))
-
-
-def _filter_channels(view: OpView) -> Iterator[Observed]:
-    """(filter channels, input channels) of a convolution."""
-    weights, ifm = view.weights, view.ifm
-    if weights is not None and ifm is not None and len(weights.shape) == 4 and ifm.shape:
-        yield Observed("filter channels, IFM channels", (int(weights.shape[3]), int(ifm.shape[-1])))
-
-
-def _largest_scale(tensor: Tensor | None) -> float:
-    quantization = None if tensor is None else tensor.quantization
-    return float(np.max(quantization.scales)) if quantization is not None and quantization.scales.size else 1.0
-
-
-def _rescale_factor(view: OpView) -> Iterator[Observed]:
-    """The factor from the product of the input scales to the output scale; an upper bound for sums.
-
-    Not observed of operators that copy or compare values, or that look their results up.
-    """
-    if view.op.kind in NOT_RESCALED:
-        return
-    product = (
-        math.prod(_largest_scale(tensor) for _, tensor in view.inputs)
-        if view.op.kind in ("MUL", "SQUARED_DIFFERENCE")
-        else None
-    )
-    if product is None:
-        largest = max((_largest_scale(tensor) for _, tensor in view.inputs), default=1.0)
-        product = largest * (_largest_scale(view.weights) if view.weights is not None else 1.0)
-    output = _largest_scale(view.output())
-    yield Observed("factor", product / output if output > 0 else None)
-
-
-def _options(view: OpView) -> Iterator[Observed]:
-    yield Observed("options", "absent" if view.op.attributes is None else "present")
+                   "feature maps must be of type {limit}", seen.map_types, fix="quantize the model fully")  # fmt: skip
 
 
 SOFTMAX_OUTPUTS = (
@@ -211,213 +54,8 @@ SOFTMAX_OUTPUTS = (
 """Types, scales and zero points of the results of SOFTMAX."""
 
 
-def _softmax_output(view: OpView) -> Iterator[Observed]:
-    ofm = view.output()
-    quantization = None if ofm is None else ofm.quantization
-    if ofm is None or quantization is None or not quantization.scales.size:
-        yield Observed("output", None)
-    else:
-        yield Observed("output", (str(ofm.dtype), quantization.scale, quantization.zero_point))
-
-
-def _slopes(view: OpView) -> Iterator[Observed]:
-    """(bits, shape, shape of the IFM)."""
-    slopes, ifm = view.input(1), view.ifm
-    if slopes is not None and ifm is not None:
-        yield Observed("bits, shape, IFM", (slopes.dtype.bits, tuple(slopes.shape), tuple(ifm.shape)))
-
-
-def _slopes_fit(output: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
-    bits, slopes, shape = output
-    if bits != 8 or len(slopes) > len(shape):
-        return False
-    padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
-    return math.prod(padded[:-3]) == 1 and all(size in (1, full) for size, full in zip(padded, shape, strict=True))
-
-
-def _fused_activation(view: OpView) -> Iterator[Observed]:
-    """That of an LSTM is the cell's own function."""
-    if view.op.kind != LSTM:
-        yield from observe.fused_activation(view)
-
-
-def _int32_activation(view: OpView) -> Iterator[Observed]:
-    if view.ifm is not None and view.ifm.dtype is DType.INT32:
-        yield Observed("fused activation", view.activation)
-
-
-def _cell_parts(view: OpView) -> Iterator[Observed]:
-    """What an LSTM cell has beside gates."""
-    parts = {"peephole": (9, 10, 11), "projection": (16, 17), "normalisation": (20, 21, 22, 23)}
-    result = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
-    yield Observed("parts", tuple(result))
-
-
-def _cell_exponent(view: OpView) -> Iterator[Observed]:
-    cell = view.input(19)
-    scale = _largest_scale(cell) if cell is not None else 0.0
-    mantissa, exponent = math.frexp(scale) if math.isfinite(scale) else (0.0, 0)
-    yield Observed("exponent of 2", exponent - 1 if mantissa == 0.5 else None)
-
-
-def _times(view: OpView) -> Iterator[Observed]:
-    ifm = view.ifm
-    if ifm is not None and len(ifm.shape) == 3:
-        yield Observed("times", int(ifm.shape[0 if view.attribute("time_major") else 1]))
-
-
-def _cell_weights(view: OpView) -> Iterator[Observed]:
-    """Weights of input and output of all gates."""
-    yield Observed("weights", sum(tensor.elements for tensor in map(view.input, range(1, 9)) if tensor is not None))
-
-
-def _int32_factor(view: OpView) -> Iterator[Observed]:
-    if view.ifm is not None and view.ifm.dtype is DType.INT32:
-        yield from _rescale_factor(view)
-
-
-def _intermediates(view: OpView) -> Iterator[Observed]:
-    yield Observed("intermediate tensors", len(view.op.intermediates))
-
-
-def _last_axis(view: OpView) -> Iterator[Observed]:
-    ifm, axis = view.ifm, view.input(1)
-    if ifm is not None and axis is not None and axis.data is not None and np.issubdtype(axis.data.dtype, np.integer):
-        yield from (Observed("axis", int(value) - (len(ifm.shape) if value >= 0 else 0)) for value in axis.data.reshape(-1)[:8])
-
-
-def _channels(view: OpView) -> Iterator[Observed]:
-    if view.ifm is not None and view.ifm.shape:
-        yield Observed("channels", int(view.ifm.shape[-1]))
-
-
-def _strides(view: OpView) -> Iterator[Observed]:
-    tensor = view.input(3)
-    if tensor is not None and tensor.data is not None:
-        yield from (Observed("stride", int(value)) for value in tensor.data.reshape(-1)[:8])
-
-
-def _effective_strides(view: OpView) -> Iterator[Observed]:
-    """Strides of a window, without those of axes on which the output has one element."""
-    ofm = view.output()
-    for seen, axis in zip(observe.STRIDES(view), (2, 1), strict=True):
-        if ofm is None or len(ofm.shape) != 4 or ofm.shape[axis] != 1:
-            yield seen
-
-
-def _transposed_strides(view: OpView) -> Iterator[Observed]:
-    """Stride height and width of a transposed convolution; along an axis on which the IFM has one element, the other one."""
-    height, width = view.attribute("stride_h"), view.attribute("stride_w")
-    sizes = view.ifm.shape[1:3] if view.ifm is not None and len(view.ifm.shape) == 4 else (0, 0)
-    if sizes[0] == 1:
-        height = width if sizes[1] != 1 else 1
-    if sizes[1] == 1:
-        width = height
-    yield Observed("stride height, width", (height, width))
-
-
-def _kernel_sides(view: OpView) -> Iterator[Observed]:
-    weights = view.weights
-    sides = weights.shape[1:3] if weights is not None and len(weights.shape) == 4 else (None, None)
-    yield from (Observed(name, side) for name, side in zip(("kernel height", "kernel width"), sides, strict=True))
-
-
-def _transposed_size(view: OpView) -> Iterator[Observed]:
-    """(height and width of the OFM, what a transposed convolution of this padding gives)."""
-    weights, ifm, ofm, padding = view.weights, view.ifm, view.output(), view.attribute("padding")
-    strides = (view.attribute("stride_h"), view.attribute("stride_w"))
-    if weights is None or ifm is None or ofm is None or padding is None or None in strides:
-        return
-    if len(weights.shape) == len(ifm.shape) == len(ofm.shape) == 4:
-        sizes = zip(ifm.shape[1:3], weights.shape[1:3], strides, strict=True)
-        rest = 0 if padding == Padding.SAME else 1
-        wanted = tuple(extent * stride + rest * max(kernel - stride, 0) for extent, kernel, stride in sizes)
-        yield Observed("OFM, expected", (tuple(ofm.shape[1:3]), wanted))
-
-
-def _mean_axes(view: OpView) -> tuple[int, set[int]] | None:
-    """Rank and axes, counted from the first, of a MEAN; None where they are not constant."""
-    ifm, axes = view.ifm, view.input(1)
-    if ifm is None or not ifm.shape or axes is None or axes.data is None or not np.issubdtype(axes.data.dtype, np.integer):
-        return None
-    rank = len(ifm.shape)
-    return rank, {int(axis) % rank for axis in axes.data.reshape(-1)[:8]}
-
-
-def _reduced(view: OpView) -> Iterator[Observed]:
-    """(shape of the IFM, axes)."""
-    mean_axes = _mean_axes(view)
-    if mean_axes is not None and view.ifm is not None:
-        yield Observed("shape, axes", (tuple(view.ifm.shape), tuple(sorted(mean_axes[1]))))
-
-
-def _mean_elements(view: OpView) -> Iterator[Observed]:
-    result, ifm = _mean_axes(view), view.ifm
-    if result is not None and ifm is not None:
-        yield Observed("elements", math.prod(ifm.shape[axis] for axis in result[1]))
-
-
-def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Shape of the input and permutation of a TRANSPOSE; None where it is no constant of integers."""
-    ifm, order = view.ifm, view.input(1)
-    if ifm is None or order is None or order.data is None or not np.issubdtype(order.data.dtype, np.integer):
-        return None
-    return ifm.shape, tuple(int(axis) for axis in order.data.reshape(-1)[:8])
-
-
-def _order_type(view: OpView) -> Iterator[Observed]:
-    order = view.input(1)
-    yield Observed("permutation", None if order is None else order.dtype)
-
-
-def _transposed_rank(view: OpView) -> Iterator[Observed]:
-    yield from (Observed(name, len(tensor.shape)) for name, tensor in view.inputs)
-
-
-def _permuted_axes(view: OpView) -> Iterator[Observed]:
-    """Axes of a constant permutation."""
-    order = _order(view)
-    if order is not None:
-        yield from (Observed("axis", axis) for axis in order[1])
-
-
-def _both_quantizations(view: OpView) -> Iterator[Observed]:
-    if view.ifm is not None and view.ifm.dtype is DType.INT32:
-        return
-    pair = tuple(
-        None if tensor is None or tensor.quantization is None or not tensor.quantization.scales.size
-        else (tensor.quantization.scale, _zero_point(tensor))
-        for tensor in (view.ifm, view.output())
-    )  # fmt: skip
-    yield Observed("IFM, OFM", pair)
-
-
-def _copies(view: OpView) -> Iterator[Observed]:
-    order = _order(view)
-    if order is not None and is_permutation(order[1], len(order[0])):
-        yield Observed("copies", cut_for_copies(moved_axes(*order)).count(MAX_EXTENT, MAX_EXTENT))
-
-
-def _unit_activation(view: OpView) -> Iterator[Observed]:
-    yield Observed("fused activation", view.activation)
-
-
-def _resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
-    """Whether a resize is a copy, a repetition of one element, or one by a factor; an axis of one element may stay as it is."""
-    ifm, ofm, aligned = tuple(value[0]), tuple(value[1]), 1 if value[2] else 0
-    sides = tuple(zip(ifm, ofm, strict=True))
-    return ifm in ((1, 1), ofm) or any(
-        all(out == factor * (size - aligned) + aligned or (size, out) == (1, 1) for size, out in sides)
-        for factor in RESIZE_FACTORS
-    )
-
-
 def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
     return f"{says} must be {{limit}}", observe.both(*(observe.input_constant(position, name) for position, name in names))
-
-
-def _equal(pair: tuple[Any, Any]) -> bool:
-    return bool(pair[0] == pair[1])
 
 
 def _widened(rule: Rule) -> Rule:
@@ -431,7 +69,7 @@ def _widened(rule: Rule) -> Rule:
     if rule.id in ("V-CONV-1", "V-DW-1", "V-AVG-2", "V-MAX-2"):
         return replace(
             rule,
-            observe=_effective_strides,
+            observe=seen.effective_strides,
             limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride),
             details=("A stride along an axis on which the OFM has one element does not count.",),
         )
@@ -442,7 +80,7 @@ BATCH = Range(1, 256)
 BIAS_TYPE = OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32))
 CONSTANT = v0_1.CONSTANT
 PRESENT = Exactly("present", others=("absent",))
-EQUAL_PAIR = Predicate("equal", _equal, examples=(((8, 8), True), ((8, 9), False)))
+EQUAL_PAIR = Predicate("equal", seen.equal, examples=(((8, 8), True), ((8, 9), False)))
 RESIZED = (
     (((1, 1), (5, 7), False), True), (((6, 8), (6, 8), False), True), (((6, 8), (12, 16), False), True),
     (((6, 8), (24, 32), False), True), (((6, 8), (48, 64), False), True), (((1, 8), (1, 32), False), True),
@@ -465,55 +103,55 @@ SCALED = Exactly("per tensor", others=("none", "per channel"))
 
 HARDWARE = (
     *_type_rules(),
-    Rule("N-GEN-1", (), PRESENT, "data input and output must be {limit}", _presence),
+    Rule("N-GEN-1", (), PRESENT, "data input and output must be {limit}", seen.presence),
     Rule("N-GEN-2", (), SCALED, "feature maps must be quantized {limit}, with a positive scale",
-         observe.each(lambda tensor: _has_scale(tensor.quantization), _quantized_maps),
+         observe.each(lambda tensor: seen.has_scale(tensor.quantization), seen.quantized_maps),
          fix="convert the model with full integer quantization"),
     Rule("N-GEN-3", (),
-         Predicate("those of their type: int8 -128 to 127, uint8 0 to 255, int16 0", _fits_type,
+         Predicate("those of their type: int8 -128 to 127, uint8 0 to 255, int16 0", seen.fits_type,
                    examples=tuple(
                        ((point, dtype), is_inside)
                        for dtype, (low, high) in ZERO_POINTS.items()
                        for point, is_inside in ((low - 1, False), (low, True), (high, True), (high + 1, False)))),
-         "zero points of feature maps must be {limit}", _typed_zero_points),
-    Rule("N-GEN-4", (), Range(0, 6), "rank of feature maps must be {limit}", _ranks,
+         "zero points of feature maps must be {limit}", seen.typed_zero_points),
+    Rule("N-GEN-4", (), Range(0, 6), "rank of feature maps must be {limit}", seen.ranks,
          fix="merge neighbouring dimensions with a RESHAPE",
          details=("RESHAPE, SQUEEZE and EXPAND_DIMS may have any.",)),
-    Rule("N-GEN-6", FLAT, Range(0, 4), "rank of feature maps must be {limit}", _ranks,
+    Rule("N-GEN-6", FLAT, Range(0, 4), "rank of feature maps must be {limit}", seen.ranks,
          fix="merge neighbouring dimensions with a RESHAPE"),
-    Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", _rescale_factor,
+    Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", seen.rescale_factor,
          details=("Operators that copy, compare or look values up may have any.",)),
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
-         "the fused activation, if there is one, must be {limit}", _fused_activation,
+         "the fused activation, if there is one, must be {limit}", seen.fused_activation,
          fix="write the activation as an operator of its own", details=("Reference int8 kernels ignore a fused TANH.",)),
     Rule("N-ACT-2", ("ADD", "MUL", "SUB"), Exactly("NONE", others=("RELU", "RELU6")),
-         "fused activation of int32 maps must be {limit}", _int32_activation,
+         "fused activation of int32 maps must be {limit}", seen.int32_activation,
          fix="write the activation as an operator of its own", details=("Results of 32 bits are not clamped.",)),
     Rule("N-WIN-1", WINDOWED, AtMost(65535), "height and width of the IFM with its padding must each be {limit}",
-         _padded_size),
-    Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", _options),
+         seen.padded_size),
+    Rule("N-OPT-1", WITH_ATTRIBUTES, PRESENT, "options table must be {limit}", seen.options),
     Rule("N-W-1", WEIGHTED, Exactly("positive scales", others=("no scale",)), "weights must have {limit}",
-         _weight_quantization),
-    Rule("N-W-2", WEIGHTED, Exactly(0, others=(1,)), "zero points of int8 weights must be {limit}", _weight_zero_points),
+         seen.weight_quantization),
+    Rule("N-W-2", WEIGHTED, Exactly(0, others=(1,)), "zero points of int8 weights must be {limit}", seen.weight_zero_points),
     Rule("N-W-7", WEIGHTED,
          Predicate("of the maps' type, int8 for int16", lambda pair: WEIGHT_TYPES.get(pair[1]) is pair[0],
                    examples=(((DType.INT8, DType.INT8), True), ((DType.UINT8, DType.UINT8), True),
                              ((DType.INT8, DType.INT16), True), ((DType.UINT8, DType.INT8), False))),
-         "weights must be {limit}", _typed_weights),
-    Rule("N-W-3", WEIGHTED, CONSTANT, "bias, if there is one, must be {limit}", _bias_constant),
+         "weights must be {limit}", seen.typed_weights),
+    Rule("N-W-3", WEIGHTED, CONSTANT, "bias, if there is one, must be {limit}", seen.bias_constant),
     Rule("N-W-8", WEIGHTED,
          Predicate("below 2**31, or 2**39 with a bias of 64 bits", lambda pair: pair[0] < pair[1],
                    examples=((((1 << 31) - 1, 1 << 31), True), ((1 << 31, 1 << 31), False),
                              (((1 << 39) - 1, 1 << 39), True), ((1 << 39, 1 << 39), False))),
-         "largest possible sum of products and bias must be {limit}", _largest_sum),
+         "largest possible sum of products and bias must be {limit}", seen.sums_of_products),
     Rule("N-W-4", WEIGHTED,
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
-         "number of weight scales must be {limit}", _scale_count),
+         "number of weight scales must be {limit}", seen.scale_count),
     Rule("N-CONV-1", ("CONV_2D", "TRANSPOSE_CONV"), EQUAL_PAIR, "filter channels and IFM channels must be {limit}",
-         _filter_channels, fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
+         seen.filter_channels, fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
     Rule("N-CAT-1", ("CONCATENATION",), Exactly("NONE", others=("RELU", "RELU6")), "fused activation must be {limit}",
-         _unit_activation, fix="apply the activation before the operands are joined"),
+         seen.unit_activation, fix="apply the activation before the operands are joined"),
     Rule("N-PAD-1", PADS, CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
     Rule("N-PAD-2", PADS, Range(0, 65535), "padding counts must each be {limit}", observe.padding_counts),
     Rule("N-PAD-3", PADS, OneOf(((1, 2), (2, 2), (3, 2), (4, 2)), others=((0, 2), (5, 2))),
@@ -527,16 +165,16 @@ HARDWARE = (
                    examples=(((MEANT, (1, 2)), True), ((MEANT, (3,)), True), ((MEANT, (1, 2, 3)), True),
                              ((MEANT, (0, 3)), False),
                              ((MEANT, (1, 3)), False), (((2, 3, 1, 4), (1, 3)), True))),
-         "axes must lie {limit}", _reduced, fix="reduce in two steps",
+         "axes must lie {limit}", seen.reduced, fix="reduce in two steps",
          details=("Dimensions of one element do not count.",)),
-    Rule("N-MEAN-4", MEANS, Range(1, 65536), "elements of one mean or sum must be {limit}", _mean_elements,
+    Rule("N-MEAN-4", MEANS, Range(1, 65536), "elements of one mean or sum must be {limit}", seen.mean_elements,
          fix="reduce in two steps"),
     Rule("N-TC-1", ("TRANSPOSE_CONV",), OneOf(((1, 1), (2, 2)), others=((1, 2), (2, 1), (3, 3), (0, 0))),
-         "stride height and width must be {limit}", _transposed_strides,
+         "stride height and width must be {limit}", seen.transposed_strides,
          details=("A stride along an axis on which the IFM has one element does not count.",)),
-    Rule("N-TC-2", ("TRANSPOSE_CONV",), Range(1, 64), "kernel height and width must each be {limit}", _kernel_sides),
+    Rule("N-TC-2", ("TRANSPOSE_CONV",), Range(1, 64), "kernel height and width must each be {limit}", seen.kernel_sides),
     Rule("N-TC-3", ("TRANSPOSE_CONV",), EQUAL_PAIR,
-         "size of the OFM and the one that stride, kernel and padding give must be {limit}", _transposed_size),
+         "size of the OFM and the one that stride, kernel and padding give must be {limit}", seen.transposed_size),
     Rule("N-TC-4", ("TRANSPOSE_CONV",), CONSTANT, *_constants("output shape", (0, "output shape"))),
     Rule("N-TC-5", ("TRANSPOSE_CONV",), v0_1.EIGHT_BIT, "weights must be {limit}", observe.weight_type),
     Rule("N-TC-6", ("TRANSPOSE_CONV",), CONSTANT, "weights must be {limit}", observe.weights_constant),
@@ -546,35 +184,35 @@ HARDWARE = (
     Rule("N-TC-9", ("TRANSPOSE_CONV",), BATCH, "IFM batch size must be {limit}", observe.batch,
          fix=v0_1.BATCH_TO_HEIGHT),
     Rule("N-TR-1", ("TRANSPOSE",), CONSTANT, *_constants("permutation", (1, "permutation"))),
-    Rule("N-TR-2", ("TRANSPOSE",), v0_1.INT32, "permutation must be of type {limit}", _order_type),
-    Rule("N-TR-3", ("TRANSPOSE",), Range(1, 6), "rank of the IFM must be {limit}", _transposed_rank),
-    Rule("N-TR-4", ("TRANSPOSE",), Range(0, 5), "axes of the permutation must each be {limit}", _permuted_axes),
-    Rule("N-TR-6", ("TRANSPOSE",), EQUAL_PAIR, "scale and zero point of IFM and OFM must be {limit}", _both_quantizations,
+    Rule("N-TR-2", ("TRANSPOSE",), v0_1.INT32, "permutation must be of type {limit}", seen.order_type),
+    Rule("N-TR-3", ("TRANSPOSE",), Range(1, 6), "rank of the IFM must be {limit}", seen.transposed_rank),
+    Rule("N-TR-4", ("TRANSPOSE",), Range(0, 5), "axes of the permutation must each be {limit}", seen.permuted_axes),
+    Rule("N-TR-6", ("TRANSPOSE",), EQUAL_PAIR, "scale and zero point of IFM and OFM must be {limit}", seen.both_quantizations,
          fix="requantize with a QUANTIZE before it"),
-    Rule("N-TR-7", ("TRANSPOSE",), AtMost(1024), "copies of two axes that it takes must be {limit}", _copies,
+    Rule("N-TR-7", ("TRANSPOSE",), AtMost(1024), "copies of two axes that it takes must be {limit}", seen.copies,
          fix="permute in several steps that move fewer axes each",
          details=("Neighbours that stay so count as one axis; a copy takes two axes, and a third that stays the last.",)),
     Rule("N-SLICE-1", ("SLICE",), CONSTANT, *_constants("begin and size", (1, "begin"), (2, "size"))),
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
          *_constants("begin, end and strides", (1, "begin"), (2, "end"), (3, "strides"))),
-    Rule("N-SS-2", ("STRIDED_SLICE",), Range(1, 65535), "strides must each be {limit}", _strides),
+    Rule("N-SS-2", ("STRIDED_SLICE",), Range(1, 65535), "strides must each be {limit}", seen.strides),
     Rule("N-SS-3", ("STRIDED_SLICE",), Exactly(0, others=(1,)), "ellipsis_mask and new_axis_mask must be {limit}",
          observe.attributes(ellipsis_mask="ellipsis_mask", new_axis_mask="new_axis_mask"), fix="add a RESHAPE instead"),
     Rule("N-SS-4", ("STRIDED_SLICE",), Exactly(False, others=(True,)), "the attribute offset must be {limit}",
          observe.attributes(offset="offset")),
     Rule("N-LSTM-1", (LSTM,), Exactly((), others=(("peephole",), ("projection",), ("normalisation",))),
-         "parts of the cell beside its gates must be {limit}", _cell_parts),
+         "parts of the cell beside its gates must be {limit}", seen.cell_parts),
     Rule("N-LSTM-2", (LSTM,), Range(-15, -10), "scale of the cell state must be a power of 2 with an exponent {limit}",
-         _cell_exponent),
-    Rule("N-LSTM-3", (LSTM,), Range(1, 64), "times must be {limit}", _times, fix="process the sequence in pieces"),
-    Rule("N-LSTM-5", (LSTM,), Range(1 << 16, 1 << 31), "weights of the gates must be {limit}", _cell_weights,
+         seen.cell_exponent),
+    Rule("N-LSTM-3", (LSTM,), Range(1, 64), "times must be {limit}", seen.times, fix="process the sequence in pieces"),
+    Rule("N-LSTM-5", (LSTM,), Range(1 << 16, 1 << 31), "weights of the gates must be {limit}", seen.cell_weights,
          limit_of=lambda variant: Range((1 << 23) // variant.accelerator.macs_per_cycle, 1 << 31),
          details=("The more of them, the less count the 120 operations of the gates at every time; a smaller cell is faster on "
                   "the CPU.",)),
-    Rule("N-LSTM-4", (LSTM,), Exactly(5, others=(0,)), "number of intermediate tensors must be {limit}", _intermediates),
+    Rule("N-LSTM-4", (LSTM,), Exactly(5, others=(0,)), "number of intermediate tensors must be {limit}", seen.intermediates),
     Rule("N-QUANT-1", ("QUANTIZE",),
          Predicate("below 1", lambda factor: factor < 1, examples=((0.5, True), (1.0, False), (2.0, False))),
-         "factor from the scale of an int32 map to the output's must be {limit}", _int32_factor),
+         "factor from the scale of an int32 map to the output's must be {limit}", seen.int32_factor),
     Rule("N-RED-1", REDUCTIONS, CONSTANT, *_constants("axes", (1, "axes"))),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
     Rule("N-MIR-1", ("MIRROR_PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
@@ -585,29 +223,29 @@ HARDWARE = (
     Rule("N-MIR-4", ("MIRROR_PAD",), Range(0, 256), "padding counts must each be {limit}", observe.padding_counts),
     Rule("N-PRELU-1", ("PRELU",), CONSTANT, *_constants("slopes", (1, "slopes"))),
     Rule("N-PRELU-2", ("PRELU",),
-         Predicate("8-bit, with extents of the IFM or 1 and one batch", _slopes_fit,
+         Predicate("8-bit, with extents of the IFM or 1 and one batch", seen.slopes_fit,
                    examples=(((8, (4,), (1, 5, 6, 4)), True), ((8, (1, 1, 4), (1, 5, 6, 4)), True),
                              ((8, (5, 6, 4), (1, 5, 6, 4)), True), ((8, (5,), (1, 5, 6, 4)), False),
                              ((16, (4,), (1, 5, 6, 4)), False), ((8, (2, 5, 6, 4), (2, 5, 6, 4)), False))),
-         "slopes must be {limit}", _slopes),
+         "slopes must be {limit}", seen.slopes),
     Rule("N-ARG-1", ("ARG_MAX",), CONSTANT, *_constants("axis", (1, "axis"))),
-    Rule("N-ARG-2", ("ARG_MAX",), Exactly(-1, others=(-2, -4)), "axis, counted from the end, must be {limit}", _last_axis),
-    Rule("N-ARG-3", ("ARG_MAX",), Range(1, 128), "IFM channels must be {limit}", _channels),
+    Rule("N-ARG-2", ("ARG_MAX",), Exactly(-1, others=(-2, -4)), "axis, counted from the end, must be {limit}", seen.last_axis),
+    Rule("N-ARG-3", ("ARG_MAX",), Range(1, 128), "IFM channels must be {limit}", seen.channels),
     Rule("N-SPLIT-1", ("SPLIT",), CONSTANT, *_constants("axis", (0, "axis"))),
     Rule("N-SPLIT-2", ("SPLIT_V",), CONSTANT, *_constants("sizes and axis", (1, "sizes"), (2, "axis"))),
     Rule("N-SM-1", ("SOFTMAX",), OneOf(SOFTMAX_OUTPUTS, others=(("int8", 1 / 255, -128), ("int8", 1 / 256, 0))),
-         "type, scale and zero point of the output must be {limit}", _softmax_output),
+         "type, scale and zero point of the output must be {limit}", seen.softmax_output),
     Rule("N-SM-2", ("SOFTMAX",),
          Predicate("positive and finite", lambda beta: 0 < beta < math.inf,
                    examples=((1.0, True), (0.0, False), (-1.0, False))),
          "beta must be {limit}", observe.attributes(beta="beta")),
     Rule("N-RSZ-1", ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), CONSTANT, *_constants("output size", (1, "output size"))),
     Rule("N-RSZ-2", ("RESIZE_BILINEAR",),
-         Predicate("one of the cases below", _resize_fits, examples=(*RESIZED, *ALIGNED)),
+         Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED)),
          "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
          details=RESIZE_CASES),
     Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
-         Predicate("one of the cases below", _resize_fits, examples=(*RESIZED, *ALIGNED)),
+         Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED)),
          "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
          details=RESIZE_CASES),
 )  # fmt: skip

@@ -12,7 +12,8 @@ import pytest
 from constraints import v0_1
 from constraints.checker import check
 from constraints.rule import Rule
-from constraints.u55_u65 import HARDWARE, NOT_RESCALED, PROFILE
+from constraints.u55_u65 import HARDWARE, PROFILE
+from constraints.u55_u65_observe import NOT_RESCALED
 from npu.compiler.lower.table import LOWERED
 from npu.graph import attributes as options
 from npu.graph.dtype import DType

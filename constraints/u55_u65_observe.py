@@ -1,0 +1,377 @@
+"""What the rules of `constraints.u55_u65` look at in an operator, beyond `constraints.observe`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from constraints import observe
+from constraints.rule import Observed
+from constraints.sums import largest_sum
+from constraints.view import OpView
+from npu.graph.attributes import Padding
+from npu.graph.dtype import DType
+from npu.graph.graph import Quantization, Tensor
+from npu.graph.idle import VIEWS
+from npu.graph.map_types import WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
+from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
+from npu.isa.rules import MAX_EXTENT
+
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+RESIZE_FACTORS = (2, 4, 8)
+SAME_ELEMENTS = tuple(sorted(VIEWS))
+NOT_RESCALED = (
+    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "NEG", "PAD",
+    "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE",
+    "STRIDED_SLICE", "TANH", "TILE",
+)  # fmt: skip
+"""Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
+
+
+def has_scale(quantization: Quantization | None) -> str:
+    if quantization is None or quantization.scales.size == 0:
+        return "none"
+    if quantization.scales.size > 1 or quantization.zero_points.size > 1:
+        return "per channel"
+    scale = quantization.scale
+    return "per tensor" if np.isfinite(scale) and scale > 0 else "no positive scale"
+
+
+def _zero_point(tensor: Tensor) -> int:
+    quantization = tensor.quantization
+    return quantization.zero_point if quantization is not None and quantization.zero_points.size else 0
+
+
+def quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
+    """The feature maps but for int32 ones, which are plain numbers unless an operator requantizes them."""
+    is_plain = view.op.kind != "QUANTIZE"
+    return tuple((name, item) for name, item in view.feature_maps if not (is_plain and item.dtype is DType.INT32))
+
+
+def typed_zero_points(view: OpView) -> Iterator[Observed]:
+    """(zero point, type) of every quantized map."""
+    for name, tensor in quantized_maps(view):
+        if tensor.dtype in ZERO_POINTS and not (tensor.dtype is DType.INT16 and view.op.kind in WITH_ANY_ZERO_POINT):
+            yield Observed(name, (_zero_point(tensor), tensor.dtype))
+
+
+def fits_type(output: tuple[int, DType]) -> bool:
+    low, high = ZERO_POINTS[output[1]]
+    return low <= output[0] <= high
+
+
+def map_types(view: OpView) -> Iterator[Observed]:
+    """The type of all maps that are read, and that of those that are written where it is another."""
+    read, written = ([tensor.dtype for _, tensor in maps] for maps in (view.inputs, view.outputs))
+    if read and written:
+        pair = pair_of(read, written)
+        yield Observed("types", ", ".join(map(str, (*read, *written))) if pair is None else shown(pair))
+
+
+def typed_weights(view: OpView) -> Iterator[Observed]:
+    """(type of the weights, type of the maps)."""
+    if view.weights is not None and view.ifm is not None:
+        yield Observed("weights, map", (view.weights.dtype, view.ifm.dtype))
+
+
+def ranks(view: OpView) -> Iterator[Observed]:
+    """Ranks of feature maps, of operators to which they matter."""
+    if view.op.kind not in (*SAME_ELEMENTS, "TRANSPOSE"):
+        yield from (Observed(name, len(tensor.shape)) for name, tensor in view.feature_maps)
+
+
+def presence(view: OpView) -> Iterator[Observed]:
+    yield Observed("input", "present" if view.inputs else "absent")
+    yield Observed("output", "present" if view.outputs else "absent")
+
+
+def weight_quantization(view: OpView) -> Iterator[Observed]:
+    weights = view.weights
+    quantization = None if weights is None else weights.quantization
+    if quantization is None or quantization.scales.size == 0:
+        yield Observed("weights", "no scale")
+        return
+    positive = bool(np.all(np.isfinite(quantization.scales)) and np.all(quantization.scales > 0))
+    yield Observed("weights", "positive scales" if positive else "a scale that is not positive")
+
+
+def weight_zero_points(view: OpView) -> Iterator[Observed]:
+    weights = view.weights
+    if weights is not None and weights.quantization is not None:
+        points = np.asarray(weights.quantization.zero_points if weights.dtype is DType.INT8 else [0])
+        yield Observed("weight zero point", int(points[np.argmax(np.abs(points))]) if points.size else 0)
+
+
+def sums_of_products(view: OpView) -> Iterator[Observed]:
+    """What products and bias can sum up to; not told where a glance at the sizes shows that it fits."""
+    largest = largest_sum(view.op.kind, view.ifm, view.weights, view.bias)
+    if largest is not None:
+        yield Observed("sum", largest)
+
+
+def bias_constant(view: OpView) -> Iterator[Observed]:
+    if view.bias is not None:
+        yield Observed("bias", observe.constancy(view.bias))
+
+
+def scale_count(view: OpView) -> Iterator[Observed]:
+    """(scales of the weights, output channels)."""
+    weights, ofm = view.weights, view.output()
+    if weights is not None and weights.quantization is not None and ofm is not None and ofm.shape:
+        yield Observed("scales, output channels", (int(weights.quantization.scales.size), int(ofm.shape[-1])))
+
+
+def padded_size(view: OpView) -> Iterator[Observed]:
+    """Height and width that a window slides over."""
+    ifm, ofm = view.ifm, view.output()
+    sizes = observe.window(view) if view.weights is None else observe.dilated_kernel(view)
+    strides = view.attribute("stride_h"), view.attribute("stride_w")
+    if ifm is None or ofm is None or len(ifm.shape) != 4 or len(ofm.shape) != 4:
+        return
+    for axis, name in enumerate(("padded height", "padded width")):
+        size, stride = sizes[axis], strides[axis]
+        if size is not None and stride is not None:
+            yield Observed(name, max((ofm.shape[axis + 1] - 1) * stride + size, ifm.shape[axis + 1]))
+
+
+def filter_channels(view: OpView) -> Iterator[Observed]:
+    """(filter channels, input channels) of a convolution."""
+    weights, ifm = view.weights, view.ifm
+    if weights is not None and ifm is not None and len(weights.shape) == 4 and ifm.shape:
+        yield Observed("filter channels, IFM channels", (int(weights.shape[3]), int(ifm.shape[-1])))
+
+
+def _largest_scale(tensor: Tensor | None) -> float:
+    quantization = None if tensor is None else tensor.quantization
+    return float(np.max(quantization.scales)) if quantization is not None and quantization.scales.size else 1.0
+
+
+def rescale_factor(view: OpView) -> Iterator[Observed]:
+    """The factor from the product of the input scales to the output scale; an upper bound for sums.
+
+    Not observed of operators that copy or compare values, or that look their results up.
+    """
+    if view.op.kind in NOT_RESCALED:
+        return
+    product = (
+        math.prod(_largest_scale(tensor) for _, tensor in view.inputs)
+        if view.op.kind in ("MUL", "SQUARED_DIFFERENCE")
+        else None
+    )
+    if product is None:
+        largest = max((_largest_scale(tensor) for _, tensor in view.inputs), default=1.0)
+        product = largest * (_largest_scale(view.weights) if view.weights is not None else 1.0)
+    output = _largest_scale(view.output())
+    yield Observed("factor", product / output if output > 0 else None)
+
+
+def options(view: OpView) -> Iterator[Observed]:
+    yield Observed("options", "absent" if view.op.attributes is None else "present")
+
+
+def softmax_output(view: OpView) -> Iterator[Observed]:
+    ofm = view.output()
+    quantization = None if ofm is None else ofm.quantization
+    if ofm is None or quantization is None or not quantization.scales.size:
+        yield Observed("output", None)
+    else:
+        yield Observed("output", (str(ofm.dtype), quantization.scale, quantization.zero_point))
+
+
+def slopes(view: OpView) -> Iterator[Observed]:
+    """(bits, shape, shape of the IFM)."""
+    slopes, ifm = view.input(1), view.ifm
+    if slopes is not None and ifm is not None:
+        yield Observed("bits, shape, IFM", (slopes.dtype.bits, tuple(slopes.shape), tuple(ifm.shape)))
+
+
+def slopes_fit(output: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
+    bits, slopes, shape = output
+    if bits != 8 or len(slopes) > len(shape):
+        return False
+    padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
+    return math.prod(padded[:-3]) == 1 and all(size in (1, full) for size, full in zip(padded, shape, strict=True))
+
+
+def fused_activation(view: OpView) -> Iterator[Observed]:
+    """That of an LSTM is the cell's own function."""
+    if view.op.kind != LSTM:
+        yield from observe.fused_activation(view)
+
+
+def int32_activation(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.dtype is DType.INT32:
+        yield Observed("fused activation", view.activation)
+
+
+def cell_parts(view: OpView) -> Iterator[Observed]:
+    """What an LSTM cell has beside gates."""
+    parts = {"peephole": (9, 10, 11), "projection": (16, 17), "normalisation": (20, 21, 22, 23)}
+    result = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
+    yield Observed("parts", tuple(result))
+
+
+def cell_exponent(view: OpView) -> Iterator[Observed]:
+    cell = view.input(19)
+    scale = _largest_scale(cell) if cell is not None else 0.0
+    mantissa, exponent = math.frexp(scale) if math.isfinite(scale) else (0.0, 0)
+    yield Observed("exponent of 2", exponent - 1 if mantissa == 0.5 else None)
+
+
+def times(view: OpView) -> Iterator[Observed]:
+    ifm = view.ifm
+    if ifm is not None and len(ifm.shape) == 3:
+        yield Observed("times", int(ifm.shape[0 if view.attribute("time_major") else 1]))
+
+
+def cell_weights(view: OpView) -> Iterator[Observed]:
+    """Weights of input and output of all gates."""
+    yield Observed("weights", sum(tensor.elements for tensor in map(view.input, range(1, 9)) if tensor is not None))
+
+
+def int32_factor(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.dtype is DType.INT32:
+        yield from rescale_factor(view)
+
+
+def intermediates(view: OpView) -> Iterator[Observed]:
+    yield Observed("intermediate tensors", len(view.op.intermediates))
+
+
+def last_axis(view: OpView) -> Iterator[Observed]:
+    ifm, axis = view.ifm, view.input(1)
+    if ifm is not None and axis is not None and axis.data is not None and np.issubdtype(axis.data.dtype, np.integer):
+        yield from (Observed("axis", int(value) - (len(ifm.shape) if value >= 0 else 0)) for value in axis.data.reshape(-1)[:8])
+
+
+def channels(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.shape:
+        yield Observed("channels", int(view.ifm.shape[-1]))
+
+
+def strides(view: OpView) -> Iterator[Observed]:
+    tensor = view.input(3)
+    if tensor is not None and tensor.data is not None:
+        yield from (Observed("stride", int(value)) for value in tensor.data.reshape(-1)[:8])
+
+
+def effective_strides(view: OpView) -> Iterator[Observed]:
+    """Strides of a window, without those of axes on which the output has one element."""
+    ofm = view.output()
+    for seen, axis in zip(observe.STRIDES(view), (2, 1), strict=True):
+        if ofm is None or len(ofm.shape) != 4 or ofm.shape[axis] != 1:
+            yield seen
+
+
+def transposed_strides(view: OpView) -> Iterator[Observed]:
+    """Stride height and width of a transposed convolution; along an axis on which the IFM has one element, the other one."""
+    height, width = view.attribute("stride_h"), view.attribute("stride_w")
+    sizes = view.ifm.shape[1:3] if view.ifm is not None and len(view.ifm.shape) == 4 else (0, 0)
+    if sizes[0] == 1:
+        height = width if sizes[1] != 1 else 1
+    if sizes[1] == 1:
+        width = height
+    yield Observed("stride height, width", (height, width))
+
+
+def kernel_sides(view: OpView) -> Iterator[Observed]:
+    weights = view.weights
+    sides = weights.shape[1:3] if weights is not None and len(weights.shape) == 4 else (None, None)
+    yield from (Observed(name, side) for name, side in zip(("kernel height", "kernel width"), sides, strict=True))
+
+
+def transposed_size(view: OpView) -> Iterator[Observed]:
+    """(height and width of the OFM, what a transposed convolution of this padding gives)."""
+    weights, ifm, ofm, padding = view.weights, view.ifm, view.output(), view.attribute("padding")
+    strides = (view.attribute("stride_h"), view.attribute("stride_w"))
+    if weights is None or ifm is None or ofm is None or padding is None or None in strides:
+        return
+    if len(weights.shape) == len(ifm.shape) == len(ofm.shape) == 4:
+        sizes = zip(ifm.shape[1:3], weights.shape[1:3], strides, strict=True)
+        rest = 0 if padding == Padding.SAME else 1
+        wanted = tuple(extent * stride + rest * max(kernel - stride, 0) for extent, kernel, stride in sizes)
+        yield Observed("OFM, expected", (tuple(ofm.shape[1:3]), wanted))
+
+
+def _mean_axes(view: OpView) -> tuple[int, set[int]] | None:
+    """Rank and axes, counted from the first, of a MEAN; None where they are not constant."""
+    ifm, axes = view.ifm, view.input(1)
+    if ifm is None or not ifm.shape or axes is None or axes.data is None or not np.issubdtype(axes.data.dtype, np.integer):
+        return None
+    rank = len(ifm.shape)
+    return rank, {int(axis) % rank for axis in axes.data.reshape(-1)[:8]}
+
+
+def reduced(view: OpView) -> Iterator[Observed]:
+    """(shape of the IFM, axes)."""
+    mean_axes = _mean_axes(view)
+    if mean_axes is not None and view.ifm is not None:
+        yield Observed("shape, axes", (tuple(view.ifm.shape), tuple(sorted(mean_axes[1]))))
+
+
+def mean_elements(view: OpView) -> Iterator[Observed]:
+    result, ifm = _mean_axes(view), view.ifm
+    if result is not None and ifm is not None:
+        yield Observed("elements", math.prod(ifm.shape[axis] for axis in result[1]))
+
+
+def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape of the input and permutation of a TRANSPOSE; None where it is no constant of integers."""
+    ifm, order = view.ifm, view.input(1)
+    if ifm is None or order is None or order.data is None or not np.issubdtype(order.data.dtype, np.integer):
+        return None
+    return ifm.shape, tuple(int(axis) for axis in order.data.reshape(-1)[:8])
+
+
+def order_type(view: OpView) -> Iterator[Observed]:
+    order = view.input(1)
+    yield Observed("permutation", None if order is None else order.dtype)
+
+
+def transposed_rank(view: OpView) -> Iterator[Observed]:
+    yield from (Observed(name, len(tensor.shape)) for name, tensor in view.inputs)
+
+
+def permuted_axes(view: OpView) -> Iterator[Observed]:
+    """Axes of a constant permutation."""
+    order = _order(view)
+    if order is not None:
+        yield from (Observed("axis", axis) for axis in order[1])
+
+
+def both_quantizations(view: OpView) -> Iterator[Observed]:
+    if view.ifm is not None and view.ifm.dtype is DType.INT32:
+        return
+    pair = tuple(
+        None if tensor is None or tensor.quantization is None or not tensor.quantization.scales.size
+        else (tensor.quantization.scale, _zero_point(tensor))
+        for tensor in (view.ifm, view.output())
+    )  # fmt: skip
+    yield Observed("IFM, OFM", pair)
+
+
+def copies(view: OpView) -> Iterator[Observed]:
+    order = _order(view)
+    if order is not None and is_permutation(order[1], len(order[0])):
+        yield Observed("copies", cut_for_copies(moved_axes(*order)).count(MAX_EXTENT, MAX_EXTENT))
+
+
+def unit_activation(view: OpView) -> Iterator[Observed]:
+    yield Observed("fused activation", view.activation)
+
+
+def resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
+    """Whether a resize is a copy, a repetition of one element, or one by a factor; an axis of one element may stay as it is."""
+    ifm, ofm, aligned = tuple(value[0]), tuple(value[1]), 1 if value[2] else 0
+    sides = tuple(zip(ifm, ofm, strict=True))
+    return ifm in ((1, 1), ofm) or any(
+        all(out == factor * (size - aligned) + aligned or (size, out) == (1, 1) for size, out in sides)
+        for factor in RESIZE_FACTORS
+    )
+
+
+def equal(pair: tuple[Any, Any]) -> bool:
+    return bool(pair[0] == pair[1])
