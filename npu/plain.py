@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How text begins that spreadsheets take for a formula."""
+
 
 def printable(text: str) -> str:
     """Text of a file without characters that steer a terminal or break a line; each becomes its escape."""
@@ -15,3 +18,8 @@ def shortened(text: str, longest: int) -> str:
     left_out = f" [... {len(text) - longest:,} characters ...] "
     start = longest * 2 // 3
     return text[:start] + left_out + text[len(text) - (longest - start - len(left_out)) :]
+
+
+def cell(value: object) -> object:
+    """A value for a table that other programs open: text that a spreadsheet would compute is marked as text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

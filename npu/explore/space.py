@@ -155,6 +155,8 @@ def _of_text(field: str, text: str) -> tuple[Value, ...]:
         raise UserError(
             f"--over {field}: a range must have values: COUNT from 1 to {MOST_POINTS:,}, LAST above FIRST, got {text!r}"
         )
+    if not math.isfinite(last - first):
+        raise UserError(f"--over {field}: the ends of a range must be finite numbers, got {text!r}")
     if match[4] and first <= 0:
         raise UserError(f"--over {field}: a range that grows by a factor must begin above 0, got {text!r}")
     return _spaced(first, last, count, by_factor=bool(match[4]))
@@ -180,7 +182,7 @@ def _value(text: str) -> float:
 
 
 def _shortest(value: float) -> Value:
-    return int(value) if value == int(value) and abs(value) < 2**53 else value
+    return int(value) if abs(value) < 2**53 and value == int(value) else value
 
 
 def read_study(path: Path) -> dict[str, Any]:

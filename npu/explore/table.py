@@ -12,6 +12,7 @@ from npu.errors import UserError
 from npu.explore.point import Row
 from npu.extras import load
 from npu.files import write_atomically
+from npu.plain import cell
 
 FORMS = (".csv", ".parquet")
 _TYPES = {bool: "boolean", int: "Int64", float: "Float64", str: "string"}
@@ -57,5 +58,5 @@ def _csv(rows: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()

@@ -24,6 +24,7 @@ DATABASE = "debug database"
 """What matches say that rest on it."""
 _WORD_BYTES = 4
 _MOST_BYTES = 1 << 28
+_MOST_OPERATORS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def parse_database(text: str, name: str) -> VelaDatabase:
         raise ModelError(f"{name}: must be a debug database of Vela, got a document with definitions of its own, or too long")
     try:
         tables = {str(table.get("name")): _rows(table.text or "") for table in ElementTree.fromstring(text).iter("table")}
-        keys = {row["id"]: int(row["ext_key"]) for row in tables["source"]}
+        keys = {row["id"]: _operator(row["ext_key"]) for row in tables["source"]}
         optimised = {row["id"]: keys[row["source_id"]] for row in tables["optimised"] if row["source_id"] in keys}
         streams = {row["id"]: number for number, row in enumerate(tables["cmdstream"])}
         owners = {
@@ -103,8 +104,19 @@ def map_of_database(file: CompiledFile, database: VelaDatabase) -> OperatorMap:
     return OperatorMap(UNKNOWN_SOURCE, tuple(rows), sources, matches=matches, own=last + 1)
 
 
+def _operator(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < _MOST_OPERATORS:
+        raise ValueError(f"ext_key must be in [0, {_MOST_OPERATORS}), got {number}")
+    return number
+
+
 def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text.strip())))
+    rows = list(csv.DictReader(io.StringIO(text.strip())))
+    for row in rows:
+        if None in row or None in row.values():
+            raise ValueError("a row with more or fewer entries than its table has columns")
+    return rows
 
 
 def _fused(tables: Mapping[str, list[dict[str, str]]], keys: Mapping[str, int]) -> dict[int, int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npu.plain import cell
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.interpreter import Interpreter
@@ -101,7 +102,7 @@ class Measurement:
             place = [
                 operator.subgraph,
                 operator.node,
-                operator.kind,
+                cell(operator.kind),
                 "" if operator.inside is None else operator.inside,
                 operator.share,
             ]

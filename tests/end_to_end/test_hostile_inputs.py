@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import random
 import re
@@ -16,6 +18,7 @@ from npu.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DIGITS = str(ROOT / "examples" / "digits.tflite")
+VELA_FILE = str(ROOT / "tests" / "golden" / "vela-5.0" / "padded_average.tflite")
 SECONDS = 30.0
 """Longest that a command may take, with the compilation of kernels on a busy machine."""
 
@@ -36,6 +39,35 @@ memory_mode: Shared_Sram
 cpu: cortex-m4
 shram: {banks: 24}
 timing: {output_cycles: {other: 0.5}}
+"""
+DATABASE = """<?xml version="1.0" ?>
+<debug source="digits" optimised="digits_vela">
+<table name="source"><![CDATA[
+"id","operator","kernel_w","kernel_h","ofm_w","ofm_h","ofm_d","ext_key"
+1,"CONV_2D",3,3,8,8,16,0
+2,"SOFTMAX",1,1,1,1,10,9
+]]></table>
+<table name="optimised"><![CDATA[
+"id","source_id","operator"
+1,1,"CONV_2D"
+2,2,"SOFTMAX"
+]]></table>
+<table name="cmdstream"><![CDATA[
+"id","file_offset"
+0,32
+]]></table>
+<table name="queue"><![CDATA[
+"offset","cmdstream_id","optimised_id"
+152,0,1
+400,0,2
+]]></table>
+</debug>
+"""
+STUDY = """models: [{}]
+targets: [ethos-u55-32]
+set: [system.clock_hz=400000000]
+over: {{optimise: "performance,size", memory_mode.arena_cache_bytes: 64K..512K:2}}
+compare_outputs: false
 """
 ANNOTATIONS = {
     "images": [{"id": 1, "file_name": "0/0.ppm"}],
@@ -85,6 +117,10 @@ def make_good_files(folder: Path) -> None:
     (folder / "digit.npy").write_bytes((ROOT / "examples" / "digit_7.npy").read_bytes())
     assert main(["compile", DIGITS, "-o", str(folder / "compiled.tflite")]) == 0
     assert main(["disasm", str(folder / "compiled.tflite"), "-o", str(folder / "listing.lst")]) == 0
+    (folder / "debug.xml").write_text(DATABASE)
+    (folder / "study.yaml").write_text(STUDY.format(DIGITS))
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["sweep", DIGITS, "-o", str(folder / "table.csv")]) == 0
     np.savez(folder / "raw.npz", cmd_data=np.zeros(4, np.uint8), weight_data=np.zeros(4, np.uint8))
 
 
@@ -107,6 +143,9 @@ COMMANDS: dict[str, tuple[str, Arguments]] = {
         "truth.txt",
         lambda file, good: ["eval-classification", DIGITS, "--images", str(good / "images"), "--ground-truth", file],
     ),
+    "database": ("debug.xml", lambda file, _: ["explain", VELA_FILE, "--debug-db", file]),
+    "study": ("study.yaml", lambda file, _: ["sweep", "--study", file]),
+    "journal": ("table.csv.journal", lambda file, _: ["sweep", DIGITS, "-o", file.removesuffix(".journal")]),
     "image": ("image.ppm", lambda file, _: ["eval-classification", DIGITS, "--images", str(Path(file).parent)]),
     "annotations": (
         "annotations.json",

@@ -143,7 +143,9 @@ def test_diff_compares_inner_maps_of_another_compilers_file(vela_files: dict[str
 
 def test_what_is_no_database_is_refused() -> None:
     entities, lone = "<!DOCTYPE x [<!ENTITY a 'b'>]><debug/>", '<debug><table name="source">"id"\n1</table></debug>'
-    for text in ("", "<debug/>", entities, lone):
+    table = '<debug><table name="source">"id","operator","ext_key"\n{}</table></debug>'
+    rows = [table.format(row) for row in ('1,"ADD"', '1,"ADD",0,5', '1,"ADD",-1', '1,"ADD",1000000000', '1,"ADD",' + "9" * 30)]
+    for text in ("", "<debug/>", entities, lone, *rows):
         with pytest.raises(ModelError, match="must be a debug database of Vela"):
             parse_database(text, "x.xml")
 
