@@ -3,8 +3,9 @@
     python -m benchmarks.many_models [--models 1000] [--target ethos-u55-128] [--seed 0]
 
 Every variant is a chain of depthwise-separable blocks with other channels, kernels, strides and depth. One session serves all.
-CPU time of the calling thread for `npu.check`, for `npu.time_model` (exact: compiled, with every weight encoded), for the same
-with sizes of weights that are estimated, and of models that were seen before.
+CPU time of the calling thread for `npu.check` (placement by the rules alone), for `npu.check_report` (what `npu check` says:
+compiled, timed, with memory), for `npu.time_model` (compiled and timed), for the same with sizes of weights that are estimated,
+and of models that were seen before.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def main() -> int:
     npu.check(keyword_network(random), session=session)
     verbs: dict[str, Callable[[bytes], object]] = {
         "`npu.check`": lambda model: npu.check(model, session=session),
+        "`npu.check_report`": lambda model: npu.check_report(model, session=session),
         "`npu.time_model`": lambda model: npu.time_model(model, session=session),
         "`npu.time_model` without weights": lambda model: npu.time_model(model, session=session, with_weights=False),
         "`npu.time_model`, seen before": lambda model: npu.time_model(models[-1], session=session),

@@ -46,7 +46,10 @@ def check(
     profile: str | None = None,
     session: Session | None = None,
 ) -> Placement:
-    """NPU or CPU for every operator by the limits of the profile, with every one that it violates."""
+    """NPU or CPU for every operator by the limits of the profile, with every one that it violates.
+
+    Nothing is compiled: what the memory or the compiler refuse, and costs, are for `check_report` to tell.
+    """
     from npu.toolchain.check import check as verb
 
     return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile))
@@ -63,7 +66,10 @@ def check_report(
     is_compiled: bool = False,
     session: Session | None = None,
 ) -> CheckReport:
-    """`check` with costs. `is_compiled` compiles and times the NPU part in place of estimating it, and so knows its memory."""
+    """What `npu check` says: placement, cycles and memory of the model as it is compiled, what to change, conditions.
+
+    The profiles of documents are only read, their cycles estimates from shapes, unless `is_compiled`.
+    """
     from npu.toolchain.check import check_report as verb
 
     return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), is_compiled=is_compiled)
