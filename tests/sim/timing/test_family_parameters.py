@@ -41,7 +41,7 @@ def test_a_sibling_of_a_family_is_timed_with_its_own_parameters(tmp_path: Path) 
     sibling = load_variant(path)
     for name in (*CONSTANTS, "max_burst_bytes"):
         assert getattr(sibling.timing, name) != getattr(usual.timing, name), name
-    assert cycles(sibling) < before
+    assert cycles(sibling) != before
     assert cycles(usual) == before
 
 
