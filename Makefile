@@ -18,7 +18,10 @@ test: ## Run the default tests, two at a time
 	$(PYTHON) -m pytest -n 2 -q
 
 test-all: ## Run every test, long differential runs included
-	$(PYTHON) -m pytest -n 2 -q -m "slow or not slow"
+	$(PYTHON) -m pytest -n 2 -q -m "not browser"
+
+test-browser: ## Look at the pages in a headless Chromium of the system
+	$(PYTHON) -m pytest -q -m browser tests/npu/rendering/pages
 
 fuzz: ## Break inputs of every kind for MINUTES (default 5); seeds and failures are printed
 	nice -n 19 $(PYTHON) -m tests.fuzz.campaign --minutes $(or $(MINUTES),5)
@@ -51,4 +54,4 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all fuzz mutants golden docs site benchmark
+.PHONY: help lint format test test-all test-browser fuzz mutants golden docs site benchmark

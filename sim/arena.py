@@ -28,8 +28,8 @@ def arena_use(operations: Sequence[Operation], region: int = Region.ARENA) -> ND
     as read at the end if nothing in the stream reads it. Maps count as ranges of addresses. Raises SimulationError for an
     arena above MAX_ARENA_BYTES.
     """
-    reads = [_reads(operation, region) for operation in operations]
-    writes = [_writes(operation, region) for operation in operations]
+    reads = [reads_of(operation, region) for operation in operations]
+    writes = [writes_of(operation, region) for operation in operations]
     size = max((end for ranges in (*reads, *writes) for _, end in ranges), default=0)
     if size > MAX_ARENA_BYTES:
         raise SimulationError(f"timeline: the arena must be at most {MAX_ARENA_BYTES} bytes, got {size}")
@@ -64,7 +64,8 @@ def _left_behind(reads: list[list[Range]], writes: list[list[Range]], size: int)
     return left
 
 
-def _reads(operation: Operation, region: int) -> list[Range]:
+def reads_of(operation: Operation, region: int) -> list[Range]:
+    """The address ranges of a region that an operation reads."""
     if isinstance(operation, Dma):
         size = operation.length_bytes * operation.rows * operation.planes
         source = operation.source
@@ -78,7 +79,8 @@ def _reads(operation: Operation, region: int) -> list[Range]:
     return [span for span in ranges if span[1] > span[0]]
 
 
-def _writes(operation: Operation, region: int) -> list[Range]:
+def writes_of(operation: Operation, region: int) -> list[Range]:
+    """The address ranges of a region that an operation writes."""
     if isinstance(operation, Dma):
         size = operation.length_bytes * operation.rows * operation.planes
         target = operation.destination

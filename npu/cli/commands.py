@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         for position, output in enumerate(answer.outputs):
             write_atomically(options.output_dir / f"output_{position}.npy", _npy(output))
     _write_times(options, answer.timed)
-    if labels is not None:
+    if labels is not None and options.format == "text":
         scores = answer.outputs[0] if answer.outputs else None
         if scores is None or not scores.size or scores.dtype.kind not in "iufb":
             raise UserError(f"--labels {options.labels}: needs a model whose first output holds scores, got none")
@@ -141,9 +141,14 @@ def _write_times(options: argparse.Namespace, timed: TimedModel) -> None:
         write_atomically(options.report, report.to_json().encode())
     if options.trace:
         write_atomically(options.trace, json.dumps(timed.trace(), separators=(",", ":")).encode())
-    console.print_run(report)
-    if report.pmu is not None:
-        console.print_pmu(report.pmu)
+    if options.format == "html":
+        from npu.rendering.pages.report import run_page
+
+        emit(run_page(timed), options.output)
+    elif options.format == "json":
+        emit(report.to_json(), options.output)
+    else:
+        emit(console.run_report(report, options.output), options.output)
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -155,7 +160,13 @@ def explain(options: argparse.Namespace) -> int:
         explained = verb(options.model, options.session, progress=progress, origin=origin_of(options))
     if options.plot:
         _plot_model(options, explained)
-    if options.format == "json":
+    if options.format == "html":
+        from npu.rendering.pages.report import explain_page
+        from npu.toolchain.timing import time_model
+
+        timed = time_model(options.model, options.session, origin=origin_of(options))  # as explain left it
+        emit(explain_page(timed, explained), options.output)
+    elif options.format == "json":
         emit(explained.to_json(), options.output)
     else:
         emit(explain_text(explained, width_for(options.output)), options.output)

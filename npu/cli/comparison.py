@@ -24,6 +24,10 @@ def compare(options: argparse.Namespace) -> int:
         result = verb(*models, (options.session, other), origin=origin_of(options), progress=progress)
     if options.format == "json":
         emit(result.to_json(), options.output)
+    elif options.format == "html":
+        from npu.rendering.pages.comparison import comparison_page
+
+        emit(comparison_page(result), options.output)
     elif options.format == "md":
         emit(comparison_markdown(result), options.output)
     else:

@@ -164,6 +164,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_run(commands)
     _add_explain(commands)
+    _add_report(commands)
     _add_export(commands)
     _add_disasm(commands)
     _add_asm(commands)
@@ -267,6 +268,7 @@ def _add_run(commands: Commands) -> None:
         "--timing-only", action="store_true", help="time every operator without executing the model; needs no data"
     )
     run.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline as a Chrome trace, for ui.perfetto.dev")
+    add_format(run, "text", "json", "html")
     run.add_argument("--pmu", action="store_true", help="print the performance counters and add them to the report")
     run.add_argument(
         "--dump-tensors", type=Path, metavar="DIR", help="write every tensor and every feature map of the NPU there as .npy"
@@ -278,13 +280,26 @@ def _add_explain(commands: Commands) -> None:
     _add_model(explain)
     _add_origin(explain)
     _add_memory(explain)
-    add_format(explain)
+    add_format(explain, "text", "json", "html")
     explain.add_argument(
         "--plot",
         type=Path,
         metavar="FILE",
         help="draw the roofline and the cycles of every operator into a page (.html) or a picture (.svg, .png)",
     )
+
+
+def _add_report(commands: Commands) -> None:
+    report = add_command(
+        commands, "report", "write a page that needs nothing else: placement, timeline, memory, roofline, traffic, weights"
+    )
+    _add_model(report)
+    _add_origin(report)
+    _add_memory(report)
+    report.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.html", default=Path("report.html"), help="the page (default: %(default)s)"
+    )
+    report.set_defaults(handlers="npu.cli.pages")
 
 
 def _add_export(commands: Commands) -> None:
@@ -359,7 +374,7 @@ def _add_compare(commands: Commands) -> None:
     other = compare.add_argument_group("options for B, where it takes others than A")
     _add_hardware(other, prefix="b-")
     _add_memory(other, prefix="b-")
-    add_format(compare, "text", "json", "md")
+    add_format(compare, "text", "json", "md", "html")
     compare.set_defaults(handlers="npu.cli.comparison")
 
 

@@ -34,22 +34,23 @@ _COLOURS = (
     "#CC79A7",
     "#56B4E9",
     "#D55E00",
-    "#444444",
+    "#737373",
     "#F0E442",
     "#999999",
     "#5B4EA2",
     "#7B5B2E",
 )
-_PART_COLOURS = dict(zip(_PARTS, (*_COLOURS, "#B3C6D6", "#222222"), strict=True))
+_PART_COLOURS = dict(zip(_PARTS, (*_COLOURS, "#B3C6D6", "#A05195"), strict=True))
 
 
-def _altair() -> Any:
+def library() -> Any:
+    """Vega-Altair."""
     return load("altair", "report")
 
 
 def roofline(timed: TimedModel) -> Chart:
     """Operators with multiplications below what the MAC array and each memory allow; a point per operator and memory."""
-    alt = _altair()
+    alt = library()
     points, roofs = list(roofline_points(timed)), list(roofline_roofs(timed))
     if not points:
         return _nothing(alt, "no operator with multiplications runs on the NPU")
@@ -66,11 +67,11 @@ def roofline(timed: TimedModel) -> Chart:
             y=y,
             color=colour,
             size=alt.Size("cycles:Q", legend=None, scale=alt.Scale(range=[20, 400])),
-            tooltip=_tooltip(alt, points, ("operator", "memory", "bound by", "cycles", "macs_per_cycle", "intensity")),
+            tooltip=tooltip(alt, points, ("operator", "memory", "bound by", "cycles", "macs_per_cycle", "intensity")),
         )
     )
     title = f"{timed.report.model} on {timed.report.target}: MACs per cycle and what memory allows"
-    return _framed(alt.layer(lines, dots), title, height=320)
+    return framed(alt.layer(lines, dots), title, height=320)
 
 
 def roofline_points(timed: TimedModel) -> Iterable[dict[str, Any]]:
@@ -107,7 +108,7 @@ def roofline_roofs(timed: TimedModel) -> Iterable[dict[str, Any]]:
 
 def operator_bars(explained: ExplainedModel) -> Chart:
     """The cycles of every operator, stacked by what they go into."""
-    alt = _altair()
+    alt = library()
     rows = operator_parts(explained)
     operators = list(dict.fromkeys(row["operator"] for row in rows))
     parts = [part for part in _PARTS if any(row["part"] == part for row in rows)]
@@ -124,13 +125,13 @@ def operator_bars(explained: ExplainedModel) -> Chart:
                 scale=alt.Scale(domain=parts, range=[_PART_COLOURS[part] for part in parts]),
             ),
             order=alt.Order("rank:Q"),
-            tooltip=_tooltip(alt, rows, ("operator", "part", "cycles", "bound by")),
+            tooltip=tooltip(alt, rows, ("operator", "part", "cycles", "bound by")),
         )
     )
     total, shown = len(explained.operators), len(operators)
     which = "each operator" if total == shown else f"the {shown} slowest of {total} operators"
     title = f"{explained.model} on {explained.target}: where the cycles of {which} go"
-    return _framed(chart, title, height=_ROW_HEIGHT * max(len(operators), 1))
+    return framed(chart, title, height=_ROW_HEIGHT * max(len(operators), 1))
 
 
 def operator_parts(explained: ExplainedModel) -> list[dict[str, Any]]:
@@ -150,7 +151,7 @@ def _part(operator: str, part: str, cycles: int, bound_by: str | None) -> dict[s
 
 def pareto_front(rows: Rows, front: Rows, x: str, y: str, *, colour: str | None = None) -> Chart:
     """All rows as points, and a step line through those that no other beats in both `x` and `y`."""
-    alt = _altair()
+    alt = library()
     axes = {
         "x": alt.X(_field(x), title=_named(x), scale=_loose(alt)),
         "y": alt.Y(_field(y), title=_named(y), scale=_loose(alt)),
@@ -159,21 +160,21 @@ def pareto_front(rows: Rows, front: Rows, x: str, y: str, *, colour: str | None 
     dots = (
         alt.Chart(alt.Data(values=_plain(rows)))
         .mark_circle(size=50, opacity=0.6)
-        .encode(**axes, **shown, tooltip=_tooltip(alt, rows, tuple(rows[0]) if rows else ()))
+        .encode(**axes, **shown, tooltip=tooltip(alt, rows, tuple(rows[0]) if rows else ()))
     )
     line = (
         alt.Chart(alt.Data(values=_plain(front)))
         .mark_line(interpolate="step-after", color="#D55E00", point=alt.OverlayMarkDef(color="#D55E00", filled=False, size=90))
         .encode(**axes)
     )
-    return _framed(
+    return framed(
         alt.layer(dots, line), f"{_named(y)} against {_named(x)}: {len(front)} of {len(rows)} on the front", height=360
     )
 
 
 def swept_lines(rows: Rows, x: str, y: str, *, colour: str | None = None) -> Chart:
     """`y` over the swept field `x`, a line for each value of `colour`."""
-    alt = _altair()
+    alt = library()
     shown = {"color": alt.Color(_field(colour, "N"), title=_named(colour))} if colour else {}
     chart = (
         alt.Chart(alt.Data(values=_plain(rows)))
@@ -181,18 +182,19 @@ def swept_lines(rows: Rows, x: str, y: str, *, colour: str | None = None) -> Cha
         .encode(
             x=alt.X(_field(x), title=x, scale=_loose(alt), axis=alt.Axis(format="~s")),
             y=alt.Y(_field(y), title=_named(y), axis=alt.Axis(format="~s"), scale=_loose(alt)),
-            tooltip=_tooltip(alt, rows, tuple(name for name in (x, y, colour) if name)),
+            tooltip=tooltip(alt, rows, tuple(name for name in (x, y, colour) if name)),
             **shown,
         )
     )
-    return _framed(chart, f"{_named(y)} over {x}", height=320)
+    return framed(chart, f"{_named(y)} over {x}", height=320)
 
 
 def _nothing(alt: Any, text: str) -> Chart:
     return alt.Chart(alt.Data(values=[{"text": text}])).mark_text(fontSize=14).encode(text="text:N").properties(title=text)
 
 
-def _framed(chart: Chart, title: str, *, height: int) -> Chart:
+def framed(chart: Chart, title: str, *, height: int) -> Chart:
+    """A chart with its title, and without a frame around the plotted area."""
     return chart.properties(title=title, width=WIDTH, height=height).configure_view(stroke=None)
 
 
@@ -218,7 +220,7 @@ def _plain(rows: Rows) -> list[dict[str, Any]]:
     return [{_key(name): value for name, value in row.items()} for row in rows]
 
 
-def _tooltip(alt: Any, rows: Rows, names: Sequence[str]) -> list[Any]:
+def tooltip(alt: Any, rows: Rows, names: Sequence[str]) -> list[Any]:
     numbers = {name for name in names if any(isinstance(row.get(name), int | float) for row in rows)}
     return [
         alt.Tooltip(

@@ -10,6 +10,7 @@ import copy
 import html
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from npu.errors import UserError
 from npu.extras import load
 from npu.files import write_atomically
+from npu.native.store import cache_folder
 from npu.plots.charts import Chart
 
 FORMS = (".html", ".svg", ".png")
@@ -55,14 +57,20 @@ def page(title: str, charts: Sequence[Chart]) -> str:
 
 def scripts() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, for a page that holds charts."""
-    return str(load("vl_convert", "report").javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace(
-        "</script", "<\\/script"
-    )
+    converter = load("vl_convert", "report")
+    kept = cache_folder() / f"vega-of-vl-convert-{converter.__version__}.js"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    text = str(converter.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    with suppress(OSError, UserError):  # making them anew takes a second and hurts nobody
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, text.encode())
+    return text
 
 
 def wide(chart: Chart) -> dict[str, Any]:
     """The specification of a chart as wide as what is around it on a page, its legend below; the page has its title."""
-    content: dict[str, Any] = copy.deepcopy(chart.to_dict())
+    content: dict[str, Any] = copy.deepcopy(specification_of(chart))
     content.pop("title", None)
     content["width"] = "container"
     content["autosize"] = {"type": "fit-x", "contains": "padding"}
@@ -70,9 +78,15 @@ def wide(chart: Chart) -> dict[str, Any]:
     return content
 
 
+def specification_of(chart: Chart) -> dict[str, Any]:
+    """A chart as Vega-Lite reads it. Altair's check of every field against the schema takes seconds; the tests make it."""
+    content: dict[str, Any] = chart.to_dict(validate=False)
+    return content
+
+
 def figure(chart: Chart, number: int) -> str:
     """Where chart `number` of a page goes, with its title."""
-    title = chart.to_dict().get("title", "")
+    title = specification_of(chart).get("title", "")
     return f'<figure><figcaption>{html.escape(str(title))}</figcaption><div id="chart-{number}"></div></figure>'
 
 

@@ -83,11 +83,12 @@ def _say_line(text: str) -> None:
     say(printable(text) + "\n")
 
 
-def print_run(report: Report) -> None:
-    """The per-operator table and the totals of one inference."""
+def run_report(report: Report, output: Path | None) -> str:
+    """The per-operator table, the totals of one inference, and its counters if there are any."""
     from npu.rendering.run import run_text
 
-    say(run_text(report, width_for(None)))
+    width = width_for(output)
+    return run_text(report, width) + ("" if report.pmu is None else pmu_text(report.pmu, width))
 
 
 def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None, labels: list[str]) -> None:
@@ -101,7 +102,7 @@ def print_prediction(output: npt.NDArray[Any], quantization: Quantization | None
     _say_line(f"prediction: {label} (score {scores[best]:.3f}{mismatch})")
 
 
-def print_pmu(pmu: Mapping[str, Any]) -> None:
+def pmu_text(pmu: Mapping[str, Any], width: int) -> str:
     """The performance counters, in the driver's order, and how the units spent the NPU's time."""
     table = titled({"id": "right", "code": "right", "event": "left", "value": "right"})
     for name, numbers in pmu["events"].items():
@@ -111,14 +112,13 @@ def print_pmu(pmu: Mapping[str, Any]) -> None:
         f"= {unit['elapsed']:>12,}"
         for unit in pmu["units"]
     ]
-    width = width_for(None)
     reasons: dict[str, list[str]] = {}
     for name, reason in pmu["not_modelled"].items():
         reasons.setdefault(reason, []).append(name)
     lines = ["", "not modelled:"]
     for reason, names in reasons.items():
         lines += textwrap.wrap(f"{', '.join(names)}: {reason}", width, initial_indent="  ", subsequent_indent="    ")
-    say(framed(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines])))
+    return framed(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines]))
 
 
 def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) -> str:
