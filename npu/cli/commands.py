@@ -24,24 +24,25 @@ FAILED = 3
 
 if TYPE_CHECKING:
     from npu.toolchain.explain import ExplainedModel
+    from npu.toolchain.gate import Demands
     from npu.toolchain.origin import Origin
     from npu.toolchain.timing import TimedModel
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print or write where every operator runs and why; FAILED if a condition or the budget is not met."""
+    """Print or write where every operator runs and why; FAILED if a demand is not met."""
     from npu.rendering import facts
-    from npu.rendering.forms import render
+    from npu.rendering.forms import form_of_file, render
     from npu.rendering.text import render_text
     from npu.toolchain import gate
     from npu.toolchain.check import check_report
-    from npu.toolchain.sources import load
 
-    conditions = gate.check_conditions(options.fail_on, options.profile)
-    budget = gate.read_budget(options.budget) if options.budget else None
-    is_compiled = options.exact or (budget is not None and budget.needs_compilation)
-    strictly = load(options.model) if options.strict else None
-    report = gate.judge(check_report(options.model, options.session, is_compiled=is_compiled), conditions, budget, strictly)
+    forms = {path: form_of_file(path) for path in options.save or ()}
+    demands = _demands(options)
+    is_compiled = options.exact or demands.needs_compilation
+    report = gate.judge(check_report(options.model, options.session, is_compiled=is_compiled), demands)
+    for path, form in forms.items():
+        write_atomically(path, render(report, form).encode(errors="backslashreplace"))
     if options.format == "text":
         colour = options.output is None and is_coloured()
         emit(render_text(report, width_for(options.output), colour=colour), options.output)
@@ -50,6 +51,27 @@ def check(options: argparse.Namespace) -> int:
     for message in facts.failures(report):
         sys.stderr.write(f"npu: check failed: {printable(message)}\n")
     return FAILED if report.failed_gates else 0
+
+
+def _demands(options: argparse.Namespace) -> Demands:
+    """What the options ask of a model; measures what a check does not measure itself."""
+    from npu.toolchain import budget as budgets
+    from npu.toolchain.gate import Demands, check_conditions
+    from npu.toolchain.sources import load
+
+    conditions = check_conditions(options.fail_on, options.profile)
+    budget = budgets.read_budget(options.budget) if options.budget else {}
+    baseline = budgets.read_baseline(options.baseline) if options.baseline else None
+    measured = {budgets.ACCURACY: budgets.read_accuracy(options.accuracy)} if options.accuracy else {}
+    if budgets.DIFFERENCE in budget:
+        from npu.toolchain.difference import largest_difference
+
+        inputs = read_inputs(options)
+        measured[budgets.DIFFERENCE] = largest_difference(
+            options.model, options.session, inputs, seed=options.seed, source=options.source
+        )
+    strictly = load(options.model) if options.strict else None
+    return Demands(conditions, budget, baseline, options.tolerance, measured, strictly)
 
 
 def fix(options: argparse.Namespace) -> int:

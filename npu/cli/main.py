@@ -19,7 +19,7 @@ from npu.cli import kernels
 from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs, add_output
 from npu.cli.explore import add_explore
 from npu.cli.tools import TOOLS, add_tools
-from npu.cli.values import board, input_shape
+from npu.cli.values import board, distance, input_shape
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -102,7 +102,18 @@ def _read_by(options: argparse.Namespace) -> list[Path]:
     models = ("model", "other", "listing", "reference", "test_model")
     result = [
         getattr(options, name, None)
-        for name in (*models, "config", "source", "debug_db", "budget", "labels", "annotations", "ground_truth")
+        for name in (
+            *models,
+            "config",
+            "source",
+            "debug_db",
+            "budget",
+            "baseline",
+            "accuracy",
+            "labels",
+            "annotations",
+            "ground_truth",
+        )
     ]
     return [path for path in (*result, *(getattr(options, "input", None) or ())) if isinstance(path, Path)]
 
@@ -212,8 +223,35 @@ def _add_check(commands: Commands) -> None:
         "--budget",
         type=Path,
         metavar="FILE",
-        help="YAML or JSON with max_cpu_ops, max_cycles, max_sram (bytes); exit with 3 if one is exceeded",
+        help="YAML or JSON with max_cycles, max_sram and others (docs/gates.md); exit with 3 if one is exceeded",
     )
+    check.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE.json",
+        help="an earlier report (--format json): exit with 3 if the model needs more than then",
+    )
+    check.add_argument(
+        "--tolerance",
+        type=distance,
+        default=0.0,
+        metavar="PERCENT",
+        help="what it may need more than the baseline (default: 0)",
+    )
+    check.add_argument(
+        "--accuracy", type=Path, metavar="FILE.json", help="what an evaluation wrote, for min_accuracy of the budget"
+    )
+    check.add_argument(
+        "--save",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="write the report there too, in the form of the suffix: .json, .md, .html, .sarif, .xml (JUnit); may be repeated",
+    )
+    check.add_argument(
+        "--source", type=Path, metavar="MODEL.tflite", help="the model of a compiled file, for max_difference of the budget"
+    )
+    add_inputs(check)
 
 
 def _add_fix(commands: Commands) -> None:

@@ -35,14 +35,16 @@ def check(model: Source, session: Session) -> Placement:
 def check_report(model: Source, session: Session, *, is_compiled: bool = False) -> CheckReport:
     """`check` with costs and memory: those of the model as `compile` compiles it, timed as `run` times it.
 
-    They are estimates from shapes where nothing is compiled: under the profile of a document, unless `is_compiled`; for a file
-    that is compiled already; and for a model that `compile` refuses, whose notes say why.
+    They are estimates from shapes where nothing is compiled: under the profile of a document, unless `is_compiled`, and for a
+    model that `compile` refuses, whose notes say why. Of a file that is compiled already, each NPU job is timed as a whole.
     """
     model = given(model)
     content = contents(model)
     source, name = parse(model, content), model_name(model)
     notes = [*_compiled(source), *_without_kernel(source)]
-    if is_compiled:
+    if is_compiled_file(source):
+        report = _report_of_file(model, source, session)
+    elif is_compiled:
         report = measured_report(load_plain(model, content), name, session)
     else:
         report, refusals = _compiled_or_estimated(source, name, session)
@@ -53,7 +55,7 @@ def check_report(model: Source, session: Session, *, is_compiled: bool = False) 
 def _compiled_or_estimated(source: Model, name: str, session: Session) -> tuple[CheckReport, list[str]]:
     """The report of a model, and why it could not be compiled for it."""
     refusals = []
-    if not is_read_alone(session.profile) and not is_compiled_file(source):
+    if not is_read_alone(session.profile):
         try:
             return measured_report(source, name, session), []
         except (ModelError, CompileError) as error:
@@ -65,7 +67,28 @@ def _compiled_or_estimated(source: Model, name: str, session: Session) -> tuple[
 def _compiled(model: Model) -> Iterator[str]:
     """What to say of a compiled file."""
     if is_compiled_file(model):
-        yield "This file is compiled already: MACs and cycles of its ethos-u operators are not known here; npu run times them."
+        yield "This file is compiled already: an ethos-u operator is one row without MACs; npu run shows what is in it."
+
+
+def _report_of_file(model: Source, source: Model, session: Session) -> CheckReport:
+    """The report of a compiled file: each of its NPU jobs is timed as a whole."""
+    from npu.reports.report import memory_of_file, memory_totals
+    from npu.toolchain.timing import time_model
+
+    timed = time_model(model, session)
+    variant, jobs = timed.variant, [index for index, op in enumerate(source.graphs[0].ops) if is_npu_job(op)]
+    cycles = {(0, index): 0 for index in jobs}
+    for segment in timed.timeline.segments:
+        if segment.device == "npu":
+            cycles[0, jobs[segment.job]] += segment.cycles
+    measured = Measured(
+        cycles,
+        memory_totals(memory_of_file(source), variant),
+        timing_error=timed.report.timing_error,
+        notes=timed.report.notes or (),
+    )
+    placement = check_model(source, profile=session.profile, variant=variant)
+    return build_check_report(source, placement, model_name(model), variant, measured)
 
 
 def _without_kernel(model: Model) -> Iterator[str]:

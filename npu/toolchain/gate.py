@@ -1,20 +1,19 @@
-"""Conditions that make a check fail: for continuous integration. The only place that knows their names and the budget file."""
+"""What makes a check fail, for continuous integration: the only place that knows the names of the conditions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 
 from constraints.profiles import profile_named
 from constraints.rule import Profile
-from npu.errors import ConfigError, UsageError
+from npu.errors import UsageError
 from npu.graph.graph import Model
 from npu.graph.strict import departures
-from npu.hardware.document import read_document
-from npu.hardware.shipped import closest
 from npu.records import dataclass
 from npu.reports.check_report import CheckReport, QualityGate
+from npu.toolchain.budget import LIMITS, Baseline, Measurements, baseline_gates, budget_gates
 
 CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
     "cpu": lambda report: _not_on("npu", report),
@@ -24,34 +23,6 @@ CONDITIONS: dict[str, Callable[[CheckReport], str | None]] = {
 """Named conditions beside rule ids: what each says of a report, None if all is well."""
 
 _MOST_DEPARTURES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What a model may need at most: operators on the CPU, cycles of one inference, bytes of SRAM. None: no limit."""
-
-    max_cpu_ops: int | None = None
-    max_cycles: int | None = None
-    max_sram: int | None = None
-
-    @property
-    def needs_compilation(self) -> bool:
-        """Whether an estimate is not enough to judge."""
-        return self.max_cycles is not None or self.max_sram is not None
-
-
-def read_budget(path: Path) -> Budget:
-    """The budget in a YAML or JSON file. ConfigError names the entry at fault."""
-    content = read_document(path, "a budget", example="max_cycles: 100000")
-    known = list(Budget.__dataclass_fields__)
-    if not content:
-        raise ConfigError(f"{path}: must map some of {', '.join(known)} to numbers, got nothing")
-    for name, value in content.items():
-        if name not in known:
-            raise ConfigError(f"{path}: entries must be some of {', '.join(known)}, got {name!r}{closest(name, known)}")
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ConfigError(f"{path}: {name}: must be a whole number of at least 0, got {value!r}")
-    return Budget(**content)
 
 
 def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
@@ -65,17 +36,36 @@ def check_conditions(names: Iterable[str], profile: str) -> tuple[str, ...]:
     return asked
 
 
-def judge(
-    report: CheckReport, conditions: Iterable[str], budget: Budget | None = None, strictly: Model | None = None
-) -> CheckReport:
-    """The report with every condition and every limit of a budget, and whether the model meets it.
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a model must meet: conditions, a budget, and a baseline that it may exceed by some percent.
 
-    `strictly` is the model, where it must also be one that TFLite's interpreter takes.
+    `measured` are values of limits that a check does not measure itself. `strictly` is the model where it must also be one
+    that TFLite's interpreter takes.
     """
-    gates = [QualityGate(f"--fail-on {name}", _failure(name, report)) for name in conditions]
-    if strictly is not None:
-        gates += _strict_gates(strictly)
-    return dataclasses.replace(report, gates=(*gates, *(_budget_gates(report, budget) if budget is not None else ())))
+
+    conditions: tuple[str, ...] = ()
+    budget: Mapping[str, float] = field(default_factory=dict)
+    baseline: Baseline | None = None
+    tolerance_percent: float = 0.0
+    measured: Measurements = field(default_factory=dict)
+    strictly: Model | None = field(default=None, repr=False)
+
+    @property
+    def needs_compilation(self) -> bool:
+        """Whether an estimate is not enough to judge."""
+        return self.baseline is not None or any(LIMITS[name].needs_compilation for name in self.budget)
+
+
+def judge(report: CheckReport, demands: Demands) -> CheckReport:
+    """The report with every demand, and whether the model meets it. UserError for one that cannot be judged."""
+    gates = [QualityGate(f"--fail-on {name}", _failure(name, report)) for name in demands.conditions]
+    if demands.strictly is not None:
+        gates += _strict_gates(demands.strictly)
+    gates += budget_gates(report, demands.budget, demands.measured)
+    if demands.baseline is not None:
+        gates += baseline_gates(report, demands.baseline, demands.tolerance_percent)
+    return dataclasses.replace(report, gates=tuple(gates))
 
 
 def _strict_gates(model: Model) -> list[QualityGate]:
@@ -84,19 +74,6 @@ def _strict_gates(model: Model) -> list[QualityGate]:
     if len(refused) > _MOST_DEPARTURES:
         refused = [*refused[:_MOST_DEPARTURES], f"and {len(refused) - _MOST_DEPARTURES} more"]
     return [QualityGate("--strict", failure) for failure in refused or [None]]
-
-
-def _budget_gates(report: CheckReport, budget: Budget) -> Iterator[QualityGate]:
-    on_cpu = sum(operator.base.placement == "cpu" for operator in report.operators)
-    needs = (
-        ("max_cpu_ops", budget.max_cpu_ops, on_cpu, "operators are on the CPU"),
-        ("max_cycles", budget.max_cycles, report.totals.total_cycles, "cycles are needed"),
-        ("max_sram", budget.max_sram, report.totals.sram_bytes, "bytes of SRAM are needed"),
-    )
-    for name, limit, need, what in needs:
-        if limit is not None and need is not None:
-            is_exceeded = need > limit
-            yield QualityGate(f"budget {name}", f"at most {limit:,} allowed, {need:,} {what}" if is_exceeded else None)
 
 
 def _failure(condition: str, report: CheckReport) -> str | None:

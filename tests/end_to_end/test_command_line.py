@@ -119,11 +119,11 @@ def test_wrong_usage_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert "MODEL" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--output", "--sytem", "extra"])
+@pytest.mark.parametrize("option", ["--out", "--sytem", "extra"])
 def test_what_a_command_does_not_know_is_refused_with_its_own_usage(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--output` is an option of other commands, and not short for --output-dir."""
+    """`--out` is neither short for --output nor for --output-dir."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
         main(["run", str(DIGITS), option, "name"])
@@ -248,10 +248,10 @@ def test_the_public_names_are_served_without_numba() -> None:
     code = "import sys, npu; print('numba' in sys.modules, sorted(npu.__all__))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    classes = ["CustomOperator", "Delegate", "Hardware", "Interpreter", "InterpreterWithCustomOps", "OpResolverType", "Session",
-               "SimpleDelegate", "UserError", "__version__"]  # fmt: skip
-    verbs = ["check", "check_report", "compile", "diff", "explain", "export", "fix", "load", "load_delegate",
-             "register_custom_operator", "run", "time_model", "verify"]  # fmt: skip
+    classes = ["CustomOperator", "Delegate", "Hardware", "Interpreter", "InterpreterWithCustomOps", "OpResolverType", "Origin",
+               "Session", "SimpleDelegate", "UserError", "__version__"]  # fmt: skip
+    verbs = ["check", "check_report", "compare", "compile", "diff", "explain", "export", "fix", "load", "load_delegate",
+             "pareto", "register_custom_operator", "run", "sweep", "time_model", "verify"]  # fmt: skip
     assert found.stdout.strip() == f"False {classes + verbs}"
 
 
