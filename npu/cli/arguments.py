@@ -19,7 +19,7 @@ def add_command(commands: Commands, name: str, summary: str) -> argparse.Argumen
     """
     description = f"{summary[0].upper()}{summary[1:]}."
     parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
-    parser.set_defaults(refuse=parser.error)
+    parser.set_defaults(refuse=parser.error, parser=parser)
     return parser
 
 

@@ -322,6 +322,15 @@ def isa(options: argparse.Namespace) -> int:
     return 0
 
 
+def completion(options: argparse.Namespace) -> int:
+    """Print the script that completes commands and options."""
+    from npu.cli.completion import completion as script
+    from npu.cli.main import build_parser
+
+    say(script(options.shell, build_parser()))
+    return 0
+
+
 def emit(text: str, output: Path | None) -> None:
     """Write to a file, without the colours of a terminal, or to standard output if it is None."""
     if output is None:

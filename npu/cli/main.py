@@ -40,9 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
+    _refuse_unknown_command(given, parser)
     options, unknown = parser.parse_known_args(given)
     if unknown:
-        getattr(options, "refuse", parser.error)(f"unrecognized arguments: {' '.join(unknown)}")
+        known_by: argparse.ArgumentParser = getattr(options, "parser", parser)
+        known_by.error(import_module("npu.cli.hints").unknown_arguments(unknown, known_by))
     if options.command is None and not options.version:
         parser.error("a command is needed; npu --help lists them")
     from npu.errors import UsageError, UserError
@@ -70,6 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("npu: stopped\n")
         return 130
+
+
+def _refuse_unknown_command(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """Say what may have been meant by a command that does not exist."""
+    first = next((argument for argument in given if not argument.startswith("-")), None)
+    commands = next(action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    if first is not None and first not in commands:
+        parser.error(import_module("npu.cli.hints").unknown_command(printable(first), commands))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -190,6 +200,8 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_profile(operators)
     add_output(operators)
     _add_warm_up(commands)
+    script = add_command(commands, "completion", "print what lets a shell complete commands, options and names")
+    script.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
     reference = add_command(commands, "isa", "print the reference of the command stream as Markdown")
     add_output(reference)
     return parser

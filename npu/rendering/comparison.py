@@ -11,6 +11,8 @@ from npu.rendering.tables import fitted, framed, kib, make_table, short, wrapped
 from npu.reports.comparison import Comparison, Figures, Reason, Row, Side
 
 _LESS_TELLING = ("arena A", "arena B", "block A", "block B", "found by", "on", "traffic A", "traffic B", "share", "output")
+_WIDE = 400
+"""Columns from which names are whole."""
 _RIGHT = {"#", "A", "B", "B - A", "share", "traffic A", "traffic B", "arena A", "arena B"}
 
 
@@ -19,7 +21,7 @@ def comparison_text(comparison: Comparison, width: int) -> str:
     names = ["#", "operator", "output", "on", "A", "B", "B - A", "share", "traffic A", "traffic B"]
     names += ["block A", "block B", "arena A", "arena B", "found by"]
     rows = [[Text(printable(text)) for text in _cells(row, comparison)] for row in comparison.rows]
-    for texts in rows:
+    for texts in rows if width <= _WIDE else ():
         texts[2] = Text(short(texts[2].plain))
     names, rows = fitted(names, rows, width, flexible="operator", expendable=_LESS_TELLING)
     table = make_table(names, rows, width, flexible="operator", right=_RIGHT)

@@ -21,7 +21,7 @@ from npu.plain import printable
 from npu.progress import Progress
 from npu.rendering.styled import Text
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
-from npu.rendering.terminal import say, width_for
+from npu.rendering.terminal import WIDEST_TEXT, say, width_for
 
 _WIDE_FINDINGS = 120
 """Columns from which findings are a table."""
@@ -117,7 +117,9 @@ def pmu_text(pmu: Mapping[str, Any], width: int) -> str:
         reasons.setdefault(reason, []).append(name)
     lines = ["", "not modelled:"]
     for reason, names in reasons.items():
-        lines += textwrap.wrap(f"{', '.join(names)}: {reason}", width, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(
+            f"{', '.join(names)}: {reason}", min(width, WIDEST_TEXT), initial_indent="  ", subsequent_indent="    "
+        )
     return framed(width, "Performance counters of all NPU jobs", table, "\n".join([*units, *lines]))
 
 

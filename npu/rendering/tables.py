@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from npu.plain import printable
 from npu.rendering.styled import Column, Side, Table, Text
-from npu.rendering.terminal import is_coloured
+from npu.rendering.terminal import WIDEST_TEXT, is_coloured
 
 
 def count(number: int) -> str:
@@ -32,7 +32,9 @@ def short(name: str, limit: int = 28) -> str:
 
 def wrapped(text: str, width: int, first: str, following: str) -> list[str]:
     """Lines of at most `width` columns, the first and the following ones with their indents."""
-    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=following, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, min(width, WIDEST_TEXT), initial_indent=first, subsequent_indent=following, break_on_hyphens=False
+    )
 
 
 def titled(columns: Mapping[str, Side], *, folded: str | None = None) -> Table:

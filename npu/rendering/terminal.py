@@ -16,7 +16,10 @@ from pathlib import Path
 from npu.errors import UserError
 from npu.plain import printable
 
-PIPE_WIDTH = 120
+PIPE_WIDTH = 8192
+"""Columns of a pipe or file, where nobody says COLUMNS: names are kept whole for the programs that read them."""
+WIDEST_TEXT = 120
+"""Columns of sentences, however wide the table above them is."""
 NARROWEST = 40
 """Columns below which nothing is laid out."""
 
@@ -60,7 +63,7 @@ def _forget_output() -> None:
 
 
 def width_for(output: Path | None) -> int:
-    """Columns to lay text out for: the terminal's, or a readable fixed width for files and pipes."""
+    """Columns to lay text out for: the terminal's, or in files and pipes as many as names take."""
     if output is None and sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, NARROWEST)
     return max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST)

@@ -10,6 +10,7 @@ from npu.records import dataclass
 from npu.rendering import facts
 from npu.rendering.styled import Text
 from npu.rendering.tables import count, kib
+from npu.rendering.terminal import WIDEST_TEXT
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
 
 _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
@@ -126,14 +127,16 @@ def _reasons(row: OperatorCheck, width: int, indent: int) -> Iterable[Text]:
 
 def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable[Text]:
     first, later = " " * indent, " " * (indent + 2)
-    for line in textwrap.wrap(printable(text), width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False):
+    for line in textwrap.wrap(
+        printable(text), min(width, WIDEST_TEXT), initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+    ):
         yield Text(line, style=style)
 
 
 def _fitted(text: str, width: int, *, style: str = "") -> Iterable[Text]:
     """A line as it is laid out if it fits, else folded with single spaces."""
     plain = printable(text)
-    if len(plain) <= width:
+    if len(plain) <= min(width, WIDEST_TEXT):
         return [Text(plain, style=style)]
     indent = len(plain) - len(plain.lstrip())
     return _wrapped(" ".join(plain.split()), width, indent, style=style)

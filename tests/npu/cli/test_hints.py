@@ -1,0 +1,67 @@
+"""What is told to people who write commands, options and targets that do not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npu.cli.hints import OF_VELA, options_of
+from npu.cli.main import build_parser, main
+
+DIGITS = str(Path(__file__).parents[3] / "examples" / "digits.tflite")
+
+CASES = {
+    "command": (["runn", DIGITS], "there is no command 'runn'; did you mean npu run?"),
+    "model alone": (["digits.tflite"], "npu run digits.tflite runs a model, npu compile digits.tflite compiles it"),
+    "nothing near": (["frobnicate"], "there is no command 'frobnicate'; npu --help lists the commands"),
+    "option": (["run", DIGITS, "--tartget", "x"], "unrecognized arguments: --tartget x; did you mean --target?"),
+    "of Vela": (["compile", DIGITS, "--accelerator-config", "ethos-u55-64"],
+                "--accelerator-config is an option of Vela, here: --target"),
+    "of Vela with a value": (["compile", DIGITS, "--optimize=Size"], "--optimize is an option of Vela, here: --optimise"),
+    "no hint": (["run", DIGITS, "extra"], "unrecognized arguments: extra\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hint_says_what_may_be_meant(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, told = CASES[case]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_no_option_of_vela_that_has_a_hint_is_known_here() -> None:
+    parser = build_parser()
+    commands = parser._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    assert commands is not None
+    compile_, run = (options_of(commands[name]) for name in ("compile", "run"))  # type: ignore[index]
+    assert not set(OF_VELA) & set(compile_)
+    for here in OF_VELA.values():
+        if here.startswith("--"):
+            assert here in {*compile_, *run}
+
+
+@pytest.mark.parametrize("name", ["ethos-u85-256", "Ethos-U85", "u85"])
+def test_an_unsupported_family_is_told_truthfully(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", DIGITS, "--target", name]) == 1
+    error = capsys.readouterr().err
+    assert "Ethos-U85 is not supported" in error
+    assert "did you mean" not in error
+
+
+def test_a_missing_file_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "none.tflite"]) == 1
+    assert capsys.readouterr().err == "npu: error: none.tflite: must be a TFLite file, but there is no such file\n"
+
+
+def test_names_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = "functional_1/conv2d_1/Relu;functional_1/conv2d_1/BiasAdd;functional_1/conv2d_1/convolution"
+    for arguments in (["run", DIGITS], ["check", DIGITS], ["compare", DIGITS, "--b-target", "ethos-u55-32"]):
+        assert main(arguments) == 0
+        printed = capsys.readouterr().out
+        assert whole in printed
+        sentences = [line for line in printed.splitlines() if line.startswith(("error", "memory", "note", "  Error"))]
+        assert all(len(line) <= 120 for line in sentences)
