@@ -8,22 +8,22 @@ from npu.rendering.tables import kib
 from npu.reports.comparison import Comparison, Row
 
 
-def comparison_page(result: Comparison) -> str:
+def comparison_page(comparison: Comparison) -> str:
     """Both runs side by side; tables only, so that it needs no library for pictures."""
-    a, b = result.a, result.b
-    share = f" ({result.more_cycles / a.totals.total_cycles:+.1%})" if a.totals.total_cycles else ""
+    a, b = comparison.a, comparison.b
+    share = f" ({comparison.more_cycles / a.totals.total_cycles:+.1%})" if a.totals.total_cycles else ""
     head = [
         paragraphs([f"A: {side_name(a)}", f"B: {side_name(b)}"]),
-        tiles([("B takes", f"{result.more_cycles:+,} cycles{share}")]),
-        table([Column(""), Column("A", True), Column("B", True)], totals(result)),
+        tiles([("B takes", f"{comparison.more_cycles:+,} cycles{share}")]),
+        table([Column(""), Column("A", True), Column("B", True)], totals(comparison)),
         paragraphs([*(f"A: {note}" for note in a.notes), *(f"B: {note}" for note in b.notes)], "quiet"),
     ]
-    reasons = paragraphs(reason_text(reason) for reason in result.reasons())
-    sections = [section("What explains the difference", reasons), section("Operators", _rows(result))]
+    reasons = paragraphs(reason_text(reason) for reason in comparison.reasons())
+    sections = [section("What explains the difference", reasons), section("Operators", _rows(comparison))]
     return document("Comparison", f"{a.name} and {b.name}", [*head, *sections])
 
 
-def _rows(result: Comparison) -> str:
+def _rows(comparison: Comparison) -> str:
     columns = [Column("#", True), Column("operator"), Column("output", is_wide=True), Column("on")]
     columns += [
         Column("A", True),
@@ -33,10 +33,10 @@ def _rows(result: Comparison) -> str:
         Column("traffic B", True),
     ]
     columns += [Column("block A"), Column("block B"), Column("arena A", True), Column("arena B", True), Column("found by")]
-    a, b = result.a, result.b
+    a, b = comparison.a, comparison.b
     sums: list[Cell | str] = ["", "sum", "", "", number(a.totals.total_cycles), number(b.totals.total_cycles)]
-    sums += [Cell(f"{result.more_cycles:+,}"), Cell(kib(a.traffic)), Cell(kib(b.traffic)), "", "", "", "", ""]
-    return table(columns, [_cells(row) for row in result.rows], sums)
+    sums += [Cell(f"{comparison.more_cycles:+,}"), Cell(kib(a.traffic)), Cell(kib(b.traffic)), "", "", "", "", ""]
+    return table(columns, [_cells(row) for row in comparison.rows], sums)
 
 
 def _cells(row: Row) -> list[Cell | str]:

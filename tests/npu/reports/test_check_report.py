@@ -10,7 +10,7 @@ import pytest
 
 import npu
 from constraints.checker import check
-from npu.api import check_report, compile
+from npu.api import check_report, compile, time_model
 from npu.errors import ModelError
 from npu.graph.attributes import CallOnceOptions, IfOptions
 from npu.graph.dtype import DType
@@ -227,11 +227,13 @@ def test_the_memory_of_a_compiled_job_is_no_data_that_it_takes() -> None:
     assert len(part.reads) == 1
 
 
-def test_a_compiled_file_is_not_compiled_again_to_be_timed(tmp_path: Path) -> None:
+def test_a_compiled_file_is_timed_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "compiled.tflite"
     path.write_bytes(compile(DIGITS).content)
-    with pytest.raises(ModelError, match=r"compiled\.tflite: must be a plain TFLite model"):
-        check_report(path, is_compiled=True)
+    report = check_report(path, is_compiled=True)
+    assert [row.base.type for row in report.operators] == ["ethos-u"]
+    assert report.totals.total_cycles == time_model(path).report.totals.total_cycles
+    assert report.cycles_from == "compilation"
 
 
 def two_graphs(caller: str, options: IfOptions | CallOnceOptions) -> bytes:
