@@ -87,6 +87,12 @@ class Machine:
         self._position += 1
         return following
 
+    def skip(self, operations: int) -> None:
+        """Go to an operation of the loaded stream without executing what stands before it: its memory is as it left it."""
+        if not 0 <= operations <= len(self._decoded):
+            raise SimulationError(f"skip: must be in [0, {len(self._decoded)}], got {operations}")
+        self._position = operations
+
     def run_until(self, command_index: int) -> Decoded | None:
         """Execute the loaded stream up to, not including, the first operation at or after a command; that operation."""
         while (following := self.next_operation) is not None and following.command_index < command_index:

@@ -261,6 +261,18 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
+def debug(options: argparse.Namespace) -> int:
+    """Step through the NPU jobs on a screen."""
+    from npu import extras
+
+    extras.load("textual", "debug")
+    from npu.debugger.debugger import Debugger
+    from npu.debugger.screen import DebuggerApp
+
+    DebuggerApp(Debugger(options.model, options.session, read_inputs(options), seed=options.seed)).run()
+    return 0
+
+
 def diff(options: argparse.Namespace) -> int:
     """Name the first operator whose output differs from the reference; FAILED if one does."""
     from npu.toolchain import diff as verb

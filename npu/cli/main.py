@@ -187,6 +187,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_report(commands)
     _add_export(commands)
+    _add_debug(commands)
     _add_disasm(commands)
     _add_asm(commands)
     _add_compare(commands)
@@ -366,6 +367,13 @@ def _add_export(commands: Commands) -> None:
         metavar="FILE",
         help="write every operation of the NPU as a node of a graph: .tflite for Netron, .json for Model Explorer",
     )
+
+
+def _add_debug(commands: Commands) -> None:
+    debug = add_command(commands, "debug", "step through the NPU jobs of a model in the terminal, forwards and back")
+    _add_model(debug)
+    _add_memory(debug)
+    add_inputs(debug)
 
 
 def _add_disasm(commands: Commands) -> None:

@@ -1,0 +1,195 @@
+"""Stepping forwards and back, breakpoints, changed bytes, and the screen, driven through a pseudo terminal too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu import extras
+from npu.cli.main import main
+from npu.debugger.commands import HELP, Commands
+from npu.debugger.debugger import Breakpoint, Debugger, Watch
+from npu.debugger.pictures import numbers, picture
+from npu.debugger.screen import DebuggerApp
+from npu.errors import UsageError, UserError
+from npu.isa.operations import KernelOperation
+from npu.toolchain.session import Session
+
+ROOT = Path(__file__).parents[3]
+DIGITS = ROOT / "examples/digits.tflite"
+DIGIT = np.load(ROOT / "examples/digit_7.npy")
+
+
+@pytest.fixture
+def debugger() -> Debugger:
+    return Debugger(DIGITS, Session(), [DIGIT])
+
+
+def output(debugger: Debugger) -> np.ndarray:
+    """The last feature map that the stream makes."""
+    last = next(item.operation for item in reversed(debugger.operations) if isinstance(item.operation, KernelOperation))
+    return debugger.map_values(last.ofm).ravel()
+
+
+def memory(debugger: Debugger) -> bytes:
+    return b"".join(data.tobytes() for _, data in sorted(debugger.memory.regions.items())) + debugger.memory.shram.tobytes()
+
+
+def test_to_the_end_gives_what_a_run_gives(debugger: Debugger) -> None:
+    assert debugger.go_on() is None
+    np.testing.assert_array_equal(output(debugger), npu.run(DIGITS, inputs=[DIGIT]).outputs[0].ravel())
+
+
+@pytest.mark.parametrize("interval", [1, 7, 1000])
+def test_the_way_back_passes_the_same_memory(debugger: Debugger, interval: int) -> None:
+    debugger._interval = interval
+    seen = [memory(debugger)]
+    while debugger.following is not None:
+        debugger.step()
+        seen.append(memory(debugger))
+    for position in (len(seen) - 2, 20, 21, 3, 0, 30):
+        debugger.goto(position)
+        assert memory(debugger) == seen[position]
+    debugger.back()
+    assert (debugger.position, memory(debugger) == seen[29]) == (29, True)
+
+
+def test_breakpoints_stop_at_operators_addresses_and_values(debugger: Debugger) -> None:
+    debugger.breakpoints.append(Breakpoint(Watch.OPERATOR, 5))
+    assert debugger.go_on() is debugger.breakpoints[0]
+    assert (debugger.owner(debugger.position), debugger.owner(debugger.position - 1)) == (5, 4)
+    ofm = debugger.maps(debugger.position)["OFM"]
+    debugger.breakpoints[:] = [Breakpoint(Watch.ADDRESS, ofm.region, ofm.addresses[0])]
+    before = debugger.position
+    assert debugger.go_on() is debugger.breakpoints[0]
+    assert debugger.position == before + 1
+    place = int(np.flatnonzero(debugger.memory.regions[ofm.region])[0])
+    value = int(debugger.memory.regions[ofm.region][place])
+    debugger.goto(0)
+    debugger.breakpoints[:] = [Breakpoint(Watch.VALUE, ofm.region, place, value)]
+    if int(debugger.memory.regions[ofm.region][place]) != value:
+        assert debugger.go_on() is debugger.breakpoints[0]
+        assert int(debugger.memory.regions[ofm.region][place]) == value
+
+
+def test_a_changed_byte_shows_behind_it_and_is_forgotten_before_it(debugger: Debugger) -> None:
+    debugger.breakpoints.append(Breakpoint(Watch.OPERATOR, 8))
+    debugger.go_on()
+    here, fm = debugger.position, debugger.maps(debugger.position)["IFM"]
+    expected = memory(debugger)
+    debugger.change(fm.region, fm.addresses[0], bytes(64 * [0x7F]))
+    debugger.go_on()
+    changed = output(debugger).tolist()
+    debugger.goto(here)
+    assert debugger.memory.regions[fm.region][fm.addresses[0]] == 0x7F  # it belongs to this place
+    debugger.goto(here - 1)
+    debugger.goto(here)
+    assert memory(debugger) == expected
+    debugger.go_on()
+    assert output(debugger).tolist() != changed
+
+
+def test_commands_say_what_they_did(debugger: Debugger) -> None:
+    commands = Commands(debugger)
+    assert commands.run("step 3") == "operation 3 of 44"
+    assert commands.run("back") == "operation 2 of 44"
+    assert commands.run("break operator 3") == "stops at operator 3"
+    assert commands.run("continue").endswith(": operator 3")
+    assert commands.run("set 1:0x10=0102ff") == "1:0x10 is 0102ff"
+    assert commands.run("memory 1:0x10 3") == "0x000010  01 02 ff"
+    assert commands.run("map") == "IFM of the last operation"
+    assert {line.split()[0] for line in HELP.splitlines()} <= {"step", "break", "set", "map", "quit"}
+
+
+@pytest.mark.parametrize(
+    "line", ["jump", "goto 99", "job 7", "break operator x", "set 1:0=zz", "set 0:0=00", "memory 9:0", "channel -1", "memory 5"]
+)
+def test_commands_that_cannot_be_done_say_why(debugger: Debugger, line: str) -> None:
+    with pytest.raises(UsageError):
+        Commands(debugger).run(line)
+
+
+def test_stepping_at_the_end_is_an_error(debugger: Debugger) -> None:
+    debugger.go_on()
+    with pytest.raises(UserError, match="got its end"):
+        debugger.step()
+
+
+def test_pictures() -> None:
+    plane = np.arange(100 * 200).reshape(100, 200)
+    assert {len(line) for line in picture(plane).splitlines()} == {80}
+    assert picture(np.zeros((2, 2), np.int8)) == "    \n    "
+    assert numbers(np.array([[1, -20]])) == "  1 -20"
+    assert numbers(plane).endswith("...")
+
+
+def test_the_screen_shows_where_it_stands(debugger: Debugger) -> None:
+    async def drive() -> tuple[str, str]:
+        app = DebuggerApp(debugger)
+        async with app.run_test(size=(140, 48)) as pilot:
+            await pilot.press("s", "n", "m", "v", "slash")
+            await pilot.press(*["space" if key == " " else key for key in "break operator 5"], "enter")
+            await pilot.press("c")
+            await pilot.pause()
+            first = str(app.query_one("#next").render())
+            await pilot.press("slash", *"jump", "enter")
+            await pilot.pause()
+            return first, str(app.query_one("#message").render())
+
+    shown, refused = asyncio.run(drive())
+    assert "operation 7 of 44" in shown
+    assert "Convolution" in shown
+    assert refused.startswith("commands are step, next")
+
+
+def test_the_command_runs_in_a_terminal() -> None:
+    """Step, look and leave through a pseudo terminal."""
+    parent, child = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40", "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "npu", "debug", str(DIGITS)], stdin=child, stdout=child, stderr=child, env=environment
+    )
+    os.close(child)
+    shown, sent = b"", 0
+    end = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < end:
+        if select.select([parent], [], [], 0.2)[0]:
+            try:
+                shown += os.read(parent, 1 << 16)
+            except OSError:  # the other side is closed
+                break
+        if sent == 0 and b"s to step" in shown:
+            os.write(parent, b"s")
+            sent = 1
+        elif sent == 1 and b"operation 1" in shown:
+            os.write(parent, b"q")
+            sent = 2
+    process.kill()
+    os.close(parent)
+    assert (sent, process.wait()) == (2, 0)
+
+
+def test_without_textual_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(extras, "import_module", missing)
+    assert main(["debug", str(DIGITS)]) == 1
+    assert "pip install 'npulab[debug]'" in capsys.readouterr().err
+
+
+def test_a_model_without_jobs_cannot_be_debugged(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="must have an NPU job to debug, got none"):
+        Debugger(ROOT / "examples/digits.tflite", Session(profile="xnnpack"))
