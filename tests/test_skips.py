@@ -12,6 +12,7 @@ REASONS = {
     "the page is made of models that are not here": "the same",
     "needs the device that is always full": "Linux alone has /dev/full",
     "objects are linked here on x86-64 Linux only": "elsewhere LLVM does that",
+    "conventions of x86-64 Linux": "code of other systems is called from code of this one",
     "nothing to fix": "a random graph that the rules accept as it is",
     "holds operators that run elsewhere": "a model of the folder of models that has more than the NPU's operators",
     "another limit refuses the model, or it is too large": "a boundary of a rule that no model of that rule alone can reach",
