@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from npu.errors import stream_errors_at
-from npu.graph.ethos_u import Region
+from npu.graph.ethos_u import Input, Region
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, Refused, read_operations
@@ -34,14 +37,24 @@ def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> l
     kept: list[tuple[int, int, int]] = []
     for job in jobs_of(source):
         with stream_errors_at(job_title(job.index)):
-            of_job, left = _verify_job(job, kept, operators, variant)
+            of_job, left = _verify_job(job, _constants(source, job), kept, operators, variant)
         findings += [(job.index, item) for item in of_job]
         kept += left
     return findings
 
 
+Contents = Mapping[int, npt.NDArray[np.uint8]]
+
+
+def _constants(source: Model, job: NpuJob) -> Contents:
+    """The bytes of the region of constants of a job."""
+    graph = source.graphs[job.graph]
+    data = graph.tensors[graph.ops[job.index].inputs[Input.CONSTANTS]].data
+    return {} if data is None else {Region.CONSTANTS: np.ascontiguousarray(data).reshape(-1).view(np.uint8)}
+
+
 def _verify_job(
-    job: NpuJob, kept: Sequence[Place], operators: OperatorMap | None, variant: Variant
+    job: NpuJob, contents: Contents, kept: Sequence[Place], operators: OperatorMap | None, variant: Variant
 ) -> tuple[list[Finding], list[Place]]:
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
     started = tuple(read_operations(job.payload.words, variant))
@@ -51,7 +64,7 @@ def _verify_job(
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words
     given, read_only = [*job.given, *kept], (Region.CONSTANTS,)
-    for finding in verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only):
+    for finding in verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only, contents=contents):
         held = labels.get(finding.command_index)
         if held is not None:
             finding = dataclasses.replace(finding, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))

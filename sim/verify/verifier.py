@@ -21,6 +21,7 @@ from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
 from sim.verify.registers import UnreadWrite, unread_writes
 from sim.verify.shram import lut_findings, shram_findings
+from sim.verify.weights import WeightReader
 
 RULES: Mapping[str, str] = {
     "REFUSED": "every operation is one that the hardware has: ranges, alignments, sizes that belong together",
@@ -35,6 +36,7 @@ RULES: Mapping[str, str] = {
     "SHRAM": "the buffers of a kernel's block fit between the boundaries that it sets",
     "UNDOCUMENTED": "every operation is one whose result public descriptions define",
     "UNDEFINED": "no element of an OFM shares bytes with another, and padding is a value of the IFM's type",
+    "WEIGHTS": "weights and scale records that a file holds can be decoded, and fill the operation that reads them",
     "LUT": "a look-up table lies whole in its area, in a slot of its own size, and transfers into SHRAM stay in that area",
 }
 
@@ -65,15 +67,18 @@ def verify(
     words: npt.NDArray[np.uint32] | None = None,
     *,
     read_only: Collection[int] = (),
+    contents: Mapping[int, npt.NDArray[np.uint8]] | None = None,
 ) -> list[Finding]:
     """All findings of a stream, in order of its commands.
 
     `words` are those that `decoded` came from; without them the writes between the operations are not judged. `region_bytes`
     are the sizes of the regions; `initialised` are (region, start, end) of the bytes that hold data when the job starts:
-    constants, inputs, variables. `read_only` are the regions that nothing may write.
+    constants, inputs, variables. `read_only` are the regions that nothing may write, `contents` the bytes of regions that are
+    known: without them weights are not judged.
     """
     memory = _Memory(region_bytes, variant, initialised, read_only)
     hazards = HazardTracker(variant)
+    weights = None if contents is None else WeightReader(contents, region_bytes, variant)
     findings: list[Finding] = []
     for step in decoded:
         touched = footprint(step.operation, variant)
@@ -93,6 +98,9 @@ def verify(
             message = f"{conflict.what} of {_kind(conflict.earlier)}, {conflict.earlier.place}"
             findings.append(_finding(conflict.rule, step, message, conflict.region, conflict.address))
         if not outside:
+            undecoded = None if weights is None else weights.defect(step.operation, touched)
+            if undecoded is not None:
+                findings.append(_finding("WEIGHTS", step, undecoded, None, None))
             if memory.copies(step.operation, touched):
                 continue
             findings += [_finding("UNINITIALISED", step, *where) for where in memory.unwritten(touched)]

@@ -15,6 +15,7 @@ import pytest
 import npu
 from npu.api import disassemble
 from npu.api import verify as verify_file
+from npu.errors import UserError
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.disassemble import assemble as assemble_words
@@ -360,3 +361,31 @@ def test_a_kernel_that_does_not_wait_for_its_look_up_table_is_a_hazard() -> None
     waits = replace(decoded[index], operation=DmaWait(0))
     found = judge(job_of(TARGET), TARGET, [*decoded[:index], late, waits, *decoded[index:]])
     assert "HAZARD-KERNEL-DMA" not in {finding.rule for finding in found}
+
+
+def with_constants(content: bytes, change: Callable[[npt.NDArray[np.uint8]], None]) -> bytes:
+    """A compiled file with other bytes in the constants of its first job."""
+    model = npu.load(content)
+    graph = model.graphs[0]
+    job = next(op for op in graph.ops if op.custom_code == "ethos-u")
+    tensors = list(graph.tensors)
+    data = np.array(tensors[job.inputs[1]].data)
+    change(data.reshape(-1))
+    tensors[job.inputs[1]] = replace(tensors[job.inputs[1]], data=data)
+    return write_model(replace(model, graphs=(replace(graph, tensors=tuple(tensors)), *model.graphs[1:])))
+
+
+def test_weights_that_cannot_be_decoded_are_found() -> None:
+    """Staged ones, too: those of the digits lie in flash and are copied into SRAM before they are read."""
+    content = npu.compile(DIGITS, target=TARGET).content
+
+    def break_all(data: npt.NDArray[np.uint8]) -> None:
+        data[...] = np.random.default_rng(1).integers(0, 256, data.size)
+
+    broken = with_constants(content, break_all)
+    findings = [finding for _, finding in npu.verify(broken) if finding.rule == "WEIGHTS"]
+    assert findings
+    assert "weight stream" in findings[0].message
+    with pytest.raises(UserError, match="weight stream"):
+        npu.run(broken)
+    assert npu.verify(with_constants(content, lambda data: None)) == []

@@ -1,0 +1,62 @@
+"""Weights and scale records that a stream reads, where their bytes are known: that they can be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import SimulationError
+from npu.hardware.variant import Variant
+from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
+from sim.functional.weights import decode_constants, source_ranges
+from sim.memory import Memory
+from sim.verify.footprint import SHRAM, Footprint
+
+
+class WeightReader:
+    """Follows copies of bytes that are known before a stream starts, and decodes what its convolutions read of them."""
+
+    def __init__(
+        self, contents: Mapping[int, npt.NDArray[np.uint8]], region_bytes: Mapping[int, int], variant: Variant
+    ) -> None:
+        blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
+        self._memory = Memory({**blank, **contents}, variant)
+        self._known = {region: np.full(data.size, region in contents) for region, data in self._memory.regions.items()}
+
+    def defect(self, operation: Operation, touched: Footprint) -> str | None:
+        """What is wrong with the weights of an operation whose bytes all lie in their regions; None if nothing is known."""
+        if isinstance(operation, Dma):
+            self._copy(touched)
+            return None
+        defect = self._undecoded(operation) if isinstance(operation, Convolution | DepthwiseConvolution) else None
+        self._forget(touched)
+        return defect
+
+    def _undecoded(self, operation: Convolution | DepthwiseConvolution) -> str | None:
+        for part in source_ranges(operation):
+            if not self._known[part.region][part.address : part.address + part.length_bytes].all():
+                return None
+        try:
+            decode_constants(operation, self._memory)
+        except SimulationError as error:
+            return str(error)
+        return None
+
+    def _copy(self, touched: Footprint) -> None:
+        """Of a transfer without gaps, which those of weights are."""
+        ((_, source),), ((_, target),) = touched.reads, touched.writes
+        if SHRAM in (source.region, target.region) or not (source.mask.all() and target.mask.all()):
+            self._forget(touched)
+            return
+        held = self._known[source.region][source.start : source.end].copy()
+        self._known[target.region][target.start : target.end] = held
+        if held.any():
+            data = self._memory.regions[source.region][source.start : source.end].copy()
+            self._memory.regions[target.region][target.start : target.end] = data
+
+    def _forget(self, touched: Footprint) -> None:
+        for _, part in touched.writes:
+            if part.region != SHRAM:
+                self._known[part.region][part.start : part.end] &= ~part.mask
