@@ -26,13 +26,19 @@ def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
     if isinstance(operation, Elementwise):
         start = layout.ifm2_start if problem.reads_ifm2 else layout.ifm_end
         yield from _too_small("IFM buffer", first, start, ifm)
-        if problem.reads_ifm2:
+        if problem.reads_ifm2 and not _is_one_element(operation):
             yield from _too_small("IFM2 buffer", layout.ifm2_start, layout.ifm_end, ifm)
         if layout.ifm_end > end:
             yield f"its input buffers must end at bank {end}, before tables and reserved banks, got {layout.ifm_end}"
         return
     yield from _too_small("IFM buffer", first, min(layout.ifm_end, layout.accumulator_start), ifm)
     yield from _too_small("accumulators", layout.accumulator_start, end, accumulator)
+
+
+def _is_one_element(operation: Elementwise) -> bool:
+    """Whether the second operand is one value for all, for which Vela 5.2 leaves less than a buffer of blocks."""
+    fm = operation.ifm2
+    return fm is not None and fm.height * fm.width * fm.depth == 1
 
 
 def _too_small(what: str, start: int, end: int, needed: int) -> Iterator[str]:

@@ -229,7 +229,8 @@ class _Operand:
 def _operand(builder: Builder, index: int, rank: int, *, uses_zero_point: bool) -> _Operand:
     tensor = builder.tensor(index)
     shape = (1,) * (rank - len(tensor.shape)) + tensor.shape
-    scalar = int(tensor.data.reshape(-1)[0]) if tensor.data is not None and tensor.elements == 1 else None
+    value = int(tensor.data.reshape(-1)[0]) if tensor.data is not None and tensor.elements == 1 else None
+    scalar = value if value is not None and -(1 << 15) <= value < 1 << 15 else None  # the register has 16 bits
     return _Operand(builder.input(index, builder.zero_point(index) if uses_zero_point else 0), shape, scalar)
 
 

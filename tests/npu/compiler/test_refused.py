@@ -165,3 +165,17 @@ def test_int32_arithmetic_keeps_its_fused_activation(kind: str, options: Any, ac
     compiled = compile_model(read_model(content), everything(content), load_variant("ethos-u55-128"))
     (violation,) = compiled.placement.ops[0].violations
     assert "fused activation of int32 maps must be NONE" in violation.message
+
+
+@pytest.mark.parametrize("value", [(1 << 15) - 1, 1 << 15, -(1 << 15), -(1 << 15) - 1, (1 << 31) - 1])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_one_number_of_32_bits_is_an_operand(value: int, is_first: bool) -> None:
+    """A register holds a constant of one element where it has 16 bits; others are read from memory."""
+    b = ModelBuilder()
+    x, y = b.input((1, 2, 3, 8), DType.INT32), b.constant(np.full((1, 1, 1, 1), value, np.int32))
+    b.output(b.op("SUB", [y, x] if is_first else [x, y], (1, 2, 3, 8), DType.INT32, attributes=at.SubOptions()))
+    content, values = b.build(), [np.arange(-24, 24, dtype=np.int32).reshape(1, 2, 3, 8) * 44_000]
+    compiled = npu.compile(content)
+    assert compiled.result.partitions
+    assert npu.verify(compiled.content) == []
+    np.testing.assert_array_equal(npu.run(compiled.content, values).outputs[0], run_reference(content, values)[0])
