@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import ClipRange, FeatureMap, KernelOperation, Layout, Operation, Padding, WindowOperation
+from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, Padding, WindowOperation
 
 _BRICK = 16
 MAX_ELEMENTS = 1 << 22
@@ -35,11 +35,11 @@ def undefined(operation: Operation | KernelOperation) -> str | None:
 
 
 def _empty_clamp(operation: KernelOperation) -> str | None:
-    """No value lies between a minimum and a smaller maximum; kernels clamp in different orders, tables would be left."""
+    """A maximum below the minimum is the result of every clamp; a table is looked up with it, where it may have no entry."""
     activation = operation.activation
-    is_clamped = operation.ofm.element.bits < 32 or activation.clip_range is not ClipRange.OFM_PRECISION
-    if is_clamped and activation.minimum > activation.maximum:
-        return f"activation: minimum must be at most the maximum, got {activation.minimum} and {activation.maximum}"
+    if activation.function.lut_index is not None and activation.minimum > activation.maximum:
+        got = f"{activation.minimum} and {activation.maximum}"
+        return f"activation: minimum must be at most the maximum where a table is looked up, got {got}"
     return None
 
 

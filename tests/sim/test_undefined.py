@@ -15,6 +15,7 @@ from npu.isa.operations import (
     INT8,
     INT16,
     UINT8,
+    ActivationFunction,
     Convolution,
     ElementType,
     FeatureMap,
@@ -70,7 +71,8 @@ def _padded(operation: KernelOperation, element: ElementType, zero_point: int) -
 
 
 def _clamped(operation: KernelOperation, minimum: int, maximum: int) -> KernelOperation:
-    return replace(operation, activation=replace(operation.activation, minimum=minimum, maximum=maximum))
+    activation = replace(operation.activation, function=ActivationFunction.LUT_0, minimum=minimum, maximum=maximum)
+    return replace(operation, activation=activation)
 
 
 UNDEFINED = {
