@@ -21,9 +21,9 @@ from tests.support.shared import shared_models
 
 SLACK = 1.001
 """A tenth of a percent is allowed: requests that come earlier may meet others that they did not meet before."""
-HALF_A_WINDOW = 2500
-"""Of the cycles of the longest window of a shipped adapter. Who comes first takes its budget: a request of less use that comes
-earlier can take what another needed, which then waits for the next window. Largest found: 2,188 cycles (docs/timing-model.md).
+WINDOW = 5000
+"""Cycles of the longest window of a shipped adapter. Who comes first takes its budget: a request of less use that comes earlier
+can take what another needed, which then waits for the next window. docs/timing-model.md has what was found.
 """
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
@@ -82,7 +82,7 @@ def test_better_memories_never_cost_cycles(better: str, target: str) -> None:
         for port in (Port.AXI0, Port.AXI1):
             change = make(port, name)
             found = [cycles(stream, change(variant, value)) for value in values]
-            gap = HALF_A_WINDOW if make is on_adapter else 1
+            gap = WINDOW if make is on_adapter else 1
             assert_never_longer(found, f"{title} {port.name}", gap)
 
 
@@ -95,7 +95,7 @@ def test_better_memories_never_cost_a_network_cycles(name: str, target: str) -> 
     for title, (make, field, values) in BETTER.items():
         for port in (Port.AXI0, Port.AXI1):
             found = [cycles(stream, make(port, field)(variant, value)) for value in values]
-            assert_never_longer(found, f"{title} {port.name}", HALF_A_WINDOW if make is on_adapter else 1)
+            assert_never_longer(found, f"{title} {port.name}", WINDOW if make is on_adapter else 1)
 
 
 @pytest.mark.parametrize("system", [None, "Ethos_U55_High_End_Embedded_Ideal"])
