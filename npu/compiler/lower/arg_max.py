@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import ConvolutionStep, PoolingStep, Weights
-from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.ir import Weights
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, Kernel, PoolingMode, Rounding, Scale
@@ -21,32 +21,9 @@ def lower_arg_max(builder: Builder, op: Op) -> None:
     x = builder.input(op.inputs[0])
     height, width, depth = x.shape
     keys = builder.temporary("keys", x.shape, INT16)
-    builder.emit(
-        ConvolutionStep(
-            source=builder.index,
-            ifm=x,
-            ofm=keys,
-            minimum=INT16.minimum,
-            maximum=INT16.maximum,
-            rounding=Rounding.NATURAL,
-            weights=_weights(depth),
-            is_depthwise=True,
-        )
-    )
+    builder.convolve(x, keys, _weights(depth), rounding=Rounding.NATURAL, is_depthwise=True)
     largest = builder.temporary("largest", (height * width, 1, 1), INT16)
-    builder.emit(
-        PoolingStep(
-            source=builder.index,
-            ifm=builder.reshaped(keys, (height * width, depth, 1)),
-            ofm=largest,
-            minimum=INT16.minimum,
-            maximum=INT16.maximum,
-            mode=PoolingMode.MAX,
-            scale=IDENTITY,
-            rounding=Rounding.NATURAL,
-            kernel=Kernel(1, depth),
-        )
-    )
+    builder.pool(builder.reshaped(keys, (height * width, depth, 1)), largest, PoolingMode.MAX, kernel=Kernel(1, depth))
     index = builder.temporary("index", largest.shape, INT16)
     builder.point(largest, index, lut=_low_bits())
     shape = fold_shape(builder.tensor(op.outputs[0]).shape)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View, Weights
 from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
@@ -18,12 +18,25 @@ from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
-from npu.isa.operations import INT32, ElementType, ElementwiseMode, PoolingMode, Rounding, Scale
+from npu.isa.operations import (
+    INT16,
+    INT32,
+    ElementType,
+    ElementwiseMode,
+    Kernel,
+    Padding,
+    PoolingMode,
+    Rounding,
+    Scale,
+    Upscale,
+)
 from npu.isa.rules import MAX_EXTENT
 from npu.records import dataclass
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
+_ONE_BY_ONE = Kernel()
+_NO_PADDING = Padding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +175,70 @@ class Builder:
         """Append a step; one that is higher than the registers can say (only steps on single positions are) in pieces."""
         for start in range(0, step.ofm.shape[0], MAX_EXTENT):
             self._steps.append(step if step.ofm.shape[0] <= MAX_EXTENT else _rows(step, start))
+
+    def convolve(
+        self,
+        ifm: View,
+        ofm: View,
+        weights: Weights,
+        *,
+        finish: Finish | None = None,
+        kernel: Kernel = _ONE_BY_ONE,
+        padding: Padding = _NO_PADDING,
+        upscale: Upscale = Upscale.NONE,
+        rounding: Rounding = Rounding.DOUBLE,
+        is_depthwise: bool = False,
+    ) -> None:
+        """One convolution, which ends as `finish` says, or with the limits of what it writes."""
+        limits = finish or _limits(ofm.element)
+        self.emit(
+            ConvolutionStep(
+                source=self.index,
+                ifm=ifm,
+                ofm=ofm,
+                minimum=limits.minimum,
+                maximum=limits.maximum,
+                lut=None if finish is None else finish.lut,
+                rounding=rounding,
+                kernel=kernel,
+                padding=padding,
+                upscale=upscale,
+                weights=weights,
+                is_depthwise=is_depthwise,
+            )
+        )
+
+    def pool(
+        self,
+        ifm: View,
+        ofm: View,
+        mode: PoolingMode,
+        *,
+        finish: Finish | None = None,
+        kernel: Kernel = _ONE_BY_ONE,
+        padding: Padding = _NO_PADDING,
+        upscale: Upscale = Upscale.NONE,
+        scale: Scale | None = IDENTITY,
+        rounding: Rounding = Rounding.NATURAL,
+    ) -> None:
+        """One pooling, which ends as a convolution does; without a scale an average divides by its own count."""
+        limits = finish or _limits(ofm.element)
+        self.emit(
+            PoolingStep(
+                source=self.index,
+                ifm=ifm,
+                ofm=ofm,
+                minimum=limits.minimum,
+                maximum=limits.maximum,
+                lut=None if finish is None else finish.lut,
+                scale=scale,
+                rounding=rounding,
+                kernel=kernel,
+                padding=padding,
+                upscale=upscale,
+                mode=mode,
+            )
+        )
 
     def copy(self, source: View, target: View) -> None:
         """Move a box of raw values; pooling has no 32-bit inputs, sums have."""
@@ -328,6 +405,11 @@ def _clamped(plain: Finish, values: Integers, final: Quantized) -> Finish | None
     if not all(least <= value <= most for value in (offset, plain.zero_point + offset)):
         return None
     return replace(plain, zero_point=plain.zero_point + offset, offset=offset, minimum=low, maximum=high, element=final.element)
+
+
+def _limits(element: ElementType) -> ElementType:
+    """The type whose limits a step writes into the registers: values of 32 bits are not clamped."""
+    return INT16 if element.bits == 32 else element
 
 
 def _rows(step: Step, start: int) -> Step:

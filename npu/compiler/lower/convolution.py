@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ConvolutionStep, View, Weights
+from npu.compiler.ir import View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import images, largest_padding, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
@@ -48,18 +48,7 @@ def lower_fully_connected(builder: Builder, op: Op) -> None:
     ifm = builder.reshaped(ifm, (ofm.shape[0], ofm.shape[1], weights.shape[3]))
     rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
     records = make_weights(builder, op, weights, _bias(op), _fully_connected_factors(builder, op), rounding)
-    builder.emit(
-        ConvolutionStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=finish.minimum,
-            maximum=finish.maximum,
-            lut=finish.lut,
-            rounding=rounding,
-            weights=records,
-        )
-    )
+    builder.convolve(ifm, ofm, records, finish=finish, rounding=rounding)
 
 
 def _emit_window(
@@ -92,20 +81,8 @@ def _emit_window(
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         padding = window_padding(x, (oh, ow), kernel, options.padding, before)
         x, padding = legal_padding(builder, x, padding, zero_point)
-        builder.emit(
-            ConvolutionStep(
-                source=builder.index,
-                ifm=x,
-                ofm=y,
-                minimum=finish.minimum,
-                maximum=finish.maximum,
-                lut=finish.lut,
-                rounding=rounding,
-                kernel=kernel,
-                padding=padding,
-                weights=weights,
-                is_depthwise=is_depthwise,
-            )
+        builder.convolve(
+            x, y, weights, finish=finish, rounding=rounding, kernel=kernel, padding=padding, is_depthwise=is_depthwise
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
+from npu.compiler.ir import Shape, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import weight_values
 from npu.compiler.lower.fixed_point import FixedPoint
@@ -121,16 +121,7 @@ class _Cell:
         )
 
     def _multiply(self, ifm: View, ofm: View, weights: Weights) -> None:
-        self.builder.emit(
-            ConvolutionStep(
-                source=self.builder.index,
-                ifm=ifm,
-                ofm=ofm,
-                minimum=INT16.minimum,
-                maximum=INT16.maximum,
-                weights=weights,
-            )
-        )
+        self.builder.convolve(ifm, ofm, weights)
 
     def _sums(self, entry: View, h: View, weights: Weights) -> dict[int, View]:
         """The gates' values behind their functions."""

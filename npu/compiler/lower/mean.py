@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import PoolingStep, Shape, View
+from npu.compiler.ir import Shape, View
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape, images
@@ -15,7 +15,7 @@ from npu.compiler.lower.memory import constant_values
 from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
-from npu.isa.operations import Kernel, PoolingMode, Scale
+from npu.isa.operations import Kernel, PoolingMode, Rounding, Scale
 
 _MAX_HEIGHT = 256
 _MAX_AREA = 1 << 16
@@ -63,18 +63,14 @@ def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> N
     ofm = replace(ofm, zero_point=finish.zero_point)
     ratio = register_scale(float(builder.scale(source)) / float(builder.scale(op.outputs[0])))
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        builder.emit(
-            PoolingStep(
-                source=builder.index,
-                ifm=x,
-                ofm=y,
-                minimum=finish.minimum,
-                maximum=finish.maximum,
-                lut=finish.lut,
-                mode=PoolingMode.AVERAGE,
-                scale=factor(ratio, kernel.height * kernel.width),
-                kernel=kernel,
-            )
+        builder.pool(
+            x,
+            y,
+            PoolingMode.AVERAGE,
+            finish=finish,
+            scale=factor(ratio, kernel.height * kernel.width),
+            kernel=kernel,
+            rounding=Rounding.DOUBLE,
         )
     if final != out:
         stored = replace(builder.reshaped(ofm, final), element=ELEMENTS[builder.tensor(finish.tensor).dtype])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.compiler.ir import PoolingStep, Shape, View
+from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
-from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale
+from npu.isa.operations import Kernel, Padding, PoolingMode, Scale
 
 
 def mean_scale(count: int) -> Scale:
@@ -72,21 +72,7 @@ def emit_pool(
     scale: Scale | None = IDENTITY
     if mode is PoolingMode.AVERAGE:
         scale = mean_scale(kernel.height * kernel.width) if padding == Padding() else None
-    builder.emit(
-        PoolingStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=finish.minimum,
-            maximum=finish.maximum,
-            lut=finish.lut,
-            scale=scale,
-            rounding=Rounding.NATURAL,
-            kernel=kernel,
-            padding=padding,
-            mode=mode,
-        )
-    )
+    builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=kernel, padding=padding)
 
 
 def broadcast(builder: Builder, source: View, shape: Shape) -> View:

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ConvolutionStep, PoolingStep, View, Weights
+from npu.compiler.ir import View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.pooling import mean_scale, repeat
@@ -73,19 +73,14 @@ def _shifted(builder: Builder, ifm: View, ofm: View, by: int) -> None:
     height, width = (by + 1 if size > 1 else 1 for size in ofm.shape[:2])
     values = np.zeros((ofm.shape[2], height, width, 1), np.int16)
     values[:, -1, -1] = 1
-    builder.emit(
-        ConvolutionStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=ofm.element.minimum,
-            maximum=ofm.element.maximum,
-            rounding=Rounding.NATURAL,
-            kernel=Kernel(height, width),
-            upscale=Upscale.NEAREST,
-            weights=Weights.unbiased(values, Scale(1, 0)),
-            is_depthwise=True,
-        )
+    builder.convolve(
+        ifm,
+        ofm,
+        Weights.unbiased(values, Scale(1, 0)),
+        rounding=Rounding.NATURAL,
+        kernel=Kernel(height, width),
+        upscale=Upscale.NEAREST,
+        is_depthwise=True,
     )
 
 
@@ -130,20 +125,14 @@ def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
     bottom = needed_after(2 * ifm.shape[0], ofm.shape[0], size, 1, 0)
     right = needed_after(2 * ifm.shape[1], ofm.shape[1], size, 1, 0)
     padding = Padding(0, 0, bottom, right)
-    builder.emit(
-        PoolingStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=ofm.element.minimum,
-            maximum=ofm.element.maximum,
-            mode=PoolingMode.AVERAGE,
-            scale=mean_scale(size * size) if padding == Padding() else None,
-            rounding=Rounding.NATURAL,
-            kernel=Kernel(size, size),
-            padding=padding,
-            upscale=Upscale.NEAREST,
-        )
+    builder.pool(
+        ifm,
+        ofm,
+        PoolingMode.AVERAGE,
+        scale=mean_scale(size * size) if padding == Padding() else None,
+        kernel=Kernel(size, size),
+        padding=padding,
+        upscale=Upscale.NEAREST,
     )
 
 
@@ -157,18 +146,13 @@ def _between(builder: Builder, ifm: View, ofm: View, factor: int) -> None:
         if (row.kernel, column.kernel) == (1, 1):
             _mean(builder, x, y, 1)
             continue
-        builder.emit(
-            ConvolutionStep(
-                source=builder.index,
-                ifm=x,
-                ofm=y,
-                minimum=y.element.minimum,
-                maximum=y.element.maximum,
-                kernel=Kernel(row.kernel, column.kernel),
-                upscale=Upscale.NEAREST,
-                weights=_weights(row.kernel, column.kernel, depth),
-                is_depthwise=True,
-            )
+        builder.convolve(
+            x,
+            y,
+            _weights(row.kernel, column.kernel, depth),
+            kernel=Kernel(row.kernel, column.kernel),
+            upscale=Upscale.NEAREST,
+            is_depthwise=True,
         )
 
 

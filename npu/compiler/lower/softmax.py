@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, View
+from npu.compiler.ir import ElementwiseStep, Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantize import FactorError, divide_away
@@ -125,19 +125,7 @@ class _Softmax:
         height, width, depth = ifm.shape
         flat = self.builder.reshaped(ifm, (height * width, depth, 1))
         target = self.builder.temporary("maximum", (height * width, 1, 1), ifm.element)
-        self.builder.emit(
-            PoolingStep(
-                source=self.builder.index,
-                ifm=flat,
-                ofm=target,
-                minimum=ifm.element.minimum,
-                maximum=ifm.element.maximum,
-                mode=PoolingMode.MAX,
-                scale=IDENTITY,
-                rounding=Rounding.NATURAL,
-                kernel=Kernel(1, depth),
-            )
-        )
+        self.builder.pool(flat, target, PoolingMode.MAX, kernel=Kernel(1, depth))
         return self.builder.reshaped(target, self.rows)
 
     def _exps(self, ifm: View, maximum: View, table: npt.NDArray[np.uint8]) -> View:
@@ -166,18 +154,7 @@ class _Softmax:
         """Sum of the exps in Q12."""
         scaled = self._binary("exps Q12", ElementwiseMode.SHR, exps, _SUM_BITS)
         total = self.builder.temporary("sum", self.rows, INT32)
-        self.builder.emit(
-            PoolingStep(
-                source=self.builder.index,
-                ifm=scaled,
-                ofm=total,
-                minimum=-(1 << 15),
-                maximum=(1 << 15) - 1,
-                mode=PoolingMode.REDUCE_SUM,
-                scale=IDENTITY,
-                rounding=Rounding.NATURAL,
-            )
-        )
+        self.builder.pool(scaled, total, PoolingMode.REDUCE_SUM)
         return total
 
     def _reciprocal(self, normalised: View) -> View:

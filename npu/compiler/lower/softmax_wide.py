@@ -14,9 +14,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import PoolingStep, Shape, View
+from npu.compiler.ir import Shape, View
 from npu.compiler.lower.activation import lines
-from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantize import register_scale, round_half_away
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
 from npu.records import dataclass
@@ -108,16 +108,4 @@ class WideSoftmax:
         return self.builder.temporary(name, shape, element)
 
     def _pool(self, mode: PoolingMode, ifm: View, ofm: View, kernel: Kernel) -> None:
-        self.builder.emit(
-            PoolingStep(
-                source=self.builder.index,
-                ifm=ifm,
-                ofm=ofm,
-                minimum=_LEAST,
-                maximum=_MOST,
-                mode=mode,
-                scale=IDENTITY,
-                rounding=Rounding.NATURAL,
-                kernel=kernel,
-            )
-        )
+        self.builder.pool(ifm, ofm, mode, kernel=kernel)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from npu.compiler.ir import ConvolutionStep, Shape, View, Weights
+from npu.compiler.ir import Shape, View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.memory import constant_values, lower_reshape
@@ -149,17 +149,7 @@ def _move(builder: Builder, source: View, target: View, way: Way) -> None:
 
 def _select(builder: Builder, ifm: View, ofm: View, weights: Weights) -> None:
     """A convolution without padding, whose weights say which input each output channel is."""
-    builder.emit(
-        ConvolutionStep(
-            source=builder.index,
-            ifm=ifm,
-            ofm=ofm,
-            minimum=ofm.element.minimum,
-            maximum=ofm.element.maximum,
-            kernel=Kernel(weights.values.shape[1], 1),
-            weights=weights,
-        )
-    )
+    builder.convolve(ifm, ofm, weights, kernel=Kernel(weights.values.shape[1], 1))
 
 
 def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:

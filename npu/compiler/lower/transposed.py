@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
 from npu.compiler.lower.geometry import images, needed_after, same_padding
@@ -33,20 +32,15 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
     ifm = builder.input(source, builder.zero_point(source))
     ofm = builder.result(finish)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        builder.emit(
-            ConvolutionStep(
-                source=builder.index,
-                ifm=x,
-                ofm=y,
-                minimum=finish.minimum,
-                maximum=finish.maximum,
-                lut=finish.lut,
-                rounding=rounding,
-                kernel=Kernel(kh, kw),
-                padding=Padding(top, left, bottom, right),
-                upscale=Upscale.ZEROS if stride == 2 else Upscale.NONE,
-                weights=records,
-            )
+        builder.convolve(
+            x,
+            y,
+            records,
+            finish=finish,
+            rounding=rounding,
+            kernel=Kernel(kh, kw),
+            padding=Padding(top, left, bottom, right),
+            upscale=Upscale.ZEROS if stride == 2 else Upscale.NONE,
         )
 
 
