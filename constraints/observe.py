@@ -169,6 +169,10 @@ def both(*parts: Observe) -> Observe:
     return observe
 
 
+_SMALL = 1 << 14
+"""Zero points whose difference from a byte is a number of 16 bits."""
+
+
 def weight_sum(view: OpView) -> Iterator[Observed]:
     """Largest sum over one output channel of |weight - zero point|; not observed where the weights are unknown."""
     weights = view.weights
@@ -178,8 +182,10 @@ def weight_sum(view: OpView) -> Iterator[Observed]:
     if data.ndim != 4:
         return
     axis = 3 if view.op.kind == "DEPTHWISE_CONV_2D" else 0
-    magnitude = np.abs(data.astype(np.int64) - _zero_points(weights.quantization, axis, data.shape[axis]))
-    sums = magnitude.sum(axis=tuple(other for other in range(4) if other != axis))
+    zero_points = _zero_points(weights.quantization, axis, data.shape[axis])
+    small = np.int16 if np.abs(zero_points).max() < _SMALL else np.int64  # a quarter of the memory that is gone through
+    magnitude = np.abs(data.astype(small) - zero_points.astype(small))
+    sums = magnitude.sum(axis=tuple(other for other in range(4) if other != axis), dtype=np.int64)
     yield Observed("largest sum over a channel", int(sums.max()))
 
 

@@ -95,7 +95,12 @@ class _Recorder:
     def __init__(self, graph: Graph, layouts: Mapping[Storage, Layout]) -> None:
         self._graph = graph
         self._layouts = layouts
-        self.spans: dict[Item, Span] = {}
+        self._spans: dict[Item, list[int]] = {}
+        """Bytes, first and last event: changed in place, since every operand of every operation passes here."""
+
+    @property
+    def spans(self) -> dict[Item, Span]:
+        return {item: Span(*span) for item, span in self._spans.items()}
 
     def touch_tensors(self, indices: Iterable[int], event: int) -> None:
         for index in indices:
@@ -109,8 +114,13 @@ class _Recorder:
             self._touch(item_of(storage), storage_bytes(storage, layout), event)
 
     def _touch(self, item: Item, size: int, event: int) -> None:
-        span = Span(size, event, event)
-        self.spans[item] = self.spans[item].joined(span) if item in self.spans else span
+        span = self._spans.setdefault(item, [size, event, event])
+        if size > span[0]:
+            span[0] = size
+        if event < span[1]:
+            span[1] = event
+        elif event > span[2]:
+            span[2] = event
 
 
 def share_in_place(

@@ -95,9 +95,9 @@ def memory_map(state: State) -> MemoryMap:
         ops = _operators(graph)
         if not ops:  # a graph whose outputs need no operator: nothing runs in which something could stay
             continue
-        own = list(_stays(number, graph, ops))
-        stays += own
-        peaks += _peaks(number, graph, ops)
+        spans = _spans(graph)
+        stays += _stays(number, graph, ops, spans)
+        peaks += _peaks(number, graph, ops, spans)
         compressions += _compressions(number, graph)
     order = sorted(stays, key=lambda stay: (stay.graph, stay.memory, stay.first, stay.offset, stay.name))
     return MemoryMap(tuple(order), tuple(peaks), tuple(compressions))
@@ -111,15 +111,15 @@ def _operators(state: GraphState) -> list[int]:
     return ops
 
 
-def _spans(state: GraphState) -> Iterator[tuple[Item, Buffer]]:
+def _spans(state: GraphState) -> list[tuple[Item, Buffer]]:
     works = [[job.step for job in row] for row in state.jobs]
     lifetimes = trace_lifetimes(state.graph, state.nodes, works, state.layouts)
-    return ((item, Buffer(span.size_bytes, span.first, span.last)) for item, span in lifetimes.spans.items())
+    return [(item, Buffer(span.size_bytes, span.first, span.last)) for item, span in lifetimes.spans.items()]
 
 
-def _stays(number: int, state: GraphState, ops: Sequence[int]) -> Iterator[Stay]:
+def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, Buffer]]) -> Iterator[Stay]:
     plan = state.planned
-    for item, span in _spans(state):
+    for item, span in spans:
         name, kind = (state.graph.tensors[item].name, "tensor") if isinstance(item, int) else (item.name, "map")
         place = plan.places[item]
         memory = Region(place.region).name.lower()
@@ -130,11 +130,11 @@ def _stays(number: int, state: GraphState, ops: Sequence[int]) -> Iterator[Stay]
             yield Stay(number, name, "copy", memory, place.offset, copy.constants.bytes, ops[copy.issue], ops[copy.last])
 
 
-def _peaks(number: int, state: GraphState, ops: Sequence[int]) -> Iterator[Peak]:
+def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, Buffer]]) -> Iterator[Peak]:
     """By the buffers in use, of which several may lie in one place: what is shared counts once."""
     plan = state.planned
     for region in (Region.ARENA, Region.FAST):
-        buffers = {(plan.places[item].offset, span) for item, span in _spans(state) if plan.places[item].region == region}
+        buffers = {(plan.places[item].offset, span) for item, span in spans if plan.places[item].region == region}
         for row, places in zip(plan.transfers, plan.buffers, strict=True):
             pairs = zip(row, places, strict=True)
             buffers |= {(p.offset, Buffer(t.constants.bytes, t.issue, t.last)) for t, p in pairs if p.region == region}

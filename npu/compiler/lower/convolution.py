@@ -11,7 +11,7 @@ from npu.compiler.ir import View, Weights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import images, largest_padding, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
-from npu.compiler.lower.quantize import register_scale, short_scale
+from npu.compiler.lower.quantize import register_scales
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
@@ -177,14 +177,8 @@ def make_weights(
     biases = np.zeros(channels, np.int64)
     if bias != ABSENT:
         biases[:] = builder.constant_data(bias).reshape(-1)
-    made = register_scale if rounding is Rounding.DOUBLE else short_scale
-    scales = [made(factor) for factor in factors]
-    scales = scales * channels if len(scales) == 1 else scales
-    if len(scales) != channels:
+    scales, shifts = register_scales(factors, are_short=rounding is not Rounding.DOUBLE)
+    if len(scales) not in (1, channels):
         raise builder.error(op, f"weights must have 1 or {channels} scales, got {len(scales)}")
-    return Weights(
-        values=values,
-        biases=biases,
-        scales=np.array([s.scale for s in scales], np.uint32),
-        shifts=np.array([s.shift for s in scales], np.uint8),
-    )
+    repeats = channels // len(scales)
+    return Weights(values=values, biases=biases, scales=scales.repeat(repeats), shifts=shifts.repeat(repeats))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,20 @@ def short_scale(real: float) -> Scale:
     if scale.shift < 16:
         raise FactorError(f"the factor between its scales must be below 2**15, got {real:g}")
     return Scale(min((scale.scale + (1 << 15)) >> 16, (1 << 15) - 1), scale.shift - 16)
+
+
+def register_scales(factors: Sequence[float], *, are_short: bool) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
+    """Scales and shifts of many factors, as `register_scale` or `short_scale` gives those of each."""
+    real = np.array(factors, np.float64)
+    mantissas, exponents = np.frexp(real)
+    multipliers = np.floor(mantissas * (1 << 31) + 0.5).astype(np.int64)
+    is_plain = (multipliers >= 1 << 30) & (multipliers < 1 << 31) & (exponents > -31) & (exponents <= (15 if are_short else 31))
+    if not is_plain.all():  # zeros, the ends of the range, mantissas that are rounded up to 1, and what is refused
+        single = [(short_scale if are_short else register_scale)(factor) for factor in factors]
+        return np.array([one.scale for one in single], np.uint32), np.array([one.shift for one in single], np.uint8)
+    if are_short:
+        multipliers, exponents = np.minimum((multipliers + (1 << 15)) >> 16, (1 << 15) - 1), exponents + 16
+    return multipliers.astype(np.uint32), (31 - exponents).astype(np.uint8)
 
 
 def round_half_away(value: float) -> int:

@@ -36,6 +36,11 @@ class _Cut:
     palettes: NDArray[np.int64]
     cost: int
 
+    @property
+    def is_naive(self) -> bool:
+        """Whether the stream has neither palette nor zero runs, and no offset."""
+        return len(self.sections) == 1 and not self.sections[0, search.HAS_RUNS : search.VALUE_BITS].any()
+
 
 def encode_weights(values: NDArray[np.int16], order: WeightOrder) -> bytes:
     """Compressed stream of `order.core`, a multiple of 16 bytes.
@@ -51,8 +56,9 @@ def encode_symbols(symbols: NDArray[np.int16]) -> bytes:
     codes = _codes(symbols)
     plans, naive_bits = _plans(codes)
     limit = min(plan.cost for plan in plans) * _CLOSE
-    candidates = [_emit(codes, plan) for plan in plans if plan.cost <= limit]
-    if min(len(one) for one in candidates) * 8 > naive_bits:
+    worth = [plan for plan in plans if plan.cost <= limit]
+    candidates = [_emit(codes, plan) for plan in worth]
+    if min(len(one) for one in candidates) * 8 > naive_bits and not any(plan.is_naive for plan in worth):
         candidates.append(encode_naively(symbols))
     return min(candidates, key=len)
 

@@ -59,6 +59,15 @@ def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
         put(buffer, state, value, count)
 
 
+@kernel(ty.int64(ty.uint64))
+def _ones(bits):  # type: ignore[no-untyped-def]
+    """How many of 16 bits are set: without a loop, whose end no CPU foresees."""
+    pairs = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555))
+    fours = (pairs & np.uint64(0x3333)) + ((pairs >> np.uint64(2)) & np.uint64(0x3333))
+    eights = (fours + (fours >> np.uint64(4))) & np.uint64(0x0F0F)
+    return np.int64((eights + (eights >> np.uint64(8))) & np.uint64(0x1F))
+
+
 @kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, ty.int64, RUNS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
 def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits):  # type: ignore[no-untyped-def]
     """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz].
@@ -100,19 +109,15 @@ def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configura
                     second_count += twos + odd
                 bits = first & np.uint64(0xFFF)
                 put(buffer, state, bits, 12)
-                while bits:
-                    bits &= bits - np.uint64(1)
-                    tail_count += 1
+                tail_count = _ones(bits)
                 tail = second & ((np.uint64(1) << np.uint64(tail_count)) - np.uint64(1))
                 first >>= np.uint64(12)
                 first_count = max(0, first_count - 12)
                 second >>= np.uint64(tail_count)
                 second_count -= tail_count
                 wp += 12
-                bits = np.uint64(0) if is_truncated else tail
-                while bits:
-                    bits &= bits - np.uint64(1)
-                    wp -= 1
+                if not is_truncated:
+                    wp -= _ones(tail)
             w_due = wp
         if has_z:
             bits, room = np.uint64(0), np.int64(zlen)

@@ -34,6 +34,9 @@ SLICE = MAX_SLICE - 1
 GROUP = 16
 """Symbols over which a slice keeps its configuration at least."""
 INFINITE = np.int64(1) << 40
+NEVER = 2048
+COST_WORDS, LANES, LANE = 4, 4, np.uint64(0xFFFF)
+"""Costs of all configurations lie in so many words, so many in each, of 16 bits."""
 BEGIN, END, HAS_RUNS, PALETTE_SIZE, OFFSET, VALUE_BITS = range(6)
 """Columns of a plan row: codes from BEGIN to END, direct OFFSET, bits of a palette value."""
 PLAN_COLUMNS = 6
@@ -50,21 +53,36 @@ def make_codes(weights, codes):  # type: ignore[no-untyped-def]
         codes[k] = np.uint16((-value << 1) | 1) if value < 0 else np.uint16(value << 1)
 
 
+@kernel(ty.void(LIST, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
+def _add_runs(costs, number, runs, halves, quarters, eighths):  # type: ignore[no-untyped-def]
+    """Bits of `number` runs for ZDIV 0..3, of which the sums of the quotients are given."""
+    costs[0] += runs + number
+    costs[1] += halves + 2 * number
+    costs[2] += quarters + 3 * number
+    costs[3] += eighths + 4 * number
+
+
 @kernel(ty.void(CODE_LIST, ty.int64, TABLE, TABLE))
 def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-untyped-def]
     """Per segment of `size` codes: counts per code, and the bits of the zero runs behind its non-zero codes for ZDIV 0..3."""
-    run, owner = np.int64(0), np.int64(0)
-    for k in range(codes.shape[0]):
-        segment = k // size
-        histograms[segment, codes[k]] += 1
-        if codes[k] == 0:
-            run += 1
-        else:
-            for d in range(4):
-                run_costs[owner, d] += (run >> d) + 1 + d
-            run, owner = np.int64(0), segment
-    for d in range(4):
-        run_costs[owner, d] += (run >> d) + 1 + d
+    run, runs, halves, quarters, eighths, number, owner = 0, 0, 0, 0, 0, 0, 0
+    for segment in range(histograms.shape[0]):
+        for k in range(segment * size, min((segment + 1) * size, codes.shape[0])):
+            histograms[segment, codes[k]] += 1
+            if codes[k] == 0:
+                run += 1
+                continue
+            if owner != segment:  # the run before it belongs to the segment of the code before that
+                _add_runs(
+                    run_costs[owner], number + 1, runs + run, halves + (run >> 1), quarters + (run >> 2), eighths + (run >> 3)
+                )
+                run, runs, halves, quarters, eighths, number, owner = 0, 0, 0, 0, 0, 0, segment
+                continue
+            number += 1
+            if run > 0:
+                runs, halves, quarters, eighths = runs + run, halves + (run >> 1), quarters + (run >> 2), eighths + (run >> 3)
+                run = 0
+    _add_runs(run_costs[owner], number + 1, runs + run, halves + (run >> 1), quarters + (run >> 2), eighths + (run >> 3))
 
 
 @kernel(ty.int64(LIST, ty.int64, LIST))
@@ -273,32 +291,48 @@ def _make_symbols(codes, plan, palette, symbols, runs):  # type: ignore[no-untyp
     return number
 
 
-@kernel(ty.void(ty.int64, TABLE))
+@kernel(ty.void(ty.uint64[:, ::1], ty.int64, ty.int64, ty.int64))
+def _set_cost(costs, symbol, configuration, bits):  # type: ignore[no-untyped-def]
+    costs[symbol, configuration // LANES] |= np.uint64(bits) << np.uint64(16 * (configuration % LANES))
+
+
+@kernel(ty.void(ty.int64, ty.uint64[:, ::1]))
 def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
-    """costs[symbol, configuration] in bits; INFINITE >> 20 where the symbol cannot be coded."""
-    never = INFINITE >> 20
+    """Bits of every symbol in every configuration, four in a word of 16 bits each; NEVER where it cannot be coded.
+
+    NEVER is more than a group takes otherwise with a new slice, and that of a whole group is still below 2**16.
+    """
     for symbol in range(CODES):
+        for word in range(COST_WORDS):
+            costs[symbol, word] = np.uint64(0)
         for d in range(6):
             quotient = symbol >> d
-            costs[symbol, d] = quotient + 1 + d if quotient <= MAX_QUOTIENT else never
-            costs[symbol, 6 + d] = min(quotient, 1) + 1 + d if quotient <= 2 else never
-        costs[symbol, RAW] = raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else never
+            _set_cost(costs, symbol, d, quotient + 1 + d if quotient <= MAX_QUOTIENT else NEVER)
+            _set_cost(costs, symbol, 6 + d, min(quotient, 1) + 1 + d if quotient <= 2 else NEVER)
+        _set_cost(costs, symbol, RAW, raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else NEVER)
 
 
-@kernel(ty.int64(SYMBOLS, ty.int64, TABLE, ty.uint8[::1]))
+@kernel(ty.int64(SYMBOLS, ty.int64, ty.uint64[:, ::1], ty.uint8[::1]))
 def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-untyped-def]
     """Viterbi search over groups of symbols: choices[group] is the configuration. Returns the number of groups."""
     groups = (number + GROUP - 1) // GROUP
     came_from = np.empty((groups, CONFIGURATIONS), np.uint8)
     total = np.zeros(CONFIGURATIONS, np.int64)
-    group_cost = np.empty(CONFIGURATIONS, np.int64)
+    group_cost = np.empty(COST_WORDS * LANES, np.int64)
     for group in range(groups):
-        for c in range(CONFIGURATIONS):
-            group_cost[c] = 0
+        first, second, third, fourth = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
         for k in range(group * GROUP, min(number, (group + 1) * GROUP)):
             symbol = symbols[k]
-            for c in range(CONFIGURATIONS):
-                group_cost[c] += costs[symbol, c]
+            first += costs[symbol, 0]
+            second += costs[symbol, 1]
+            third += costs[symbol, 2]
+            fourth += costs[symbol, 3]
+        for lane in range(LANES):
+            shift = np.uint64(16 * lane)
+            group_cost[lane] = np.int64((first >> shift) & LANE)
+            group_cost[LANES + lane] = np.int64((second >> shift) & LANE)
+            group_cost[2 * LANES + lane] = np.int64((third >> shift) & LANE)
+            group_cost[3 * LANES + lane] = np.int64((fourth >> shift) & LANE)
         best = 0
         for c in range(1, CONFIGURATIONS):
             if total[c] < total[best]:
@@ -363,7 +397,7 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
         longest = max(longest, plans[section, END] - plans[section, BEGIN])
     symbols, runs = np.empty(longest, np.int16), np.empty(longest + 1, np.int32)
     choices = np.empty(longest // GROUP + 1, np.uint8)
-    costs = np.empty((CODES, CONFIGURATIONS), np.int64)
+    costs = np.empty((CODES, COST_WORDS), np.uint64)
     for section in range(count):
         plan, palette = plans[section], palettes[section]
         number = _make_symbols(codes, plan, palette, symbols, runs)
