@@ -1,8 +1,8 @@
 """`dataclass` as the standard library has it, made in a tenth of the time: every process makes two hundred of them.
 
 The standard decorator writes the methods of every class as text and compiles it. Here it finds the fields only; methods of the
-same form share one compiled code, in which the names of the fields are put in place of others. What is rare (`order`, records
-derived from records, InitVar) is left to the standard decorator, and `field`, `fields`, `replace` and `asdict` are its own.
+same form share one compiled code, in which the names of the fields are put in place of others. What is rare (`order`,
+InitVar) is left to the standard decorator, and `field`, `fields`, `replace` and `asdict` are its own.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ else:
 def _record(cls: type, options: Mapping[str, bool]) -> type:
     if not _is_usual(cls, options):
         return dataclasses.dataclass(**options)(cls)
-    fields_only = {name: options.get(name, False) for name in ("slots", "kw_only")}
-    result: type = dataclasses.dataclass(init=False, repr=False, eq=False, **fields_only)(cls)
     frozen, eq = options.get("frozen", False), options.get("eq", True)
+    fields_only = {name: options.get(name, False) for name in ("slots", "kw_only")}
+    fields_only["frozen"] = frozen and hasattr(cls, "__dataclass_fields__")  # must be said where the base is, and costs there
+    result: type = dataclasses.dataclass(init=False, repr=False, eq=False, **fields_only)(cls)
     said = vars(result)["__dataclass_params__"]  # what classes derived from this one are checked against
     said.frozen, said.eq, said.init, said.repr = frozen, eq, True, True
     for name, method in _methods(result, frozen=frozen, eq=eq, slots=fields_only["slots"]).items():
@@ -45,7 +46,6 @@ def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
     values = [value for value in vars(cls).values() if isinstance(value, Field)]
     return (
         _OPTIONS.issuperset(options)
-        and not hasattr(cls, "__dataclass_fields__")
         and all(isinstance(kind, str) and "InitVar" not in kind for kind in cls.__annotations__.values())
         and all(value.init or (value.default is value.default_factory is MISSING) for value in values)
     )

@@ -88,10 +88,11 @@ def insert_waits(
         if isinstance(operation, KernelOperation):
             operation = replace(operation, blockdep=blockdep(history, operation, variant))
             history = [*history[-2:], operation]
-        for placed in (*tracker.waits_before(operation), operation):
+        touched = accesses(operation, variant.shram)
+        for placed in (*tracker.waits_before(operation, touched), operation):
             ordered.append(placed)
             sources.append(source)
-        tracker.issue(operation)
+        tracker.issue(operation, touched)
     return ordered, sources
 
 
@@ -103,10 +104,10 @@ class _Tracker:
         self._kernels: list[tuple[Access, ...]] = []
         self._transfers: list[tuple[Access, ...]] = []
 
-    def waits_before(self, operation: Operation) -> list[Operation]:
+    def waits_before(self, operation: Operation, touched: tuple[Access, ...]) -> list[Operation]:
+        """The waits that an operation needs that touches this."""
         waits: list[Operation] = []
         if isinstance(operation, (KernelOperation, Dma)):
-            touched = accesses(operation, self._variant.shram)
             kept = _newer_than_conflict(touched, self._transfers)
             if kept is not None:
                 waits.append(DmaWait(kept))
@@ -118,13 +119,14 @@ class _Tracker:
                     self._kernels = self._kernels[len(self._kernels) - kept :]
         return waits
 
-    def issue(self, operation: Operation) -> None:
+    def issue(self, operation: Operation, touched: tuple[Access, ...]) -> None:
+        """The operation is under way."""
         accelerator = self._variant.accelerator
         if isinstance(operation, Dma):
-            self._transfers.append(accesses(operation, self._variant.shram))
+            self._transfers.append(touched)
             self._transfers = self._transfers[-accelerator.max_outstanding_dma :]
         elif isinstance(operation, KernelOperation):
-            self._kernels.append(accesses(operation, self._variant.shram))
+            self._kernels.append(touched)
             self._kernels = self._kernels[-accelerator.max_outstanding_kernels :]
         elif isinstance(operation, Stop):
             self._kernels, self._transfers = [], []
@@ -173,20 +175,21 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
 
     A map of several tiles, or of a negative stride, spans all of its tiles.
     """
-    size = fm.element.bytes
+    unit = channel = fm.element.bytes
     row, pixel, group = fm.steps
-    low = [start for start in box.start]
-    high = [end - 1 for end in box.end]
-    unit, channel = size, size
+    (y, x, low), (y_end, x_end, high) = box.start, box.end
+    high -= 1
     if fm.layout is Layout.NHCWB16:
-        low[2], high[2] = low[2] // BRICK_DEPTH, high[2] // BRICK_DEPTH
+        low, high = low // BRICK_DEPTH, high // BRICK_DEPTH
         unit, channel = pixel, group
-    steps = (row, pixel, channel)
-    ends = [(a * step, b * step) for a, b, step in zip(low, high, steps, strict=True)]
-    first, last = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
+    first = last = 0
+    for near, far in ((y * row, (y_end - 1) * row), (x * pixel, (x_end - 1) * pixel), (low * channel, high * channel)):
+        first, last = (first + near, last + far) if near < far else (first + far, last + near)
     is_wide, is_high = fm.tile_width_0 < fm.width, fm.tile_height_0 < fm.height or fm.tile_height_1 < fm.height
-    used = (True, is_wide, is_high, is_wide and is_high)
-    bases = [base for base, is_used in zip(fm.addresses, used, strict=True) if is_used]
+    bases = [fm.addresses[0]]
+    if is_wide or is_high:
+        used = (True, is_wide, is_high, is_wide and is_high)
+        bases = [base for base, is_used in zip(fm.addresses, used, strict=True) if is_used]
     return max(min(bases) + first, 0), max(bases) + last + unit
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,10 @@ def _path() -> Path:
     return store.cache_folder() / "descriptions.json"
 
 
-def _parser() -> list[int]:
-    """Changes with the parser, as Python knows sources that it has compiled."""
-    state = os.stat(_PARSER)
-    return [state.st_mtime_ns, state.st_size]
+@functools.cache
+def _parser() -> int:
+    """Changes with the parser."""
+    return zlib.crc32(_PARSER.read_bytes())
 
 
 def _remembered() -> dict[str, Any]:

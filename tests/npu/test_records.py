@@ -166,8 +166,9 @@ def test_records_of_the_product_have_the_parameters_of_the_standard_decorator() 
         if records.__name__ not in record.__init__.__code__.co_filename:
             continue
         options = {"slots": False, "frozen": record.__dataclass_params__.frozen}
-        namespace = {name: value for name, value in vars(record).items() if name in ("__annotations__", "__doc__")}
+        namespace: dict[str, Any] = {"__doc__": record.__doc__, "__annotations__": {}}
         for item in dataclasses.fields(record):
+            namespace["__annotations__"][item.name] = item.type
             namespace[item.name] = field(
                 default=item.default,
                 default_factory=item.default_factory,
