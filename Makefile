@@ -49,7 +49,7 @@ site: ## Build the documentation site (extra docs) into build/site
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) docs/site.py
 
 benchmark: ## Measure speed beside LiteRT and Vela
-	$(PYTHON) benchmarks/processes.py
+	$(PYTHON) -m benchmarks.processes
 	$(PYTHON) benchmarks/check_3000.py
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) benchmarks/cpu_delegate.py

@@ -1,24 +1,31 @@
-"""Processes from start to end: --help, check, run, timing alone and compile, Vela as the peer of compile; in turn, medians.
+"""Processes from start to end: help, check, run, timing alone, explain and compile, Vela as the peer; in turn, medians.
 
-Usage: python benchmarks/processes.py [MODEL.tflite ...]   (default: the shipped example)
+Usage: python -m benchmarks.processes [MODEL.tflite ...]                  (default: the shipped example)
+       python -m benchmarks.processes --compile-all [--write docs/speed.md]    compile alone, every model at hand
 
 The time of `python -c "import numpy"` stands beside them, since every command but --help needs it. CPU time is that of the
-process and its children, which a busy machine lengthens less than the time on the wall.
+process and its children, which a busy machine lengthens less than the time on the wall. Modules are loaded from compiled
+bytecode, as those of an installed package are, whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 from __future__ import annotations
 
+import argparse
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.shared import FOLDERS
+
 ROOT = Path(__file__).parents[1]
-RUNS = 7
+TARGET = "ethos-u55-128"
 
 
 @dataclass
@@ -28,54 +35,154 @@ class Command:
     arguments: list[str]
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    succeeds: bool = True
 
-    def run(self) -> None:
-        """Add one process, which must succeed."""
+    def run(self, environment: dict[str, str]) -> None:
+        """Add one process."""
         start, before = time.perf_counter(), os.times()
-        subprocess.run(self.arguments, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
+        done = subprocess.run(self.arguments, env=environment, cwd=ROOT, capture_output=True, check=False)
         after = os.times()
         self.wall.append(time.perf_counter() - start)
         self.cpu.append(sum(after[2:4]) - sum(before[2:4]))
+        self.succeeds = done.returncode == 0
 
 
-def commands_for(models: list[Path], folder: str) -> dict[str, Command]:
+@dataclass(frozen=True)
+class Pair:
+    """The same model compiled here and by Vela, in turn."""
+
+    model: Path
+    ours: Command
+    vela: Command
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both make a file of it."""
+        return self.ours.succeeds and self.vela.succeeds
+
+    def ratio(self, kind: str) -> float:
+        """Median of the ratios of the rounds; `kind` is wall or cpu."""
+        rounds = zip(getattr(self.ours, kind), getattr(self.vela, kind), strict=True)
+        return statistics.median(ours / vela for ours, vela in rounds)
+
+    def row(self) -> str:
+        """A line of the page's table."""
+        seconds = [statistics.median(times) for times in (self.ours.wall, self.vela.wall, self.ours.cpu, self.vela.cpu)]
+        cells = (f"{self.ratio('wall'):.2f}", *(f"{time:.3f}" for time in seconds[:2]), f"{self.ratio('cpu'):.2f}")
+        return f"| {self.model.stem} | {' | '.join((*cells, *(f'{time:.3f}' for time in seconds[2:])))} |"
+
+
+def environment(cache: str) -> dict[str, str]:
+    """That of this process, but for bytecode, which is kept in a folder of its own."""
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**known, "PYTHONPYCACHEPREFIX": cache}
+
+
+def npu(*arguments: str) -> Command:
+    """A command of this project."""
+    return Command([sys.executable, "-m", "npu", *arguments])
+
+
+def compile_pair(model: Path, folder: str) -> tuple[Command, Command]:
+    """The compile command and that of Vela."""
+    vela = str(Path(sys.executable).with_name("vela"))
+    peer = Command([vela, "--accelerator-config", TARGET, "--output-dir", f"{folder}/vela", str(model)])
+    return npu("compile", str(model), "--target", TARGET, "-o", f"{folder}/ours.tflite"), peer
+
+
+def commands_for(models: Sequence[Path], folder: str) -> dict[str, Command]:
     """Commands by name; `vela NAME` is the peer of `npu compile NAME`."""
-    python, vela = sys.executable, str(Path(sys.executable).with_name("vela"))
-    npu = [python, "-m", "npu"]
     commands = {
-        "python -c pass": [python, "-c", "pass"],
-        "python -c 'import numpy'": [python, "-c", "import numpy"],
-        "npu --help": [*npu, "--help"],
+        "python -c pass": Command([sys.executable, "-c", "pass"]),
+        "python -c 'import numpy'": Command([sys.executable, "-c", "import numpy"]),
+        "npu --help": npu("--help"),
     }
     for model in models:
-        commands[f"npu check {model.name}"] = [*npu, "check", str(model)]
-        commands[f"npu run {model.name}"] = [*npu, "run", str(model)]
-        commands[f"npu run --timing-only {model.name}"] = [*npu, "run", "--timing-only", str(model)]
-        commands[f"npu compile {model.name}"] = [*npu, "compile", str(model), "-o", f"{folder}/ours.tflite"]
-        commands[f"vela {model.name}"] = [vela, "--accelerator-config", "ethos-u55-128", "--output-dir", folder, str(model)]
-    return {name: Command(arguments) for name, arguments in commands.items()}
+        for verb in ("check", "run", "run --timing-only", "explain"):
+            commands[f"npu {verb} {model.name}"] = npu(*verb.split(), str(model))
+        commands[f"npu compile {model.name}"], commands[f"vela {model.name}"] = compile_pair(model, folder)
+    return commands
 
 
-def main() -> None:
-    """Print one line per command: medians, minimum, and the ratio to the peer of the same round."""
-    models = [Path(item).resolve() for item in sys.argv[1:]] or [ROOT / "examples" / "digits.tflite"]
+def measure(commands: Sequence[Command], rounds: int, cache: str) -> None:
+    """Run all commands in turn, once more than is counted: files into memory, bytecode and kernels into their caches."""
+    for number in range(rounds + 1):
+        for command in commands:
+            command.run(environment(cache))
+            if not number:
+                command.wall.clear()
+                command.cpu.clear()
+
+
+def print_commands(models: Sequence[Path], rounds: int) -> None:
+    """One line per command: medians, minimum, and the ratio to the peer of the same round."""
     with tempfile.TemporaryDirectory() as folder:
         commands = commands_for(models, folder)
-        for command in commands.values():  # files into memory, kernels into their cache
-            command.run()
-            command.wall.clear()
-            command.cpu.clear()
-        for _ in range(RUNS):
-            for command in commands.values():
-                command.run()
+        measure(list(commands.values()), rounds, f"{folder}/bytecode")
     for name, command in commands.items():
         wall, cpu = command.wall, command.cpu
         line = f"{name:52s} wall {statistics.median(wall):.3f} s (min {min(wall):.3f})   CPU {statistics.median(cpu):.3f} s"
-        line += f" (min {min(cpu):.3f})"
+        line += f" (min {min(cpu):.3f}){'' if command.succeeds else '   FAILED'}"
         if name.startswith("npu compile"):
-            peer = commands[name.replace("npu compile", "vela")].wall
-            line += f"   {statistics.median([ours / theirs for ours, theirs in zip(wall, peer, strict=True)]):.2f} x Vela"
+            pair = Pair(models[0], command, commands[name.replace("npu compile", "vela")])
+            line += f"   {pair.ratio('wall'):.2f} x Vela, CPU {pair.ratio('cpu'):.2f}"
         sys.stdout.write(line + "\n")
+
+
+def compile_all(models: Sequence[Path], rounds: int) -> list[Pair]:
+    """Every model compiled here and by Vela; progress goes to standard error."""
+    pairs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            pair = Pair(model, *compile_pair(model, folder))
+            measure([pair.ours, pair.vela], rounds, f"{folder}/bytecode")
+            pairs.append(pair)
+            sys.stderr.write(f"{pair.row() if pair.is_comparable else f'{model.stem}: not compiled by both'}\n")
+    return pairs
+
+
+def page(pairs: Sequence[Pair], rounds: int) -> Iterator[str]:
+    """The lines of docs/speed.md."""
+    known = sorted((pair for pair in pairs if pair.is_comparable), key=lambda pair: -pair.ratio("wall"))
+    yield "# Compile time beside Vela's\n"
+    yield f"Made by `python -m benchmarks.processes --compile-all --rounds {rounds} --write docs/speed.md`: whole processes,"
+    yield f"`npu compile` and Vela 5.2 in turn for {TARGET}, seconds, medians of {rounds} rounds; a ratio is the median of the"
+    yield "ratios of the rounds, so that other load on the machine counts for both. Worst first.\n"
+    for kind, name in (("wall", "time on the wall"), ("cpu", "CPU time")):
+        ratios = [pair.ratio(kind) for pair in known]
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        above = f"above 1.00 in {sum(ratio > 1 for ratio in ratios)} of {len(ratios)} models"
+        yield f"Of Vela's {name}: geometric mean {mean:.2f}, worst {max(ratios):.2f}, {above}."
+    yield "\n| model | wall ratio | ours | Vela | CPU ratio | ours | Vela |\n|---|---|---|---|---|---|---|"
+    yield from (pair.row() for pair in known)
+    for words, does in (("this compiler", lambda pair: pair.ours.succeeds), ("Vela", lambda pair: pair.vela.succeeds)):
+        refused = ", ".join(pair.model.stem for pair in pairs if not does(pair))
+        yield f"\nNot compiled by {words}: {refused or 'none'}."
+
+
+def models_at_hand() -> list[Path]:
+    """Real models beside the project and the examples."""
+    folders = [*FOLDERS, ROOT / "examples"]
+    return [path for folder in folders for path in sorted(folder.glob("*.tflite"))]
+
+
+def main() -> None:
+    """Print the lines, or write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--compile-all", action="store_true", help="compile every model at hand, here and by Vela")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--write", type=Path, metavar="PAGE.md")
+    options = parser.parse_args()
+    models = [path.resolve() for path in options.models]
+    if not options.compile_all:
+        print_commands(models or [ROOT / "examples" / "digits.tflite"], options.rounds)
+        return
+    text = "\n".join(page(compile_all(models or models_at_hand(), options.rounds), options.rounds)) + "\n"
+    if options.write:
+        options.write.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
 from npu.cli.values import count
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+class Commands:
+    """The commands of a parser, or one alone: to declare the options of all takes longer than to read a model."""
+
+    def __init__(self, parser: argparse.ArgumentParser, only: str | None) -> None:
+        self._action = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+        self._only = only
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._action.choices
+
+    def add(self, name: str, summary: str, description: str) -> argparse.ArgumentParser:
+        """The parser of a command; one that forgets what is declared if another command alone is wanted."""
+        if self._only not in (None, name):
+            return cast("argparse.ArgumentParser", _Forgetful())
+        return self._action.add_parser(name, help=summary, description=description, allow_abbrev=False)
+
+
+class _Forgetful:
+    def __getattr__(self, _method: str) -> Callable[..., _Forgetful]:
+        return lambda *_arguments, **_options: self
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -18,7 +38,7 @@ def add_command(commands: Commands, name: str, summary: str) -> argparse.Argumen
     Options must be written out: an abbreviation may be the name of another command's option.
     """
     description = f"{summary[0].upper()}{summary[1:]}."
-    parser = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
+    parser = commands.add(name, summary, description)
     parser.set_defaults(refuse=parser.error, parser=parser)
     return parser
 

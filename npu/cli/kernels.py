@@ -10,7 +10,8 @@ from npu.native import requests
 _COMPILE = ("npu.isa.weight_stream.kernels", "npu.machine.kernels")
 _TIME = (*_COMPILE, "sim.timing.kernels")
 _RUN = (*_TIME, "sim.functional.kernels", "npu.numerics", "npu.runtime.kernels")
-NEEDED = {"compile": _COMPILE, "run": _RUN, "explain": _TIME, "verify": _COMPILE, "diff": _TIME}
+NEEDED: dict[str, tuple[str, ...]] = {"run": _RUN} | dict.fromkeys(("compile", "export", "verify"), _COMPILE)
+NEEDED |= dict.fromkeys(("check", "compare", "explain", "diff"), _TIME)
 """What a command will use nearly always; the rest is made when it is used."""
 _BAR = 24
 

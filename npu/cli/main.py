@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from npu.cli import kernels
-from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs, add_output
+from npu.cli.arguments import Commands, add_command, add_custom_operators, add_format, add_inputs, add_output
 from npu.cli.explore import add_explore
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, distance, input_shape
@@ -25,7 +25,7 @@ from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
 
 if TYPE_CHECKING:
-    from npu.cli.arguments import Commands
+    pass
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without `arguments` this is the program, with those of the process."""
     prepare_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    parser = build_parser(with_delegates=not TOOLS.isdisjoint(given))
+    parser = build_parser(with_delegates=not TOOLS.isdisjoint(given), given=given)
     _refuse_unknown_command(given, parser)
     options, unknown = parser.parse_known_args(given)
     if unknown:
@@ -164,8 +164,12 @@ def eval_detection() -> int:
     return main(["eval-detection", *sys.argv[1:]])
 
 
-def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
-    """The whole command line; the flags of delegates only if wanted, since finding them takes time."""
+def build_parser(*, with_delegates: bool = True, given: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The whole command line, or what `given` arguments need if they begin with a command.
+
+    The flags of delegates only if wanted, since finding them takes time.
+    """
+    only = given[0] if given and not given[0].startswith("-") else None
     parser = argparse.ArgumentParser(
         prog="npu",
         description="Check, compile and simulate TFLite models for Arm Ethos-U NPUs.",
@@ -179,7 +183,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     parser.add_argument(
         "--verbose", action="store_true", help="with --version: which compiled kernels are used, and where they are"
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    commands = Commands(parser, only)
     _add_check(commands)
     _add_fix(commands)
     _add_compile(commands)
@@ -205,7 +209,7 @@ def build_parser(*, with_delegates: bool = True) -> argparse.ArgumentParser:
     script.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
     reference = add_command(commands, "isa", "print the reference of the command stream as Markdown")
     add_output(reference)
-    return parser
+    return parser if only is None or only in commands else build_parser(with_delegates=with_delegates)
 
 
 def _add_warm_up(commands: Commands) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,8 @@ import pytest
 from npu.cli.main import main
 from npu.errors import UserError
 from npu.native import cpu, library, sources, store
+
+from tests.support.processes import environment
 
 TIER = cpu.current()
 
@@ -65,3 +71,30 @@ def test_a_library_that_cannot_be_made_ends_in_an_error_with_the_reason(cache: P
 def test_the_header_of_a_file_says_what_it_was_made_for() -> None:
     head = json.loads(store.encode("npu.tools.kernels", TIER, b"code").split(b"\n")[0])
     assert head.keys() == {"npulab kernels", "group", "tier", "sources", "object"}
+
+
+def test_a_terminal_is_shown_how_far_the_making_is(tmp_path: Path) -> None:
+    import pty  # which Windows has not
+
+    program = """
+import sys
+from npu.cli.main import main
+from npu.native import sources
+sources.GROUPS = ("npu.tools.kernels",)
+sys.argv = ["npu", "warm-up"]
+sys.exit(main())
+"""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=theirs, env=environment(NPULAB_CACHE_DIR=tmp_path))
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # Linux says so at the end
+        while part := os.read(ours, 1000):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    lines = shown.decode().split("\r")
+    assert lines[0] == "npu: compiling the kernels for this CPU, once"
+    assert lines[1] == "\n"
+    assert set(lines[2:-2]) == {f"[{'.' * 24}] 0 of 1"}
+    assert lines[-2:] == [f"[{'#' * 24}] 1 of 1", "\n"]
