@@ -1,7 +1,7 @@
 """What YAML files hold, remembered beside the compiled kernels: to import the parser and parse takes longer than most results.
 
-The file is JSON. Texts are compared as a whole, so that none is taken for another. What another version of the parser made
-counts as missing, as does a file that is broken or foreign.
+The file is JSON. Texts are compared as a whole, so that none is taken for another. A file that is broken or foreign counts
+as missing.
 """
 
 from __future__ import annotations
@@ -34,25 +34,21 @@ def parsed(text: str, where: str) -> Any:
     return value
 
 
-def _path() -> Path:
-    return store.cache_folder() / "descriptions.json"
-
-
 @functools.cache
-def _parser() -> int:
-    """Changes with the parser."""
-    return zlib.crc32(_PARSER.read_bytes())
+def _path() -> Path:
+    """Of this parser: copies of this project that differ in it do not take each other's."""
+    return store.cache_folder() / f"descriptions-{zlib.crc32(_PARSER.read_bytes()):08x}.json"
 
 
 def _remembered() -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError), open(_path(), "rb") as file:
-        content = json.loads(file.read(_MOST_BYTES))
-        if isinstance(content, dict) and content.get("parser") == _parser() and isinstance(content.get("texts"), dict):
-            return dict(content["texts"])
+        texts = json.loads(file.read(_MOST_BYTES))
+        if isinstance(texts, dict):
+            return texts
     return {}
 
 
 def _remember(texts: dict[str, Any]) -> None:
     """Nothing is lost where it cannot be kept, or holds what JSON has not, such as dates."""
     with suppress(OSError, TypeError):
-        store.keep(_path(), json.dumps({"parser": _parser(), "texts": texts}).encode())
+        store.keep(_path(), json.dumps(texts).encode())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,26 +32,20 @@ def test_the_second_process_needs_no_parser_and_loads_the_same(tmp_path: Path) -
     assert (first[0], first[1], second[1]) == (second[0], True, False)
 
 
-def _changed(**changes: object) -> Callable[[bytes], bytes]:
-    return lambda content: json.dumps({**json.loads(content), **changes}).encode()
-
-
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
     "truncated": lambda content: content[: len(content) // 2],
     "foreign": lambda content: b"\x80\x04N." * 1000,
     "no mapping": lambda content: b"[1, 2]",
     "too deep": lambda content: b"[" * 100_000,
-    "of another parser": _changed(parser=1),
-    "of another form": _changed(texts=[3]),
-    "of other texts": _changed(texts={"extends: x": {}}),
+    "of other texts": lambda content: b'{"extends: x": {}}',
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_file_that_is_damaged_or_foreign_is_made_again(damage: str, tmp_path: Path) -> None:
     whole = loaded(tmp_path)[0]
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("descriptions-*.json")
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
     assert loaded(tmp_path) == (whole, True)
     assert loaded(tmp_path) == (whole, False)
@@ -64,10 +57,12 @@ def test_without_a_place_to_remember_it_is_parsed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("NPULAB_CACHE_DIR", str(tmp_path / "cache"))
     parsed.parsed.cache_clear()
-    return tmp_path
+    parsed._path.cache_clear()
+    yield tmp_path
+    parsed._path.cache_clear()
 
 
 def test_a_changed_file_is_read_anew(folder: Path) -> None:
