@@ -40,7 +40,9 @@ def check(options: argparse.Namespace) -> int:
     forms = {path: form_of_file(path) for path in options.save or ()}
     demands = _demands(options)
     is_compiled = options.exact or demands.needs_compilation
-    report = gate.judge(check_report(options.model, options.session, is_compiled=is_compiled), demands)
+    with console.progress() as progress:
+        checked = check_report(options.model, options.session, is_compiled=is_compiled, progress=progress)
+    report = gate.judge(checked, demands)
     for path, form in forms.items():
         write_atomically(path, render(report, form).encode(errors="backslashreplace"))
     if options.format == "text":

@@ -82,12 +82,16 @@ class Payload:
     """COP2 only: 1 network-wide addressing, 2 separate input and output regions."""
 
 
+_ETHOS_U85 = 2
+
+
 def decode_config(word: int) -> Configuration:
     """The fields of a configuration word; StreamError if the product is unknown or reserved bits are set."""
     product = (word >> 28) & 0xF
     if product not in {known.value for known in FAMILIES}:
+        told = " (Ethos-U85, which is not supported)" if product == _ETHOS_U85 else ""
         names = " or ".join(f"{known.value} (Ethos-{family.products[known]})" for known, family in FAMILIES.items())
-        raise StreamError(f"configuration word {word:#010x}: product must be {names}, got {product}")
+        raise StreamError(f"configuration word {word:#010x}: product must be {names}, got {product}{told}")
     if word & 0x03FF0000:
         raise StreamError(f"configuration word {word:#010x}: reserved bits 25..16 must be zero")
     return Configuration(

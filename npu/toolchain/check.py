@@ -12,6 +12,7 @@ from npu.graph.ethos_u import is_compiled as is_compiled_file
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
+from npu.progress import Progress
 from npu.reports.check_report import CheckReport, Measured, build_check_report, is_read_alone, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
@@ -32,7 +33,9 @@ def check(model: Source, session: Session) -> Placement:
     return settled(source, check_model(source, profile=session.profile, variant=variant))
 
 
-def check_report(model: Source, session: Session, *, is_compiled: bool = False) -> CheckReport:
+def check_report(
+    model: Source, session: Session, *, is_compiled: bool = False, progress: Progress | None = None
+) -> CheckReport:
     """`check` with costs and memory: those of the model as `compile` compiles it, timed as `run` times it.
 
     They are estimates from shapes where nothing is compiled: under the profile of a document, unless `is_compiled`, and for a
@@ -45,19 +48,21 @@ def check_report(model: Source, session: Session, *, is_compiled: bool = False) 
     if is_compiled_file(source):
         report = _report_of_file(model, source, session)
     elif is_compiled:
-        report = measured_report(load_plain(model, content), name, session)
+        report = measured_report(load_plain(model, content), name, session, progress)
     else:
-        report, refusals = _compiled_or_estimated(source, name, session)
+        report, refusals = _compiled_or_estimated(source, name, session, progress)
         notes += refusals
     return dataclasses.replace(report, model_sha256=digest(content), notes=(*report.notes, *notes))
 
 
-def _compiled_or_estimated(source: Model, name: str, session: Session) -> tuple[CheckReport, list[str]]:
+def _compiled_or_estimated(
+    source: Model, name: str, session: Session, progress: Progress | None
+) -> tuple[CheckReport, list[str]]:
     """The report of a model, and why it could not be compiled for it."""
     refusals = []
     if not is_read_alone(session.profile):
         try:
-            return measured_report(source, name, session), []
+            return measured_report(source, name, session, progress), []
         except (ModelError, CompileError) as error:
             refusals.append(f"npu compile refuses the model: {error}")
     placement = check_model(source, profile=session.profile, variant=session.variant)
@@ -111,11 +116,11 @@ def _is_known(custom: str) -> bool:
     return find_custom(custom) is not None
 
 
-def measured_report(source: Model, name: str, session: Session) -> CheckReport:
+def measured_report(source: Model, name: str, session: Session, progress: Progress | None = None) -> CheckReport:
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.toolchain.compile import compile_in_session
 
-    compilation = compile_in_session(source, name, session)
+    compilation = compile_in_session(source, name, session, progress=progress)
     return build_check_report(source, compilation.result.placement, name, session.variant, _measured(compilation))
 
 

@@ -155,20 +155,21 @@ def explain(
     model: Source, session: Session, *, progress: Progress | None = None, origin: Origin | None = None
 ) -> ExplainedModel:
     """Time a model, compiled first if need be, and take the cycles of every operator apart."""
-    return explain_timed(time_model(model, session, progress=progress, origin=origin))
+    return explain_timed(time_model(model, session, progress=progress, origin=origin), progress)
 
 
-def explain_timed(timed: TimedModel) -> ExplainedModel:
+def explain_timed(timed: TimedModel, progress: Progress | None = None) -> ExplainedModel:
     """`explain` for a model that has been timed."""
     report = timed.report
     operations = operations_of(timed)
     copied = _copied_bytes(timed)
-    rows = tuple(
-        _explained(operator, timed, operations.get(operator.index, ()), copied.get(operator.index, 0))
-        for operator in timed.operators.operators
-    )
+    rows = []
+    for operator in timed.operators.operators:
+        rows.append(_explained(operator, timed, operations.get(operator.index, ()), copied.get(operator.index, 0)))
+        if progress is not None:
+            progress("operators", len(rows), len(timed.operators.operators))
     hardware = report.target, report.system, report.memory_mode, report.memories, report.clock_hz
-    return ExplainedModel(report.model, *hardware, rows, report.model_sha256, report.hardware_sha256, report.notes or ())
+    return ExplainedModel(report.model, *hardware, tuple(rows), report.model_sha256, report.hardware_sha256, report.notes or ())
 
 
 def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:

@@ -62,15 +62,15 @@ class ReportedModel:
 
 def report(model: Source, session: Session, *, progress: Progress | None = None, origin: Origin | None = None) -> ReportedModel:
     """Time a model, compiled first if need be, and gather what is known of it."""
-    return report_timed(time_model(model, session, progress=progress, origin=origin))
+    return report_timed(time_model(model, session, progress=progress, origin=origin), progress)
 
 
-def report_timed(timed: TimedModel) -> ReportedModel:
+def report_timed(timed: TimedModel, progress: Progress | None = None) -> ReportedModel:
     """`report` for a model that has been timed."""
     regions = _regions(timed)
     boxes = [box for region in regions for box in _timed_stays(timed, region)]
     peaks = [peak for region in regions for peak in _peaks(timed, region)]
-    return ReportedModel(timed, explain_timed(timed), tuple(boxes), tuple(peaks), tuple(_weights(timed)))
+    return ReportedModel(timed, explain_timed(timed, progress), tuple(boxes), tuple(peaks), tuple(_weights(timed)))
 
 
 def _regions(timed: TimedModel) -> tuple[int, ...]:
