@@ -190,7 +190,11 @@ class _Comparison:
         )
         compared = [self._title(self._producer.get(tensor, -1)) for tensor in sorted(self._done, key=self._order)]
         skipped = [title for tensor, title in self._skipped.items() if tensor not in self._done]
-        return DiffResult(answer[0] if answer else None, tuple(compared), tuple(skipped), tuple(self._uncertain.values()))
+        uncertain = [
+            title for operator, title in self._uncertain.items()
+            if operator >= len(self._graph.ops) or not self._done.keys() >= set(self._graph.ops[operator].outputs)
+        ]  # fmt: skip
+        return DiffResult(answer[0] if answer else None, tuple(compared), tuple(skipped), tuple(uncertain))
 
     def _order(self, tensor: int) -> int:
         return self._producer.get(tensor, -1)

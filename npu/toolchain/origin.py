@@ -40,7 +40,7 @@ class Origin:
 
 def map_to_source(file: CompiledFile, source: Model, database: VelaDatabase | None, names: tuple[str, str]) -> OperatorMap:
     """The map of a compiled file to its source. ModelError if they do not belong together; `names` are theirs."""
-    check_ends(source.graphs[0], file.model.graphs[0], names[1], names[0])
+    check_ends(source.graphs[0], file.model.graphs[0], names[1], names[0], has_types=False)  # raw archives have none
     operators = match_source(file, source.graphs[0], database)
     if not operators.matches:
         raise ModelError(f"{names[0]}: must be compiled from {names[1]}, but no operator of it was found")
