@@ -104,6 +104,8 @@ def _by_place(pieces: Sequence[Piece], source: SourceGraph, found: dict[int, Fou
         best = max((index for index in scores if scores[index] > 0), key=lambda index: (scores[index], -index), default=None)
         if best is not None:
             rivals = sum(score == scores[best] for score in scores.values())
-            found[number] = Found(best, match_of(scores[best], rivals, is_plain_copy=is_copy(piece) and not has_table(piece)))
+            is_alone = sum(score > 0 for score in scores.values()) == 1
+            is_plain_copy = is_copy(piece) and not has_table(piece)
+            found[number] = Found(best, match_of(scores[best], rivals, is_alone=is_alone, is_plain_copy=is_plain_copy))
         elif is_copy(piece) and len(before) == 1:  # rounds or clamps what its maker has written
             found[number] = Found(min(before), Match(ORDER, GUESSED))

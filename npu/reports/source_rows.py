@@ -116,7 +116,7 @@ def _matches(rows: Sequence[SourceOperator], found: Mapping[int, Found], source:
     for row in rows:
         if row.index not in matches and row.absorbed_into is not None and row.absorbed_into in matches:
             how = f"fused into {row.absorbed_into}"
-            sure = SURE if matches[row.absorbed_into].how == DATABASE else GUESSED if row.type in MOVES else LIKELY
+            sure = SURE if matches[row.absorbed_into].how == DATABASE else GUESSED if row.type == "QUANTIZE" else LIKELY
             matches[row.index] = Match(how, sure)
         elif row.index not in matches and (source.is_view(row.index) or row.type in MOVES):
             matches[row.index] = Match("no work of its own", SURE if source.is_view(row.index) else LIKELY)
