@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.arguments import add_command
+from npu.cli.arguments import add_command, add_format
 from npu.cli.values import positive
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ HANDLERS = "npu.cli.explore_commands"
 
 def add_explore(commands: Commands) -> None:
     """Add the commands."""
+    _add_fit(commands)
     _add_sweep(commands)
 
 
@@ -25,6 +26,22 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=positive, metavar="N", help="processes of this machine (default: 1)")
     where.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="the workers of a running Dask scheduler")
+
+
+def _add_fit(commands: Commands) -> None:
+    fit = add_command(commands, "fit", "show on which boards models fit, how fast they are there, and what is missing")
+    fit.set_defaults(handlers=HANDLERS)
+    fit.add_argument("models", type=Path, nargs="+", metavar="MODEL", help=".tflite files")
+    fit.add_argument(
+        "--board", dest="boards", action="append", default=[], metavar="NAME", help="may be repeated (default: all)"
+    )
+    fit.add_argument(
+        "--least-arena",
+        action="store_true",
+        help="also find the smallest arena that costs no cycles, which takes many compilations",
+    )
+    add_format(fit, "text", "json", "html")
+    add_workers(fit)
 
 
 def _add_sweep(commands: Commands) -> None:

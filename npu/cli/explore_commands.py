@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from npu.cli.commands import FAILED, emit
 from npu.errors import UserError
 from npu.explore import space
 from npu.explore.journal import Journal
@@ -14,6 +15,7 @@ from npu.explore.sweep import Swept
 from npu.explore.sweep import sweep as sweep_points
 from npu.explore.table import require_form, write_table
 from npu.files import check_outputs
+from npu.hardware.shipped import list_boards
 from npu.plain import printable
 from npu.rendering import console, explore
 from npu.rendering.terminal import say, width_for
@@ -89,3 +91,25 @@ def _plot(path: Path, swept: Swept, over: tuple[str, ...]) -> None:
     front = [rows[number] for number in pareto_rows(rows, "sram_bytes", "time_ms")] if rows else []
     drawn.append(charts.pareto_front(rows, front, "sram_bytes", "time_ms", colour="model"))
     write_charts(path, f"{len(swept.rows)} points", drawn)
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Judge every model on every board; FAILED if a model fits none of them."""
+    from npu.explore.fit import fit as verb
+    from npu.rendering import fit as rendering
+
+    boards = space.every_board(options.boards) or list(list_boards())
+    with open_workers(options.workers, options.scheduler) as workers, console.progress(with_rate=True) as progress:
+        fits = verb(
+            options.models, list(dict.fromkeys(boards)), workers, finds_least_arena=options.least_arena, progress=progress
+        )
+    if options.format == "text":
+        emit(rendering.fit_text(fits, width_for(options.output)), options.output)
+    else:
+        emit(rendering.fit_json(fits) if options.format == "json" else rendering.fit_page(fits), options.output)
+    stranded = [
+        model for model in dict.fromkeys(one.model for one in fits) if not any(one.fits for one in fits if one.model == model)
+    ]
+    for model in stranded:
+        sys.stderr.write(f"npu: fit failed: {printable(model)} fits none of these boards\n")
+    return FAILED if stranded else 0

@@ -14,9 +14,10 @@ from typing import Any
 from npu.errors import UserError
 from npu.hardware.board import BOARD
 from npu.hardware.choice import Hardware
+from npu.hardware.energy import Energy, energy_of, load_energy_table
 from npu.hardware.shipped import BOARDS_FOLDER
 from npu.records import dataclass
-from npu.reports.report import Totals
+from npu.reports.report import Report, Totals
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, model_name
 from npu.toolchain.timing import time_model
@@ -27,14 +28,13 @@ Row = dict[str, Any]
 
 RESULTS = (
     *(field.name for field in dataclasses.fields(Totals)),
-    "operators",
-    "cpu_operators",
-    "cpu_share",
-    "outputs_equal",
-    "error",
+    *("operators", "cpu_operators", "cpu_share"),
+    *("energy_low_mj", "energy_high_mj", "energy_dominant"),
+    *("outputs_equal", "error"),
 )
-"""What is measured at a point: the totals of a report, operators (of them on the CPU), the CPU's share of the cycles, whether
-the outputs equal those of the CPU kernels (None if not asked), and why there is no result (None if there is one).
+"""What is measured at a point: the totals of a report, operators (of them on the CPU), the CPU's share of the cycles, energy of
+the NPU part between published figures (`npu.hardware.energy` says of what), whether the outputs equal those of the CPU kernels
+(None if not asked), and why there is no result (None if there is one).
 """
 _SESSIONS = 8
 _PACKAGES = Path(__file__).parents[2]
@@ -128,15 +128,27 @@ def _measured(point: Point) -> Row:
     rows = timed.report.operators
     on_cpu = sum(row.placement == "cpu" for row in rows)
     share = totals["cpu_cycles"] / totals["total_cycles"] if totals["total_cycles"] else None
-    equal = _outputs_equal(point.model, session) if point.compares_outputs else None
+    energy = npu_energy(timed.report)
     return {
         **totals,
         "operators": len(rows),
         "cpu_operators": on_cpu,
         "cpu_share": share,
-        "outputs_equal": equal,
+        "energy_low_mj": energy.low_mj,
+        "energy_high_mj": energy.high_mj,
+        "energy_dominant": energy.dominant,
+        "outputs_equal": _outputs_equal(point.model, session) if point.compares_outputs else None,
         "error": None,
     }
+
+
+def npu_energy(report: Report) -> Energy:
+    """The energy of what the NPU multiplies and moves in one inference."""
+    traffic: dict[str, int] = {}
+    for row in report.operators:
+        for memory, crossed in row.bytes.items():
+            traffic[memory] = traffic.get(memory, 0) + crossed.read + crossed.write
+    return energy_of(sum(row.macs for row in report.operators if row.placement == "npu"), traffic, load_energy_table())
 
 
 def _outputs_equal(model: Source, session: Session) -> bool:
