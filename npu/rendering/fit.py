@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
-from rich.text import Text
-
 from npu.explore.fit import Fit
 from npu.plain import printable
+from npu.rendering.styled import Text
 from npu.rendering.tables import fitted, framed, make_table, wrapped
 from npu.version import __version__
 
