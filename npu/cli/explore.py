@@ -19,6 +19,7 @@ def add_explore(commands: Commands) -> None:
     """Add the commands."""
     _add_fit(commands)
     _add_sweep(commands)
+    _add_export_workload(commands)
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
@@ -82,3 +83,13 @@ def _add_sweep(commands: Commands) -> None:
         "--plot", type=Path, metavar="FILE", help="draw time over every swept field, and time against SRAM (.html, .svg, .png)"
     )
     add_workers(sweep)
+
+
+def _add_export_workload(commands: Commands) -> None:
+    export = add_command(
+        commands, "export-workload", "write the shapes of a model's multiplications for SCALE-Sim, Timeloop or ZigZag"
+    )
+    export.set_defaults(handlers=HANDLERS)
+    export.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file that is not compiled")
+    export.add_argument("--form", choices=("scale-sim", "timeloop", "zigzag"), required=True)
+    export.add_argument("--output-dir", type=Path, metavar="DIR", required=True, help="folder of the files")

@@ -14,7 +14,7 @@ from npu.explore.journal import Journal
 from npu.explore.sweep import Swept
 from npu.explore.sweep import sweep as sweep_points
 from npu.explore.table import require_form, write_table
-from npu.files import check_outputs
+from npu.files import check_outputs, write_atomically
 from npu.hardware.shipped import list_boards
 from npu.plain import printable
 from npu.rendering import console, explore
@@ -113,3 +113,21 @@ def fit(options: argparse.Namespace) -> int:
     for model in stranded:
         sys.stderr.write(f"npu: fit failed: {printable(model)} fits none of these boards\n")
     return FAILED if stranded else 0
+
+
+def export_workload(options: argparse.Namespace) -> int:
+    """Write the files of the form, and name the operators that are not in them."""
+    from npu.explore.workloads import export
+    from npu.toolchain.sources import load_plain
+
+    files, left = export(load_plain(options.model), options.form)
+    try:
+        options.output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{options.output_dir}: must be a folder that can be made, got {error.strerror or error}") from error
+    for name, content in files.items():
+        write_atomically(options.output_dir / name, content.encode())
+    say(f"{options.output_dir}: {', '.join(files)}\n")
+    if left:
+        say(printable(f"not in {'it' if len(files) == 1 else 'them'}: {', '.join(left)}") + "\n")
+    return 0
