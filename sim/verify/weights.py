@@ -23,7 +23,10 @@ class WeightReader:
     ) -> None:
         blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
         self._memory = Memory({**blank, **contents}, variant)
-        self._known = {region: np.full(data.size, region in contents) for region, data in self._memory.regions.items()}
+        # Zeros take no memory until they are written, and a file may declare any size of a region.
+        self._known = {region: np.zeros(data.size, np.bool_) for region, data in self._memory.regions.items()}
+        for region in contents:
+            self._known[region][...] = True
 
     def defect(self, operation: Operation, touched: Footprint) -> str | None:
         """What is wrong with the weights of an operation whose bytes all lie in their regions; None if nothing is known."""

@@ -7,6 +7,7 @@ folder. Survivors are printed with what was changed. `python -m tests.support.mu
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import random
 import shutil
@@ -50,12 +51,25 @@ def copy_sources(target: Path) -> None:
             shutil.copy2(ROOT / name, target / name)
 
 
+def annotation_lines(path: Path) -> set[int]:
+    """Lines of a module on which something is only said of types, which nothing evaluates."""
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        said = [getattr(node, "returns", None), getattr(node, "annotation", None)]
+        for part in (part for part in said if isinstance(part, ast.expr)):
+            lines |= set(range(part.lineno, (part.end_lineno or part.lineno) + 1))
+    return lines
+
+
 def keep_sample(session: Path, count: int, seed: int) -> None:
-    """Forget all but `count` mutants of a session."""
+    """Forget all but `count` mutants of a session, of those that are not on a line of annotations."""
     with sqlite3.connect(session) as database:
-        jobs = sorted(job for (job,) in database.execute("select job_id from work_items"))
+        rows = list(database.execute("select job_id, module_path, start_pos_row from mutation_specs"))
+        said = {module: annotation_lines(session.parent / module) for module in {module for _, module, _ in rows}}
+        jobs = sorted(job for job, module, line in rows if line not in said[module])
+        every = {job for job, _, _ in rows}
         kept = set(random.Random(seed).sample(jobs, min(count, len(jobs))))
-        for job in set(jobs) - kept:
+        for job in every - kept:
             database.execute("delete from mutation_specs where job_id = ?", (job,))
             database.execute("delete from work_items where job_id = ?", (job,))
 

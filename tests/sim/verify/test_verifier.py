@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -389,3 +390,12 @@ def test_weights_that_cannot_be_decoded_are_found() -> None:
     with pytest.raises(UserError, match="weight stream"):
         npu.run(broken)
     assert npu.verify(with_constants(content, lambda data: None)) == []
+
+
+def test_a_huge_region_takes_no_memory_to_verify() -> None:
+    job, variant = job_of(TARGET), load_variant(TARGET)
+    sizes = {**job.region_bytes, 1: 1 << 33, 2: 1 << 33}
+    constants = np.zeros(sizes[0], np.uint8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    verify(stream(), variant, sizes, job.given, contents={0: constants})
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18
