@@ -64,7 +64,8 @@ def _verify_job(
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words
     given, read_only = [*job.given, *kept], (Region.CONSTANTS,)
-    for finding in verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only, contents=contents):
+    judged = verify_stream(decoded, variant, job.region_bytes, given, words, read_only=read_only, contents=contents or None)
+    for finding in judged:
         held = labels.get(finding.command_index)
         if held is not None:
             finding = dataclasses.replace(finding, source=held.operator, tensors=tuple(dict.fromkeys(held.names.values())))

@@ -29,7 +29,7 @@ class WeightReader:
             self._known[region][...] = True
 
     def defect(self, operation: Operation, touched: Footprint) -> str | None:
-        """What is wrong with the weights of an operation whose bytes all lie in their regions; None if nothing is known."""
+        """What is wrong with the weights of an operation whose bytes all lie in their regions."""
         if isinstance(operation, Dma):
             self._copy(touched)
             return None
@@ -40,7 +40,7 @@ class WeightReader:
     def _undecoded(self, operation: Convolution | DepthwiseConvolution) -> str | None:
         for part in source_ranges(operation):
             if not self._known[part.region][part.address : part.address + part.length_bytes].all():
-                return None
+                return "weights and scale records must be constants of the file or copies of them, got bytes that were computed"
         try:
             decode_constants(operation, self._memory)
         except SimulationError as error:

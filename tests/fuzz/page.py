@@ -23,6 +23,23 @@ _ORACLES = {
     "options": "A delegate that runs a model, or an error that names the option.",
 }
 
+_FAULTS, _NAMES = "`tests/end_to_end/test_faults.py`", "`tests/end_to_end/test_injection.py`"
+_BESIDE = f"""
+## Beside the campaign
+
+Tests of every run:
+
+| what is done to the tool | tests |
+| --- | --- |
+| a full disk, a folder that takes nothing, death in the middle of every write, at each option that writes | {_FAULTS} |
+| threads that share an interpreter, a fork after use, no letters in the locale, a gibibyte of address space | {_FAULTS} |
+| names that are HTML, Markdown, formulas, paths, source code or escapes, in every form of report | {_NAMES} |
+| damaged and foreign libraries of kernels, empty caches, eight threads at once | `tests/npu/native/test_library.py` |
+| a closed or full standard output, no terminal, interrupts | `tests/end_to_end/test_clumsy_use.py`, `test_wrong_files.py` |
+| what TFLite's interpreter refuses (`--strict`) | `tests/npu/graph/test_strict.py`, `test_versions.py` |
+| random elementwise graphs of 8, 16 and 32 bits through Vela 5.2 | `tests/end_to_end/test_vela_elementwise.py` |
+"""
+
 
 def page(results: Mapping[str, Any]) -> str:
     """The text of the page."""
@@ -57,6 +74,7 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     for kind, about in KINDS.items():
         if kind in results:
             yield from _section(kind, about.what, results[kind]["answers"])
+    yield from _BESIDE.splitlines()
 
 
 def _row(kind: str, found: Mapping[str, Any]) -> str:

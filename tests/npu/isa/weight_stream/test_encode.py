@@ -107,3 +107,19 @@ def test_real_weights_take_no_more_bytes_than_vela_needed(name: str) -> None:
             assert np.array_equal(decode_weights(data, stream.shape, stream.order), weights)
             theirs, ours = theirs + len(stream.data), ours + len(data)
     assert ours <= theirs
+
+
+def test_weights_without_a_pattern_take_their_own_bits() -> None:
+    """Every value but 0 as often as another: 9 bits each, and what a stream has beside them."""
+    rng = np.random.default_rng(1)
+    weights = (rng.integers(1, 256, (16, 8, 8, 32)) * rng.choice([-1, 1], (16, 8, 8, 32))).astype(np.int16)
+    order = WeightOrder(block_depth=16, traversal=Traversal.DEPTH_FIRST, ifm_bits=8)
+    assert len(encode_weights(weights, order)) * 8 < 9.05 * weights.size
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_more_weights_than_any_stream_can_hold_are_refused(axis: int) -> None:
+    shape = tuple(1 << 31 if position == axis else 1 for position in range(4))
+    order = WeightOrder(block_depth=16, traversal=Traversal.DEPTH_FIRST, ifm_bits=8)
+    with pytest.raises(StreamError, match=r"below 2\*\*31 elements"):
+        decode_weights(b"", (shape[0], shape[1], shape[2], shape[3]), order)
