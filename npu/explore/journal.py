@@ -52,7 +52,7 @@ def _read(path: Path) -> dict[str, Row]:
         try:
             entry: dict[str, Any] = json.loads(line)
             results[str(entry["key"])] = {name: entry["result"][name] for name in RESULTS}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _refused(path, f"line {number}") from error
     return results
 
