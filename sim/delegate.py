@@ -42,6 +42,7 @@ class EthosUDelegate(SimpleDelegate):
     `variant` None takes the shipped variant that the operator's configuration word names; else the word must fit `variant`.
     `file` is the compiled file that the interpreter runs, if its jobs have been read before; it says the variant too.
     `tier` selects the kernels; `hook` is called after every operation (see `sim.machine.Machine.run`).
+    `num_threads` as `sim.machine.Machine` takes it.
     """
 
     def __init__(
@@ -51,11 +52,13 @@ class EthosUDelegate(SimpleDelegate):
         file: CompiledFile | None = None,
         tier: Tier | None = None,
         hook: Hook | None = None,
+        num_threads: int = 1,
     ) -> None:
         self.variant = variant if file is None else file.variant
         self.file = file
         self.tier = tier
         self.hook = hook
+        self.num_threads = num_threads
         self._machines: dict[str, Machine] = {}
         self._arenas: WeakKeyDictionary[Context, dict[int, npt.NDArray[np.uint8]]] = WeakKeyDictionary()
 
@@ -89,7 +92,7 @@ class EthosUDelegate(SimpleDelegate):
             made_for = f"{config.product.name} with {config.macs_per_cycle} MACs"
             raise SimulationError(f"must be compiled for {variant.name}, got one for {made_for}")
         if variant.name not in self._machines:
-            self._machines[variant.name] = Machine(variant, self.tier)
+            self._machines[variant.name] = Machine(variant, self.tier, self.num_threads)
         return self._machines[variant.name]
 
 

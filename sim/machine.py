@@ -28,6 +28,7 @@ from sim.functional.prepared import (
     prepare_operation,
     run_prepared,
 )
+from sim.functional.threads import Threads
 from sim.memory import Memory
 
 Stream = CommandStream | npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
@@ -38,10 +39,14 @@ _INTEGER_TYPES = {(8, True): np.int8, (8, False): np.uint8, (16, True): np.int16
 
 
 class Machine:
-    """One NPU. `tier` selects the kernels; every tier gives the same bytes (see `sim.functional.prepared.Tier`)."""
+    """One NPU. `tier` selects the kernels; every tier gives the same bytes (see `sim.functional.prepared.Tier`).
 
-    def __init__(self, variant: Variant, tier: Tier | None = None) -> None:
+    `num_threads` share the work of repeated runs on one memory; the bytes do not depend on them.
+    """
+
+    def __init__(self, variant: Variant, tier: Tier | None = None, num_threads: int = 1) -> None:
         self.variant = variant
+        self._threads = Threads(num_threads)
         self.tier = best_tier() if tier is None else tier
         self._streams: dict[tuple[object, ...], tuple[PreparedStream, tuple[Decoded, ...]]] = {}
         self._loaded: PreparedStream | None = None
@@ -59,7 +64,7 @@ class Machine:
         """
         prepared, _ = self._prepared(stream, memory)
         if hook is None:
-            run_prepared(prepared, memory)
+            run_prepared(prepared, memory, threads=self._threads)
             return
         for index, one in enumerate(prepared.operations):
             run_prepared(prepared, memory, index, index + 1)

@@ -52,7 +52,7 @@ class Interpreter(CpuInterpreter):
             **experimental,
         )
         if is_compiled(self._model):
-            npu = EthosUDelegate()
+            npu = EthosUDelegate(num_threads=num_threads or 1)
             self._owned.append(npu)
             self.modify_graph_with_delegate(npu)
 

@@ -22,6 +22,7 @@ from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.packing import Row, pack_constants
 from sim.functional.repeats import mark_repeats
+from sim.functional.threads import Threads
 from sim.functional.weights import Constants, decode_constants, source_ranges
 from sim.memory import Memory
 
@@ -64,6 +65,8 @@ class PreparedStream:
     """On which the last runs were."""
     whole_runs: int = 0
     """How many, from the first operation to the last."""
+    is_shared: bool = False
+    """Whether threads can run all rows."""
 
 
 def best_tier() -> Tier:
@@ -97,13 +100,21 @@ def join_operations(operations: Sequence[PreparedOperation], tier: Tier) -> Prep
     return PreparedStream(list(operations), table, sums, tier)
 
 
-def run_prepared(stream: PreparedStream, memory: Memory, first: int = 0, last: int | None = None) -> None:
-    """Execute operations first..last-1 (all by default) on a memory of the shape they were made for."""
+def run_prepared(
+    stream: PreparedStream, memory: Memory, first: int = 0, last: int | None = None, threads: Threads | None = None
+) -> None:
+    """Execute operations first..last-1 (all by default) on a memory of the shape they were made for.
+
+    `threads` share the work of whole runs as soon as nothing has to be prepared for them.
+    """
     end = len(stream.operations) if last is None else last
     is_whole = first == 0 and end == len(stream.operations)
     if not is_whole or stream.memory is None or stream.memory() is not memory:
         stream.memory, stream.whole_runs = weakref.ref(memory), 0
     is_repeated = stream.whole_runs >= _RUNS_BEFORE
+    if is_repeated and stream.is_shared and threads is not None:
+        threads.run(stream.rows, memory.bases, with_dot_product=stream.tier is Tier.VNNI)
+        return
     rows = stream.rows if is_whole else stream.rows[:end]
     index = first
     while index < end:
@@ -113,13 +124,14 @@ def run_prepared(stream: PreparedStream, memory: Memory, first: int = 0, last: i
                 break
         index += _run_general(stream.operations[index], memory)
     if is_whole:
-        _count_run(stream, memory)
+        _count_run(stream, memory, threads)
 
 
-def _count_run(stream: PreparedStream, memory: Memory) -> None:
+def _count_run(stream: PreparedStream, memory: Memory, threads: Threads | None) -> None:
     stream.whole_runs += 1
     if stream.whole_runs == _RUNS_BEFORE:
         mark_repeats([prepared.operation for prepared in stream.operations], stream.rows, memory)
+        stream.is_shared = threads is not None and stream.tier is not Tier.GENERAL and threads.share(stream.rows)
 
 
 def _run_general(prepared: PreparedOperation, memory: Memory) -> int:

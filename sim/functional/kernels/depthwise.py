@@ -172,17 +172,20 @@ convolve_line = choice(dict(enumerate(_ways)))
 with windows of one part of 3 rows."""
 
 
-@kernel(ty.void(ty.int64, ty.int64[::1], ty.boolean))
-def convolve_depthwise(at, bases, with_dot_product):  # type: ignore[no-untyped-def]
-    """A depthwise convolution: the row at an address."""
+@kernel(ty.void(ty.int64, ty.int64[::1], ty.boolean, ty.int64, ty.int64))
+def convolve_depthwise(at, bases, with_dot_product, first, last):  # type: ignore[no-untyped-def]
+    """A depthwise convolution, the row at an address: the lines or groups of channels `first` to `last`."""
     row = r.row_at(at)[0]
+    block, end, line, last_line = first, last, np.int64(0), row.pixels
+    if row.is_by_block == 0:
+        block, end, line, last_line = np.int64(0), row.blocks, first, last
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     way = np.int64(1 if row.stride == 1 else 0)
     if with_dot_product:
         way += 2 if row.in_pixel != 16 else (6 if row.segments == 1 and row.dwords == 3 else 4)
-    for y in range(row.pixels):
+    for y in range(line, last_line):
         out, rows = out_base + load_i64(row.out_table + 8 * y), row.in_table + 8 * y * row.dwords
-        for b in range(row.blocks):
+        for b in range(block, end):
             weights = row.weights + b * row.segments * row.dwords * 64
             stage, tail = row.stage + b * r.CHANNELS_BYTES, row.tail if b + 1 == row.blocks else np.int64(16)
             convolve_line(way, at, base + b * row.in_brick, rows, weights, stage, out + b * row.out_brick, tail)

@@ -70,20 +70,24 @@ def _operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
 combine_line = choice({mode: _line(mode) for mode in (ADD, SUB, MUL)})
 
 
-@kernel(ty.void(ty.int64, ty.int64[::1]))
-def combine(at, bases):  # type: ignore[no-untyped-def]
-    """An elementwise operation: the row at an address."""
+@kernel(ty.void(ty.int64, ty.int64[::1], ty.int64, ty.int64))
+def combine(at, bases, first, last):  # type: ignore[no-untyped-def]
+    """An elementwise operation, the row at an address: the lines or, of a flat one, the pixels `first` to `last`."""
     row = r.row_at(at)[0]
-    mode, whole = r.operands_at(row.operands)[0].mode, row.width - row.is_flat
-    for y in range(row.pixels):
+    mode = r.operands_at(row.operands)[0].mode
+    if row.is_flat != 0:
+        a = bases[row.in_region] + load_i64(row.in_table)
+        b = bases[row.in2_region] + load_i64(row.in2_table)
+        o = bases[row.out_region] + load_i64(row.out_table)
+        whole = min(last, row.width - 1)
+        combine_line(mode, at, a + 16 * first, b + 16 * first, o + 16 * first, whole - first, np.int64(16))
+        if last == row.width:
+            combine_line(mode, at, a + 16 * whole, b + 16 * whole, o + 16 * whole, np.int64(1), row.tail)
+        return
+    for y in range(first, last):
         for k in range(row.blocks):
             a = bases[row.in_region] + load_i64(row.in_table + 8 * y) + k * row.in_brick
             b = bases[row.in2_region] + load_i64(row.in2_table + 8 * y) + k * row.in2_brick
             o = bases[row.out_region] + load_i64(row.out_table + 8 * y) + k * row.out_brick
             tail = row.tail if k + 1 == row.blocks else np.int64(16)
-            if row.is_flat != 0:
-                combine_line(mode, at, a, b, o, whole, np.int64(16))
-                a, b, o = a + 16 * whole, b + 16 * whole, o + 16 * whole
-                combine_line(mode, at, a, b, o, np.int64(1), tail)
-            else:
-                combine_line(mode, at, a, b, o, whole, tail)
+            combine_line(mode, at, a, b, o, row.width, tail)

@@ -128,15 +128,15 @@ tile = choice({1: _tile(HEIGHT, 1), 10: _tile(1, 1), 40: _tile(1, 4)})
 """By groups of channels, ten times those for a tile of one pixel."""
 
 
-@kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
-def _convolve_panel(at, out_base, panel, pitch, first, pixels):  # type: ignore[no-untyped-def]
+@kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
+def _convolve_panel(at, out_base, panel, pitch, first, pixels, block, end):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
     row = r.row_at(at)[0]
     step = row.segments * row.dwords * 64
     height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
-    done = np.int64(0)
-    while done < row.blocks:
-        width = np.int64(4) if height == 1 and row.blocks - done >= 4 else np.int64(1)
+    done = block
+    while done < end:
+        width = np.int64(4) if height == 1 and end - done >= 4 else np.int64(1)
         shape = width if height > 1 else 10 * width
         tail = row.tail if done + width == row.blocks else np.int64(16)
         weights, stage = row.weights + done * step, row.stage + done * r.CHANNELS_BYTES
@@ -149,17 +149,20 @@ def _convolve_panel(at, out_base, panel, pitch, first, pixels):  # type: ignore[
         done += width
 
 
-@kernel(ty.void(ty.int64, ty.int64[::1]))
-def convolve(at, bases):  # type: ignore[no-untyped-def]
-    """A convolution as a matrix product, with the inputs of some pixels made ready at a time."""
+@kernel(ty.void(ty.int64, ty.int64[::1], ty.int64, ty.int64))
+def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
+    """A convolution as a matrix product, with the inputs of some pixels made ready at a time: pixels or groups of channels."""
     row = r.row_at(at)[0]
+    block, end, first_pixel, last_pixel = first, last, np.int64(0), row.pixels
+    if row.is_by_block == 0:
+        block, end, first_pixel, last_pixel = np.int64(0), row.blocks, first, last
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     pitch = row.segments * row.dwords * 8
-    count = min(row.pixels, max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
+    count = min(last_pixel - first_pixel, max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
     buffer = np.empty(count * pitch, np.uint8)
     panel = np.int64(buffer.ctypes.data)
-    for first in range(0, row.pixels, count):
-        pixels = min(count, row.pixels - first)
-        collect(at, row.in_table + 8 * first, base, pixels, panel)
-        _convolve_panel(at, out_base, panel, pitch, np.int64(first), pixels)
+    for pixel in range(first_pixel, last_pixel, count):
+        pixels = min(count, last_pixel - pixel)
+        collect(at, row.in_table + 8 * pixel, base, pixels, panel)
+        _convolve_panel(at, out_base, panel, pitch, np.int64(pixel), pixels, block, end)
     keep(buffer)

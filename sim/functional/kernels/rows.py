@@ -44,6 +44,9 @@ ROW = np.dtype(
             "limits",  # address of LIMITS
             *("checks", "check_count"),  # address and number of the CHECKs, of what the constants were made from
             "is_known",  # whether a repeated run may take constants as current, or leave the copy out: `sim.functional.repeats`
+            # How threads share it: convolution: pixels or, if `is_by_block`, groups of channels; depthwise: rows or groups;
+            # elementwise: rows or, if flat, pixels; `chunk` of them at a time. 0: all is one chunk.
+            *("is_by_block", "chunk"),
             "pad_rows",  # to copy into a buffer with padding before the operation; 0: none
             *("pad_table", "pad_region"),  # source offset of each of these rows
             # Where the first pixel goes, and bytes from row to row there; the pixels there are dense, `pad_depth` bytes.
@@ -133,6 +136,14 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
                 else:
                     for k in range(count):
                         store_8(to + k, load_u8(at + k))
+
+
+@kernel(ty.int64(ROW_TYPE))
+def extent(row):  # type: ignore[no-untyped-def]
+    """How many of what `chunk` counts there are."""
+    if row.is_by_block != 0:
+        return row.blocks
+    return row.width if row.kind == ELEMENTWISE and row.is_flat != 0 else row.pixels
 
 
 @kernel(ty.void(ROW_TYPE, ty.int64[::1]))

@@ -70,15 +70,21 @@ tile = choice(
 """By groups of channels, and `_SINGLE` more for tiles of one pixel."""
 
 
-@kernel(ty.void(ty.int64, ty.int64[::1]))
-def convolve(at, bases):  # type: ignore[no-untyped-def]
-    """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time."""
+@kernel(ty.void(ty.int64, ty.int64[::1], ty.int64, ty.int64))
+def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
+    """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time.
+
+    The pixels or groups `first` to `last`; at the end of some pixels others before them are computed as well.
+    """
     row = r.row_at(at)[0]
+    block, end, first_pixel, last_pixel = first, last, np.int64(0), row.pixels
+    if row.is_by_block == 0:
+        block, end, first_pixel, last_pixel = np.int64(0), row.blocks, first, last
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     inputs = row.segments * row.dwords
-    done = np.int64(0)
-    while done < row.blocks:
-        left = row.blocks - done
+    done = block
+    while done < end:
+        left = end - done
         width = np.int64(4)
         if left <= 4:
             width = left
@@ -90,5 +96,5 @@ def convolve(at, bases):  # type: ignore[no-untyped-def]
             shape = _SINGLE + width
         tail = row.tail if done + width == row.blocks else np.int64(16)
         weights, stage = row.weights + done * inputs * 64, row.stage + done * r.CHANNELS_BYTES
-        tile(shape, at, base, weights, stage, out_base + done * row.out_brick, tail, np.int64(0), row.pixels)
+        tile(shape, at, base, weights, stage, out_base + done * row.out_brick, tail, first_pixel, last_pixel)
         done += width

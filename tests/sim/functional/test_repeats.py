@@ -10,8 +10,9 @@ import pytest
 import npu
 from npu.hardware.catalogue import load_variant
 from npu.isa.payload import parse_payload
+from sim.functional import threads
 from sim.functional.kernels import rows
-from sim.functional.prepared import Tier
+from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
 from sim.memory import Memory
 
@@ -21,7 +22,9 @@ from tests.support.vela import only_job
 
 RUNS = 5
 MODELS = {"digits": ROOT / "examples" / "digits.tflite"} | {
-    name: path for name, path in shared_models().items() if name in ("mlperf_kws_int8", "mlperf_vww_int8")
+    name: path
+    for name, path in shared_models().items()
+    if name in ("mlperf_kws_int8", "mlperf_vww_int8", "mlperf_resnet8_int8")
 }
 
 
@@ -72,6 +75,22 @@ def test_repeated_runs_leave_the_bytes_of_the_general_kernels(model: str, target
     machine, memory = Machine(of.variant), of.memory()
     assert_runs_exact(of, machine, memory)
     assert known(machine, of, memory)[rows.CONVOLUTION] > 0
+
+
+@pytest.mark.parametrize("num_threads", [2, 3])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("model", MODELS)
+def test_threads_leave_the_bytes_of_the_general_kernels(
+    model: str, target: str, num_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_SMALLEST_CHUNK", 8)  # so that small networks are shared as well
+    of = bench(model, target)
+    for tier in (Tier.PORTABLE, best_tier()):
+        machine, memory = Machine(of.variant, tier, num_threads), of.memory()
+        assert_runs_exact(of, machine, memory)
+        stream = machine._prepared(of.words, memory)[0]
+        assert stream.is_shared
+        assert (stream.rows["chunk"] > 0).any()
 
 
 def test_constants_that_can_change_are_compared_at_every_run() -> None:

@@ -1,0 +1,70 @@
+"""Runs the rows of a stream on several threads, which take chunks of an operation in turn; who computes one changes no byte."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.functional.kernels import rows as r
+from sim.functional.kernels.run import run_shared
+
+_SMALLEST_CHUNK = 1 << 13
+"""Work of a chunk in vector instructions of 16 lanes, about 4 us: less does not pay for taking it."""
+_CHUNKS_PER_THREAD = 3
+_FEW_PIXELS = 256
+"""Up to here threads share the groups of channels, so that each reads its own weights."""
+_WHOLE_TILES = 12
+"""Pixels of the largest tile, below which a chunk would compute those of others."""
+
+
+class Threads:
+    """The caller's thread and `count - 1` others, started on first use."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ThreadPoolExecutor | None = None
+
+    def share(self, rows: npt.NDArray[np.void]) -> bool:
+        """Say in the rows how they are shared. False if threads cannot run them, or would not be faster."""
+        if self.count == 1 or bool((rows["kind"] == r.GENERAL).any()):
+            return False
+        if not bool(rows["is_known"][np.isin(rows["kind"], (r.CONVOLUTION, r.DEPTHWISE))].all()):
+            return False
+        work = sum(self._share(row) for row in rows)
+        return work >= 4 * self.count * _SMALLEST_CHUNK
+
+    def _share(self, row: np.void) -> int:
+        """Set how a row is shared; its work."""
+        kind, pixels, blocks, width = (int(row[name]) for name in ("kind", "pixels", "blocks", "width"))
+        inputs = int(row["segments"]) * int(row["dwords"]) + 8
+        row["is_by_block"] = row["chunk"] = 0
+        if kind not in (r.CONVOLUTION, r.DEPTHWISE, r.ELEMENTWISE) or row["finish"] == r.SUM:
+            return 0
+        is_product = kind == r.CONVOLUTION
+        total = pixels * blocks * (inputs if is_product else 8 * width)
+        if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < 4 * self.count <= blocks):
+            extent, least = blocks, 4
+            row["is_by_block"] = 1
+        else:
+            extent = width if row["is_flat"] else pixels
+            least = _WHOLE_TILES if is_product else 1
+        chunks = min(self.count * _CHUNKS_PER_THREAD, total // _SMALLEST_CHUNK)
+        if chunks > 1 and extent >= 2 * least:
+            row["chunk"] = max(least, -(-extent // chunks) // least * least)
+        else:
+            row["is_by_block"] = 0
+        return total
+
+    def run(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> None:
+        """Execute shared rows."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.count - 1, "npu")
+        counters = np.zeros((2 * rows.size, 2), np.int64)
+        arguments = rows, bases, with_dot_product, counters
+        others = [self._pool.submit(run_shared, *arguments) for _ in range(1, self.count)]
+        run_shared(*arguments)
+        # Everything is done; a thread that has not started yet need not.
+        for other in others:
+            other.cancel()
