@@ -98,6 +98,7 @@ def _has_plain_output(operation: KernelOperation, memory: Memory) -> bool:
     """Whether the output stage is that of the fast kernels; other convolutions leave their sums to `values.finish_sums`."""
     ofm = operation.ofm
     is_plain = operation.activation.function is ActivationFunction.NONE and operation.rounding is Rounding.DOUBLE
+    is_plain = is_plain and _are_limits_of(ofm, output_limits(operation))
     return is_plain and ofm.element.bits == 8 and ofm.width <= ofm.tile_width_0 and _is_readable(ofm, memory)
 
 
@@ -160,12 +161,17 @@ def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
     n["limits"] = row.table("limits", _limits(*output_limits(operation), ofm.zero_point, operation.ifm, ofm))
 
 
+def _are_limits_of(ofm: FeatureMap, limits: tuple[int, int]) -> bool:
+    """Whether clamped values fit the type: others wrap where they are stored, and packing would saturate them."""
+    return all(ofm.element.minimum <= limit <= ofm.element.maximum for limit in limits)
+
+
 def _limits(low: int, high: int, zero_point: int, ifm: FeatureMap, ofm: FeatureMap) -> npt.NDArray[np.void]:
     """`LIMITS`."""
     offset, limits = unsigned_offset(ofm), zeroed(r.LIMITS)
     limits["even_lanes"] = r.EVEN_LANES
     limits["flip_inputs"], limits["flip_outputs"] = (128 - unsigned_offset(ifm)) * 0x01010101, offset
-    if ofm.element.bits == 8:  # the sums of others go to `values.finish_sums`
+    if ofm.element.bits == 8 and _are_limits_of(ofm, (low, high)):  # the sums of others go to `values.finish_sums`
         limits["zero_point"], limits["low"], limits["high"] = zero_point - offset, low - offset, high - offset
     return limits
 

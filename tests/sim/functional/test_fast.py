@@ -354,3 +354,15 @@ def test_an_input_that_the_output_overwrites_is_read_first() -> None:
     for outputs, kind in ((None, rows.DEPTHWISE), (20, rows.CONVOLUTION)):
         operation = in_one_tile(bench.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (4, 5), 20, outputs))
         assert_exact(bench, replace(operation, ofm=replace(operation.ifm, zero_point=operation.ofm.zero_point)), kind)
+
+
+@pytest.mark.parametrize("bounds", [(-400, 127), (-128, 300), (200, 400), (50, -50)])
+@pytest.mark.parametrize("element", [INT8, UINT8])
+def test_activation_bounds_beyond_the_type_wrap_on_every_tier(element: ElementType, bounds: tuple[int, int]) -> None:
+    for seed in range(4):
+        bench = Workbench(seed, plain=True)
+        kernel, padding = WINDOWS["3x3 padded"]
+        operation = in_one_tile(bench.windowed(kernel, padding, (4, 5), 19, element=element))
+        low, high = bounds
+        operation = replace(operation, activation=replace(operation.activation, minimum=low, maximum=high))
+        assert_exact(bench, operation, rows.DEPTHWISE)

