@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
@@ -14,6 +18,7 @@ from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import Interpreter as CpuInterpreter
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
+from npu.runtime.tensor import Array
 from sim.delegate import EthosUDelegate
 
 Registerer = Callable[[MutableOpResolver], None]
@@ -51,10 +56,75 @@ class Interpreter(CpuInterpreter):
             model=model,
             **experimental,
         )
+        self._num_threads, self._has_delegates = num_threads or 1, bool(experimental_delegates)
+        self._twin = partial(
+            Interpreter, experimental_op_resolver_type=experimental_op_resolver_type, options=options, model=self._model
+        )
+        self._twins: list[Interpreter] = []
         if is_compiled(self._model):
             npu = EthosUDelegate(num_threads=num_threads or 1)
             self._owned.append(npu)
             self.modify_graph_with_delegate(npu)
+
+    def invoke_batch(self, *inputs: Any) -> list[Array]:
+        """The outputs of many inferences: inputs and outputs have an axis more, the first, over them.
+
+        None depends on another: variables have their initial values before each. `num_threads` run at a time, each in an
+        interpreter of its own that is kept for the next batch; one at a time if the caller gave delegates.
+        """
+        items = _items(inputs, self.get_input_details())
+        count = 1 if self._has_delegates else min(self._num_threads, len(items))
+        if count <= 1:
+            return _stacked([self._infer(item) for item in items])
+        while len(self._twins) < count:
+            self._twins.append(self._twin())
+            self._twins[-1].allocate_tensors()
+        results: list[list[Array]] = [[]] * len(items)
+
+        def work(first: int) -> None:
+            for k in range(first, len(items), count):
+                results[k] = self._twins[first]._infer(items[k])
+
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(work, range(count)))
+        return _stacked(results)
+
+    def _infer(self, inputs: Sequence[Array]) -> list[Array]:
+        """Outputs of one inference that begins anew."""
+        self.reset_all_variables()
+        for detail, values in zip(self.get_input_details(), inputs, strict=True):
+            self.set_tensor(detail["index"], values)
+        self.invoke()
+        return [self.get_tensor(detail["index"]) for detail in self.get_output_details()]
+
+    def close(self) -> None:
+        for twin in self._twins:
+            twin.close()
+        self._twins.clear()
+        super().close()
+
+
+def _items(inputs: Sequence[Any], details: Sequence[dict[str, Any]]) -> list[list[Array]]:
+    """The inputs of each inference of a batch."""
+    if len(inputs) != len(details):
+        raise InterpreterValueError(f"invoke_batch: must have {len(details)} inputs, got {len(inputs)}")
+    arrays = [np.asarray(values) for values in inputs]
+    for values, detail in zip(arrays, details, strict=True):
+        shape = tuple(int(size) for size in detail["shape"])
+        if values.ndim == 0 or values.shape[1:] != shape:
+            raise InterpreterValueError(
+                f"invoke_batch: input '{detail['name']}' must have a first axis and then {shape}, got {values.shape}"
+            )
+        if len(values) != len(arrays[0]):
+            raise InterpreterValueError(f"invoke_batch: inputs must be as many, got {len(arrays[0])} and {len(values)}")
+    if not arrays or not len(arrays[0]):
+        raise InterpreterValueError("invoke_batch: must have at least one input, got none")
+    return [[values[k] for values in arrays] for k in range(len(arrays[0]))]
+
+
+def _stacked(results: Sequence[Sequence[Array]]) -> list[Array]:
+    """Each output of all inferences."""
+    return [np.stack(values) for values in zip(*results, strict=True)]
 
 
 class InterpreterWithCustomOps(Interpreter):
