@@ -1,10 +1,12 @@
 """Our compiler beside Vela on the simulator's clock, every model and target: cycles, SRAM and flash, worst cell first.
 
-Usage: python -m benchmarks.compiler_quality [--models a,b] [--targets x,y] [--vela FOLDER] [--write PAGE.md] [MODEL.tflite ...]
+Usage: python -m benchmarks.compiler_quality [--models a,b] [--targets x,y] [--optimise size] [--vela FOLDER] [--write PAGE.md]
+    [MODEL.tflite ...]
 
 Every ratio is ours by Vela's (below 1.00 is better); both files run on our own simulator with the default settings of the
 target. Total cycles hold the CPU's too. SRAM is the arena, with the tensors and variables of operators on the CPU, and fast
-scratch. `--vela` keeps Vela's files between runs (FOLDER/MODEL/TARGET.tflite). Needs the test extra (Vela).
+scratch. `--optimise` is that of both compilers. `--vela` keeps Vela's files of it between runs (FOLDER/MODEL/TARGET.tflite).
+Needs the test extra (Vela).
 """
 
 from __future__ import annotations
@@ -96,29 +98,29 @@ def _flash_bytes(model: Model) -> int:
     )
 
 
-def vela_file(source: Path, target: str, folder: Path) -> Path:
+def vela_file(source: Path, target: str, folder: Path, goal: str) -> Path:
     """Vela's file of a model for a target, made if the folder has none; it may still be missing, if Vela refuses the model."""
     kept = folder / source.stem / f"{target}.tflite"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         vela = str(Path(sys.executable).with_name("vela"))
         with tempfile.TemporaryDirectory() as made:
-            command = [vela, str(source), "--accelerator-config", target, "--output-dir", made]
+            command = [vela, str(source), "--accelerator-config", target, "--optimise", goal.title(), "--output-dir", made]
             subprocess.run(command, capture_output=True, check=False)
             for path in Path(made).glob("*_vela.tflite"):
                 kept.write_bytes(path.read_bytes())
     return kept
 
 
-def compare(source: Path, target: str, folder: Path) -> Cell:
+def compare(source: Path, target: str, folder: Path, goal: str) -> Cell:
     """One cell of the table."""
-    theirs = vela_file(source, target, folder)
+    theirs = vela_file(source, target, folder, goal)
     if not theirs.exists():
         return Cell(source.stem, target, reason="Vela refuses the model")
     with tempfile.TemporaryDirectory() as made:
         ours = Path(made) / "ours.tflite"
         try:
-            npu.compile(source, target=target).save(ours)
+            npu.compile(source, target=target, optimise=goal).save(ours)
             return Cell(source.stem, target, judge(ours, target), judge(theirs, target))
         except UserError as error:
             return Cell(source.stem, target, reason=str(error).replace(str(source), source.name))
@@ -140,12 +142,14 @@ def summary(cells: Sequence[Cell], target: str) -> list[str]:
     return texts
 
 
-def page(cells: Sequence[Cell], targets: Sequence[str]) -> Iterator[str]:
+def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance") -> Iterator[str]:
     """The published table."""
-    yield "# Compiled files beside Vela's\n"
-    yield "Made by `python -m benchmarks.compiler_quality --write docs/compiler-quality.md`: every model at hand on every"
-    yield "target, none left out, worst first. Ours by those of Vela 5.2 at its default options, both timed on this simulator;"
-    yield "below 1.00 is better. Total cycles hold the CPU's. A dash: Vela has none of it.\n"
+    options, page = ("", "compiler-quality") if goal == "performance" else (f" --optimise {goal}", f"compiler-quality-{goal}")
+    yield f"# Compiled files beside Vela's{', ' if options else ''}{options.strip().replace('--', '')}\n"
+    yield f"Made by `python -m benchmarks.compiler_quality{options} --write docs/{page}.md`: every model at hand on"
+    yield f"every target, none left out, worst first. Ours by those of Vela 5.2 for {goal}, both timed on this simulator;"
+    yield "below 1.00 is better. Total cycles hold the CPU's; SRAM is the arena with the tensors and variables of operators on"
+    yield "the CPU, and fast scratch. A dash: Vela has none of it.\n"
     yield "Geometric means, in brackets the cells above 1.00 of all that can be compared:\n"
     yield "| target | " + " | ".join(COLUMNS) + " |\n| --- |" + " ---: |" * len(COLUMNS)
     for target in targets:
@@ -161,6 +165,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help="models (default: real models beside the project, examples)")
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--targets", type=lambda text: text.split(","), default=list(list_variants()))
+    parser.add_argument("--optimise", choices=("performance", "size"), default="performance")
     parser.add_argument("--vela", type=Path, metavar="FOLDER", help="keep Vela's files here")
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
     options = parser.parse_args()
@@ -171,9 +176,9 @@ def main() -> None:
         kept = options.vela or Path(folder)
         cells = []
         for path in files:
-            cells += [compare(path, target, kept) for target in options.targets]
+            cells += [compare(path, target, kept, options.optimise) for target in options.targets]
             sys.stderr.write(f"{path.stem}\n")
-    text = "\n".join(page(cells, options.targets)) + "\n"
+    text = "\n".join(page(cells, options.targets, options.optimise)) + "\n"
     if options.write:
         options.write.write_text(text, encoding="utf-8")
     else:

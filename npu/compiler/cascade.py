@@ -184,8 +184,9 @@ def _trials(
 
 
 def _work(steps: Sequence[Step]) -> int:
-    """Elements computed: grows with the rows that are computed twice."""
-    return sum(step.ofm.shape[0] * step.ofm.shape[1] * step.ofm.shape[2] for step in steps)
+    """Elements computed and weights read: what grows with rows that are computed twice, and with the number of stripes."""
+    weights = sum(step.weights.values.size for step in steps if isinstance(step, ConvolutionStep))
+    return weights + sum(step.ofm.shape[0] * step.ofm.shape[1] * step.ofm.shape[2] for step in steps)
 
 
 def _chains(steps: Sequence[Step], worst: int) -> Iterator[tuple[int, int]]:

@@ -116,7 +116,7 @@ def _staging_limits(
     copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
     is_roomy = separate and goal is Goal.PERFORMANCE
     early = min(max(maps_bytes, 2 * max(copies, default=0)), budget) if is_roomy else maps_bytes
-    return early, max(budget, early + early // _NEGLIGIBLE_SHARE)
+    return early, early if goal is Goal.SIZE else max(budget, early + early // _NEGLIGIBLE_SHARE)
 
 
 def arena_budget(variant: Variant) -> int:
