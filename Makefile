@@ -50,6 +50,7 @@ site: ## Build the documentation site (extra docs) into build/site
 
 benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.processes
+	$(PYTHON) -m benchmarks.processes --compile-all --write docs/speed.md
 	$(PYTHON) benchmarks/check_3000.py
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
