@@ -111,7 +111,7 @@ def read_baseline(path: Path) -> Baseline:
         needs["max_cpu_ops"] = on_cpu(content)
         numbers = {name: int(value) for name, value in needs.items() if value is not None}
         return Baseline(path, str(content["hardware_sha256"]), str(content["target"]), numbers)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"{path}: must be a JSON report of npu check or npu run, got {getattr(error, 'strerror', None) or repr(error)}"
         ) from error
