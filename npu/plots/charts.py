@@ -181,7 +181,7 @@ def swept_lines(rows: Rows, x: str, y: str, *, colour: str | None = None) -> Cha
         .mark_line(point=True)
         .encode(
             x=alt.X(_field(x), title=x, scale=_loose(alt), axis=alt.Axis(format="~s")),
-            y=alt.Y(_field(y), title=_named(y), axis=alt.Axis(format="~s"), scale=_loose(alt)),
+            y=alt.Y(_field(y), title=_named(y), scale=_loose(alt)),
             tooltip=tooltip(alt, rows, tuple(name for name in (x, y, colour) if name)),
             **shown,
         )

@@ -74,7 +74,7 @@ def wide(chart: Chart) -> dict[str, Any]:
     content.pop("title", None)
     content["width"] = "container"
     content["autosize"] = {"type": "fit-x", "contains": "padding"}
-    content.setdefault("config", {})["legend"] = {"orient": "bottom", "columns": 2, "labelLimit": 130}
+    content.setdefault("config", {})["legend"] = {"orient": "bottom", "columns": 1, "labelLimit": 320}
     return content
 
 

@@ -38,6 +38,9 @@ WRITERS: dict[str, Arguments] = {
     "fix --output": lambda out, _: ["fix", DIGITS, "-o", out],
     "compile --output": lambda out, _: ["compile", DIGITS, "-o", out],
     "compile --report": lambda out, good: ["compile", DIGITS, "-o", str(good / "c.tflite"), "--report", out],
+    "run --output": lambda out, _: ["run", DIGITS, "-o", out],
+    "report --output": lambda out, _: ["report", DIGITS, "-o", out],
+    "fit --output": lambda out, _: ["fit", DIGITS, "--board", "alif-ensemble-e7-hp", "-o", out],
     "run --report": lambda out, _: ["run", DIGITS, "--report", out],
     "run --trace": lambda out, _: ["run", DIGITS, "--trace", out],
     "explain --output": lambda out, _: ["explain", DIGITS, "-o", out],
@@ -60,7 +63,7 @@ WRITERS: dict[str, Arguments] = {
 """Every option by which a command writes one file, and a command that does."""
 SAME_AS_OTHERS = {"eval-detection --output"}
 """Needs a detector; its text goes the way of eval-classification's."""
-FOLDERS = {"run --output-dir", "export --c"}
+FOLDERS = {"run --output-dir", "export --c", "export-workload --output-dir"}
 NOT_FILES = {"compile --dump-after"}
 _DESTINATIONS = ("output", "report", "trace", "csv", "output_dir", "c", "dump_after")
 
@@ -133,12 +136,13 @@ def test_a_file_is_whole_before_it_has_its_name(
     assert path.read_bytes() != OLD
 
 
-@pytest.mark.parametrize("option", [*WRITERS, *FOLDERS])
+@pytest.mark.parametrize("option", [*WRITERS, *sorted(FOLDERS)])
 def test_a_folder_that_takes_nothing_is_named(option: str, good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = "/proc/nothing/out.file"
     folders: dict[str, Arguments] = {
         "run --output-dir": lambda out, _: ["run", DIGITS, "--output-dir", out],
         "export --c": lambda out, _: ["export", DIGITS, "--c", out],
+        "export-workload --output-dir": lambda out, _: ["export-workload", DIGITS, "--form", "zigzag", "--output-dir", out],
     }
     assert main({**WRITERS, **folders}[option](place, good)) == 1
     assert is_one_line_about(capsys.readouterr().err, "/proc/nothing")

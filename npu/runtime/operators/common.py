@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import InterpreterError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.numerics.scaling import quantize_multiplier
@@ -33,7 +34,9 @@ _BOUNDS: dict[FusedActivation, tuple[float | None, float | None]] = {
 
 
 def round_half_away(x: float) -> int:
-    """std::round."""
+    """std::round. InterpreterError for what is no number: the file's scale or bound that it was made of is none."""
+    if not math.isfinite(x):
+        raise InterpreterError(f"quantization: scales and bounds must be finite numbers, got {x}")
     return int(math.floor(abs(x) + 0.5) * math.copysign(1, x))
 
 
