@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import yaml
 import npu
 import npu.api
 import npu.errors
+
+from tests.end_to_end.test_docs import links_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("configs/*.md"), *ROOT.glob("examples/**/*.md")]
@@ -55,3 +58,11 @@ def test_every_public_name_stands_in_the_reference() -> None:
     verbs = {name for name in vars(npu.api) if not name.startswith("_")}
     errors = {name for name in vars(npu.errors) if name[0].isupper()}
     assert [name for name in npu.__all__ if name not in shown | verbs | errors | {"__version__"}] == []
+
+
+def test_every_link_of_a_page_leads_to_what_the_site_holds() -> None:
+    """`make site` in CI is strict; this tells sooner."""
+    site = runpy.run_path(str(ROOT / "docs/site.py"))
+    held = {source.resolve() for source in site["_sources"]()}
+    outside = [f"{page.name}: {path.name}" for page in PAGES for path, _ in links_of(page) if path not in held]
+    assert outside == []
