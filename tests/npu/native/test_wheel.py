@@ -105,4 +105,4 @@ def test_a_wheel_runs_without_compiling(tmp_path: Path) -> None:
         cwd=tmp_path, env=where, capture_output=True, check=True,
     )  # fmt: skip
     assert done.stderr == b""
-    assert not cache.exists()
+    assert not list(cache.glob("*.kernels"))  # parsed descriptions alone are kept
