@@ -268,6 +268,10 @@ def debug(options: argparse.Namespace) -> int:
     from npu import extras
 
     extras.load("textual", "debug")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError(
+            "debug: must run in a terminal, got a pipe or a file; docs/debugger.md shows how to do without a screen"
+        )
     from npu.debugger.debugger import Debugger
     from npu.debugger.screen import DebuggerApp
 

@@ -77,9 +77,9 @@ def test_breakpoints_stop_at_operators_addresses_and_values(debugger: Debugger) 
     value = int(debugger.memory.regions[ofm.region][place])
     debugger.goto(0)
     debugger.breakpoints[:] = [Breakpoint(Watch.VALUE, ofm.region, place, value)]
-    if int(debugger.memory.regions[ofm.region][place]) != value:
-        assert debugger.go_on() is debugger.breakpoints[0]
-        assert int(debugger.memory.regions[ofm.region][place]) == value
+    assert int(debugger.memory.regions[ofm.region][place]) != value
+    assert debugger.go_on() is debugger.breakpoints[0]
+    assert int(debugger.memory.regions[ofm.region][place]) == value
 
 
 def test_a_changed_byte_shows_behind_it_and_is_forgotten_before_it(debugger: Debugger) -> None:
@@ -188,6 +188,19 @@ def test_without_textual_the_command_says_what_to_install(
     monkeypatch.setattr(extras, "import_module", missing)
     assert main(["debug", str(DIGITS)]) == 1
     assert "pip install 'npulab[debug]'" in capsys.readouterr().err
+
+
+def test_without_a_terminal_the_command_ends_at_once() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "npu", "debug", str(DIGITS)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("npu: error: debug: must run in a terminal, got a pipe or a file")
 
 
 def test_a_model_without_jobs_cannot_be_debugged(tmp_path: Path) -> None:
