@@ -61,4 +61,5 @@ def test_the_rows_sum_to_the_totals(results: list[Tabular]) -> None:
 def test_names_are_escaped_and_long_tables_cut() -> None:
     page = Hostile()._repr_html_()
     assert ("<script>" in page, "&lt;script&gt;" in page) == (False, True)
+    assert page.count("<tr>") == 1 + 200
     assert ("and 1 more rows" in page, "empty" in page, "12,345" in page, "0.123" in page) == (True, False, True, True)

@@ -164,5 +164,12 @@ def test_raw_output_is_refused(tmp_path: Path) -> None:
         npu.export(tmp_path / "raw.npz")
 
 
+def test_the_arena_holds_maps_without_a_planned_place() -> None:
+    """A plain model has no plan: every computed map counts, each up to a multiple of 16 bytes."""
+    model = npu.load(EXAMPLES / "digits.tflite")
+    maps = [tensor for tensor in model.graphs[0].tensors if not tensor.is_constant]
+    assert arena_size(model).head == sum(-(-tensor.bytes // 16) * 16 for tensor in maps) > 0
+
+
 def test_names_become_identifiers() -> None:
     assert [identifier(name) for name in ("a-b.c", "7up", "", "*/ evil")] == ["a_b_c", "model_7up", "model", "evil"]
