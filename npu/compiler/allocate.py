@@ -19,12 +19,17 @@ _CLIMB_PLACEMENTS = 6000
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class LiveRange:
     """`size_bytes` bytes that are live from event `first` to event `last`, both included."""
 
     size_bytes: int
     first: int
     last: int
+
+    def joined(self, other: LiveRange) -> LiveRange:
+        """That of a buffer that serves both."""
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return LiveRange(max(self.size_bytes, other.size_bytes), first, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ def round_up(value: int, multiple: int = ALIGNMENT) -> int:
     return -(-value // multiple) * multiple
 
 
-def live_bytes(buffers: Sequence[Buffer], events: int) -> list[int]:
+def live_bytes(buffers: Sequence[LiveRange], events: int) -> list[int]:
     """Sum of the aligned sizes of the buffers that are live at each of `events` events."""
     change = [0] * (events + 1)
     for buffer in buffers:
@@ -54,7 +59,7 @@ def live_bytes(buffers: Sequence[Buffer], events: int) -> list[int]:
     return result
 
 
-def allocate(buffers: Sequence[Buffer]) -> Allocation:
+def allocate(buffers: Sequence[LiveRange]) -> Allocation:
     """A packing of `buffers`, every offset a multiple of ALIGNMENT. Deterministic."""
     if not buffers:
         return Allocation((), 0)
@@ -66,7 +71,7 @@ def allocate(buffers: Sequence[Buffer]) -> Allocation:
     return best
 
 
-def _conflicts(buffers: Sequence[Buffer]) -> list[list[int]]:
+def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
     """For every buffer the others that are live at the same time as it."""
     order = sorted(range(len(buffers)), key=lambda index: buffers[index].first)
     result: list[list[int]] = [[] for _ in buffers]
@@ -80,7 +85,7 @@ def _conflicts(buffers: Sequence[Buffer]) -> list[list[int]]:
     return result
 
 
-def _greedy(buffers: Sequence[Buffer], conflicts: list[list[int]]) -> tuple[list[int], Allocation]:
+def _greedy(buffers: Sequence[LiveRange], conflicts: list[list[int]]) -> tuple[list[int], Allocation]:
     """The best of a few placement orders."""
     keys = (
         lambda index: (-buffers[index].size_bytes, buffers[index].first, index),
@@ -93,7 +98,7 @@ def _greedy(buffers: Sequence[Buffer], conflicts: list[list[int]]) -> tuple[list
     return min(placed, key=lambda pair: pair[1].total_bytes)
 
 
-def _place(buffers: Sequence[Buffer], conflicts: list[list[int]], order: Sequence[int]) -> Allocation:
+def _place(buffers: Sequence[LiveRange], conflicts: list[list[int]], order: Sequence[int]) -> Allocation:
     """Each buffer in turn at the lowest gap that holds it."""
     offsets = [-1] * len(buffers)
     ends = [0] * len(buffers)
@@ -116,7 +121,9 @@ def _lowest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
     return offset
 
 
-def _climb(buffers: Sequence[Buffer], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int) -> Allocation:
+def _climb(
+    buffers: Sequence[LiveRange], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int
+) -> Allocation:
     """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
     chance = random.Random(0)
     for _ in range(_CLIMB_PLACEMENTS // len(buffers)):
@@ -138,14 +145,14 @@ def _climb(buffers: Sequence[Buffer], conflicts: list[list[int]], order: list[in
 class Packer:
     """Adds buffers one by one to a memory in which others have their place already."""
 
-    def __init__(self, buffers: Sequence[Buffer], allocation: Allocation) -> None:
+    def __init__(self, buffers: Sequence[LiveRange], allocation: Allocation) -> None:
         self._placed = [
             (buffer.first, buffer.last, offset, offset + round_up(buffer.size_bytes))
             for buffer, offset in zip(buffers, allocation.offsets, strict=True)
         ]
         self.total_bytes = allocation.total_bytes
 
-    def place(self, buffer: Buffer, limit: int) -> int | None:
+    def place(self, buffer: LiveRange, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
         size = round_up(buffer.size_bytes)
         overlapping = ((a, b) for first, last, a, b in self._placed if first <= buffer.last and buffer.first <= last)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from npu.compiler.allocate import Buffer, live_bytes
+from npu.compiler.allocate import live_bytes
 from npu.compiler.ir import (
     ConvolutionStep,
     ElementwiseStep,
@@ -128,7 +128,7 @@ def visible_peak(graph: Graph, nodes: Sequence[Node]) -> int:
     """Bytes that tensors which the CPU or the application sees take at most: no cascade makes them smaller."""
     works = [node.program.steps if node.program else () for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, {})
-    spans = [Buffer(span.size_bytes, span.first, span.last) for item, span in lifetimes.spans.items() if isinstance(item, int)]
+    spans = [span for item, span in lifetimes.spans.items() if isinstance(item, int)]
     return max(live_bytes(spans, lifetimes.events), default=0)
 
 
@@ -138,11 +138,7 @@ def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list
     layouts = choose_layouts(step for steps in works for step in steps)
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     buffers = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    spans = [
-        Buffer(span.size_bytes, span.first, span.last)
-        for item, span in buffers.items()
-        if not (hidden_only and isinstance(item, int))
-    ]
+    spans = [span for item, span in buffers.items() if not (hidden_only and isinstance(item, int))]
     return live_bytes(spans, lifetimes.events), lifetimes.starts
 
 

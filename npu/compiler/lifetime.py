@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from npu.compiler.allocate import LiveRange
 from npu.compiler.ir import ElementwiseStep, Program, Step, Storage, View
 from npu.compiler.layout import reads, storage_bytes, views
 from npu.graph.graph import ABSENT, Graph
@@ -26,26 +27,13 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """`size_bytes` bytes from event `first` to event `last`, both included."""
-
-    size_bytes: int
-    first: int
-    last: int
-
-    def joined(self, other: Span) -> Span:
-        """The span of a buffer that serves both."""
-        return Span(max(self.size_bytes, other.size_bytes), min(self.first, other.first), max(self.last, other.last))
-
-
-@dataclass(frozen=True, slots=True)
 class Lifetimes:
     """Spans of everything that needs memory; node i has the events [starts[i], starts[i + 1]).
 
     `lasting` are the tensors whose values are read after the last event: graph outputs and variables.
     """
 
-    spans: Mapping[Item, Span]
+    spans: Mapping[Item, LiveRange]
     starts: tuple[int, ...]
     lasting: frozenset[int] = frozenset()
 
@@ -99,8 +87,8 @@ class _Recorder:
         """Bytes, first and last event: changed in place, since every operand of every operation passes here."""
 
     @property
-    def spans(self) -> dict[Item, Span]:
-        return {item: Span(*span) for item, span in self._spans.items()}
+    def spans(self) -> dict[Item, LiveRange]:
+        return {item: LiveRange(*span) for item, span in self._spans.items()}
 
     def touch_tensors(self, indices: Iterable[int], event: int) -> None:
         for index in indices:
@@ -157,9 +145,9 @@ def share_in_place(
     return {item: _root(owner, item) for item in owner}
 
 
-def shared_spans(lifetimes: Lifetimes, owner: Mapping[Item, Item]) -> dict[Item, Span]:
+def shared_spans(lifetimes: Lifetimes, owner: Mapping[Item, Item]) -> dict[Item, LiveRange]:
     """One span per buffer: that of all items which use it."""
-    groups: dict[Item, Span] = {}
+    groups: dict[Item, LiveRange] = {}
     for item, root in owner.items():
         span = lifetimes.spans[item]
         groups[root] = groups[root].joined(span) if root in groups else span

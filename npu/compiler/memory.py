@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from npu.compiler.allocate import Allocation, Buffer, Packer, allocate, live_bytes, round_up
+from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes, round_up
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Item, Lifetimes, Node, Span, item_of, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import Item, Lifetimes, Node, item_of, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, SMALLEST_SLICE_BYTES, Job
 from npu.compiler.staging import Transfer, plan_transfers
 from npu.graph.ethos_u import Region
@@ -74,22 +74,22 @@ def plan_memory(
     groups = shared_spans(lifetimes, owner)
     fast = _choose_fast(groups, owner, jobs, lifetimes, variant)
     slow = {item: span for item, span in groups.items() if item not in fast}
-    arena, cache = _pack(list(slow.values())), _pack(list(fast.values()))
+    arena, cache = allocate(list(slow.values())), allocate(list(fast.values()))
     places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
     separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
-    packer = Packer(_buffers(fast.values()), cache) if separate else Packer(_buffers(slow.values()), arena)
+    packer = Packer(list(fast.values()), cache) if separate else Packer(list(slow.values()), arena)
     early, late = _staging_limits(packer.total_bytes, limit - base, jobs, goal, separate=separate)
     starts = lifetimes.starts
     transfers = [
         tuple(plan_transfers(row, start, packer, early, late, variant)) if node.program else ()
         for node, row, start in zip(nodes, jobs, starts, strict=False)
     ]
-    staged = [Span(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
+    staged = [LiveRange(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
     if not separate and packer.total_bytes > arena.total_bytes * _NOTEWORTHY:
-        joint = _pack([*slow.values(), *staged])
+        joint = allocate([*slow.values(), *staged])
         if joint.total_bytes < packer.total_bytes:
-            packer = Packer(_buffers([*slow.values(), *staged]), joint)
+            packer = Packer([*slow.values(), *staged], joint)
             places = _places(slow, joint, Region.ARENA, arena_start)
             transfers = _moved(transfers, joint.offsets[len(slow) :])
     arena_bytes, fast_bytes = (arena.total_bytes, packer.total_bytes) if separate else (packer.total_bytes, 0)
@@ -98,7 +98,7 @@ def plan_memory(
         transfers=tuple(transfers),
         buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
-        feature_bytes=tuple(_usage(slow.values(), lifetimes.events)),
+        feature_bytes=tuple(live_bytes(list(slow.values()), lifetimes.events)),
         arena_bytes=arena_bytes,
         fast_bytes=fast_bytes,
         arena_end=arena_start + arena_bytes,
@@ -126,7 +126,7 @@ def arena_budget(variant: Variant) -> int:
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
 
 
-def _places(spans: Mapping[Item, Span], allocation: Allocation, region: int, base: int) -> dict[Item, Place]:
+def _places(spans: Mapping[Item, LiveRange], allocation: Allocation, region: int, base: int) -> dict[Item, Place]:
     return {item: Place(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=False)}
 
 
@@ -143,12 +143,12 @@ def step_rooms(
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    usage = _usage(groups.values(), lifetimes.events)
+    usage = live_bytes(list(groups.values()), lifetimes.events)
     least = max(usage, default=0) // _NEGLIGIBLE_SHARE if goal is Goal.PERFORMANCE else 0
     if variant.memory_mode.has_separate_cache:
         least = _room_of_cache(max(usage, default=0), goal)
         groups = {item: span for item, span in groups.items() if not isinstance(item, int)}
-        usage = _usage(groups.values(), lifetimes.events)
+        usage = live_bytes(list(groups.values()), lifetimes.events)
     peak = max(usage, default=0)
     return [
         [max(peak - usage[start + index], least) for index in range(len(steps))]
@@ -163,30 +163,18 @@ def _room_of_cache(maps_bytes: int, goal: Goal) -> int:
     return min(max(maps_bytes // 4, 2 * SMALLEST_SLICE_BYTES), 2 * LARGEST_SLICE_BYTES)
 
 
-def _buffers(spans: Iterable[Span]) -> list[Buffer]:
-    return [Buffer(span.size_bytes, span.first, span.last) for span in spans]
-
-
-def _usage(spans: Iterable[Span], events: int) -> list[int]:
-    return live_bytes(_buffers(spans), events)
-
-
-def _pack(spans: Sequence[Span]) -> Allocation:
-    return allocate(_buffers(spans))
-
-
 def staging_reserve(variant: Variant) -> int:
     """Bytes of a separate fast memory that are kept for staged constants."""
     return min(variant.memory_mode.arena_cache_bytes // 12, _STAGING_BYTES)
 
 
 def _choose_fast(
-    groups: Mapping[Item, Span],
+    groups: Mapping[Item, LiveRange],
     owner: Mapping[Item, Item],
     jobs: Sequence[Sequence[Job]],
     lifetimes: Lifetimes,
     variant: Variant,
-) -> dict[Item, Span]:
+) -> dict[Item, LiveRange]:
     """The buffers that go to the fast region: those with most traffic per byte and event, as long as they fit.
 
     None where the fast region is no memory of its own. Whatever the CPU or the application sees stays in the arena.
@@ -217,6 +205,6 @@ def _choose_fast(
             for event in range(span.first, span.last + 1):
                 usage[event] += size
             chosen.append(item)
-    while chosen and _pack([groups[item] for item in chosen]).total_bytes > limit:
+    while chosen and allocate([groups[item] for item in chosen]).total_bytes > limit:
         chosen.pop()
     return {item: groups[item] for item in chosen}

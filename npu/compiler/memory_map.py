@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from npu.compiler.allocate import Buffer, live_bytes
+from npu.compiler.allocate import LiveRange, live_bytes
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lifetime import Item, trace_lifetimes
 from npu.compiler.state import GraphState, State
@@ -111,13 +111,13 @@ def _operators(state: GraphState) -> list[int]:
     return ops
 
 
-def _spans(state: GraphState) -> list[tuple[Item, Buffer]]:
+def _spans(state: GraphState) -> list[tuple[Item, LiveRange]]:
     works = [[job.step for job in row] for row in state.jobs]
     lifetimes = trace_lifetimes(state.graph, state.nodes, works, state.layouts)
-    return [(item, Buffer(span.size_bytes, span.first, span.last)) for item, span in lifetimes.spans.items()]
+    return list(lifetimes.spans.items())
 
 
-def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, Buffer]]) -> Iterator[Stay]:
+def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[Stay]:
     plan = state.planned
     for item, span in spans:
         name, kind = (state.graph.tensors[item].name, "tensor") if isinstance(item, int) else (item.name, "map")
@@ -130,14 +130,14 @@ def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple
             yield Stay(number, name, "copy", memory, place.offset, copy.constants.bytes, ops[copy.issue], ops[copy.last])
 
 
-def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, Buffer]]) -> Iterator[Peak]:
+def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[Peak]:
     """By the buffers in use, of which several may lie in one place: what is shared counts once."""
     plan = state.planned
     for region in (Region.ARENA, Region.FAST):
         buffers = {(plan.places[item].offset, span) for item, span in spans if plan.places[item].region == region}
         for row, places in zip(plan.transfers, plan.buffers, strict=True):
             pairs = zip(row, places, strict=True)
-            buffers |= {(p.offset, Buffer(t.constants.bytes, t.issue, t.last)) for t, p in pairs if p.region == region}
+            buffers |= {(p.offset, LiveRange(t.constants.bytes, t.issue, t.last)) for t, p in pairs if p.region == region}
         usage = live_bytes(list(_merged(buffers)), len(ops))
         if max(usage, default=0):
             worst = max(usage)
@@ -145,13 +145,12 @@ def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple
             yield Peak(number, region.name.lower(), worst, tuple(at))
 
 
-def _merged(buffers: set[tuple[int, Buffer]]) -> Iterator[Buffer]:
+def _merged(buffers: set[tuple[int, LiveRange]]) -> Iterator[LiveRange]:
     """Buffers of one place that are in use at the same time as one: a result that replaces its operand."""
-    current: tuple[int, Buffer] | None = None
+    current: tuple[int, LiveRange] | None = None
     for offset, buffer in sorted(buffers, key=lambda pair: (pair[0], pair[1].first, pair[1].last)):
         if current is not None and current[0] == offset and buffer.first <= current[1].last:
-            last = current[1]
-            current = (offset, Buffer(max(last.size_bytes, buffer.size_bytes), last.first, max(last.last, buffer.last)))
+            current = (offset, current[1].joined(buffer))
             continue
         if current is not None:
             yield current[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu.compiler.allocate import Buffer, Packer
+from npu.compiler.allocate import LiveRange, Packer
 from npu.compiler.schedule import COMMAND_BYTES, Job
 from npu.compiler.weights import WeightSlice
 from npu.hardware.variant import Variant
@@ -60,10 +60,10 @@ def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, l
 def _place(packer: Packer, size: int, issue: int, last: int, limits: Sequence[int]) -> int | None:
     """Offset of a buffer that is live from one event before `issue`, or from `issue` if that is the only way."""
     for limit in limits:
-        offset = packer.place(Buffer(size, max(issue - 1, 0), last), limit)
+        offset = packer.place(LiveRange(size, max(issue - 1, 0), last), limit)
         if offset is not None:
             return offset
-    return packer.place(Buffer(size, issue, last), limits[-1]) if len(limits) > 1 else None
+    return packer.place(LiveRange(size, issue, last), limits[-1]) if len(limits) > 1 else None
 
 
 def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:

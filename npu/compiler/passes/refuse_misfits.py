@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu.compiler.allocate import Buffer, live_bytes
+from npu.compiler.allocate import live_bytes
 from npu.compiler.lifetime import Node, trace_lifetimes
 from npu.compiler.memory import arena_budget
 from npu.compiler.state import GraphState, Refusal, State
@@ -63,8 +63,7 @@ def _needed_by_tensors(graph: Graph) -> list[int]:
     """Bytes of tensors that are live at each operator if all run on the CPU."""
     nodes = [Node((index,)) for index in range(len(graph.ops))]
     lifetimes = trace_lifetimes(graph, nodes, [()] * len(nodes), {})
-    spans = [Buffer(span.size_bytes, span.first, span.last) for span in lifetimes.spans.values()]
-    return live_bytes(spans, lifetimes.events)
+    return live_bytes(list(lifetimes.spans.values()), lifetimes.events)
 
 
 def _violation(kind: str, live: int, variant: Variant) -> Violation:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu.compiler.allocate import ALIGNMENT, Allocation, Buffer, Packer, allocate, live_bytes
+from npu.compiler.allocate import ALIGNMENT, Allocation, LiveRange, Packer, allocate, live_bytes
 
 BUFFERS = st.lists(
     st.builds(
-        lambda size, first, length: Buffer(size, first, first + length),
+        lambda size, first, length: LiveRange(size, first, first + length),
         st.integers(0, 500),
         st.integers(0, 20),
         st.integers(0, 8),
@@ -18,7 +18,7 @@ BUFFERS = st.lists(
 )
 
 
-def assert_sound(buffers: list[Buffer], offsets: list[int], total: int) -> None:
+def assert_sound(buffers: list[LiveRange], offsets: list[int], total: int) -> None:
     """Pairwise check, independent of how the packing was found."""
     for buffer, offset in zip(buffers, offsets, strict=True):
         assert offset % 16 == 0
@@ -31,14 +31,14 @@ def assert_sound(buffers: list[Buffer], offsets: list[int], total: int) -> None:
 
 
 @given(BUFFERS)
-def test_live_buffers_never_overlap(buffers: list[Buffer]) -> None:
+def test_live_buffers_never_overlap(buffers: list[LiveRange]) -> None:
     allocation = allocate(buffers)
     assert_sound(buffers, list(allocation.offsets), allocation.total_bytes)
     assert allocation == allocate(buffers)
 
 
 @given(BUFFERS)
-def test_the_total_is_at_least_the_live_bytes_of_every_event(buffers: list[Buffer]) -> None:
+def test_the_total_is_at_least_the_live_bytes_of_every_event(buffers: list[LiveRange]) -> None:
     total = allocate(buffers).total_bytes
     for event in range(30):
         live = sum(-(-b.size_bytes // ALIGNMENT) * ALIGNMENT for b in buffers if b.first <= event <= b.last)
@@ -47,7 +47,7 @@ def test_the_total_is_at_least_the_live_bytes_of_every_event(buffers: list[Buffe
 
 
 @given(BUFFERS, BUFFERS)
-def test_a_packer_adds_without_overlap_and_within_its_limit(first: list[Buffer], second: list[Buffer]) -> None:
+def test_a_packer_adds_without_overlap_and_within_its_limit(first: list[LiveRange], second: list[LiveRange]) -> None:
     fixed = allocate(first)
     packer = Packer(first, fixed)
     buffers, offsets = list(first), list(fixed.offsets)
@@ -62,13 +62,20 @@ def test_a_packer_adds_without_overlap_and_within_its_limit(first: list[Buffer],
 
 def test_a_chain_of_maps_takes_the_sum_of_its_largest_neighbours() -> None:
     sizes = (160, 480, 320, 96, 640, 16)
-    chain = [Buffer(size, index, index + 1) for index, size in enumerate(sizes)]
+    chain = [LiveRange(size, index, index + 1) for index, size in enumerate(sizes)]
     assert allocate(chain).total_bytes == 480 + 320
 
 
 def test_the_hill_climb_finds_a_packing_that_no_single_order_of_size_gives() -> None:
     # A long thin buffer between two pairs: placed by size it splits the space.
-    buffers = [Buffer(64, 0, 1), Buffer(48, 1, 2), Buffer(64, 2, 3), Buffer(16, 0, 3), Buffer(48, 3, 4), Buffer(32, 4, 5)]
+    buffers = [
+        LiveRange(64, 0, 1),
+        LiveRange(48, 1, 2),
+        LiveRange(64, 2, 3),
+        LiveRange(16, 0, 3),
+        LiveRange(48, 3, 4),
+        LiveRange(32, 4, 5),
+    ]
     assert allocate(buffers).total_bytes == 64 + 48 + 16
 
 

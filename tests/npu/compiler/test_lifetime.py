@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import npu
-from npu.compiler.lifetime import Node, Span, trace_lifetimes
+from npu.compiler.allocate import LiveRange
+from npu.compiler.lifetime import Node, trace_lifetimes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
@@ -57,6 +58,6 @@ def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> No
     last = b.op("NEG", [middle], (1, 16), DType.FLOAT32)
     b.output(last)
     found = trace_lifetimes(b.graph(), [Node((index,)) for index in range(3)], [[], [], []], {})
-    assert found.spans[state] == Span(64, 0, 2)
-    assert found.spans[first] == Span(64, 0, 1)
+    assert found.spans[state] == LiveRange(64, 0, 2)
+    assert found.spans[first] == LiveRange(64, 0, 1)
     assert found.lasting == {state, last}
