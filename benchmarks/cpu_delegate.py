@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import default_options
 from npu.tflite.reader import read_model
@@ -99,7 +99,7 @@ def ready(interpreter: Any, content: bytes) -> Any:
 def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bool) -> str:
     """One line of results, and lines of the profile."""
     delegate = XnnpackDelegate(replace(default_options(), num_threads=threads, qs8=True, qu8=True))
-    ours = ready(Interpreter(model_content=content, experimental_delegates=[delegate]), content)
+    ours = ready(CpuInterpreter(model_content=content, experimental_delegates=[delegate]), content)
     theirs = ready(LiteRt(model_content=content, num_threads=threads), content)
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(rounds):
@@ -115,7 +115,7 @@ def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bo
     return "".join(lines)
 
 
-def _profile(interpreter: Interpreter) -> list[str]:
+def _profile(interpreter: CpuInterpreter) -> list[str]:
     interpreter.start_profile()
     interpreter.invoke()
     sums: dict[str, list[float]] = defaultdict(list)

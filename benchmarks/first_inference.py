@@ -31,7 +31,7 @@ from npu.isa.payload import parse_payload
 from sim.functional.prepared import best_tier, join_operations, prepare_operation
 from sim.functional.weights import decode_constants
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.support.vela import Job, compile_with_vela, only_job
 
@@ -57,7 +57,7 @@ class Contestant:
         variant, tier = load_variant(self.target), best_tier()
         words = parse_payload(self.job.payload).words
         regions = {0: self.job.read_only, 1: np.zeros(self.job.scratch_bytes, np.uint8)}
-        memory = Memory({**regions, 2: np.zeros(self.job.fast_bytes, np.uint8)}, variant)
+        memory = NpuMemory({**regions, 2: np.zeros(self.job.fast_bytes, np.uint8)}, variant)
         machine = Machine(variant, tier)
         found = {"whole": milliseconds(lambda: machine.run(words, memory))}
         found["commands"] = milliseconds(lambda: decode(words, variant))
@@ -65,7 +65,7 @@ class Contestant:
         found["plan"] = milliseconds(lambda: join_operations([prepare_operation(item, memory, tier) for item in decoded], tier))
         found["weights"] = 0.0
 
-        def decode_again(_index: int, operation: Operation, held: Memory) -> None:
+        def decode_again(_index: int, operation: Operation, held: NpuMemory) -> None:
             if isinstance(operation, Convolution | DepthwiseConvolution):
                 found["weights"] += milliseconds(lambda: decode_constants(operation, held))
 

@@ -26,7 +26,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.payload import parse_payload
 from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.support.vela import compile_with_vela, only_job
 
@@ -59,7 +59,7 @@ def simulator(model: bytes, target: str, tier: Tier) -> tuple[float, float, Call
     job = only_job(compile_with_vela(model, target))
     words = parse_payload(job.payload).words
     variant = load_variant(target)
-    memory = Memory(
+    memory = NpuMemory(
         {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}, variant
     )
     loading = milliseconds(lambda: Machine(variant, tier).run(words, memory))

@@ -33,7 +33,7 @@ from npu.isa.payload import parse_payload
 from npu.tflite.reader import read_model
 from npu.toolchain.compile import compile_source
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.timing import schedule, time_rows
 from sim.timing.stream_rows import stream_rows
 
@@ -56,7 +56,7 @@ def measure(name: str, compiler: str, compiled: bytes, variant: Variant, rounds:
     job = only_job(compiled)
     words = parse_payload(job.payload).words
     regions = {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}
-    memory = Memory(regions, variant)
+    memory = NpuMemory(regions, variant)
     operations = [item.operation for item in decode(words, variant)]
     plan = stream_rows(operations, variant, stream_words=len(words))
     machine = Machine(variant)

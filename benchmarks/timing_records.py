@@ -24,7 +24,7 @@ from npu.isa.operations import Operation
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
 from sim.timing import schedule
-from sim.trace import Totals
+from sim.trace import JobTotals
 
 RESOLUTION_CYCLES = 1000
 """Total cycles of the measurements move in steps of this size; a smaller difference is no error."""
@@ -80,7 +80,7 @@ class Comparison:
     """A record and what the model says to it."""
 
     record: dict[str, Any]
-    totals: Totals
+    totals: JobTotals
     is_same_binary: bool | None
     compiled: Path | None = None
 
@@ -272,7 +272,7 @@ def old_python(given: Path | None) -> str:
     return str(found)
 
 
-def totals_of(data: bytes, variant: Variant) -> Totals:
+def totals_of(data: bytes, variant: Variant) -> JobTotals:
     """Totals of all NPU jobs of a compiled model, one after the other."""
     found = [schedule(operations, variant, stream_words=words).totals for operations, words in jobs_in(data, variant)]
     if not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constraints.profiles import profile_named
-from constraints.rule import Form, Profile, Rule
+from constraints.rule import Profile, Rule, RuleSet
 
 
 def supported_ops_document(profile: str | Profile) -> str:
@@ -23,30 +23,30 @@ def _lines(profile: Profile) -> Iterator[str]:
     yield ""
     yield "This page is generated from the rules that the checker applies:"
     yield f"`npu supported-ops --profile {profile.name}`."
-    for form in profile.forms:
-        yield from _form(profile, form)
+    for rule_set in profile.rule_sets:
+        yield from _section(profile, rule_set)
     if profile.notes:
         yield from ("", "## Notes", "")
         yield from (f"- {note}" for note in profile.notes)
 
 
-def _form(profile: Profile, form: Form) -> Iterator[str]:
-    title = "" if len(profile.forms) == 1 else f" ({form.name})"
-    prefix = "" if len(profile.forms) == 1 else f"{form.name}-"
+def _section(profile: Profile, rule_set: RuleSet) -> Iterator[str]:
+    title = "" if len(profile.rule_sets) == 1 else f" ({rule_set.name})"
+    prefix = "" if len(profile.rule_sets) == 1 else f"{rule_set.name}-"
     yield from ("", f"## Operators{title}", "")
-    yield f"The {profile.device} takes these {len(form.operators)} operators if all of their rules hold. An operator that"
+    yield f"The {profile.device} takes these {len(rule_set.operators)} operators if all of their rules hold. An operator that"
     yield "breaks a rule, and every operator that is not in the table, stays as it is in the file and runs on the CPU."
     yield from ("", "| Operator | Rules |", "| --- | --- |")
-    for kind in sorted(form.operators):
-        links = [f"[generic](#{prefix}generic-rules)"] if form.generic else []
-        if form.specific(kind):
+    for kind in sorted(rule_set.operators):
+        links = [f"[generic](#{prefix}generic-rules)"] if rule_set.generic else []
+        if rule_set.specific(kind):
             links.append(f"[specific](#{prefix}{kind.lower()}-rules)")
         yield f"| {kind} | {', '.join(links) or 'none'} |"
-    if form.generic:
+    if rule_set.generic:
         yield from ("", f"### {prefix}generic rules", "", "These hold for every operator of the table.", "")
-        yield from _items(form.generic)
-    for kind in sorted(form.operators):
-        specific = form.specific(kind)
+        yield from _items(rule_set.generic)
+    for kind in sorted(rule_set.operators):
+        specific = rule_set.specific(kind)
         if specific:
             yield from ("", f"### {prefix}{kind} rules", "")
             yield from _items(specific)

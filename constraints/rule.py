@@ -184,7 +184,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RuleSet:
     """A set of operators and rules that applies to one kind of data, such as float; most profiles have only one."""
 
     name: str
@@ -210,7 +210,7 @@ class Profile:
     version: str
     device: str
     summary: str
-    forms: tuple[Form, ...]
+    rule_sets: tuple[RuleSet, ...]
     unlisted_rule: str
     """Rule id of the violation of an operator that the profile does not list."""
     notes: tuple[str, ...] = field(default=())
@@ -218,17 +218,21 @@ class Profile:
     @cached_property
     def operators(self) -> tuple[str, ...]:
         """Every listed operator, in alphabetic order."""
-        return tuple(sorted({kind for form in self.forms for kind in form.operators}))
+        return tuple(sorted({kind for rule_set in self.rule_sets for kind in rule_set.operators}))
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules of all forms."""
-        return tuple(rule for form in self.forms for rule in form.rules)
+        """The rules of all rule sets."""
+        return tuple(rule for rule_set in self.rule_sets for rule in rule_set.rules)
 
     @cached_property
-    def _table(self) -> Mapping[str, tuple[tuple[Form, tuple[Rule, ...]], ...]]:
+    def _table(self) -> Mapping[str, tuple[tuple[RuleSet, tuple[Rule, ...]], ...]]:
         return {
-            kind: tuple((form, form.generic + form.specific(kind)) for form in self.forms if kind in form.operators)
+            kind: tuple(
+                (rule_set, rule_set.generic + rule_set.specific(kind))
+                for rule_set in self.rule_sets
+                if kind in rule_set.operators
+            )
             for kind in self.operators
         }
 
@@ -237,7 +241,7 @@ class Profile:
         candidates = self._table.get(view.op.kind)
         if candidates is None:
             return (self._unlisted(view),)
-        rules = next((rules for form, rules in candidates if form.applies(view)), candidates[0][1])
+        rules = next((rules for rule_set, rules in candidates if rule_set.applies(view)), candidates[0][1])
         result = (rule.check(view) for rule in rules)
         return tuple(violation for violation in result if violation is not None)
 

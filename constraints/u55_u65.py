@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from constraints import observe, v0_1
 from constraints import u55_u65_observe as seen
-from constraints.rule import AtMost, Exactly, Form, Observe, OneOf, Predicate, Profile, Range, Rule
+from constraints.rule import AtMost, Exactly, Observe, OneOf, Predicate, Profile, Range, Rule, RuleSet
 from constraints.u55_u65_observe import LSTM
 from npu.graph.dtype import DType
 from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, shown
@@ -255,7 +255,9 @@ PROFILE = Profile(
     version="1",
     device="NPU",
     summary="What Ethos-U55 and Ethos-U65 run through this project's compiler and simulator.",
-    forms=(Form("quantized", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),),
+    rule_sets=(
+        RuleSet("quantized", OPERATORS, tuple(_widened(rule) for rule in v0_1.RULES if rule.id not in REPLACED) + HARDWARE),
+    ),
     unlisted_rule="N-LIST",
     notes=(
         *v0_1.READINGS,

@@ -8,7 +8,7 @@ that must be int8 are feature maps and weights, not bias, shape or padding tenso
 from __future__ import annotations
 
 from constraints import observe
-from constraints.rule import AtMost, Exactly, Form, OneOf, Predicate, Profile, Range, Rule, for_each
+from constraints.rule import AtMost, Exactly, OneOf, Predicate, Profile, Range, Rule, RuleSet, for_each
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 
@@ -153,7 +153,7 @@ PROFILE = Profile(
     version="0.1",
     device="NPU",
     summary="The operators and limits of the first published constraint list, for int8 networks on Ethos-U.",
-    forms=(Form("int8", OPERATORS, RULES),),
+    rule_sets=(RuleSet("int8", OPERATORS, RULES),),
     unlisted_rule="V-T-3",
     notes=(
         *READINGS,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from constraints import observe
-from constraints.rule import Exactly, Form, Observed, OneOf, Predicate, Profile, Range, RealRange, Rule
+from constraints.rule import Exactly, Observed, OneOf, Predicate, Profile, Range, RealRange, Rule, RuleSet
 from constraints.view import OpView
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
@@ -24,7 +24,7 @@ EIGHT_BIT = (DType.INT8, DType.UINT8)
 
 
 @dataclass(frozen=True, slots=True)
-class XnnpackOptions:
+class XnnpackSwitches:
     """What the delegate is switched on for: float only by default."""
 
     floating: bool = True
@@ -353,7 +353,7 @@ def _switch(identifier: str, name: str, on: bool) -> Rule:
                 lambda view: (Observed(f"switch '{name}'", on),))  # fmt: skip
 
 
-def _type_switches(options: XnnpackOptions) -> Rule:
+def _type_switches(options: XnnpackSwitches) -> Rule:
     enabled = tuple(dtype for dtype, on in ((DType.INT8, options.qs8), (DType.UINT8, options.qu8)) if on)
 
     def types(view: OpView) -> Iterator[Observed]:
@@ -377,9 +377,9 @@ DYNAMIC_RANGE = Rule(
 )
 
 
-def xnnpack_profile(options: XnnpackOptions | None = None) -> Profile:
+def xnnpack_profile(options: XnnpackSwitches | None = None) -> Profile:
     """The profile with the delegate's options; without any: float on, quantized and variable operators off."""
-    options = options or XnnpackOptions()
+    options = options or XnnpackSwitches()
     floating = _switch("X-F-SWITCH", "float", options.floating)
     variables = _switch("X-R-1", "variables", options.variables)
     float_rules = (floating, *_stamped("X-F", FLOAT), DYNAMIC_RANGE)
@@ -389,10 +389,10 @@ def xnnpack_profile(options: XnnpackOptions | None = None) -> Profile:
         version="1",
         device="XNNPACK-like delegate",
         summary="What the XNNPACK-like CPU delegate takes, float and (when switched on) 8-bit quantized.",
-        forms=(
-            Form("float", tuple(sorted(FLOAT)), float_rules, lambda view: not _has_8_bit(view)),
-            Form("quantized", tuple(sorted(QUANTISED)), quantized_rules, _has_8_bit),
-            Form("variables", VARIABLE_OPERATORS, (variables,)),
+        rule_sets=(
+            RuleSet("float", tuple(sorted(FLOAT)), float_rules, lambda view: not _has_8_bit(view)),
+            RuleSet("quantized", tuple(sorted(QUANTISED)), quantized_rules, _has_8_bit),
+            RuleSet("variables", VARIABLE_OPERATORS, (variables,)),
         ),
         unlisted_rule="X-L-1",
         notes=(

@@ -18,7 +18,7 @@ GRANULE_BYTES = 16
 MAX_ARENA_BYTES = 1 << 28
 """Largest arena that is followed."""
 
-Range = tuple[int, int]
+ByteRange = tuple[int, int]
 
 
 def arena_use(operations: Sequence[Operation], region: int = Region.ARENA) -> NDArray[np.int64]:
@@ -44,7 +44,7 @@ def arena_use(operations: Sequence[Operation], region: int = Region.ARENA) -> ND
     return used
 
 
-def _mark(live: NDArray[np.bool_], ranges: Sequence[Range], *, is_used: bool) -> int:
+def _mark(live: NDArray[np.bool_], ranges: Sequence[ByteRange], *, is_used: bool) -> int:
     """Say of the granules of `ranges` whether they are in use; how many more are than before."""
     more = 0
     for start, end in ranges:
@@ -55,7 +55,7 @@ def _mark(live: NDArray[np.bool_], ranges: Sequence[Range], *, is_used: bool) ->
     return more
 
 
-def _left_behind(reads: list[list[Range]], writes: list[list[Range]], size: int) -> NDArray[np.bool_]:
+def _left_behind(reads: list[list[ByteRange]], writes: list[list[ByteRange]], size: int) -> NDArray[np.bool_]:
     """Granules that are written and not read afterwards: the outputs of the stream."""
     left = np.zeros(-(-size // GRANULE_BYTES), np.bool_)
     for read, written in zip(reads, writes, strict=True):
@@ -64,7 +64,7 @@ def _left_behind(reads: list[list[Range]], writes: list[list[Range]], size: int)
     return left
 
 
-def reads_of(operation: Operation, region: int) -> list[Range]:
+def reads_of(operation: Operation, region: int) -> list[ByteRange]:
     """The address ranges of a region that an operation reads."""
     if isinstance(operation, Dma):
         size = operation.length_bytes * operation.rows * operation.planes
@@ -79,7 +79,7 @@ def reads_of(operation: Operation, region: int) -> list[Range]:
     return [span for span in ranges if span[1] > span[0]]
 
 
-def writes_of(operation: Operation, region: int) -> list[Range]:
+def writes_of(operation: Operation, region: int) -> list[ByteRange]:
     """The address ranges of a region that an operation writes."""
     if isinstance(operation, Dma):
         size = operation.length_bytes * operation.rows * operation.planes
@@ -88,7 +88,7 @@ def writes_of(operation: Operation, region: int) -> list[Range]:
     return _ranges(operation.ofm, region) if isinstance(operation, KernelOperation) else []
 
 
-def _ranges(fm: FeatureMap, region: int) -> list[Range]:
+def _ranges(fm: FeatureMap, region: int) -> list[ByteRange]:
     """Address ranges of the tiles of a map that is in `region`."""
     if fm.region != region:
         return []

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Port
-from sim.trace import PORT_BYTES, Cause, Column, Trace
+from sim.trace import PORT_BYTES, Cause, Trace, TraceColumn
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ Flow = tuple[Floats, Ints, Ints]
 
 def command_port(trace: Trace) -> Port:
     """The port that the command stream is read through: what is neither kernel nor transfer reads nothing else."""
-    others = (trace.column(Column.BLOCKS) == 0) & (trace.column(Column.DMA_BYTES) == 0)
+    others = (trace.column(TraceColumn.BLOCKS) == 0) & (trace.column(TraceColumn.DMA_BYTES) == 0)
     read = {port: int(trace.column(columns[0])[others].sum()) for port, columns in PORT_BYTES.items()}
     return Port.AXI0 if read[Port.AXI0] > read[Port.AXI1] else Port.AXI1
 
@@ -40,15 +40,15 @@ def port_rates(trace: Trace, edges: Floats) -> Mapping[Port, tuple[Floats, Float
     }
 
 
-def _reads(trace: Trace, column: Column, *, has_commands: bool) -> Iterator[Flow]:
+def _reads(trace: Trace, column: TraceColumn, *, has_commands: bool) -> Iterator[Flow]:
     """What a port reads. One that carries only the input, or only the weights, of an operation shows it in the sums."""
-    commands = trace.column(Column.COMMAND_BYTES) * has_commands
+    commands = trace.column(TraceColumn.COMMAND_BYTES) * has_commands
     moved = trace.column(column) - commands
-    inputs, weights = trace.column(Column.IFM_BYTES), trace.column(Column.WEIGHT_BYTES)
+    inputs, weights = trace.column(TraceColumn.IFM_BYTES), trace.column(TraceColumn.WEIGHT_BYTES)
     is_input = moved == inputs
     is_weights = (moved == weights) & ~is_input
     yield from _flows(trace, moved, {Cause.IFM: ~is_weights, Cause.WEIGHTS: ~is_input})
-    issued = trace.column(Column.ISSUED)
+    issued = trace.column(TraceColumn.ISSUED)
     yield commands.astype(np.float64), np.maximum(issued - commands, 0), issued
 
 
@@ -70,7 +70,7 @@ def _flows(trace: Trace, moved: Ints, causes: Mapping[Cause, NDArray[np.bool_]])
             bytes_moved: Floats = events.bytes[kept].astype(np.float64) * share[operation[kept]]
             yield bytes_moved, events.start[kept], events.end[kept]
             left = left * (sums == 0)
-    yield left, trace.column(Column.START), trace.column(Column.END)
+    yield left, trace.column(TraceColumn.START), trace.column(TraceColumn.END)
 
 
 def _rate(trace: Trace, edges: Floats, *parts: Flow) -> Floats:

@@ -31,7 +31,7 @@ from npu.runtime.tensor import RuntimeTensor
 from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title
 from sim.functional.prepared import Tier
 from sim.machine import Hook, Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 _SLACK_BYTES = 4096
 
@@ -72,7 +72,7 @@ class EthosUDelegate(SimpleDelegate):
         return "EthosUDelegate"
 
     def create_delegate_kernel_interface(self) -> SimpleDelegateKernel:
-        return _Kernel(self)
+        return _JobKernel(self)
 
     def arena(self, context: Context, tensor: RuntimeTensor) -> npt.NDArray[np.uint8]:
         """The memory of a scratch tensor. All operators of a graph that name the tensor share it, as they do on the board:
@@ -96,7 +96,7 @@ class EthosUDelegate(SimpleDelegate):
         return self._machines[variant.name]
 
 
-class _Kernel(SimpleDelegateKernel):
+class _JobKernel(SimpleDelegateKernel):
     """One partition: one or more consecutive `ethos-u` operators."""
 
     def __init__(self, delegate: EthosUDelegate) -> None:
@@ -146,7 +146,7 @@ class _BoundJob:
             Region.FAST: delegate.arena(context, tensors[node.inputs[Input.FAST_SCRATCH]]),
         }
         regions |= {region: _separate(job, region) for region in job.region_bytes.keys() - regions.keys()}
-        self._memory = Memory(regions, self._machine.variant)
+        self._memory = NpuMemory(regions, self._machine.variant)
         self._inputs, self._outputs = _places(job.inputs, regions), _places(job.outputs, regions)
         placed = {index for index, _ in (*self._inputs, *self._outputs)}
         for index in (*node.inputs[Input.FIRST_MAP :], *node.outputs):

@@ -28,11 +28,11 @@ from sim.functional.prepared import (
     prepare_operation,
     run_prepared,
 )
-from sim.functional.threads import Threads
-from sim.memory import Memory
+from sim.functional.threads import StreamThreads
+from sim.memory import NpuMemory
 
 Stream = CommandStream | npt.NDArray[np.uint32] | Sequence[Decoded] | Sequence[Operation]
-Hook = Callable[[int, Operation, Memory], None]
+Hook = Callable[[int, Operation, NpuMemory], None]
 """Called after each operation with its index in the stream of operations, the operation and the memory."""
 _MAX_STREAMS = 32
 _INTEGER_TYPES = {(8, True): np.int8, (8, False): np.uint8, (16, True): np.int16, (16, False): np.uint16, (32, True): np.int32}
@@ -46,16 +46,16 @@ class Machine:
 
     def __init__(self, variant: Variant, tier: Tier | None = None, num_threads: int = 1) -> None:
         self.variant = variant
-        self._threads = Threads(num_threads)
+        self._threads = StreamThreads(num_threads)
         self.tier = best_tier() if tier is None else tier
         self._streams: dict[tuple[object, ...], tuple[PreparedStream, tuple[Decoded, ...]]] = {}
         self._loaded: PreparedStream | None = None
         self._decoded: tuple[Decoded, ...] = ()
-        self._memory: Memory | None = None
+        self._memory: NpuMemory | None = None
         self._position = 0
         self._words: npt.NDArray[np.uint32] | None = None
 
-    def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
+    def run(self, stream: Stream, memory: NpuMemory, *, hook: Hook | None = None) -> None:
         """Execute a whole stream: one of a compiled file, command words, decoded operations or bare operations.
 
         Raises StreamError if the words are not a stream and SimulationError (naming command and operation) if an
@@ -70,7 +70,7 @@ class Machine:
             run_prepared(prepared, memory, index, index + 1)
             hook(index, one.operation, memory)
 
-    def load(self, stream: Stream, memory: Memory) -> None:
+    def load(self, stream: Stream, memory: NpuMemory) -> None:
         """Prepare to `step` through a stream."""
         self._loaded, self._decoded = self._prepared(stream, memory)
         self._memory = memory
@@ -115,7 +115,7 @@ class Machine:
         end = self._words.size if following is None else following.command_index
         return registers_before(self._words, self.variant.accelerator.product, end)
 
-    def feature_map(self, fm: FeatureMap, memory: Memory | None = None) -> npt.NDArray[np.integer]:
+    def feature_map(self, fm: FeatureMap, memory: NpuMemory | None = None) -> npt.NDArray[np.integer]:
         """The values of a feature map in memory: (height, width, depth) in its own integer type."""
         source = self._memory if memory is None else memory
         if source is None:
@@ -133,7 +133,7 @@ class Machine:
             for index, operation in enumerate(stream)
         )
 
-    def _prepared(self, stream: Stream, memory: Memory) -> tuple[PreparedStream, tuple[Decoded, ...]]:
+    def _prepared(self, stream: Stream, memory: NpuMemory) -> tuple[PreparedStream, tuple[Decoded, ...]]:
         """What is prepared of a stream on memory of this shape, and its operations."""
         content: object = stream
         if not isinstance(stream, CommandStream):
@@ -150,7 +150,7 @@ class Machine:
             self._streams[key] = known
         return known
 
-    def _check(self, decoded: Decoded, memory: Memory) -> PreparedOperation:
+    def _check(self, decoded: Decoded, memory: NpuMemory) -> PreparedOperation:
         try:
             return prepare_operation(decoded, memory, self.tier)
         except (SimulationError, StreamError) as error:

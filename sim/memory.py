@@ -20,7 +20,7 @@ from npu.isa.operations import FeatureMap, Layout
 MAX_REGIONS = 8
 
 
-class Memory:
+class NpuMemory:
     """Regions 0..7 and the SHRAM of one variant.
 
     `regions`: region number -> one-dimensional contiguous uint8 array, which is used in place; a read-only array makes

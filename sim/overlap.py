@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.records import dataclass
-from sim.trace import Column, Trace
+from sim.trace import Trace, TraceColumn
 
 KERNELS = ("conv", "depthwise", "pool", "elementwise")
 """Kinds of a trace that compute."""
@@ -15,7 +15,7 @@ HIDDEN_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OperatorSpan:
     """`cycles` from the first fetch to the last write of an operator's operations, gaps left out.
 
     `behind` is the operator that most of the span counts for, where nearly all of it counts for others.
@@ -25,15 +25,15 @@ class Span:
     behind: int | None = None
 
 
-def find_spans(trace: Trace, owners: NDArray[np.int64]) -> dict[int, Span]:
+def find_spans(trace: Trace, owners: NDArray[np.int64]) -> dict[int, OperatorSpan]:
     """The span of every operator that has kernel operations, or transfers only; `owners` (n,) as in `owners_of`."""
-    ends = trace.column(Column.END)
+    ends = trace.column(TraceColumn.END)
     counted = np.maximum.accumulate(ends) if len(ends) else ends
     counted_from = np.concatenate([np.zeros(1, np.int64), counted])[: len(ends)]
     kinds = np.array(trace.kinds)
     computes, transfers = np.isin(kinds, KERNELS), kinds == "dma"
-    starts = trace.column(Column.START)
-    spans: dict[int, Span] = {}
+    starts = trace.column(TraceColumn.START)
+    spans: dict[int, OperatorSpan] = {}
     for operator in np.unique(owners[computes | transfers]).tolist():
         mine = owners == operator
         rows = np.flatnonzero(mine & computes)
@@ -46,7 +46,7 @@ def find_spans(trace: Trace, owners: NDArray[np.int64]) -> dict[int, Span]:
             overlap = np.minimum(counted, last) - np.maximum(counted_from, first)
             shared = np.bincount(owners, np.where(mine, 0, np.maximum(overlap, 0)))
             behind = int(shared.argmax()) if shared.max() > 0 else None
-        spans[operator] = Span(cycles, behind)
+        spans[operator] = OperatorSpan(cycles, behind)
     return spans
 
 

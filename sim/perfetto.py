@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from npu.hardware.variant import Port
 from sim.bandwidth import command_port, port_rates
 from sim.timeline import OVERHEAD_NAMES, Segment, TimedJob, Timeline
-from sim.trace import PORT_BYTES, Cause, Column, Events, TimedUnit, Trace
+from sim.trace import PORT_BYTES, Cause, Events, TimedUnit, Trace, TraceColumn
 
 PROCESS = 1000
 """No track has this number: Perfetto calls the thread that has its process's number the main thread."""
@@ -75,7 +75,7 @@ def _job_entries(
     if trace.events is not None:
         entries += _unit_slices(trace.events, scale, names)
     entries += _bandwidth(trace, scale)
-    begins = np.maximum.accumulate(trace.column(Column.START))
+    begins = np.maximum.accumulate(trace.column(TraceColumn.START))
     for name, use in memory.items():
         # Of operations that start together the last one counts.
         used = dict(zip(begins.tolist(), use.tolist(), strict=True)) | {trace.totals.total_cycles: 0}
@@ -147,7 +147,7 @@ def _counter(name: str, time: float, values: Mapping[str, float]) -> dict[str, A
 
 def _waits(trace: Trace, scale: float) -> list[dict[str, Any]]:
     """Waits on the parser's track."""
-    times = zip(trace.kinds, trace.column(Column.START).tolist(), trace.column(Column.END).tolist(), strict=True)
+    times = zip(trace.kinds, trace.column(TraceColumn.START).tolist(), trace.column(TraceColumn.END).tolist(), strict=True)
     return [
         _slice(kind, unit_track(TimedUnit.PARSER), start * scale, end * scale, {"operation": index})
         for index, (kind, start, end) in enumerate(times)
@@ -163,9 +163,9 @@ def _port_slices(trace: Trace, scale: float, names: tuple[str, ...]) -> list[dic
         read_column, write_column = PORT_BYTES[port]
         reached = 0
         for name, row in zip(names, trace.table.tolist(), strict=True):
-            commands = row[Column.COMMAND_BYTES] if port is stream else 0
+            commands = row[TraceColumn.COMMAND_BYTES] if port is stream else 0
             read, written = row[read_column] - commands, row[write_column]
-            start, end = max(row[Column.START], reached), row[Column.END]
+            start, end = max(row[TraceColumn.START], reached), row[TraceColumn.END]
             if read + written <= 0 or end <= start:
                 continue
             reached = end

@@ -17,7 +17,7 @@ from npu.hardware.variant import Variant
 from npu.records import dataclass
 from sim.timeline import TimedJob, cycles_of_job, owners_of
 from sim.timing.counters import operation_events, sum_events
-from sim.trace import Column, Trace
+from sim.trace import Trace, TraceColumn
 
 _CODES: tuple[tuple[str, int], ...] = (
     ("NO_EVENT", 0x00),
@@ -164,19 +164,19 @@ class UnitTime:
 
 _UNITS = {
     "MAC array": (
-        Column.MAC_ACTIVE,
-        (Column.MAC_STALLED_BY_WEIGHTS, Column.MAC_STALLED_BY_ACCUMULATOR, Column.MAC_STALLED_BY_IFM),
-        Column.MAC_IDLE,
+        TraceColumn.MAC_ACTIVE,
+        (TraceColumn.MAC_STALLED_BY_WEIGHTS, TraceColumn.MAC_STALLED_BY_ACCUMULATOR, TraceColumn.MAC_STALLED_BY_IFM),
+        TraceColumn.MAC_IDLE,
     ),
     "output unit": (
-        Column.OUTPUT_ACTIVE,
-        (Column.OUTPUT_STALLED_BY_MEMORY, Column.OUTPUT_STALLED_BY_INPUT),
-        Column.OUTPUT_IDLE,
+        TraceColumn.OUTPUT_ACTIVE,
+        (TraceColumn.OUTPUT_STALLED_BY_MEMORY, TraceColumn.OUTPUT_STALLED_BY_INPUT),
+        TraceColumn.OUTPUT_IDLE,
     ),
     "weight decoder": (
-        Column.DECODER_ACTIVE,
-        (Column.DECODER_STALLED_BY_MEMORY, Column.DECODER_STALLED_BY_MAC),
-        Column.DECODER_IDLE,
+        TraceColumn.DECODER_ACTIVE,
+        (TraceColumn.DECODER_STALLED_BY_MEMORY, TraceColumn.DECODER_STALLED_BY_MAC),
+        TraceColumn.DECODER_IDLE,
     ),
 }
 

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from npu.graph.ethos_u import Region
 from npu.isa.operations import Dma, Operation
 from npu.records import dataclass
-from sim.arena import Range, reads_of, writes_of
+from sim.arena import ByteRange, reads_of, writes_of
 
 INPUT, MAP, COPY = "input", "map", "copy"
 """Kinds of boxes: what was there before the stream, what an operation computes, and what a transfer copies."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class BufferLifetime:
     """Bytes [start, end) that operator `owner` has written (-1: nobody), in use from operation `first` to `last`."""
 
     kind: str
@@ -30,22 +30,22 @@ class Stay:
     last: int
 
 
-def stays(operations: Sequence[Operation], owners: Sequence[int], region: int = Region.ARENA) -> list[Stay]:
+def stays(operations: Sequence[Operation], owners: Sequence[int], region: int = Region.ARENA) -> list[BufferLifetime]:
     """The boxes of a region in the order in which they end; what nobody reads stays to the end of the stream."""
-    present: list[Stay] = []
-    gone: list[tuple[int, Stay]] = []
+    present: list[BufferLifetime] = []
+    gone: list[tuple[int, BufferLifetime]] = []
     for index, (operation, owner) in enumerate(zip(operations, owners, strict=True)):
         for start, end in reads_of(operation, region):
             present = _read(present, start, end, index)
         kind = COPY if isinstance(operation, Dma) else MAP
         for start, end in writes_of(operation, region):
-            present = _written(present, gone, Stay(kind, owner, start, end, index, index))
+            present = _written(present, gone, BufferLifetime(kind, owner, start, end, index, index))
     end_of_stream = len(operations) - 1
     left = [stay if stay.last > stay.first else dataclasses.replace(stay, last=end_of_stream) for stay in present]
     return [*(stay for _, stay in gone), *left]
 
 
-def _read(present: list[Stay], start: int, end: int, index: int) -> list[Stay]:
+def _read(present: list[BufferLifetime], start: int, end: int, index: int) -> list[BufferLifetime]:
     """Boxes after a read: those that it touches are in use until now; what nobody wrote was there before."""
     result, unknown = [], [(start, end)]
     for stay in present:
@@ -53,10 +53,12 @@ def _read(present: list[Stay], start: int, end: int, index: int) -> list[Stay]:
             unknown = [rest for part in unknown for rest in _without(part, stay.start, stay.end)]
             stay = dataclasses.replace(stay, last=index)
         result.append(stay)
-    return result + [Stay(INPUT, -1, low, high, 0, index) for low, high in unknown]
+    return result + [BufferLifetime(INPUT, -1, low, high, 0, index) for low, high in unknown]
 
 
-def _written(present: list[Stay], gone: list[tuple[int, Stay]], new: Stay) -> list[Stay]:
+def _written(
+    present: list[BufferLifetime], gone: list[tuple[int, BufferLifetime]], new: BufferLifetime
+) -> list[BufferLifetime]:
     """Boxes after a write: a box of the writer grows if its new bytes were free meanwhile, of others nothing is left there."""
     result, now = [], new.first
     for stay in present:
@@ -73,7 +75,9 @@ def _written(present: list[Stay], gone: list[tuple[int, Stay]], new: Stay) -> li
     return [*result, new]
 
 
-def _was_free(present: list[Stay], gone: list[tuple[int, Stay]], stay: Stay, new: Stay) -> bool:
+def _was_free(
+    present: list[BufferLifetime], gone: list[tuple[int, BufferLifetime]], stay: BufferLifetime, new: BufferLifetime
+) -> bool:
     """Whether nothing else has been, since `stay` began, where `new` is and `stay` is not."""
     others = [other for other in present if other is not stay]
     for closed, other in reversed(gone):
@@ -86,7 +90,7 @@ def _was_free(present: list[Stay], gone: list[tuple[int, Stay]], stay: Stay, new
     )
 
 
-def _without(part: Range, start: int, end: int) -> list[Range]:
+def _without(part: ByteRange, start: int, end: int) -> list[ByteRange]:
     """What is left of a range outside [start, end)."""
     pieces = ((part[0], min(part[1], start)), (max(part[0], end), part[1]))
     return [piece for piece in pieces if piece[0] < piece[1]]

@@ -17,7 +17,7 @@ from npu.hardware.variant import Cpu, Variant
 from npu.records import dataclass
 from npu.tabular import Record, Tabular
 from sim.overlap import find_spans
-from sim.trace import PORT_BYTES, Column, Trace
+from sim.trace import PORT_BYTES, Trace, TraceColumn
 
 JOB_START, INTERRUPT, CACHE_CLEAN, CACHE_INVALIDATE, COPY_IN, COPY_OUT = range(-1, -7, -1)
 """Operator numbers of the time that the CPU spends around operators."""
@@ -152,7 +152,7 @@ class Timeline(Tabular):
 def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant) -> Timeline:
     """Lay `tasks` end to end. The time of overlapping operations of a job goes to the one that ends first."""
     ratio = variant.system.clock_hz / variant.cpu.clock_hz
-    row = _Row()
+    row = _TimelineRow()
     operators: dict[int, OperatorTime] = {}
     jobs = 0
     for task in tasks:
@@ -172,7 +172,7 @@ def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant)
 
 
 @dataclass(slots=True)
-class _Row:
+class _TimelineRow:
     """Segments under construction, one behind the other."""
 
     segments: list[Segment] = field(default_factory=list)
@@ -182,7 +182,7 @@ class _Row:
         self.segments.append(Segment(device, operator, start, start + cycles, job))
 
 
-def _add_job(row: _Row, operators: dict[int, OperatorTime], job: TimedJob, variant: Variant, number: int) -> None:
+def _add_job(row: _TimelineRow, operators: dict[int, OperatorTime], job: TimedJob, variant: Variant, number: int) -> None:
     around = _around_job(job.input_bytes, job.output_bytes, variant)
     for part in (CACHE_CLEAN, JOB_START):
         row.append("cpu", part, around[part], number)
@@ -225,7 +225,7 @@ def _cache_cycles(size: int, cpu: Cpu) -> float:
 
 def _shares(job: TimedJob) -> list[tuple[int, int, str]]:
     """(operator, cycles, bound) in stream order; the cycles sum to the job's active time."""
-    ends = job.trace.column(Column.END).tolist()
+    ends = job.trace.column(TraceColumn.END).tolist()
     if ends:
         ends[-1] = max(ends[-1], job.trace.totals.npu_active_cycles)
     shares: list[tuple[int, int, str]] = []

@@ -58,7 +58,7 @@ class Bound(Enum):
     NONE = "nothing"
 
 
-class Column(IntEnum):
+class TraceColumn(IntEnum):
     """Columns of `Trace.table`; all values are 64-bit integers, cycles or bytes.
 
     ISSUED is when the parser handed the operation over, START and END bound its work; a wait starts when the parser meets it
@@ -100,15 +100,15 @@ class Column(IntEnum):
     ELEMENT_BYTES = 31
 
 
-PORT_BYTES: Mapping[Port, tuple[Column, Column]] = {
-    Port.AXI0: (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES),
-    Port.AXI1: (Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES),
+PORT_BYTES: Mapping[Port, tuple[TraceColumn, TraceColumn]] = {
+    Port.AXI0: (TraceColumn.AXI0_READ_BYTES, TraceColumn.AXI0_WRITE_BYTES),
+    Port.AXI1: (TraceColumn.AXI1_READ_BYTES, TraceColumn.AXI1_WRITE_BYTES),
 }
 """The columns of what was read and written through a port."""
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class JobTotals:
     """Sums over the job. A beat is one data word of the port."""
 
     total_cycles: int
@@ -154,7 +154,7 @@ class Trace:
     beat_bytes: int
     kinds: tuple[str, ...]
     table: NDArray[np.int64]
-    totals: Totals
+    totals: JobTotals
     events: Events | None
     tails: tuple[int, int, int]
     """Cycles that MAC array, output unit and weight decoder are idle after their last work."""
@@ -171,7 +171,7 @@ class Trace:
         """Counters by the driver's event names, for the whole job."""
         return self.count_events()
 
-    def column(self, column: Column) -> NDArray[np.int64]:
+    def column(self, column: TraceColumn) -> NDArray[np.int64]:
         """One column of the table, shape (operations,)."""
         values: NDArray[np.int64] = self.table[:, column]
         return values

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, Padding, WindowOperation
+from npu.isa.operations import FeatureMap, IfmPadding, KernelOperation, Layout, Operation, WindowOperation
 
 _BRICK = 16
 MAX_ELEMENTS = 1 << 22
@@ -26,7 +26,7 @@ def undefined(operation: Operation | KernelOperation) -> str | None:
     """What must hold of an operation for its result to be defined, and does not; None if it is."""
     if isinstance(operation, KernelOperation) and overlaps_itself(operation.ofm):
         return "OFM: every element must have bytes of its own, got strides and tiles by which some share theirs"
-    if isinstance(operation, WindowOperation) and operation.padding != Padding():
+    if isinstance(operation, WindowOperation) and operation.padding != IfmPadding():
         element, zero_point = operation.ifm.element, operation.ifm.zero_point
         if element.bits < 32 and not element.minimum <= zero_point <= element.maximum:
             limits = f"[{element.minimum}, {element.maximum}]"

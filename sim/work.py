@@ -18,7 +18,7 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
-from sim.trace import Column, Trace
+from sim.trace import Trace, TraceColumn
 
 _POOLS = {PoolingMode.MAX: "max pooling", PoolingMode.AVERAGE: "average pooling", PoolingMode.REDUCE_SUM: "sum over channels"}
 
@@ -48,7 +48,7 @@ def work_shares(jobs: Iterable[tuple[Sequence[Operation], Trace]]) -> dict[str, 
     cycles: dict[str, int] = {}
     total = 0
     for operations, trace in jobs:
-        reached = np.maximum.accumulate(np.append(0, trace.column(Column.END)))
+        reached = np.maximum.accumulate(np.append(0, trace.column(TraceColumn.END)))
         for operation, own in zip(operations, np.diff(reached).tolist(), strict=True):
             total += own
             for kind in kinds_of(operation):

@@ -12,7 +12,7 @@ import pytest
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter, load_delegate
+from npu.runtime.interpreter import CpuInterpreter, load_delegate
 from npu.tools.registrar import default_parameters, providers, unregister_delegate_provider
 from npu.tools.runner import open_runner
 
@@ -60,7 +60,7 @@ def test_the_tutorial_runs_as_printed(page: dict[str, Any]) -> None:
     ids=["integers", "fused activation", "other operator"],
 )
 def test_the_delegate_of_the_tutorial_leaves_the_rest_to_the_cpu(page: dict[str, Any], content: bytes) -> None:
-    interpreter = Interpreter(model_content=content, experimental_delegates=[page["MyDelegate"]()])
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[page["MyDelegate"]()])
     assert [step["delegate"] for step in interpreter.execution_plan()] == [None]
 
 
@@ -69,7 +69,7 @@ def test_the_delegate_of_the_tutorial_refuses_to_broadcast(page: dict[str, Any])
     b = ModelBuilder()
     x, y = b.input((2, 4), DType.FLOAT32), b.input((1, 4), DType.FLOAT32)
     b.output(b.op("ADD", [x, y], (2, 4), DType.FLOAT32, attributes=at.AddOptions()))
-    interpreter = Interpreter(model_content=b.build(), experimental_delegates=[page["MyDelegate"]()])
+    interpreter = CpuInterpreter(model_content=b.build(), experimental_delegates=[page["MyDelegate"]()])
     interpreter.allocate_tensors()
     with pytest.raises(InterpreterError, match="DELEGATE_ERROR: MyDelegate: both inputs must have as many elements"):
         interpreter.invoke()

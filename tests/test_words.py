@@ -6,8 +6,8 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
 from pathlib import Path
+from typing import TypeGuard
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [path for package in ("npu", "sim", "constraints") for path in sorted((ROOT / package).rglob("*.py"))]
@@ -29,26 +29,38 @@ def test_a_refused_word_is_found_as_a_part_of_a_name() -> None:
     assert refused_names("sg_count = 1\nmessage = arch\n") == {"sg_count", "arch"}
 
 
-TYPES = ("Plan", "Step", "Job", "Box", "Work", "Session")
-"""Names of one type at most, private ones and names for other types included; the judge's boxes are its own on purpose."""
 JUDGE = ROOT / "sim" / "verify"
+"""Its types are its own on purpose: it shares nothing with what it judges."""
 
 
 def type_names(tree: ast.Module) -> list[str]:
-    """The types that a module declares, without a leading underscore."""
-    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    others = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
-    return [name.lstrip("_") for name in [*classes, *(one.id for one in others if isinstance(one, ast.Name))]]
+    """The classes of a module, those inside others too, and then its other capitalized names; without leading underscores."""
+    classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    targets = [node.targets[0] if isinstance(node, ast.Assign) else node.target for node in tree.body if _is_assignment(node)]
+    aliases = {target.id for target in targets if isinstance(target, ast.Name) and not target.id.isupper()}
+    return [name.lstrip("_") for name in [*classes, *sorted(aliases)] if name.lstrip("_")[:1].isupper()]
 
 
-def test_a_type_name_has_one_meaning() -> None:
-    sources = [path for path in SOURCES if not path.is_relative_to(JUDGE)]
-    declared = Counter(name for path in sources for name in type_names(ast.parse(path.read_text(encoding="utf-8"))))
-    assert {name: declared[name] for name in TYPES if declared[name] > 1} == {}
+def _is_assignment(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    return isinstance(node, ast.Assign | ast.AnnAssign)
+
+
+def test_a_class_has_its_name_for_itself() -> None:
+    declared: dict[str, list[str]] = {}
+    classes = set()
+    for path in SOURCES:
+        if path.is_relative_to(JUDGE):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes |= {node.name.lstrip("_") for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        for name in type_names(tree):
+            declared.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: places for name, places in declared.items() if name in classes and len(places) > 1} == {}
 
 
 def test_types_are_found_by_their_names() -> None:
-    assert type_names(ast.parse("class _Plan: ...\nStep = int\n")) == ["Plan", "Step"]
+    text = "class _Plan:\n    class Step: ...\nJob = int\nBox: TypeAlias = int\nLIMIT = 1\n"
+    assert type_names(ast.parse(text)) == ["Plan", "Step", "Box", "Job"]
 
 
 def vague_parameters(tree: ast.Module) -> list[str]:

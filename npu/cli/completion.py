@@ -22,7 +22,7 @@ class Option:
     help: str
 
 
-Commands = Mapping[str, tuple[str, tuple[Option, ...]]]
+OptionsByCommand = Mapping[str, tuple[str, tuple[Option, ...]]]
 """The summary and the options of each command."""
 
 
@@ -32,7 +32,7 @@ def completion(shell: str, parser: argparse.ArgumentParser) -> str:
     return writers[shell](commands_of(parser))
 
 
-def commands_of(parser: argparse.ArgumentParser) -> Commands:
+def commands_of(parser: argparse.ArgumentParser) -> OptionsByCommand:
     """What the parser knows."""
     action = next(item for item in parser._actions if isinstance(item, argparse._SubParsersAction))
     summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
@@ -57,7 +57,7 @@ def _names(dest: str, names: Sequence[str]) -> list[str]:
     return [] if kind is None else list(list_variants() if kind == "variants" else list_section(kind))
 
 
-def _bash(commands: Commands) -> str:
+def _bash(commands: OptionsByCommand) -> str:
     """Words for the command, then options of the command; values after an option that has some, files otherwise."""
     cases, values = [], []
     for name, (_, options) in commands.items():
@@ -92,7 +92,7 @@ complete -o filenames -F _npu npu
 """
 
 
-def _zsh(commands: Commands) -> str:
+def _zsh(commands: OptionsByCommand) -> str:
     """A list of specifications for `_arguments` for each command."""
     summaries = "\n".join(f"    {_quoted(f'{name}:{summary}')}" for name, (summary, _) in commands.items())
     cases = []
@@ -123,7 +123,7 @@ def _zsh_option(name: str, option: Option) -> str:
     return _quoted(f"{name}[{text}]" + (f":value:{values}" if option.takes_value else ""))
 
 
-def _fish(commands: Commands) -> str:
+def _fish(commands: OptionsByCommand) -> str:
     """A line for each command and each option."""
     names = " ".join(commands)
     lines = ["# npu completion fish > ~/.config/fish/completions/npu.fish"]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from npu.compiler.kernels.block_estimate import estimate
 from npu.hardware.variant import Variant
-from npu.isa.operations import AccumulatorFormat, Padding, Traversal, Upscale, ifm_plane
+from npu.isa.operations import AccumulatorFormat, IfmPadding, Traversal, Upscale, ifm_plane
 from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.shram import BufferProblem, Work
 from npu.layouts import dense_steps
@@ -37,7 +37,7 @@ _KINDS = {
     Work.ELEMENTWISE: r.ELEMENTWISE,
 }
 
-_NO_PADDING = Padding()
+_NO_PADDING = IfmPadding()
 
 _PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
@@ -56,7 +56,7 @@ class BlockProblem(BufferProblem):
     ofm_bits: int
     ifm_map_depth: int = 0
     ofm_map_depth: int = 0
-    padding: Padding = _NO_PADDING
+    padding: IfmPadding = _NO_PADDING
     has_clamp: bool = False
     output_rank: str = "other"
     ifm_is_bricked: bool = False

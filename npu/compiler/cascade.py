@@ -20,7 +20,7 @@ from npu.compiler.ir import (
     WindowStep,
 )
 from npu.compiler.layout import choose_layouts, reads, views
-from npu.compiler.lifetime import Node, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import PlanNode, share_in_place, shared_spans, trace_lifetimes
 from npu.graph.graph import Graph
 from npu.isa.operations import PoolingMode, Upscale
 from npu.records import dataclass
@@ -41,7 +41,7 @@ _WORTH_OF_PEAK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowRange:
     """Rows [start, end) of a map."""
 
     start: int
@@ -53,7 +53,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Goal:
+class _PeakGoal:
     """The peak that is to be lowered, and to what."""
 
     peak: int
@@ -70,7 +70,7 @@ class _Trial:
     work: float
 
 
-def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only: bool = False) -> list[Node]:
+def fit_budget(graph: Graph, nodes: Sequence[PlanNode], budget: int, *, hidden_only: bool = False) -> list[PlanNode]:
     """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or as near to it as was found.
 
     `hidden_only` counts only maps that nobody outside a partition sees.
@@ -79,7 +79,7 @@ def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only:
     """
     if not hidden_only:
         budget = max(budget, visible_peak(graph, nodes))
-    tried: list[tuple[int, int, list[Node]]] = []
+    tried: list[tuple[int, int, list[PlanNode]]] = []
     for share in _GOALS:
         cut, peak = _cut_down(graph, nodes, int(budget * share), hidden_only)
         if peak <= budget:
@@ -88,7 +88,7 @@ def fit_budget(graph: Graph, nodes: Sequence[Node], budget: int, *, hidden_only:
     return min(tried)[2]
 
 
-def fit_least(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+def fit_least(graph: Graph, nodes: Sequence[PlanNode]) -> list[PlanNode]:
     """The nodes with cascades so that the peak is about the smallest that any have, and with the least work for that."""
     smallest = fit_budget(graph, nodes, 0)
     peak = _peak(graph, smallest)
@@ -100,15 +100,15 @@ def fit_least(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return min(trials, key=lambda cut: (_total_work(cut) * _peak(graph, cut) ** _WORTH_OF_PEAK, _peak(graph, cut)))
 
 
-def _peak(graph: Graph, nodes: Sequence[Node]) -> int:
+def _peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     return max(_usage(graph, nodes, False)[0], default=0)
 
 
-def _total_work(nodes: Sequence[Node]) -> int:
+def _total_work(nodes: Sequence[PlanNode]) -> int:
     return sum(_work(node.program.steps) for node in nodes if node.program)
 
 
-def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int, hidden_only: bool) -> tuple[list[Node], int]:
+def _cut_down(graph: Graph, nodes: Sequence[PlanNode], budget: int, hidden_only: bool) -> tuple[list[PlanNode], int]:
     """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
     result = list(nodes)
     for _ in range(_MOST_CASCADES):
@@ -117,14 +117,14 @@ def _cut_down(graph: Graph, nodes: Sequence[Node], budget: int, hidden_only: boo
         if peak <= budget:
             break
         node = max(i for i in range(len(result)) if starts[i] <= usage.index(peak))
-        better = _improve(graph, result, node, usage.index(peak) - starts[node], _Goal(peak, budget, hidden_only))
+        better = _improve(graph, result, node, usage.index(peak) - starts[node], _PeakGoal(peak, budget, hidden_only))
         if better is None:
             break
         result[node] = better
     return result, max(_usage(graph, result, hidden_only)[0], default=0)
 
 
-def visible_peak(graph: Graph, nodes: Sequence[Node]) -> int:
+def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     """Bytes that tensors which the CPU or the application sees take at most: no cascade makes them smaller."""
     works = [node.program.steps if node.program else () for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, {})
@@ -132,7 +132,7 @@ def visible_peak(graph: Graph, nodes: Sequence[Node]) -> int:
     return max(live_bytes(spans, lifetimes.events), default=0)
 
 
-def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list[int], tuple[int, ...]]:
+def _usage(graph: Graph, nodes: Sequence[PlanNode], hidden_only: bool) -> tuple[list[int], tuple[int, ...]]:
     """Bytes of feature maps at every event, one event per step, and the first event of every node."""
     works = [node.program.steps if node.program else () for node in nodes]
     layouts = choose_layouts(step for steps in works for step in steps)
@@ -142,7 +142,7 @@ def _usage(graph: Graph, nodes: Sequence[Node], hidden_only: bool) -> tuple[list
     return live_bytes(spans, lifetimes.events), lifetimes.starts
 
 
-def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, goal: _Goal) -> Node | None:
+def _improve(graph: Graph, nodes: list[PlanNode], number: int, worst: int, goal: _PeakGoal) -> PlanNode | None:
     """Node `number` with one more cascade around step `worst`: the cheapest that meets the budget, else the lowest."""
     node = nodes[number]
     if node.program is None:
@@ -160,7 +160,7 @@ def _improve(graph: Graph, nodes: list[Node], number: int, worst: int, goal: _Go
 
 
 def _trials(
-    graph: Graph, nodes: list[Node], number: int, chain: tuple[int, int], goal: _Goal, *, is_rolling: bool
+    graph: Graph, nodes: list[PlanNode], number: int, chain: tuple[int, int], goal: _PeakGoal, *, is_rolling: bool
 ) -> Iterator[_Trial]:
     """Node `number` with a chain in more and more stripes, until the budget is met."""
     node, (first, last) = nodes[number], chain
@@ -240,13 +240,13 @@ def cut_chain(
     if stripes > height:
         return None
     rows = -(-height // stripes)
-    cut = [Rows(start, min(start + rows, height)) for start in range(0, height, rows)]
+    cut = [RowRange(start, min(start + rows, height)) for start in range(0, height, rows)]
     chain = steps[first : last + 1]
     striped = _roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, own)]
     return (*steps[:first], *striped, *steps[last + 1 :])
 
 
-def _roll(chain: Sequence[Step], cut: Sequence[Rows]) -> list[Step]:
+def _roll(chain: Sequence[Step], cut: Sequence[RowRange]) -> list[Step]:
     """A chain in stripes of its result, whose maps in between are rolling buffers: every row is made once."""
     stripes = list(_new_rows(chain, cut))
     buffers: list[Storage] = []
@@ -263,20 +263,20 @@ def _roll(chain: Sequence[Step], cut: Sequence[Rows]) -> list[Step]:
     ]
 
 
-def _new_rows(chain: Sequence[Step], cut: Sequence[Rows]) -> Iterator[list[Rows]]:
+def _new_rows(chain: Sequence[Step], cut: Sequence[RowRange]) -> Iterator[list[RowRange]]:
     """For every stripe of the last step's rows those that each step has to make for it, besides what it made before."""
     done = [0] * len(chain)
     for rows in cut:
         new = [rows]
         for position in range(len(chain) - 2, -1, -1):
-            needed = input_rows(chain[position + 1], new[0]) if new[0].count else Rows(0, 0)
+            needed = input_rows(chain[position + 1], new[0]) if new[0].count else RowRange(0, 0)
             start = max(needed.start, done[position])
-            new.insert(0, Rows(start, max(needed.end, start)))
+            new.insert(0, RowRange(start, max(needed.end, start)))
             done[position] = max(done[position], needed.end)
         yield new
 
 
-def _rolling_part(chain: Sequence[Step], position: int, rows: Rows, buffers: Sequence[Storage]) -> Step:
+def _rolling_part(chain: Sequence[Step], position: int, rows: RowRange, buffers: Sequence[Storage]) -> Step:
     """Rows of a step of the chain, read from and written to rolling buffers."""
     step, needed = chain[position], input_rows(chain[position], rows)
     replaced = chain[position - 1].ofm.storage if position else None
@@ -290,13 +290,13 @@ def _rolling_part(chain: Sequence[Step], position: int, rows: Rows, buffers: Seq
     return _rows_of(step, rows, _crop(step.ofm, rows) if is_last else _in_buffer(step.ofm, buffers[position], rows), input_of)
 
 
-def _in_buffer(view: View, buffer: Storage, rows: Rows) -> View:
+def _in_buffer(view: View, buffer: Storage, rows: RowRange) -> View:
     """Rows of a whole map that is in a rolling buffer."""
     offset = (rows.start % buffer.shape[0], 0, 0)
     return replace(view, storage=buffer, full=buffer.shape, offset=offset, shape=(rows.count, *view.shape[1:]))
 
 
-def _stripe(chain: Sequence[Step], rows: Rows) -> list[Step]:
+def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
     """The part of a chain that makes `rows` of its result, with maps of its own in between."""
     made = [rows]
     for step in reversed(chain[1:]):
@@ -317,7 +317,7 @@ def _stripe(chain: Sequence[Step], rows: Rows) -> list[Step]:
     return result
 
 
-def _part(step: Step, rows: Rows, ofm: View, replaced: Storage | None, between: Storage | None) -> Step:
+def _part(step: Step, rows: RowRange, ofm: View, replaced: Storage | None, between: Storage | None) -> Step:
     """`rows` of a step's result, written to `ofm`; views of the storage `replaced` become views of all of `between`."""
     needed = input_rows(step, rows)
 
@@ -329,12 +329,12 @@ def _part(step: Step, rows: Rows, ofm: View, replaced: Storage | None, between: 
     return _rows_of(step, rows, ofm, input_of)
 
 
-def _operand(step: Step, view: View, needed: Rows) -> View:
+def _operand(step: Step, view: View, needed: RowRange) -> View:
     """The rows of an input that are needed; one row that is broadcast stays what it is."""
     return view if view.shape[0] == 1 and isinstance(step, ElementwiseStep) else _crop(view, needed)
 
 
-def _rows_of(step: Step, rows: Rows, ofm: View, input_of: Callable[[View], View]) -> Step:
+def _rows_of(step: Step, rows: RowRange, ofm: View, input_of: Callable[[View], View]) -> Step:
     """`rows` of a step's result, written to `ofm`, from what `input_of` makes of its inputs."""
     if isinstance(step, ElementwiseStep):
         ifm2 = None if step.ifm2 is None else input_of(step.ifm2)
@@ -345,19 +345,19 @@ def _rows_of(step: Step, rows: Rows, ofm: View, input_of: Callable[[View], View]
     return replace(step, ifm=input_of(step.ifm), ofm=ofm, padding=replace(step.padding, top=top, bottom=bottom))
 
 
-def input_rows(step: Step, rows: Rows) -> Rows:
+def input_rows(step: Step, rows: RowRange) -> RowRange:
     """Rows of the IFM that `rows` of the OFM are computed from."""
     if not isinstance(step, WindowStep):
         return rows
     start, end = _window(step, rows)
-    return Rows(max(start, 0), min(end, step.ifm.shape[0]))
+    return RowRange(max(start, 0), min(end, step.ifm.shape[0]))
 
 
-def _window(step: WindowStep, rows: Rows) -> tuple[int, int]:
+def _window(step: WindowStep, rows: RowRange) -> tuple[int, int]:
     kernel, top = step.kernel, step.padding.top
     return rows.start * kernel.stride_y - top, (rows.end - 1) * kernel.stride_y - top + kernel.dilated_height
 
 
-def _crop(view: View, rows: Rows) -> View:
+def _crop(view: View, rows: RowRange) -> View:
     offset = (view.offset[0] + rows.start, *view.offset[1:])
     return replace(view, offset=offset, shape=(rows.end - rows.start, *view.shape[1:]))

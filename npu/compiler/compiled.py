@@ -54,7 +54,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compiled:
+class CompiledModel:
     """A compiled model and everything that reports say about it.
 
     `source` is the model as given, `placement` the one that was honoured: operators that had to stay on the CPU for lack of

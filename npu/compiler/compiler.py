@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.compiled import Compiled, CompiledPartition, Usage
+from npu.compiler.compiled import CompiledModel, CompiledPartition, Usage
 from npu.compiler.container import rebuild_model
 from npu.compiler.goal import Goal
 from npu.compiler.memory_map import memory_map
@@ -29,7 +29,7 @@ def compile_model(
     observers: tuple[Observer, ...] = (),
     chooser: BlockChooser | None = None,
     encoder: Encoder | None = None,
-) -> Compiled:
+) -> CompiledModel:
     """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for `variant`.
 
     Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
@@ -53,10 +53,10 @@ def _progress_of(report: Progress) -> Observer:
     return lambda name, _state: report("compile", names.index(name) + 1, len(names))
 
 
-def _unchanged(model: Model, placement: Placement) -> Compiled:
+def _unchanged(model: Model, placement: Placement) -> CompiledModel:
     """The result of a compilation with nothing for the NPU."""
     sources = {index: index for index in range(len(model.graphs[0].ops))}
-    return Compiled(model, model, placement, (), Usage(0, 0, 0, 0, _cpu_constant_bytes(model)), sources)
+    return CompiledModel(model, model, placement, (), Usage(0, 0, 0, 0, _cpu_constant_bytes(model)), sources)
 
 
 def _check(model: Model, placement: Placement) -> None:
@@ -68,7 +68,7 @@ def _check(model: Model, placement: Placement) -> None:
         raise CompileError(f"model: must be a plain TFLite model, got one that holds compiled {CUSTOM_CODE} operators")
 
 
-def _compiled(state: State) -> Compiled:
+def _compiled(state: State) -> CompiledModel:
     rebuilt = [graph.rebuilt for graph in state.graphs if graph.rebuilt is not None]
     compiled = rebuild_model(state.model, rebuilt)
     partitions = tuple(one for number, graph in enumerate(state.graphs) for one in _partitions(number, graph))
@@ -79,7 +79,7 @@ def _compiled(state: State) -> Compiled:
         command_stream_bytes=sum(len(partition.payload) for partition in partitions),
         cpu_constant_bytes=_cpu_constant_bytes(compiled),
     )
-    return Compiled(compiled, state.model, state.placement, partitions, usage, rebuilt[0].cpu_source_of, memory_map(state))
+    return CompiledModel(compiled, state.model, state.placement, partitions, usage, rebuilt[0].cpu_source_of, memory_map(state))
 
 
 def _partitions(number: int, state: GraphState) -> list[CompiledPartition]:

@@ -56,7 +56,7 @@ def rebuild_graph(
 
     `fast_bytes` None means that fast scratch and scratch are the same tensor. `offsets` are arena offsets of source tensors.
     """
-    builder = _Builder(graph, offsets)
+    builder = _GraphBuilder(graph, offsets)
     ops: list[Op] = []
     jobs: list[int] = []
     cpu_source_of: dict[int, int] = {}
@@ -83,7 +83,7 @@ def rebuild_graph(
     return Rebuilt(rebuilt, tuple(builder.offsets), tuple(jobs), cpu_source_of, builder.index)
 
 
-class _Builder:
+class _GraphBuilder:
     """Tensors of the new graph in the order in which operators first mention them."""
 
     def __init__(self, graph: Graph, planned: Mapping[int, int]) -> None:
@@ -110,7 +110,7 @@ class _Builder:
 
 
 def _shared_tensors(
-    builder: _Builder, read_only: npt.NDArray[np.uint8], arena_bytes: int, fast_bytes: int | None
+    builder: _GraphBuilder, read_only: npt.NDArray[np.uint8], arena_bytes: int, fast_bytes: int | None
 ) -> tuple[int, int, int]:
     """Read-only, scratch and fast scratch, which every job of the graph uses."""
     constants = builder.add(_bytes_tensor("ethos-u/read_only", read_only), _UNPLANNED)

@@ -14,7 +14,7 @@ from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Shape
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import Item, item_of
 from npu.compiler.lut import TableSlot, TableUse, assign_tables
-from npu.compiler.memory import Place
+from npu.compiler.memory import RegionOffset
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer
 from npu.compiler.weights import Constants, WeightSlice
@@ -51,10 +51,10 @@ class Addresses:
     `transfers` and `buffers` are the staged slices and where each is copied to; `start` is the event of the first job.
     """
 
-    places: Mapping[Item, Place]
+    places: Mapping[Item, RegionOffset]
     layouts: Mapping[Storage, Layout]
     transfers: Sequence[Transfer]
-    buffers: Sequence[Place]
+    buffers: Sequence[RegionOffset]
     start: int
 
 
@@ -123,7 +123,7 @@ def _table_copy(use: TableUse | None, slot: TableSlot | None, variant: Variant) 
     return Dma(source=DmaSide(Region.CONSTANTS, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
 
 
-def _slice_copy(constants: WeightSlice, place: Place) -> Dma:
+def _slice_copy(constants: WeightSlice, place: RegionOffset) -> Dma:
     return Dma(
         source=DmaSide(Region.CONSTANTS, constants.offset),
         destination=DmaSide(place.region, place.offset),
@@ -131,18 +131,18 @@ def _slice_copy(constants: WeightSlice, place: Place) -> Dma:
     )
 
 
-def _constants_place(job: Job, addresses: Addresses, event: int) -> Place | None:
+def _constants_place(job: Job, addresses: Addresses, event: int) -> RegionOffset | None:
     """Where the job reads its weights and scale records: at their copy if there is one, else in place."""
     if job.constants is None:
         return None
     for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
         if transfer.constants.offset == job.constants.offset and transfer.use <= event <= transfer.last:
             return place
-    return Place(Region.CONSTANTS, job.constants.offset)
+    return RegionOffset(Region.CONSTANTS, job.constants.offset)
 
 
 def _kernel(
-    job: Job, slot: TableSlot | None, place: Place | None, addresses: Addresses, constants: Constants
+    job: Job, slot: TableSlot | None, place: RegionOffset | None, addresses: Addresses, constants: Constants
 ) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
@@ -231,5 +231,5 @@ def _activation(step: Step, slot: TableSlot | None) -> Activation:
     return Activation(min(max(step.minimum, low), high), max(min(step.maximum, high), low), function, step.clip_range)
 
 
-def _ranges(parts: tuple[tuple[int, int], ...], place: Place) -> tuple[AddressRange, ...]:
+def _ranges(parts: tuple[tuple[int, int], ...], place: RegionOffset) -> tuple[AddressRange, ...]:
     return tuple(AddressRange(place.region, place.offset + offset, length) for offset, length in parts)

@@ -17,9 +17,9 @@ from npu.isa.operations import (
     ClipRange,
     ElementType,
     ElementwiseMode,
-    Kernel,
+    IfmPadding,
+    KernelWindow,
     OperandScaling,
-    Padding,
     PoolingMode,
     Rounding,
     Scale,
@@ -30,8 +30,8 @@ from npu.records import dataclass
 Shape = tuple[int, int, int]
 """Height, width, depth."""
 
-_ONE_BY_ONE = Kernel()
-_NO_PADDING = Padding()
+_ONE_BY_ONE = KernelWindow()
+_NO_PADDING = IfmPadding()
 _NO_SCALE = Scale(0, 0)
 
 
@@ -119,13 +119,13 @@ class Step:
 class WindowStep(Step):
     """A step with a kernel. The IFM extent follows from the OFM's, the kernel, the padding and the upscaling."""
 
-    kernel: Kernel = _ONE_BY_ONE
-    padding: Padding = _NO_PADDING
+    kernel: KernelWindow = _ONE_BY_ONE
+    padding: IfmPadding = _NO_PADDING
     upscale: Upscale = Upscale.NONE
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Weights:
+class StepWeights:
     """Constants of a convolution.
 
     `values` int16 (O, KH, KW, I), zero point subtracted; I is 1 for depthwise. `biases` int64 (O,), `scales` uint32 (O,),
@@ -138,7 +138,7 @@ class Weights:
     shifts: npt.NDArray[np.uint8]
 
     @classmethod
-    def unbiased(cls, values: npt.NDArray[np.int16], scale: Scale) -> Weights:
+    def unbiased(cls, values: npt.NDArray[np.int16], scale: Scale) -> StepWeights:
         """`values` without bias, and one scale for all channels."""
         count = len(values)
         scales, shifts = np.full(count, scale.scale, np.uint32), np.full(count, scale.shift, np.uint8)
@@ -149,7 +149,7 @@ class Weights:
 class ConvolutionStep(WindowStep):
     """A convolution; `is_depthwise` selects NPU_OP_DEPTHWISE."""
 
-    weights: Weights
+    weights: StepWeights
     is_depthwise: bool = False
 
 

@@ -18,7 +18,7 @@ Item: TypeAlias = int | Storage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class PlanNode:
     """What runs at one go: operators `ops` on the NPU, with their program once it is made, or one operator on the CPU."""
 
     ops: tuple[int, ...]
@@ -48,13 +48,13 @@ def item_of(storage: Storage) -> Item:
 
 
 def trace_lifetimes(
-    graph: Graph, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
+    graph: Graph, nodes: Sequence[PlanNode], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
 ) -> Lifetimes:
     """Lifetimes when node i runs the kernel operations `works[i]`, one event each; a CPU operator is one event.
 
     Graph inputs are live from the start, graph outputs to the end, variables always.
     """
-    recorder = _Recorder(graph, layouts)
+    recorder = _LifetimeRecorder(graph, layouts)
     starts = [0]
     for node, steps in zip(nodes, works, strict=True):
         start = starts[-1]
@@ -79,7 +79,7 @@ def trace_lifetimes(
     return Lifetimes(recorder.spans, tuple(starts), frozenset((*graph.outputs, *variables)))
 
 
-class _Recorder:
+class _LifetimeRecorder:
     def __init__(self, graph: Graph, layouts: Mapping[Storage, Layout]) -> None:
         self._graph = graph
         self._layouts = layouts
@@ -112,7 +112,7 @@ class _Recorder:
 
 
 def share_in_place(
-    lifetimes: Lifetimes, nodes: Sequence[Node], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
+    lifetimes: Lifetimes, nodes: Sequence[PlanNode], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
 ) -> dict[Item, Item]:
     """For every item the one whose buffer it uses: an elementwise result may replace an operand that is not read again.
 

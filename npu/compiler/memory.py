@@ -10,7 +10,7 @@ from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Item, Lifetimes, Node, item_of, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import Item, Lifetimes, PlanNode, item_of, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, SMALLEST_SLICE_BYTES, Job
 from npu.compiler.staging import Transfer, plan_transfers
 from npu.graph.ethos_u import Region
@@ -30,7 +30,7 @@ _STAGING_BYTES = 96 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegionOffset:
     """A byte offset in a region."""
 
     region: int
@@ -45,9 +45,9 @@ class MemoryPlan:
     last buffers end, after those of graphs that lie before it.
     """
 
-    places: Mapping[Item, Place]
+    places: Mapping[Item, RegionOffset]
     transfers: tuple[tuple[Transfer, ...], ...]
-    buffers: tuple[tuple[Place, ...], ...]
+    buffers: tuple[tuple[RegionOffset, ...], ...]
     starts: tuple[int, ...]
     feature_bytes: tuple[int, ...]
     arena_bytes: int
@@ -58,7 +58,7 @@ class MemoryPlan:
 
 def plan_memory(
     graph: Graph,
-    nodes: Sequence[Node],
+    nodes: Sequence[PlanNode],
     jobs: Sequence[Sequence[Job]],
     layouts: Mapping[Storage, Layout],
     variant: Variant,
@@ -96,7 +96,7 @@ def plan_memory(
     return MemoryPlan(
         places={item: places[root] for item, root in owner.items()},
         transfers=tuple(transfers),
-        buffers=tuple(tuple(Place(region, base + transfer.offset) for transfer in row) for row in transfers),
+        buffers=tuple(tuple(RegionOffset(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
         feature_bytes=tuple(live_bytes(list(slow.values()), lifetimes.events)),
         arena_bytes=arena_bytes,
@@ -126,8 +126,8 @@ def arena_budget(variant: Variant) -> int:
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
 
 
-def _places(spans: Mapping[Item, LiveRange], allocation: Allocation, region: int, base: int) -> dict[Item, Place]:
-    return {item: Place(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=False)}
+def _places(spans: Mapping[Item, LiveRange], allocation: Allocation, region: int, base: int) -> dict[Item, RegionOffset]:
+    return {item: RegionOffset(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=False)}
 
 
 def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) -> list[tuple[Transfer, ...]]:
@@ -137,7 +137,7 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
 
 
 def step_rooms(
-    graph: Graph, nodes: Sequence[Node], layouts: Mapping[Storage, Layout], variant: Variant, goal: Goal = Goal.PERFORMANCE
+    graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant, goal: Goal = Goal.PERFORMANCE
 ) -> list[list[int]]:
     """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps."""
     works = [list(node.program.steps) if node.program else [] for node in nodes]

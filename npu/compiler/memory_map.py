@@ -15,7 +15,7 @@ from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class PlacedBuffer:
     """`bytes` bytes at byte `offset` of `memory`, in use from operator `first` to operator `last` of `graph`.
 
     `kind` is "tensor" for what the CPU or the application sees, "map" for what lies between steps of the NPU, and "copy" for
@@ -48,7 +48,7 @@ class Compression:
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class MemoryPeak:
     """The most bytes that maps and copies take at a time in `memory`, and the operators at which they do."""
 
     graph: int
@@ -61,8 +61,8 @@ class Peak:
 class MemoryMap:
     """Everything in arena and cache, the peaks, and how far weights were compressed."""
 
-    stays: tuple[Stay, ...] = ()
-    peaks: tuple[Peak, ...] = ()
+    stays: tuple[PlacedBuffer, ...] = ()
+    peaks: tuple[MemoryPeak, ...] = ()
     compressions: tuple[Compression, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -88,8 +88,8 @@ def _lines(table: MemoryMap) -> Iterator[str]:
 
 def memory_map(state: State) -> MemoryMap:
     """The table of a compilation whose memory is planned."""
-    stays: list[Stay] = []
-    peaks: list[Peak] = []
+    stays: list[PlacedBuffer] = []
+    peaks: list[MemoryPeak] = []
     compressions: list[Compression] = []
     for number, graph in enumerate(state.graphs):
         ops = _operators(graph)
@@ -117,20 +117,22 @@ def _spans(state: GraphState) -> list[tuple[Item, LiveRange]]:
     return list(lifetimes.spans.items())
 
 
-def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[Stay]:
+def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[PlacedBuffer]:
     plan = state.planned
     for item, span in spans:
         name, kind = (state.graph.tensors[item].name, "tensor") if isinstance(item, int) else (item.name, "map")
         place = plan.places[item]
         memory = Region(place.region).name.lower()
-        yield Stay(number, name, kind, memory, place.offset, span.size_bytes, ops[span.first], ops[span.last])
+        yield PlacedBuffer(number, name, kind, memory, place.offset, span.size_bytes, ops[span.first], ops[span.last])
     for row, places in zip(plan.transfers, plan.buffers, strict=True):
         for copy, place in zip(row, places, strict=True):
             name, memory = f"constants + {copy.constants.offset}", Region(place.region).name.lower()
-            yield Stay(number, name, "copy", memory, place.offset, copy.constants.bytes, ops[copy.issue], ops[copy.last])
+            yield PlacedBuffer(
+                number, name, "copy", memory, place.offset, copy.constants.bytes, ops[copy.issue], ops[copy.last]
+            )
 
 
-def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[Peak]:
+def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[MemoryPeak]:
     """By the buffers in use, of which several may lie in one place: what is shared counts once."""
     plan = state.planned
     for region in (Region.ARENA, Region.FAST):
@@ -142,7 +144,7 @@ def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple
         if max(usage, default=0):
             worst = max(usage)
             at = dict.fromkeys(ops[event] for event, live in enumerate(usage) if live == worst)
-            yield Peak(number, region.name.lower(), worst, tuple(at))
+            yield MemoryPeak(number, region.name.lower(), worst, tuple(at))
 
 
 def _merged(buffers: set[tuple[int, LiveRange]]) -> Iterator[LiveRange]:

@@ -15,10 +15,10 @@ from npu.isa.operations import (
     AccumulatorFormat,
     ClipRange,
     ElementwiseMode,
-    Kernel,
+    IfmPadding,
+    KernelWindow,
     Layout,
     OperandScaling,
-    Padding,
     PoolingMode,
     Upscale,
 )
@@ -113,7 +113,7 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
     def is_far(storage: Storage) -> bool:
         return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes)
 
-    work, kernel, upscale, padding = Work.ELEMENTWISE, Kernel(), Upscale.NONE, Padding()
+    work, kernel, upscale, padding = Work.ELEMENTWISE, KernelWindow(), Upscale.NONE, IfmPadding()
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
     elif isinstance(step, PoolingStep):
@@ -205,7 +205,7 @@ def _with_least_strides(step: Step) -> Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Slicing:
     """How an operation with constants is computed: channels and block of each slice, and whether these are copied first."""
 
     slices: tuple[tuple[int, BlockChoice], ...]
@@ -228,7 +228,7 @@ class Form:
 
 
 def _convolution_jobs(
-    step: ConvolutionStep, problem: BlockProblem, form: Form, constants: Constants, table: int | None
+    step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: Constants, table: int | None
 ) -> list[Job]:
     jobs, channel = [], 0
     for count, choice in form.slices:
@@ -240,7 +240,7 @@ def _convolution_jobs(
     return jobs
 
 
-def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, goal: Goal) -> Form:
+def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, goal: Goal) -> Slicing:
     """Constants where they are, or copies of them, for which `room` bytes are free.
 
     What is faster by the estimate is taken, with two weights: reading constants again for every block of the plane keeps the
@@ -248,11 +248,11 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
     faster. Copies of what is read once are made within reason only.
     """
     in_place = chooser.choose(replace(problem, weights_in_place=True))
-    kept = Form(((problem.ofm[2], in_place),), is_staged=False)
+    kept = Slicing(((problem.ofm[2], in_place),), is_staged=False)
     is_read_once = _plane_blocks(problem, in_place) == 1
     if not chooser.variant.memory_mode.stages_weights or (is_read_once and room < 2 * SMALLEST_SLICE_BYTES):
         return kept
-    copied = Form(tuple(_cut(problem, room, chooser, pace)), is_staged=True)
+    copied = Slicing(tuple(_cut(problem, room, chooser, pace)), is_staged=True)
     needed = copied.room(problem)
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept

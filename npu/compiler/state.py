@@ -9,7 +9,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.container import Rebuilt
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
-from npu.compiler.lifetime import Node
+from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import MemoryPlan
 from npu.compiler.schedule import Job
 from npu.compiler.weights import Constants
@@ -32,7 +32,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stream:
+class NodeStream:
     """The operations of one node, ended by Stop, and the source operator of each; the rest is there once it is encoded."""
 
     operations: tuple[Operation, ...]
@@ -51,11 +51,11 @@ class GraphState:
     """
 
     graph: Graph
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[PlanNode, ...] = ()
     layouts: Mapping[Storage, Layout] = field(default_factory=dict)
     jobs: tuple[tuple[Job, ...], ...] = ()
     memory: MemoryPlan | None = None
-    streams: tuple[Stream | None, ...] = ()
+    streams: tuple[NodeStream | None, ...] = ()
     rebuilt: Rebuilt | None = None
 
     @property

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import views
-from npu.compiler.lifetime import Item, Node, item_of
-from npu.compiler.memory import MemoryPlan, Place
+from npu.compiler.lifetime import Item, PlanNode, item_of
+from npu.compiler.memory import MemoryPlan, RegionOffset
 from npu.compiler.schedule import Job
-from npu.compiler.state import GraphState, State, Stream
+from npu.compiler.state import GraphState, NodeStream, State
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
-from npu.isa.operations import ClipRange, Kernel, Padding, Upscale
+from npu.isa.operations import ClipRange, IfmPadding, KernelWindow, Upscale
 from npu.isa.summary import summarise
 
 
@@ -72,7 +72,7 @@ def _is_tensor(item: Item) -> bool:
     return isinstance(item, int)
 
 
-def _place(place: Place) -> str:
+def _place(place: RegionOffset) -> str:
     return f"at {Region(place.region).name.lower()}+{place.offset}"
 
 
@@ -80,12 +80,12 @@ def _shape(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 
-def _node(node: Node, graph: Graph) -> str:
+def _node(node: PlanNode, graph: Graph) -> str:
     kinds = " ".join(f"{index}:{graph.ops[index].name}" for index in node.ops)
     return f"{'npu' if node.is_npu else 'cpu'} {kinds}"
 
 
-def _work(index: int, node: Node, state: GraphState, names: dict[Storage, str]) -> Iterator[str]:
+def _work(index: int, node: PlanNode, state: GraphState, names: dict[Storage, str]) -> Iterator[str]:
     """The furthest that the node has come: steps, jobs or operations."""
     stream = state.streams[index] if state.streams else None
     if stream is not None:
@@ -96,7 +96,7 @@ def _work(index: int, node: Node, state: GraphState, names: dict[Storage, str]) 
         yield from (_step(step, names) for step in node.program.steps)
 
 
-def _stream(stream: Stream) -> Iterator[str]:
+def _stream(stream: NodeStream) -> Iterator[str]:
     for operation, source in zip(stream.operations, stream.sources, strict=True):
         yield f"op {source}: {summarise(operation)}"
     if stream.payload:
@@ -173,13 +173,13 @@ def _kind_details(step: Step) -> Iterator[str]:
 
 def _window_details(step: WindowStep) -> Iterator[str]:
     kernel, padding = step.kernel, step.padding
-    if kernel != Kernel():
+    if kernel != KernelWindow():
         yield f"kernel {kernel.height}x{kernel.width}"
     if (kernel.stride_y, kernel.stride_x) != (1, 1):
         yield f"stride {kernel.stride_y}x{kernel.stride_x}"
     if (kernel.dilation_y, kernel.dilation_x) != (1, 1):
         yield f"dilation {kernel.dilation_y}x{kernel.dilation_x}"
-    if padding != Padding():
+    if padding != IfmPadding():
         yield f"padding {padding.top},{padding.left},{padding.bottom},{padding.right}"
     if step.upscale is not Upscale.NONE:
         yield f"upscale {step.upscale.name}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, WindowStep
 from npu.compiler.layout import reads, views
-from npu.compiler.memory import Place
+from npu.compiler.memory import RegionOffset
 from npu.compiler.staging import Transfer
 from npu.compiler.state import GraphState, State
 from npu.errors import CompileError, StreamError, UserError
@@ -161,7 +161,7 @@ def _memory(state: GraphState, _variant: Variant) -> Iterator[str]:
     if plan is None:
         return
     for number, (row, places) in enumerate(zip(plan.transfers, plan.buffers, strict=True)):
-        unread: list[tuple[Transfer, Place]] = []
+        unread: list[tuple[Transfer, RegionOffset]] = []
         for transfer, place in zip(row, places, strict=True):
             if not transfer.issue <= transfer.use <= transfer.last:
                 yield f"node {number}: a copy must be issued before its use, got {transfer}"

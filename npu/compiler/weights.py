@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
-from npu.compiler.ir import Weights, WindowStep
+from npu.compiler.ir import StepWeights, WindowStep
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.weight_stream.encode import Encoder
@@ -50,8 +50,8 @@ class Constants:
         self._size = 0
         self._offsets: dict[bytes, int] = {}
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
-        self._digests: dict[int, tuple[Weights, bytes]] = {}
-        self._densities: dict[int, tuple[Weights, float]] = {}
+        self._digests: dict[int, tuple[StepWeights, bytes]] = {}
+        self._densities: dict[int, tuple[StepWeights, float]] = {}
 
     @property
     def size(self) -> int:
@@ -74,7 +74,7 @@ class Constants:
         self._offsets[data] = offset
         return offset
 
-    def bytes_per_weight(self, weights: Weights) -> float:
+    def bytes_per_weight(self, weights: StepWeights) -> float:
         """Expected bytes of the compressed stream per weight, from their entropy; rounded, so that like ones are equal."""
         key = id(weights)
         if key not in self._densities:
@@ -85,7 +85,7 @@ class Constants:
         return self._densities[key][1]
 
     def add_weights(
-        self, weights: Weights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool
+        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool
     ) -> WeightSlice:
         """The encoded constants of output `channels` for the block and traversal of `choice`."""
         bits = step.ifm.element.bits
@@ -97,7 +97,7 @@ class Constants:
             self._slices[key] = self._encode(weights, channels, choice, step, is_depthwise)
         return self._slices[key]
 
-    def _digest(self, weights: Weights) -> bytes:
+    def _digest(self, weights: StepWeights) -> bytes:
         known = self._digests.get(id(weights))
         if known is None:
             digest = hashlib.blake2b(str(weights.values.shape).encode(), digest_size=16)
@@ -107,7 +107,7 @@ class Constants:
         return known[1]
 
     def _encode(
-        self, weights: Weights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
+        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
     ) -> WeightSlice:
         accelerator = self._variant.accelerator
         cores = min(accelerator.cores, channels.stop - channels.start)

@@ -11,13 +11,13 @@ from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration
 from npu.isa.stream import CommandStream
 from npu.records import dataclass
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.toolchain.run import execute
 from npu.toolchain.session import Executable
 from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate
 from sim.machine import Hook, Machine, Stream
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 Inputs = Sequence[npt.NDArray[np.generic]] | Mapping[str, npt.NDArray[np.generic]] | None
 
@@ -30,23 +30,23 @@ class Start:
     regions: Mapping[int, npt.NDArray[np.uint8]]
 
 
-class _Recorder(Machine):
+class _CapturingMachine(Machine):
     """A machine that keeps what each job starts with."""
 
     def __init__(self, variant: Variant, starts: list[Start]) -> None:
         super().__init__(variant)
         self._starts = starts
 
-    def run(self, stream: Stream, memory: Memory, *, hook: Hook | None = None) -> None:
+    def run(self, stream: Stream, memory: NpuMemory, *, hook: Hook | None = None) -> None:
         assert isinstance(stream, CommandStream)
         self._starts.append(Start(stream, copied(memory.regions)))
         super().run(stream, memory, hook=hook)
 
 
-class _Delegate(EthosUDelegate):
+class _CapturingDelegate(EthosUDelegate):
     def __init__(self, file: CompiledFile, starts: list[Start]) -> None:
         super().__init__(file=file)
-        self._machine = _Recorder(file.variant, starts)
+        self._machine = _CapturingMachine(file.variant, starts)
 
     def machine(self, config: Configuration) -> Machine:
         super().machine(config)  # the checks
@@ -56,7 +56,7 @@ class _Delegate(EthosUDelegate):
 def starts_of(executable: Executable, inputs: Inputs, seed: int) -> list[Start]:
     """Run the model once; what every job of it started with, in order of execution."""
     starts: list[Start] = []
-    interpreter = Interpreter(model=executable.model, experimental_delegates=[_Delegate(executable.file, starts)])
+    interpreter = CpuInterpreter(model=executable.model, experimental_delegates=[_CapturingDelegate(executable.file, starts)])
     execute(interpreter, executable.model.graphs[0], inputs, seed)
     return starts
 

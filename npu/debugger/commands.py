@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from npu.debugger.debugger import Breakpoint, Debugger, Watch
-from npu.debugger.pictures import View
+from npu.debugger.pictures import MapView
 from npu.errors import UsageError
 
 HELP = """step [N]   next   back [N]   continue   goto N   job N          where the debugger stands
@@ -16,11 +16,11 @@ map   view   channel N                                               the feature
 quit"""
 
 
-class Commands:
+class DebuggerCommands:
     """Runs commands on a debugger. `view` is what the screen shows of memory."""
 
     def __init__(self, debugger: Debugger) -> None:
-        self.debugger, self.view = debugger, View()
+        self.debugger, self.view = debugger, MapView()
         self._verbs: dict[str, Callable[[list[str]], str]] = {
             "step": self._step,
             "next": self._next,
@@ -107,7 +107,7 @@ class Commands:
         rows = range(0, shown.size, 16)
         return "\n".join(f"{address + row:#08x}  {shown[row : row + 16].tobytes().hex(' ')}" for row in rows)
 
-    def _look(self, view: View) -> str:
+    def _look(self, view: MapView) -> str:
         self.view = view
         return f"{view.name} of the {'next' if view.is_next else 'last'} operation"
 

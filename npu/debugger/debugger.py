@@ -19,7 +19,7 @@ from npu.toolchain.labels import execution_errors_at
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.verify.footprint import footprint
 
 _SNAPSHOT_BYTES = 256 << 20
@@ -52,7 +52,7 @@ class Breakpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _MemoryEdit:
     """Bytes that the user has put into memory before operation `position`."""
 
     position: int
@@ -96,7 +96,7 @@ class Debugger:
         self.job = job
         self._start: Start = self._starts[job]
         self._machine = Machine(self.variant)
-        self._changes: list[_Change] = []
+        self._changes: list[_MemoryEdit] = []
         self._snapshots: dict[int, tuple[dict[int, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]] = {}
         self.operations: Sequence[Decoded] = self._start.stream.operations
         self.owners = self._owners[job % len(self._owners)] if self._owners else ()
@@ -105,7 +105,7 @@ class Debugger:
         self._load(copied(self._start.regions))
 
     def _load(self, regions: dict[int, npt.NDArray[np.uint8]]) -> None:
-        self.memory = Memory(regions, self.variant)
+        self.memory = NpuMemory(regions, self.variant)
         self._machine.load(self._start.stream, self.memory)
         self.position = 0
 
@@ -173,7 +173,7 @@ class Debugger:
             writable = {number: one.size for number, one in self.memory.regions.items() if one.flags.writeable}
             sizes = ", ".join(f"{number} ({size} bytes)" for number, size in writable.items())
             raise UsageError(f"bytes that can be changed lie in regions {sizes}, got {address:#x} to {end:#x} of {region}")
-        self._changes.append(_Change(self.position, region, address, content))
+        self._changes.append(_MemoryEdit(self.position, region, address, content))
         self._snapshots = {known: kept for known, kept in self._snapshots.items() if known < self.position}
         self._apply()
 

@@ -15,7 +15,7 @@ _MOST_ROWS, _MOST_COLUMNS, _MOST_NUMBERS = 48, 96, 16
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class MapView:
     """What is looked at: a map of the operation that has just been executed or comes next, and a channel of it."""
 
     name: str = "OFM"
@@ -23,14 +23,14 @@ class View:
     channel: int = 0
     is_picture: bool = True
 
-    def other(self) -> View:
+    def other(self) -> MapView:
         """The map after this one: OFM and IFM of the last operation, IFM of the next."""
         order = [("OFM", False), ("IFM", False), ("IFM", True), ("IFM2", True)]
         name, is_next = order[(order.index((self.name, self.is_next)) + 1) % len(order)]
         return replace(self, name=name, is_next=is_next)
 
 
-def map_text(debugger: Debugger, view: View) -> str:
+def map_text(debugger: Debugger, view: MapView) -> str:
     """The map that a view shows, with what it is of."""
     position = debugger.position - (not view.is_next)
     which = "next" if view.is_next else "last"

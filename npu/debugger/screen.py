@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Footer, Input, Static
 
-from npu.debugger.commands import HELP, Commands
+from npu.debugger.commands import HELP, DebuggerCommands
 from npu.debugger.debugger import Debugger
 from npu.debugger.pictures import map_text
 from npu.errors import UserError
@@ -46,7 +46,7 @@ class DebuggerApp(App[None]):
 
     def __init__(self, debugger: Debugger) -> None:
         super().__init__()
-        self.debugger, self.commands = debugger, Commands(debugger)
+        self.debugger, self.commands = debugger, DebuggerCommands(debugger)
         self._marks: frozenset[int] = frozenset()
 
     def compose(self) -> ComposeResult:

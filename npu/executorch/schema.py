@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from npu.graph.dtype import DType
 from npu.graph.wire import (
-    Array,
-    OneOf,
-    Scalar,
+    NumberArray,
+    NumberField,
     SubTable,
     SubTables,
     Table,
+    UnionMember,
     UnknownMember,
     boolean,
     i8,
@@ -38,8 +38,8 @@ TYPES = {0: DType.UINT8, 1: DType.INT8, 2: DType.INT16, 3: DType.INT32, 4: DType
 INLINE, SEGMENT = 0, 1
 """DataLocation."""
 
-bytes_view = Annotated[npt.NDArray[np.uint8] | None, Array("uint8")]
-f64 = Annotated[float, Scalar("float64")]
+bytes_view = Annotated[npt.NDArray[np.uint8] | None, NumberArray("uint8")]
+f64 = Annotated[float, NumberField("float64")]
 
 
 class Null(Table):
@@ -58,20 +58,20 @@ class Double(Table):
     double_val: f64 = 0.0
 
 
-class TensorTable(Table):
+class PteTensor(Table):
     scalar_type: i8 = 0
     storage_offset: i32 = 0
     sizes: i32s = ()
 
 
-value_union = Annotated[Table | UnknownMember | None, OneOf((Null, Int, Bool, Double, TensorTable))]
+value_union = Annotated[Table | UnknownMember | None, UnionMember((Null, Int, Bool, Double, PteTensor))]
 
 
 class EValue(Table):
     val: value_union = None
 
 
-class Operator(Table):
+class PteOperator(Table):
     name: text = ""
     overload: text = ""
 
@@ -101,7 +101,7 @@ class FreeCall(Table):
 
 
 instruction_union = Annotated[
-    Table | UnknownMember | None, OneOf((KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall))
+    Table | UnknownMember | None, UnionMember((KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall))
 ]
 
 
@@ -119,7 +119,7 @@ class BackendDelegate(Table):
     processed: Annotated[DataReference | None, SubTable()] = None
 
 
-class Chain(Table):
+class PteChain(Table):
     inputs: i32s = ()
     outputs: i32s = ()
     instructions: Annotated[tuple[Instruction, ...], SubTables()] = ()
@@ -136,8 +136,8 @@ class ExecutionPlan(Table):
     values: Annotated[tuple[EValue, ...], SubTables()] = ()
     inputs: i32s = ()
     outputs: i32s = ()
-    chains: Annotated[tuple[Chain, ...], SubTables()] = ()
-    operators: Annotated[tuple[Operator, ...], SubTables()] = ()
+    chains: Annotated[tuple[PteChain, ...], SubTables()] = ()
+    operators: Annotated[tuple[PteOperator, ...], SubTables()] = ()
     delegates: Annotated[tuple[BackendDelegate, ...], SubTables()] = ()
 
 
@@ -150,7 +150,7 @@ class DataSegment(Table):
     size: u64 = 0
 
 
-class Program(Table, eq=False):
+class PteProgram(Table, eq=False):
     version: u32 = 0
     execution_plan: Annotated[tuple[ExecutionPlan, ...], SubTables()] = ()
     constant_buffer: Annotated[tuple[InlineData, ...], SubTables()] = ()

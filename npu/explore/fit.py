@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from npu.errors import UserError
-from npu.explore.point import Point, Row, failed, measure, model_digest
+from npu.explore.point import Point, PointRow, failed, measure, model_digest
 from npu.hardware.catalogue import load_board, load_variant
 from npu.hardware.choice import Hardware
 from npu.hardware.shipped import board_target, is_path
@@ -42,7 +42,7 @@ class Fit:
     model: str
     board: str
     title: str
-    result: Row
+    result: PointRow
     arena_bytes: int = 0
     arena_limit_bytes: int = 0
     least_arena_bytes: int | None = None
@@ -78,7 +78,7 @@ def fit(
     questions = {(model, board): _question(model, board, finds_least_arena) for model in models for board in boards}
     keys = {pair: question.point.key(digests) for pair, question in questions.items() if question is not None}
     unique = {key: questions[pair] for pair, key in keys.items()}
-    answers: dict[str, tuple[Row, int | None]] = {}
+    answers: dict[str, tuple[PointRow, int | None]] = {}
     names = list(unique)
     for done, (number, answer) in enumerate(workers.each(_answer, list(unique.values())), 1):
         answers[names[number]] = (failed(str(answer)), None) if isinstance(answer, WorkerDiedError) else answer
@@ -100,7 +100,7 @@ def _question(model: Source, board: str, finds_least_arena: bool) -> _Question |
     return _Question(point, variant.memory_mode.arena_cache_bytes, finds_least_arena)
 
 
-def _answer(question: _Question | None) -> tuple[Row, int | None]:
+def _answer(question: _Question | None) -> tuple[PointRow, int | None]:
     """The results with all of the board's memory, and the least arena limit that costs no cycles."""
     if question is None:
         raise UserError("fit: must be asked of a board that is modelled")
@@ -109,7 +109,7 @@ def _answer(question: _Question | None) -> tuple[Row, int | None]:
     return best, _least_arena(question, best) if searches else None
 
 
-def _least_arena(question: _Question, best: Row) -> int:
+def _least_arena(question: _Question, best: PointRow) -> int:
     """The smallest limit found that takes as many cycles as the board's: the interval in which it lies is halved."""
     low, high = 0, min(_fast_bytes(question.point, best), question.arena_limit_bytes)
     for _ in range(_PROBES):
@@ -133,7 +133,7 @@ def _with_arena(point: Point, limit: int) -> Point:
     return dataclasses.replace(point, hardware=dataclasses.replace(point.hardware, changes=(*point.hardware.changes, change)))
 
 
-def _fast_bytes(point: Point, result: Row) -> int:
+def _fast_bytes(point: Point, result: PointRow) -> int:
     """Bytes of what the arena limit is about: the fast memory of the NPU alone, or the arena."""
     return int(result[_cache_column(load_variant(str(point.hardware.target)))])
 
@@ -143,7 +143,7 @@ def _cache_column(variant: Variant) -> str:
     return "dram_bytes" if variant.system.memories[variant.memory_mode.cache].name == "dram" else "sram_bytes"
 
 
-def _judged(model: Source, board: str, result: Row, least: int | None) -> Fit:
+def _judged(model: Source, board: str, result: PointRow, least: int | None) -> Fit:
     variant = load_variant(board_target(board))
     missing = tuple(_missing(result, variant)) if result["error"] is None else ()
     used = 0 if result["error"] is not None else int(result[_cache_column(variant)])
@@ -157,7 +157,7 @@ def _not_modelled(model: Source, board: str) -> Fit:
     return Fit(model_name(model), board, about.title, failed(str(about.not_modelled)))
 
 
-def _missing(result: Row, variant: Variant) -> list[Missing]:
+def _missing(result: PointRow, variant: Variant) -> list[Missing]:
     """What a compiled model needs beyond the arena's limit, and beyond each memory as a whole."""
     mode, memories = variant.memory_mode, variant.system.memories
     needs = [Missing(f"{ARENA} in {memories[mode.cache].name}", result[_cache_column(variant)], mode.arena_cache_bytes)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from npu.errors import UserError
-from npu.explore.point import RESULTS, Row
+from npu.explore.point import RESULTS, PointRow
 
 
 class Journal:
@@ -19,12 +19,12 @@ class Journal:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self.results: dict[str, Row] = {}
+        self.results: dict[str, PointRow] = {}
         self._file: TextIO | None = None
         if path is not None:
             self.results = _read(path)
 
-    def add(self, key: str, row: Row) -> None:
+    def add(self, key: str, row: PointRow) -> None:
         """Keep a result, on disk before this returns."""
         self.results[key] = row
         if self.path is not None:
@@ -39,7 +39,7 @@ class Journal:
             self._file.close()
 
 
-def _read(path: Path) -> dict[str, Row]:
+def _read(path: Path) -> dict[str, PointRow]:
     if not path.exists():
         return {}
     try:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu.errors import UserError
-from npu.explore.point import Row
+from npu.explore.point import PointRow
 
 
-def pareto_rows(rows: Sequence[Row], *smallest: str, largest: Sequence[str] = ()) -> list[int]:
+def pareto_rows(rows: Sequence[PointRow], *smallest: str, largest: Sequence[str] = ()) -> list[int]:
     """Numbers of the rows on the front, by the first column; rows without a value in a column are not on it."""
     columns = (*smallest, *largest)
     if not columns:

@@ -23,7 +23,7 @@ from npu.toolchain.sources import Source, contents, digest, model_name
 from npu.toolchain.timing import time_model
 from npu.version import __version__
 
-Row = dict[str, Any]
+PointRow = dict[str, Any]
 """Columns by name."""
 
 RESULTS = (
@@ -71,7 +71,7 @@ class Point:
         words += ["--optimise", self.optimise] if self.optimise != "performance" else []
         return shlex.join(words)
 
-    def labels(self) -> Row:
+    def labels(self) -> PointRow:
         """The columns that say which point this is."""
         about = {"model": model_name(self.model), "target": self.target, "profile": self.profile, "optimise": self.optimise}
         return {**about, **dict(self.swept), "command": self.command, "npulab_version": __version__}
@@ -106,7 +106,7 @@ def code_digest() -> str:
     return whole.hexdigest()
 
 
-def measure(point: Point) -> Row:
+def measure(point: Point) -> PointRow:
     """The results of a point; an error of the model or the hardware is one of them."""
     try:
         return _measured(point)
@@ -116,12 +116,12 @@ def measure(point: Point) -> Row:
         return failed("the model must fit the memory of the process")
 
 
-def failed(reason: str) -> Row:
+def failed(reason: str) -> PointRow:
     """The results of a point that has none."""
     return {**dict.fromkeys(RESULTS), "error": reason}
 
 
-def _measured(point: Point) -> Row:
+def _measured(point: Point) -> PointRow:
     session = _session(point.hardware, point.profile, point.optimise)
     timed = time_model(point.model, session)
     totals = dataclasses.asdict(timed.report.totals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.explore.journal import Journal
-from npu.explore.point import Point, Row, failed, measure, model_digest
+from npu.explore.point import Point, PointRow, failed, measure, model_digest
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.workers import WorkerDiedError, Workers
@@ -15,7 +15,7 @@ from npu.workers import WorkerDiedError, Workers
 class Swept:
     """A row per point in their order; `measured` of them were not known from the journal or from another point."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[PointRow, ...]
     measured: int
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npu.errors import UserError
-from npu.explore.point import Row
+from npu.explore.point import PointRow
 from npu.extras import load
 from npu.files import write_atomically
 from npu.plain import cell
@@ -28,7 +28,7 @@ def require_form(path: Path) -> None:
         load("pyarrow", "sweep")
 
 
-def frame_of(rows: Sequence[Row]) -> Any:
+def frame_of(rows: Sequence[PointRow]) -> Any:
     """The rows as a DataFrame of pandas."""
     pandas = load("pandas", "sweep")
     columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
@@ -43,7 +43,7 @@ def _type_of(values: Sequence[Any]) -> str:
     return _TYPES[kinds.pop()] if len(kinds) == 1 else ("string" if kinds else "Float64")
 
 
-def write_table(path: Path, rows: Sequence[Row]) -> None:
+def write_table(path: Path, rows: Sequence[PointRow]) -> None:
     """Write the rows in the form that the name of the file ends with."""
     require_form(path)
     if path.suffix.lower() == ".csv":
@@ -54,7 +54,7 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def _csv(rows: Sequence[Row]) -> str:
+def _csv(rows: Sequence[PointRow]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()

@@ -12,7 +12,7 @@ from npu.errors import UserError
 from npu.fixes.edit import Editor, is_static
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.writer import write_model
 
 _INTEGER = ("ADD", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "REDUCE_PROD", "SUB")
@@ -63,7 +63,7 @@ def _computed(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
     outputs = tuple(numbers[index] for index in op.outputs)
     model = Model((replace(alone, ops=(replace(op, inputs=inputs, outputs=outputs),), outputs=outputs),))
     try:
-        interpreter = Interpreter(model_content=write_model(model))
+        interpreter = CpuInterpreter(model_content=write_model(model))
         interpreter.allocate_tensors()
         interpreter.invoke()
     except UserError:

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from npu.graph.dtype import DType
 from npu.graph.wire import (
-    Scalar,
+    NumberField,
     Table,
     blob,
     boolean,
@@ -87,9 +87,9 @@ class CustomOptionsFormat(IntEnum):
     FLEXBUFFERS = 0
 
 
-fused_activation = Annotated[FusedActivation, Scalar("int8")]
-padding_scheme = Annotated[Padding, Scalar("int8")]
-tensor_type = Annotated[DType, Scalar("int8")]
+fused_activation = Annotated[FusedActivation, NumberField("int8")]
+padding_scheme = Annotated[Padding, NumberField("int8")]
+tensor_type = Annotated[DType, NumberField("int8")]
 
 
 class Attributes(Table):
@@ -123,7 +123,7 @@ class ConcatEmbeddingsOptions(Attributes):
 
 
 class LSHProjectionOptions(Attributes):
-    type: Annotated[LshProjectionType, Scalar("int8")] = LshProjectionType.UNKNOWN
+    type: Annotated[LshProjectionType, NumberField("int8")] = LshProjectionType.UNKNOWN
 
 
 class Pool2DOptions(Attributes):
@@ -148,7 +148,7 @@ class RNNOptions(Attributes):
 
 class FullyConnectedOptions(Attributes):
     fused_activation_function: fused_activation = FusedActivation.NONE
-    weights_format: Annotated[WeightsFormat, Scalar("int8")] = WeightsFormat.DEFAULT
+    weights_format: Annotated[WeightsFormat, NumberField("int8")] = WeightsFormat.DEFAULT
     keep_num_dims: boolean = False
     asymmetric_quantize_inputs: boolean = False
     quantized_bias_type: tensor_type = DType.FLOAT32
@@ -184,7 +184,7 @@ class LSTMOptions(Attributes):
     fused_activation_function: fused_activation = FusedActivation.NONE
     cell_clip: f32 = 0.0
     proj_clip: f32 = 0.0
-    kernel_type: Annotated[LstmKernelType, Scalar("int8")] = LstmKernelType.FULL
+    kernel_type: Annotated[LstmKernelType, NumberField("int8")] = LstmKernelType.FULL
     asymmetric_quantize_inputs: boolean = False
 
 
@@ -214,7 +214,7 @@ class SpaceToDepthOptions(Attributes):
 
 
 class EmbeddingLookupSparseOptions(Attributes):
-    combiner: Annotated[CombinerType, Scalar("int8")] = CombinerType.SUM
+    combiner: Annotated[CombinerType, NumberField("int8")] = CombinerType.SUM
 
 
 class MulOptions(Attributes):
@@ -443,7 +443,7 @@ class SquaredDifferenceOptions(Attributes): ...
 
 
 class MirrorPadOptions(Attributes):
-    mode: Annotated[MirrorPadMode, Scalar("int8")] = MirrorPadMode.REFLECT
+    mode: Annotated[MirrorPadMode, NumberField("int8")] = MirrorPadMode.REFLECT
 
 
 class AbsOptions(Attributes): ...

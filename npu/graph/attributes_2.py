@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from npu.graph.attributes import Attributes, CustomOptionsFormat
-from npu.graph.wire import Scalar, Vector, blob, boolean, booleans, i32, i32s, i64, i64s, text
+from npu.graph.wire import NumberField, Vector, blob, boolean, booleans, i32, i32s, i64, i64s, text
 
 
 class ComparisonType(IntEnum):
@@ -117,8 +117,8 @@ class StablehloScatterOptions(Attributes):
 
 
 class StablehloCompareOptions(Attributes):
-    comparison_direction: Annotated[ComparisonDirection, Scalar("uint32")] = ComparisonDirection.EQ
-    compare_type: Annotated[ComparisonType, Scalar("uint32")] = ComparisonType.NOTYPE
+    comparison_direction: Annotated[ComparisonDirection, NumberField("uint32")] = ComparisonDirection.EQ
+    compare_type: Annotated[ComparisonType, NumberField("uint32")] = ComparisonType.NOTYPE
 
 
 class StablehloDynamicSliceOptions(Attributes):
@@ -180,18 +180,18 @@ class DilateOptions(Attributes): ...
 
 
 class StablehloRngBitGeneratorOptions(Attributes):
-    algorithm: Annotated[RngAlgorithm, Scalar("int8")] = RngAlgorithm.DEFAULT
+    algorithm: Annotated[RngAlgorithm, NumberField("int8")] = RngAlgorithm.DEFAULT
 
 
 class ReduceWindowOptions(Attributes):
-    reduce_function: Annotated[ReduceWindowFunction, Scalar("int32")] = ReduceWindowFunction.UNSUPPORTED
+    reduce_function: Annotated[ReduceWindowFunction, NumberField("int32")] = ReduceWindowFunction.UNSUPPORTED
 
 
 class StableHLOCompositeOptions(Attributes):
     name: text = ""
     decomposition_subgraph_index: i32 = 0
     composite_attributes: blob = b""
-    composite_attributes_format: Annotated[CustomOptionsFormat, Scalar("int8")] = CustomOptionsFormat.FLEXBUFFERS
+    composite_attributes_format: Annotated[CustomOptionsFormat, NumberField("int8")] = CustomOptionsFormat.FLEXBUFFERS
     version: i32 = 0
 
 

@@ -51,7 +51,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class OperandSchema:
     """The operands of an operator."""
 
     inputs: tuple[Operand, ...]
@@ -68,13 +68,13 @@ _OPERAND = re.compile(r"(\w+)(\??)(\*?)")
 
 
 @cache
-def parse(text: str) -> Signature:
+def parse(text: str) -> OperandSchema:
     """The signature that a row of the operator table writes."""
     given, made = text.split("->")
     inputs, outputs = (
         tuple(Operand(name, bool(may), bool(many)) for name, may, many in _OPERAND.findall(side)) for side in (given, made)
     )
-    return Signature(inputs, outputs)
+    return OperandSchema(inputs, outputs)
 
 
 @lru_cache(maxsize=256)
@@ -103,7 +103,7 @@ class Mismatch(ModelError):
     """Operands or options that do not belong together: what must hold, and what was found. No kernel runs such an operator."""
 
 
-class Value(Protocol):
+class OperandValue(Protocol):
     """A tensor as rules see it: of a graph, or of an interpreter at its current shape."""
 
     @property
@@ -125,15 +125,15 @@ class Operands:
     """
 
     options: Any
-    inputs: Sequence[Value | None]
-    outputs: Sequence[Value]
+    inputs: Sequence[OperandValue | None]
+    outputs: Sequence[OperandValue]
     contents: Sequence[npt.NDArray[Any] | None]
 
     def has(self, position: int) -> bool:
         """Whether an input is given."""
         return position < len(self.inputs) and self.inputs[position] is not None
 
-    def tensor(self, position: int) -> Value:
+    def tensor(self, position: int) -> OperandValue:
         """An input that must be there."""
         result = self.inputs[position] if position < len(self.inputs) else None
         if result is None:

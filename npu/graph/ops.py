@@ -17,7 +17,7 @@ from npu.graph import macs, map_types, quantizations
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Op
 from npu.graph.map_types import Pair
-from npu.graph.operands import Role, Signature, parse, positions
+from npu.graph.operands import OperandSchema, Role, parse, positions
 from npu.graph.shapes import cells, common, gathers, moves, parts, windows
 from npu.records import dataclass
 
@@ -62,7 +62,7 @@ class Operator:
     """Types of the feature maps that the NPU reads and writes, nothing if it has no lowering (see `npu.graph.map_types`)."""
 
     @property
-    def signature(self) -> Signature | None:
+    def signature(self) -> OperandSchema | None:
         """Names and roles of the operands, None if they are not known."""
         return None if self.operands is None else parse(self.operands)
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
-from npu.graph.operands import Mismatch, Operands, Value
+from npu.graph.operands import Mismatch, Operands, OperandValue
 
 QuantizationRule = Callable[[Operands], None]
 
 QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
-def _parameters(tensor: Value) -> tuple[float, int]:
+def _parameters(tensor: OperandValue) -> tuple[float, int]:
     """Scale and zero point, as LiteRT reads them: 0 of a tensor without, and of one with several."""
     quantization = tensor.quantization
     if quantization is None or quantization.scales.size != 1:
@@ -25,7 +25,7 @@ def _parameters(tensor: Value) -> tuple[float, int]:
     return quantization.scale, quantization.zero_point
 
 
-def _equal(tensor: Value, other: Value) -> None:
+def _equal(tensor: OperandValue, other: OperandValue) -> None:
     if tensor.dtype in QUANTIZED and _parameters(tensor) != _parameters(other):
         (scale, zero), (expected, offset) = _parameters(tensor), _parameters(other)
         raise Mismatch(
@@ -67,7 +67,7 @@ def concatenation(operands: Operands) -> None:
             raise Mismatch(f"tensor '{tensor.name}' must have zero point 0, got {_parameters(tensor)[1]}")
 
 
-def one_scale(tensors: Iterable[Value | None]) -> None:
+def one_scale(tensors: Iterable[OperandValue | None]) -> None:
     """Feature maps that are computed with have one scale; LiteRT's kernels take 0 for that of a map with several."""
     for tensor in tensors:
         quantization = None if tensor is None else tensor.quantization

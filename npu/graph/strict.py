@@ -16,7 +16,7 @@ from npu.graph.quantizations import QUANTIZED
 _MOST_STEP = (1 << 15) - 1
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-Rule = Callable[[Graph, Op], Iterator[str]]
+SchemaCheck = Callable[[Graph, Op], Iterator[str]]
 
 
 def departures(model: Model) -> Iterator[str]:
@@ -84,4 +84,4 @@ def _output_scale(graph: Graph, op: Op) -> Iterator[str]:
             yield f"output must have the scale {wanted:g}, got {quantization.scale:g}"
 
 
-_RULES: tuple[Rule, ...] = (_activation, _bias, _steps, _type_of_indices, _narrow_range, _output_scale)
+_RULES: tuple[SchemaCheck, ...] = (_activation, _bias, _steps, _type_of_indices, _narrow_range, _output_scale)

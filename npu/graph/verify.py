@@ -16,7 +16,7 @@ from npu.graph.graph import ABSENT, Graph, Model, Op, Quantization, Tensor
 from npu.graph.operands import count_defect
 from npu.graph.ops import BY_NAME, code_of_kind
 from npu.graph.versions import known_versions
-from npu.graph.wire import Scalar, Vector, wire_fields
+from npu.graph.wire import NumberField, Vector, wire_fields
 
 MAX_TENSOR_BYTES = 1 << 36
 """More than any tensor of a real model; keeps sums of sizes far from 64 bits."""
@@ -244,7 +244,7 @@ def called_graphs(op: Op) -> tuple[int, ...]:
             value = getattr(options, field.name)
             if isinstance(field.wire, Vector):
                 called.extend(value)
-            elif isinstance(field.wire, Scalar):
+            elif isinstance(field.wire, NumberField):
                 called.append(value)
     return tuple(called)
 

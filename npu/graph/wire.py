@@ -27,7 +27,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class NumberField:
     """One number, stored in the table itself and left out where it equals the default; `type` is numpy's name of it."""
 
     type: str
@@ -41,14 +41,14 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class NumberArray:
     """A vector of numbers as a one-dimensional numpy view of the file, None where the file has none."""
 
     type: str
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class StringField:
     """A string; the empty one is left out."""
 
 
@@ -68,26 +68,26 @@ class SubTables:
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class UnionMember:
     """A union: two ids, the member's number (1 for the first class) and the member."""
 
     members: tuple[type[Table], ...]
 
 
-Wire = Scalar | Vector | Array | Text | Blob | SubTable | SubTables | OneOf
+Wire = NumberField | Vector | NumberArray | StringField | Blob | SubTable | SubTables | UnionMember
 
-boolean = Annotated[bool, Scalar("bool")]
-i8 = Annotated[int, Scalar("int8")]
-i32 = Annotated[int, Scalar("int32")]
-u32 = Annotated[int, Scalar("uint32")]
-i64 = Annotated[int, Scalar("int64")]
-u64 = Annotated[int, Scalar("uint64")]
-f32 = Annotated[float, Scalar("float32")]
+boolean = Annotated[bool, NumberField("bool")]
+i8 = Annotated[int, NumberField("int8")]
+i32 = Annotated[int, NumberField("int32")]
+u32 = Annotated[int, NumberField("uint32")]
+i64 = Annotated[int, NumberField("int64")]
+u64 = Annotated[int, NumberField("uint64")]
+f32 = Annotated[float, NumberField("float32")]
 booleans = Annotated[tuple[bool, ...], Vector("bool")]
 i32s = Annotated[tuple[int, ...], Vector("int32")]
 i64s = Annotated[tuple[int, ...], Vector("int64")]
 f32s = Annotated[tuple[float, ...], Vector("float32")]
-text = Annotated[str, Text()]
+text = Annotated[str, StringField()]
 blob = Annotated[bytes, Blob()]
 
 
@@ -134,7 +134,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMember:
-    """A union's member whose number is not in `OneOf.members`: its fields cannot be known, only its number."""
+    """A union's member whose number is not in `UnionMember.members`: its fields cannot be known, only its number."""
 
     number: int
 
@@ -172,7 +172,7 @@ def _derive(table: type[Table]) -> tuple[WireField, ...]:
         if get_origin(hints[declared.name]) is not Annotated:
             raise TypeError(f"{table.__name__}.{declared.name}: must have an Annotated wire type")
         value_type, wire = get_args(hints[declared.name])[:2]
-        next_id += isinstance(wire, OneOf)
+        next_id += isinstance(wire, UnionMember)
         while next_id in table.deprecated_ids:
             next_id += 1
         default = declared.default if declared.default is not MISSING else None

@@ -26,7 +26,7 @@ SMALL_SHARE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class TimingAccuracy:
     """Errors of NPU cycles in percent: of `measurements` of `models`, each predicted with constants chosen without it.
 
     `unmeasured` names what no measurement is behind; the figures are wider for it.
@@ -41,7 +41,7 @@ class Accuracy:
     unmeasured: tuple[str, ...] = ()
 
 
-def accuracy_of(variant: Variant, work: Mapping[str, float]) -> Accuracy | None:
+def accuracy_of(variant: Variant, work: Mapping[str, float]) -> TimingAccuracy | None:
     """The band for a job on a shipped product with any memories; None for other hardware.
 
     `work`: the share of the cycles of every kind of operation (`sim.work`).
@@ -59,7 +59,7 @@ def accuracy_of(variant: Variant, work: Mapping[str, float]) -> Accuracy | None:
     mean = round(factor * figures["mean_error_percent"] + more / 2, 1)
     worst = round(factor * figures["worst_error_percent"] + more, 1)
     models, measurements = figures["models"], figures["measurements"]
-    return Accuracy(variant.system.name, variant.memory_mode.name, models, measurements, mean, worst, unmeasured)
+    return TimingAccuracy(variant.system.name, variant.memory_mode.name, models, measurements, mean, worst, unmeasured)
 
 
 @lru_cache(maxsize=4)

@@ -16,7 +16,7 @@ from npu.errors import ConfigError
 from npu.hardware.board import BOARD, board_of
 from npu.hardware.build import build_record
 from npu.hardware.document import read_document
-from npu.hardware.origin import ArgumentOrigin, FileOrigin, Origin
+from npu.hardware.origin import ArgumentOrigin, FileOrigin, ValueOrigin
 from npu.hardware.overlay import Description, Overlay
 from npu.hardware.shipped import SECTION_FOLDERS, find_section, find_variant, is_shipped
 from npu.hardware.validate import check_variant
@@ -25,7 +25,7 @@ from npu.hardware.variant import Variant
 MAX_EXTENDS = 8
 """Longest chain of `extends`."""
 
-Find = Callable[[str | Path, Origin | None, str], Path]
+Find = Callable[[str | Path, ValueOrigin | None, str], Path]
 """The file that a key of an origin, or a caller, asks for."""
 
 Chain = tuple[Path, ...]
@@ -104,7 +104,7 @@ def _resolve(overlay: Overlay, find: Find, chain: Chain) -> Description:
     return description
 
 
-def _base(extends: Any, origin: Origin, find: Find, chain: Chain) -> Description:
+def _base(extends: Any, origin: ValueOrigin, find: Find, chain: Chain) -> Description:
     """What `extends` names, or nothing."""
     if extends is None:
         return Description(origin, origin)
@@ -121,7 +121,7 @@ def _base(extends: Any, origin: Origin, find: Find, chain: Chain) -> Description
     return description
 
 
-def _refused_extends(origin: Origin, what: str) -> ConfigError:
+def _refused_extends(origin: ValueOrigin, what: str) -> ConfigError:
     return ConfigError(f"{origin.where(('extends',))}: must {what}")
 
 
@@ -144,14 +144,14 @@ def _lay_over(description: Description, overlay: Overlay) -> None:
     description.lay_over(Overlay(values, overlay.origin))
 
 
-def _section(section: str, name: str | Path, asked_by: Origin, key: str) -> Description:
+def _section(section: str, name: str | Path, asked_by: ValueOrigin, key: str) -> Description:
     """The section that `key` of an origin asks for by name."""
 
-    def find(other: str | Path, origin: Origin | None, its_key: str) -> Path:
+    def find(other: str | Path, origin: ValueOrigin | None, its_key: str) -> Path:
         return find_section(section, other, asked_by=origin, key=its_key)
 
     return _resolve_file(find(name, asked_by, key), find, ())
 
 
-def _find_variant(name: str | Path, asked_by: Origin | None, _key: str) -> Path:
+def _find_variant(name: str | Path, asked_by: ValueOrigin | None, _key: str) -> Path:
     return find_variant(name, asked_by=asked_by)

@@ -62,4 +62,4 @@ class ArgumentOrigin:
         return self.name if key == self.key or not key else f"{self.name}: {'.'.join(key)}"
 
 
-Origin = FileOrigin | ArgumentOrigin
+ValueOrigin = FileOrigin | ArgumentOrigin

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from npu.hardware.document import Document
-from npu.hardware.origin import Key, Origin
+from npu.hardware.origin import Key, ValueOrigin
 from npu.records import dataclass
 
 
@@ -15,7 +15,7 @@ class Overlay:
     """What one file or argument says of a description."""
 
     values: Document
-    origin: Origin
+    origin: ValueOrigin
 
 
 @dataclass
@@ -25,17 +25,17 @@ class Description:
     `base` is the origin of the file or mapping that was asked for, `last` that of what was laid over it last.
     """
 
-    base: Origin
-    last: Origin
+    base: ValueOrigin
+    last: ValueOrigin
     values: Document = field(default_factory=dict)
-    origins: dict[Key, Origin] = field(default_factory=dict)
+    origins: dict[Key, ValueOrigin] = field(default_factory=dict)
 
     def lay_over(self, overlay: Overlay) -> None:
         """Put the values of an overlay over those that are there, key by key; an empty mapping replaces what was there."""
         self.last = overlay.origin
         self._lay_over(self.values, overlay.values, overlay.origin, ())
 
-    def _lay_over(self, target: Document, values: Document, origin: Origin, key: Key) -> None:
+    def _lay_over(self, target: Document, values: Document, origin: ValueOrigin, key: Key) -> None:
         for name, value in values.items():
             here = (*key, name)
             if isinstance(value, dict) and value and isinstance(target.get(name), dict):
@@ -56,7 +56,7 @@ class Description:
         for name in names:
             self.values.pop(name, None)
 
-    def origin_of(self, key: Key) -> Origin | None:
+    def origin_of(self, key: Key) -> ValueOrigin | None:
         """The origin of a key, or of the nearest key above it; None if nothing gives them."""
         lengths = range(len(key), 0, -1)
         return next((self.origins[key[:length]] for length in lengths if key[:length] in self.origins), None)

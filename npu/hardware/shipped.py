@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from npu.errors import ConfigError
-from npu.hardware.origin import Origin
+from npu.hardware.origin import ValueOrigin
 
 SECTION_FOLDERS = {"system": "systems", "memory_mode": "memory-modes", "cpu": "cpus"}
 """Section of a variant that may be given by name, and the folder of its descriptions."""
@@ -62,7 +62,7 @@ def list_section(section: str) -> tuple[str, ...]:
     return _stems(SECTION_FOLDERS[section])
 
 
-def find_variant(name: str | Path, *, asked_by: Origin | None = None) -> Path:
+def find_variant(name: str | Path, *, asked_by: ValueOrigin | None = None) -> Path:
     """The file of a variant given by shipped name, by `examples/NAME` or `boards/NAME`, or by path.
 
     Relative paths start beside `asked_by`, whose `extends` gives the name.
@@ -79,7 +79,7 @@ def find_variant(name: str | Path, *, asked_by: Origin | None = None) -> Path:
     return configs_folder() / f"{stem}.yaml"
 
 
-def find_section(section: str, name: str | Path, *, asked_by: Origin | None = None, key: str = "extends") -> Path:
+def find_section(section: str, name: str | Path, *, asked_by: ValueOrigin | None = None, key: str = "extends") -> Path:
     """The file of a system, memory mode or CPU given by name (also in Vela's spelling) or by path.
 
     Relative paths start beside `asked_by`, whose `key` gives the name.
@@ -112,11 +112,11 @@ def _stems(folder: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (configs_folder() / folder).glob("*.yaml")))
 
 
-def _prefix(asked_by: Origin | None, key: str) -> str:
+def _prefix(asked_by: ValueOrigin | None, key: str) -> str:
     return "" if asked_by is None else f"{asked_by.where(tuple(key.split('.')))}: "
 
 
-def _existing(path: Path, asked_by: Origin | None, key: str, what: str, names: tuple[str, ...]) -> Path:
+def _existing(path: Path, asked_by: ValueOrigin | None, key: str, what: str, names: tuple[str, ...]) -> Path:
     """The file at a path. One that a description asks for must look like a description: messages quote what they read."""
     full = asked_by.folder / path if asked_by is not None else path
     if asked_by is not None and path.suffix.lower() not in _EXTENDABLE:

@@ -26,7 +26,7 @@ from npu.hardware.variant import (
 )
 from npu.layouts import BRICK_DEPTH
 
-Range = tuple[float, float]
+NumberRange = tuple[float, float]
 Where = Callable[[str], str]
 """Gives a dotted key with its place, for the message."""
 
@@ -39,15 +39,15 @@ LAST_BANK = 63
 LARGEST_BLOCK = (32, 64, 128)
 """Height, width and depth of the largest OFM block that the registers of a command stream can hold."""
 
-_ANY: Range = (0, 2**48)
-_POSITIVE: Range = (1, 2**31)
-_DELAY: Range = (0, 1_000_000)
+_ANY: NumberRange = (0, 2**48)
+_POSITIVE: NumberRange = (1, 2**31)
+_DELAY: NumberRange = (0, 1_000_000)
 """Cycles of a single wait: so long that nothing real is refused, so short that the time of a network fits 64 bits."""
-_OUTPUT: Range = (0, 10_000)
+_OUTPUT: NumberRange = (0, 10_000)
 """Cycles of the output unit per element."""
-_SLOTS: Range = (0, 65536)
+_SLOTS: NumberRange = (0, 65536)
 
-RANGES: dict[tuple[type, str], Range] = {
+RANGES: dict[tuple[type, str], NumberRange] = {
     (Size, "height"): (1, 65536),
     (Size, "width"): (1, 65536),
     (Size, "depth"): (1, 65536),
@@ -110,7 +110,7 @@ RANGES: dict[tuple[type, str], Range] = {
 """Inclusive range of a numeric field; fields that are not here must be in [0, 2^48]."""
 
 
-def field_range(owner: type, name: str) -> Range:
+def field_range(owner: type, name: str) -> NumberRange:
     """Inclusive range of a numeric field of a hardware record."""
     if owner is ShramGranules:
         return _POSITIVE

@@ -21,7 +21,7 @@ PARAMETER_SHIFT = 16
 _PATTERNS = 1 << 16
 
 
-class Kind(Enum):
+class CommandKind(Enum):
     """What a command does and how many words it has."""
 
     OPERATION = "operation"
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class FieldCode:
     """How the value of an attribute stands in a field: a bijection, said in both directions and in words."""
 
     text: str
@@ -49,11 +49,11 @@ def signed_pattern(value: int) -> int:
     return value - _PATTERNS if value >= _PATTERNS // 2 else value
 
 
-AS_IT_IS = Code("{}", int, int, 0)
-MINUS_ONE = Code("{} - 1", lambda value: value - 1, lambda number: number + 1, 1)
-FLAG = Code("{}", int, bool)
-ELEMENT_BITS = Code("log2({} / 8)", lambda bits: {8: 0, 16: 1, 32: 2}[bits], lambda number: 8 << number)
-PATTERN = Code("{} as a 16-bit pattern", lambda value: value + _PATTERNS if value < 0 else value, int, 0)
+AS_IT_IS = FieldCode("{}", int, int, 0)
+MINUS_ONE = FieldCode("{} - 1", lambda value: value - 1, lambda number: number + 1, 1)
+FLAG = FieldCode("{}", int, bool)
+ELEMENT_BITS = FieldCode("log2({} / 8)", lambda bits: {8: 0, 16: 1, 32: 2}[bits], lambda number: 8 << number)
+PATTERN = FieldCode("{} as a 16-bit pattern", lambda value: value + _PATTERNS if value < 0 else value, int, 0)
 """The sign of the pattern is that of a feature map's elements; who makes records of registers applies it."""
 
 
@@ -70,7 +70,7 @@ class Field:
     bits: tuple[int, ...]
     holds: str
     doc: str = ""
-    code: Code = AS_IT_IS
+    code: FieldCode = AS_IT_IS
     enum: type[IntEnum] | None = None
     is_signed: bool = False
     maximum: int | None = None
@@ -136,7 +136,7 @@ class Command:
 
     name: str
     opcode: int
-    kind: Kind
+    kind: CommandKind
     fields: tuple[Field, ...]
     doc: str
     products: frozenset[Product]
@@ -152,7 +152,7 @@ class Command:
 
     @property
     def is_wide(self) -> bool:
-        return self.kind is Kind.WIDE_REGISTER
+        return self.kind is CommandKind.WIDE_REGISTER
 
     @property
     def word_count(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from npu.hardware.variant import MAX_CORES, Product
-from npu.isa.command import AS_IT_IS, ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Code, Command, Field, Kind
+from npu.isa.command import AS_IT_IS, ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Command, CommandKind, Field, FieldCode
 from npu.isa.operations import (
     AccumulatorFormat,
     ActivationFunction,
@@ -90,22 +90,22 @@ _TWO_CORES = frozenset(product for product in _BOTH if MAX_CORES[product] > 1)
 
 
 def _operation(name: str, opcode: int, starts: type, doc: str, *fields: Field) -> Command:
-    return Command(name, opcode, Kind.OPERATION, fields, doc, _BOTH, starts=starts)
+    return Command(name, opcode, CommandKind.OPERATION, fields, doc, _BOTH, starts=starts)
 
 
 def _register(name: str, opcode: int, doc: str, *fields: Field, products: frozenset[Product] = _BOTH) -> Command:
-    return Command(name, opcode, Kind.REGISTER, fields, doc, products)
+    return Command(name, opcode, CommandKind.REGISTER, fields, doc, products)
 
 
 def _number(
-    name: str, opcode: int, bits: int, holds: str, doc: str, code: Code = AS_IT_IS, maximum: int | None = None
+    name: str, opcode: int, bits: int, holds: str, doc: str, code: FieldCode = AS_IT_IS, maximum: int | None = None
 ) -> Command:
     """A register that holds one unsigned number."""
     return _register(name, opcode, doc, Field("value", _bits(0, bits - 1), holds, code=code, maximum=maximum))
 
 
 def _wide(name: str, opcode: int, doc: str, *fields: Field, products: frozenset[Product] = _BOTH) -> Command:
-    return Command(name, opcode, Kind.WIDE_REGISTER, fields, doc, products)
+    return Command(name, opcode, CommandKind.WIDE_REGISTER, fields, doc, products)
 
 
 def _address(name: str, opcode: int, holds: str, doc: str, products: frozenset[Product] = _BOTH) -> Command:
@@ -116,7 +116,7 @@ def _stride(name: str, opcode: int, holds: str, doc: str) -> Command:
     """A register of a signed number; the Python core of Vela (up to 4.2) copies its sign into all 16 bits of the parameter."""
     note = "sign-extended over the parameter"
     field = Field("value", _bits(0, 39), holds, note, is_signed=True, widths=_ADDRESS_WIDTHS)
-    return Command(name, opcode, Kind.WIDE_REGISTER, (field,), doc, _BOTH, sign_copies=0xFF << 40)
+    return Command(name, opcode, CommandKind.WIDE_REGISTER, (field,), doc, _BOTH, sign_copies=0xFF << 40)
 
 
 def _length(name: str, opcode: int, bits: int, holds: str, doc: str, products: frozenset[Product] = _BOTH) -> Command:

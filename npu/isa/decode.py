@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, Kind
+from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, CommandKind
 from npu.isa.families import family_of
 from npu.isa.family import Family
 from npu.isa.latch import attributes_at_power_on, latch
@@ -135,11 +135,11 @@ def _split(words: NDArray[np.uint32], product: Product) -> Iterator[tuple[_Entry
         index += 1
 
 
-_Reader = Callable[[Command, int, Product], Mapping[str, Any]]
+_RegisterReader = Callable[[Command, int, Product], Mapping[str, Any]]
 
 
 def _at_place(
-    read: _Reader,
+    read: _RegisterReader,
     entry: _Entry,
     operand: int,
     product: Product,
@@ -176,7 +176,7 @@ def address_text(word_index: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedOperation:
     """A kick-off that starts nothing the hardware has, and the rule that it breaks."""
 
     name: str
@@ -197,13 +197,13 @@ def decode(words: NDArray[np.uint32], variant: Variant) -> tuple[Decoded, ...]:
     """
     decoded: list[Decoded] = []
     for started in read_operations(words, variant):
-        if isinstance(started, Refused):
+        if isinstance(started, RefusedOperation):
             raise StreamError(f"{started.place}: {started.name}: {started.reason}")
         decoded.append(started)
     return tuple(decoded)
 
 
-def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Decoded | Refused]:
+def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Decoded | RefusedOperation]:
     """What every kick-off of a stream starts, in order: `decode` for those who look at a stream without running it.
 
     Raises StreamError if the words are not commands, or do not end with NPU_OP_STOP.
@@ -217,7 +217,7 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
             _at_place(_fields, entry, operand, product, index, position)
             place = command_place(index, position)
             raise StreamError(f"{place}: NPU_OP_STOP must be the last command, got {command.name} after it")
-        if command.kind is not Kind.OPERATION:
+        if command.kind is not CommandKind.OPERATION:
             if operand <= entry.limit:
                 held[entry.holds] = operand + entry.offset
             else:
@@ -228,7 +228,7 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
             operation = latch(command.name, values, held, variant)
             check_operation(operation, variant)
         except StreamError as error:
-            yield Refused(command.name, str(error), index, position)
+            yield RefusedOperation(command.name, str(error), index, position)
             continue
         yield Decoded(operation, index, position)
         is_stopped = isinstance(operation, Stop)

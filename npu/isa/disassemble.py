@@ -16,7 +16,7 @@ from npu.errors import StreamError
 from npu.hardware.shipped import closest
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import Command, Field
-from npu.isa.decode import Decoded, RawCommand, Refused, address_text, read_operations, readable_commands
+from npu.isa.decode import Decoded, RawCommand, RefusedOperation, address_text, read_operations, readable_commands
 from npu.isa.families import family_of
 from npu.isa.summary import summarise
 from npu.records import dataclass
@@ -62,7 +62,7 @@ class Listing:
 def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
     """Listing of a command stream (one-dimensional uint32); operations that break a rule say which."""
     product = variant.accelerator.product
-    kick_offs: list[Decoded | Refused] = []
+    kick_offs: list[Decoded | RefusedOperation] = []
     fault = None
     try:
         kick_offs.extend(read_operations(words, variant))
@@ -70,7 +70,8 @@ def disassemble(words: NDArray[np.uint32], variant: Variant) -> Listing:
         fault = error
     operations = tuple(one for one in kick_offs if isinstance(one, Decoded))
     summaries = {
-        one.word_index: f"REFUSED {one.reason}" if isinstance(one, Refused) else summarise(one.operation) for one in kick_offs
+        one.word_index: f"REFUSED {one.reason}" if isinstance(one, RefusedOperation) else summarise(one.operation)
+        for one in kick_offs
     }
     return Listing(product, tuple(_lines(words, product, summaries)), operations, fault)
 

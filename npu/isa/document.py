@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npu.isa.command import Command, Field, Kind
+from npu.isa.command import Command, CommandKind, Field
 from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 
 _PRODUCT_NAMES = ETHOS_U55_U65.products
@@ -23,19 +23,19 @@ written on the other one with zero only. "Holds" is the attribute of the operati
 that runs it, that the field holds.
 """
 _SECTIONS = {
-    Kind.OPERATION: "Operations",
-    Kind.REGISTER: "Registers of one word",
-    Kind.WIDE_REGISTER: "Registers of two words",
+    CommandKind.OPERATION: "Operations",
+    CommandKind.REGISTER: "Registers of one word",
+    CommandKind.WIDE_REGISTER: "Registers of two words",
 }
 _COLUMNS = ("Opcode", "Command", "Products", "Field", "Bits", "Values", "Holds", "Meaning")
 
 
 def reference_page() -> str:
     """Markdown text of the page."""
-    return "\n".join([_HEAD, *(line for kind in Kind for line in _section(kind))])
+    return "\n".join([_HEAD, *(line for kind in CommandKind for line in _section(kind))])
 
 
-def _section(kind: Kind) -> Iterator[str]:
+def _section(kind: CommandKind) -> Iterator[str]:
     yield f"## {_SECTIONS[kind]}\n"
     yield _row(_COLUMNS)
     yield _row(("---",) * len(_COLUMNS))

@@ -22,7 +22,7 @@ from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
 from npu.isa.stream import CommandStream
 
-_Reader = Callable[[Any], Any]
+_AttributeReader = Callable[[Any], Any]
 
 
 def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint32]:
@@ -38,7 +38,7 @@ def encode_stream(operations: Sequence[Operation], variant: Variant) -> CommandS
     stops = [index for index, operation in enumerate(operations) if isinstance(operation, Stop)]
     if stops != [len(operations) - 1]:
         raise StreamError(f"operations: the last, and only the last, must be Stop, got Stop at {stops} of {len(operations)}")
-    writer = _Writer(variant)
+    writer = _CommandWriter(variant)
     words: list[int] = []
     placed: list[Decoded] = []
     commands = 0
@@ -56,7 +56,7 @@ def encode_stream(operations: Sequence[Operation], variant: Variant) -> CommandS
     return CommandStream(np.array(words, dtype=np.uint32), variant, tuple(placed))
 
 
-class _Writer:
+class _CommandWriter:
     """Words of operations; remembers what the registers hold."""
 
     def __init__(self, variant: Variant) -> None:
@@ -65,7 +65,7 @@ class _Writer:
         self._attributes: dict[str, object] = {}
         """What was written last, by command, as the record has it and as its operand."""
         self._operands: dict[str, int] = {}
-        self._readers: dict[tuple[int, type], tuple[tuple[Command, _Reader], ...]] = {}
+        self._readers: dict[tuple[int, type], tuple[tuple[Command, _AttributeReader], ...]] = {}
 
     def writes(self, operation: Operation) -> Iterator[Sequence[int]]:
         """Words of each register write that changes something."""
@@ -91,7 +91,7 @@ class _Writer:
                 self._operands[command.name] = operand
                 yield command.words(operand)
 
-    def _readers_of(self, number: int, kind: type) -> tuple[tuple[Command, _Reader], ...]:
+    def _readers_of(self, number: int, kind: type) -> tuple[tuple[Command, _AttributeReader], ...]:
         """Registers of section `number`, and functions of the attributes that they hold of a record of type `kind`."""
         readers = self._readers.get((number, kind))
         if readers is None:
@@ -100,7 +100,7 @@ class _Writer:
             self._readers[number, kind] = readers
         return readers
 
-    def _command_reader(self, command: Command, kind: type) -> _Reader:
+    def _command_reader(self, command: Command, kind: type) -> _AttributeReader:
         """Function of the attribute that a register holds, or of the tuple of them if it has several fields."""
         readers = tuple(self._reader(field.holds, kind) for field in command.fields)
         if len(readers) == 1:
@@ -109,7 +109,7 @@ class _Writer:
             return attrgetter(*(field.holds for field in command.fields))
         return lambda operation: tuple(read(operation) for read in readers)
 
-    def _reader(self, path: str, kind: type) -> _Reader:
+    def _reader(self, path: str, kind: type) -> _AttributeReader:
         """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""
         root, _, rest = path.partition(".")
         if root == "variant":
@@ -120,7 +120,7 @@ class _Writer:
         return attrgetter(path) if "[" not in path else _element_reader(path)
 
 
-def _element_reader(path: str) -> _Reader:
+def _element_reader(path: str) -> _AttributeReader:
     """As `_reader`, of an element of a tuple or of one of its attributes: `ifm.addresses[0]`, `weights[1].address`."""
     before, _, after = path.partition("[")
     index, _, rest = after.partition("]")

@@ -6,7 +6,7 @@ from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
 from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat
-from npu.isa.operations import Kernel, Traversal
+from npu.isa.operations import KernelWindow, Traversal
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.decode import decode_weights
@@ -16,7 +16,7 @@ from npu.isa.weight_stream.order import WeightOrder
 
 def weight_order(
     accelerator: Accelerator,
-    kernel: Kernel,
+    kernel: KernelWindow,
     *,
     block_depth: int,
     traversal: Traversal,

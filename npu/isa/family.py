@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from npu.hardware.variant import Accelerator, Product, Variant
 from npu.isa.command import Command
-from npu.isa.operations import Block, Kernel, Operation, ShramLayout, Traversal
+from npu.isa.operations import Block, KernelWindow, Operation, ShramLayout, Traversal
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import Shape, WeightOrder
@@ -42,7 +42,7 @@ class WeightOrderRule(Protocol):
     def __call__(
         self,
         accelerator: Accelerator,
-        kernel: Kernel,
+        kernel: KernelWindow,
         *,
         block_depth: int,
         traversal: Traversal,
@@ -66,7 +66,7 @@ class WeightFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class RegisterSection:
     """Registers that the same operations read, in the order in which they are written."""
 
     is_read_by: Callable[[Operation, Variant], bool]
@@ -104,7 +104,7 @@ class Family:
     """ID word of the payload of its command streams."""
     commands: tuple[Command, ...]
     """The command stream; a command names those of the products that have it."""
-    sections: tuple[Section, ...]
+    sections: tuple[RegisterSection, ...]
     """All registers, in the order in which they are written before a kick-off."""
     buffers: Buffers
     weights: WeightFormat

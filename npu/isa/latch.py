@@ -14,7 +14,7 @@ from typing import Any
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.command import Kind, signed_pattern
+from npu.isa.command import CommandKind, signed_pattern
 from npu.isa.commands import ParallelMode
 from npu.isa.family import Family
 from npu.isa.operations import (
@@ -31,12 +31,12 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
+    IfmPadding,
     Interrupt,
-    Kernel,
     KernelWait,
+    KernelWindow,
     OperandScaling,
     Operation,
-    Padding,
     PmuMask,
     Pooling,
     PoolingMode,
@@ -46,18 +46,18 @@ from npu.isa.operations import (
     ifm_plane,
 )
 
-Attributes = Mapping[str, Any]
+AttributeValues = Mapping[str, Any]
 """Attributes by the path that the command table gives them."""
 
 
 @functools.lru_cache(maxsize=16)
-def attributes_at_power_on(family: Family, product: Product) -> Attributes:
+def attributes_at_power_on(family: Family, product: Product) -> AttributeValues:
     """What all registers hold before the first is written."""
-    registers = (command for command in family.commands if command.kind is not Kind.OPERATION)
+    registers = (command for command in family.commands if command.kind is not CommandKind.OPERATION)
     return MappingProxyType({path: value for register in registers for path, value in register.attributes(0, product).items()})
 
 
-def latch(name: str, values: Mapping[str, int], held: Attributes, variant: Variant) -> Operation:
+def latch(name: str, values: Mapping[str, int], held: AttributeValues, variant: Variant) -> Operation:
     """The operation that command `name` with parameter fields `values` kicks off; StreamError if there is no such operation."""
     if name in _KERNELS:
         _check_cores(held, variant)
@@ -70,7 +70,7 @@ _ADDRESSES = ("addresses[0]", "addresses[1]", "addresses[2]", "addresses[3]")
 _TILES_AND_STRIDES = ("tile_height_0", "tile_height_1", "tile_width_0", "stride_y", "stride_x", "stride_c")
 
 
-def _map_getter(name: str, operand: str, zero_point: str) -> Callable[[Attributes], tuple[Any, ...]]:
+def _map_getter(name: str, operand: str, zero_point: str) -> Callable[[AttributeValues], tuple[Any, ...]]:
     """Function of the attributes of a feature map; `operand` is where its element type and layout are."""
     own = (f"{name}.{address}" for address in ("region", *_ADDRESSES, *_TILES_AND_STRIDES))
     return itemgetter(f"{operand}.element.bits", f"{operand}.element.is_signed", f"{operand}.layout", zero_point, *own)
@@ -109,7 +109,7 @@ def _feature_map(attributes: tuple[Any, ...], extent: tuple[int, int, int]) -> F
     )
 
 
-def _ofm(held: Attributes) -> FeatureMap:
+def _ofm(held: AttributeValues) -> FeatureMap:
     return _feature_map(_OFM(held), _OFM_EXTENT(held))
 
 
@@ -121,8 +121,8 @@ def _undilated(dilated: int, dilation: int, register: str) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: int, dilation_x: int) -> Kernel:
-    return Kernel(
+def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: int, dilation_x: int) -> KernelWindow:
+    return KernelWindow(
         height=_undilated(height, dilation_y, "NPU_SET_KERNEL_HEIGHT_M1"),
         width=_undilated(width, dilation_x, "NPU_SET_KERNEL_WIDTH_M1"),
         stride_y=stride_y,
@@ -132,25 +132,25 @@ def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: i
     )
 
 
-_padding = functools.lru_cache(maxsize=256)(Padding)
+_padding = functools.lru_cache(maxsize=256)(IfmPadding)
 _block = functools.lru_cache(maxsize=256)(Block)
 
 
-def _activation(held: Attributes, *, is_signed: bool) -> Activation:
+def _activation(held: AttributeValues, *, is_signed: bool) -> Activation:
     minimum, maximum, function, clip_range = _ACTIVATION(held)
     return Activation(_signed(minimum, is_signed=is_signed), _signed(maximum, is_signed=is_signed), function, clip_range)
 
 
-def _global_scale(held: Attributes) -> Scale | None:
+def _global_scale(held: AttributeValues) -> Scale | None:
     return Scale(held["scale.scale"], held["scale.shift"]) if held["has_global_scale"] else None
 
 
-def _shram(held: Attributes, *, is_binary: bool) -> ShramLayout:
+def _shram(held: AttributeValues, *, is_binary: bool) -> ShramLayout:
     ifm2_start = held["shram.ifm2_start"] if is_binary else 0
     return ShramLayout(held["shram.ifm_end"], held["shram.accumulator_start"], ifm2_start)
 
 
-def _check_cores(held: Attributes, variant: Variant) -> None:
+def _check_cores(held: AttributeValues, variant: Variant) -> None:
     cores, expected = held["variant.accelerator.cores"], variant.accelerator.cores
     if cores != expected:
         mode, wanted = ParallelMode(cores - 1), ParallelMode(expected - 1)
@@ -159,7 +159,7 @@ def _check_cores(held: Attributes, variant: Variant) -> None:
         )
 
 
-def _ranges(held: Attributes, name: str) -> tuple[AddressRange, ...]:
+def _ranges(held: AttributeValues, name: str) -> tuple[AddressRange, ...]:
     """Ranges of the cores that have work: the second core of two is idle if its length is 0."""
     region = held[f"{name}[0].region"]
     first = AddressRange(region, held[f"{name}[0].address"], held[f"{name}[0].length_bytes"])
@@ -168,7 +168,7 @@ def _ranges(held: Attributes, name: str) -> tuple[AddressRange, ...]:
     return first, AddressRange(region, held[f"{name}[1].address"], held[f"{name}[1].length_bytes"])
 
 
-def _any_kernel(held: Attributes, ofm: FeatureMap, *, is_binary: bool) -> dict[str, Any]:
+def _any_kernel(held: AttributeValues, ofm: FeatureMap, *, is_binary: bool) -> dict[str, Any]:
     """Fields of every kernel operation but its IFM."""
     return {
         "ofm": ofm,
@@ -182,7 +182,7 @@ def _any_kernel(held: Attributes, ofm: FeatureMap, *, is_binary: bool) -> dict[s
     }
 
 
-def _window(held: Attributes) -> dict[str, Any]:
+def _window(held: AttributeValues) -> dict[str, Any]:
     """Fields of an operation that slides a kernel over its IFM."""
     ofm, kernel, padding, upscale = _ofm(held), _kernel(*_KERNEL(held)), _padding(*_PADDING(held)), held["upscale"]
     height, width = ifm_plane(ofm.height, ofm.width, kernel, padding, upscale)
@@ -191,7 +191,7 @@ def _window(held: Attributes) -> dict[str, Any]:
     return own | _any_kernel(held, ofm, is_binary=False)
 
 
-def _weighted(held: Attributes) -> dict[str, Any]:
+def _weighted(held: AttributeValues) -> dict[str, Any]:
     """Fields of an operation with weights."""
     fields = _window(held)
     fields["weights"] = _ranges(held, "weights")
@@ -200,22 +200,22 @@ def _weighted(held: Attributes) -> dict[str, Any]:
     return fields
 
 
-def _convolution(_values: Mapping[str, int], held: Attributes) -> Convolution:
+def _convolution(_values: Mapping[str, int], held: AttributeValues) -> Convolution:
     return Convolution(traversal=held["traversal"], **_weighted(held))
 
 
-def _depthwise(_values: Mapping[str, int], held: Attributes) -> DepthwiseConvolution:
+def _depthwise(_values: Mapping[str, int], held: AttributeValues) -> DepthwiseConvolution:
     return DepthwiseConvolution(**_weighted(held))
 
 
-def _pooling(values: Mapping[str, int], held: Attributes) -> Pooling:
+def _pooling(values: Mapping[str, int], held: AttributeValues) -> Pooling:
     mode, fields = PoolingMode(values["mode"]), _window(held)
-    if mode is PoolingMode.AVERAGE and fields["padding"] != Padding() and fields["scale"] == Scale(1, 0):
+    if mode is PoolingMode.AVERAGE and fields["padding"] != IfmPadding() and fields["scale"] == Scale(1, 0):
         fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
     return Pooling(mode=mode, **fields)
 
 
-def _ifm2(held: Attributes, ofm: FeatureMap) -> FeatureMap:
+def _ifm2(held: AttributeValues, ofm: FeatureMap) -> FeatureMap:
     extent = (
         1 if held["broadcasts_height"] else ofm.height,
         1 if held["broadcasts_width"] else ofm.width,
@@ -224,7 +224,7 @@ def _ifm2(held: Attributes, ofm: FeatureMap) -> FeatureMap:
     return _feature_map(_IFM2(held), extent)
 
 
-def _second_operand(held: Attributes, ifm: FeatureMap, ofm: FeatureMap) -> dict[str, Any]:
+def _second_operand(held: AttributeValues, ifm: FeatureMap, ofm: FeatureMap) -> dict[str, Any]:
     """Fields of a binary operation that say what is combined with the IFM."""
     if not held["has_scalar"]:
         return {"ifm2": _ifm2(held, ofm), "is_reversed": held["is_reversed"]}
@@ -240,7 +240,7 @@ def _second_operand(held: Attributes, ifm: FeatureMap, ofm: FeatureMap) -> dict[
     }
 
 
-def _operand_scales(held: Attributes) -> dict[str, Any]:
+def _operand_scales(held: AttributeValues) -> dict[str, Any]:
     """Operand scaling of ADD and SUB; the other modes ignore it, so that their records have its defaults.
 
     BOTH_16 reads 16 bits of a register that an earlier operation may have filled with 32.
@@ -255,7 +255,7 @@ def _operand_scales(held: Attributes) -> dict[str, Any]:
     }
 
 
-def _elementwise(values: Mapping[str, int], held: Attributes) -> Elementwise:
+def _elementwise(values: Mapping[str, int], held: AttributeValues) -> Elementwise:
     mode = ElementwiseMode(values["mode"])
     ofm = _ofm(held)
     if held["ifm.depth"] != ofm.depth:
@@ -269,14 +269,14 @@ def _elementwise(values: Mapping[str, int], held: Attributes) -> Elementwise:
     return Elementwise(ifm=ifm, mode=mode, **fields)
 
 
-def _dma_side(held: Attributes, name: str) -> DmaSide:
+def _dma_side(held: AttributeValues, name: str) -> DmaSide:
     region_or_cores, address, stride = held[f"{name}.region_or_cores"], held[f"{name}.address"], held[f"{name}.stride"]
     if held[f"{name}.is_internal"]:
         return DmaSide(None, address, stride, core_mask=region_or_cores)
     return DmaSide(region_or_cores, address, stride)
 
 
-def _dma(_values: Mapping[str, int], held: Attributes) -> Dma:
+def _dma(_values: Mapping[str, int], held: AttributeValues) -> Dma:
     source, destination = _dma_side(held, "source"), _dma_side(held, "destination")
     stride = max(source.stride, destination.stride)
     has_rows, has_planes = stride >= DmaStride.ROWS, stride >= DmaStride.PLANES
@@ -291,7 +291,7 @@ def _dma(_values: Mapping[str, int], held: Attributes) -> Dma:
     )
 
 
-_Latch = Callable[[Mapping[str, int], Attributes], Operation]
+_Latch = Callable[[Mapping[str, int], AttributeValues], Operation]
 _KERNELS: Mapping[str, _Latch] = {
     "NPU_OP_CONV": _convolution,
     "NPU_OP_DEPTHWISE": _depthwise,

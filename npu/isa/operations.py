@@ -210,7 +210,7 @@ class FeatureMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelWindow:
     """Kernel geometry; `height` and `width` are undilated."""
 
     height: int = 1
@@ -230,7 +230,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Padding:
+class IfmPadding:
     """Rows and columns of zero point around the (upscaled) IFM."""
 
     top: int = 0
@@ -239,7 +239,7 @@ class Padding:
     right: int = 0
 
 
-def ifm_plane(ofm_height: int, ofm_width: int, kernel: Kernel, padding: Padding, upscale: Upscale) -> tuple[int, int]:
+def ifm_plane(ofm_height: int, ofm_width: int, kernel: KernelWindow, padding: IfmPadding, upscale: Upscale) -> tuple[int, int]:
     """Rows and columns of the IFM, before upscaling, that an OFM needs; not positive if the padding leaves nothing."""
     rows = (ofm_height - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom
     columns = (ofm_width - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right
@@ -319,8 +319,8 @@ class KernelOperation:
 class WindowOperation(KernelOperation):
     """An operation that slides a kernel over a padded, possibly upscaled IFM."""
 
-    kernel: Kernel
-    padding: Padding = Padding()
+    kernel: KernelWindow
+    padding: IfmPadding = IfmPadding()
     upscale: Upscale = Upscale.NONE
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Product
-from npu.isa.command import Kind
+from npu.isa.command import CommandKind
 from npu.isa.decode import read_commands
 
 
@@ -20,7 +20,7 @@ def registers_before(words: NDArray[np.uint32], product: Product, command_index:
     """
     held: dict[str, dict[str, int]] = {}
     for written in takewhile(lambda command: command.command_index < command_index, read_commands(words, product)):
-        if written.command.kind is not Kind.OPERATION:
+        if written.command.kind is not CommandKind.OPERATION:
             held.pop(written.command.name, None)
             held[written.command.name] = dict(written.values)
     return held

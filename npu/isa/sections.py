@@ -23,7 +23,7 @@ from npu.isa.commands import (
     WEIGHTS_OF_CORE_1,
     WINDOW,
 )
-from npu.isa.family import Section
+from npu.isa.family import RegisterSection
 from npu.isa.operations import (
     Dma,
     DmaStride,
@@ -93,24 +93,24 @@ def _has_planes(operation: Operation, _variant: Variant) -> bool:
     return isinstance(operation, Dma) and operation.stride >= DmaStride.PLANES
 
 
-SECTIONS: tuple[Section, ...] = (
-    Section(_is_kernel_of_cores, PARALLEL_MODE),
-    Section(_is_kernel, KERNEL),
-    Section(_has_global_scale, GLOBAL_SCALE),
-    Section(_is_kernel, OUTPUT),
-    Section(_is_window, WINDOW),
-    Section(_has_weights, WEIGHTS),
-    Section(_has_weights_of_two_cores, WEIGHTS_OF_CORE_1),
-    Section(_has_weights, SCALES),
-    Section(_has_weights_of_two_cores, SCALES_OF_CORE_1),
-    Section(_is_binary, BROADCAST),
-    Section(_has_ifm2, IFM2),
-    Section(_has_scalar, SCALAR),
-    Section(_is_binary, SECOND_OPERAND),
-    Section(_scales_operands, OPERAND_SCALE),
-    Section(_scales_both_operands, OPERAND_SCALE_B),
-    Section(_is_dma, DMA),
-    Section(_has_rows, DMA_ROWS),
-    Section(_has_planes, DMA_PLANES),
+SECTIONS: tuple[RegisterSection, ...] = (
+    RegisterSection(_is_kernel_of_cores, PARALLEL_MODE),
+    RegisterSection(_is_kernel, KERNEL),
+    RegisterSection(_has_global_scale, GLOBAL_SCALE),
+    RegisterSection(_is_kernel, OUTPUT),
+    RegisterSection(_is_window, WINDOW),
+    RegisterSection(_has_weights, WEIGHTS),
+    RegisterSection(_has_weights_of_two_cores, WEIGHTS_OF_CORE_1),
+    RegisterSection(_has_weights, SCALES),
+    RegisterSection(_has_weights_of_two_cores, SCALES_OF_CORE_1),
+    RegisterSection(_is_binary, BROADCAST),
+    RegisterSection(_has_ifm2, IFM2),
+    RegisterSection(_has_scalar, SCALAR),
+    RegisterSection(_is_binary, SECOND_OPERAND),
+    RegisterSection(_scales_operands, OPERAND_SCALE),
+    RegisterSection(_scales_both_operands, OPERAND_SCALE_B),
+    RegisterSection(_is_dma, DMA),
+    RegisterSection(_has_rows, DMA_ROWS),
+    RegisterSection(_has_planes, DMA_PLANES),
 )
 """All registers, in the order in which they are written before a kick-off."""

@@ -17,8 +17,8 @@ from npu.isa.operations import (
     Convolution,
     DepthwiseConvolution,
     Elementwise,
-    Kernel,
     KernelOperation,
+    KernelWindow,
     Pooling,
     PoolingMode,
     ShramLayout,
@@ -51,7 +51,7 @@ class Work(Enum):
         return self not in (Work.CONVOLUTION, Work.REDUCE_SUM)
 
 
-_UNIT = Kernel()
+_UNIT = KernelWindow()
 POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
 
 
@@ -66,7 +66,7 @@ class BufferProblem:
     ofm: tuple[int, int, int]
     ifm_depth: int
     ifm_bits: int
-    kernel: Kernel = _UNIT
+    kernel: KernelWindow = _UNIT
     upscale: Upscale = Upscale.NONE
     has_lut: bool = False
     reads_ifm2: bool = False
@@ -125,7 +125,7 @@ def _ifm_plane(problem: BufferProblem, height: Ints, width: Ints, variant: Varia
     factor = 1 if problem.upscale is Upscale.NONE else 2
     nearest = 1 if problem.upscale is Upscale.NEAREST else 0
     if problem.work is Work.ELEMENTWISE:
-        kernel = Kernel()
+        kernel = KernelWindow()
     rows = (height - 1) * kernel.stride_y + min(kernel.dilated_height, SUB_KERNEL) + nearest
     columns = (width - 1) * kernel.stride_x + min(kernel.dilated_width, SUB_KERNEL) + nearest
     return round_up(ceil_div(rows, factor), ublock.height), round_up(ceil_div(columns, factor), ublock.width)

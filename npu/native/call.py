@@ -12,24 +12,24 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from npu.native.types import Array, Scalar, Signature
+from npu.native.types import ArrayType, KernelSignature, ScalarType
 
 WORD, REAL, STATUS = ctypes.c_int64, ctypes.c_double, ctypes.c_int32
 
 
-def prototype(signature: Signature) -> list[type[Any]]:
+def prototype(signature: KernelSignature) -> list[type[Any]]:
     """The C types of the arguments of an entry."""
     words = chain.from_iterable(_c_types(kind) for kind in signature.arguments)
     return [*words, *([ctypes.c_void_p] if signature.returns else [])]
 
 
-def _c_types(kind: Scalar | Array) -> list[type[Any]]:
-    if isinstance(kind, Array):
+def _c_types(kind: ScalarType | ArrayType) -> list[type[Any]]:
+    if isinstance(kind, ArrayType):
         return [WORD] * (1 + kind.ndim)
     return [REAL if kind.dtype.kind == "f" else WORD]
 
 
-def caller(signature: Signature, address: int, name: str) -> Callable[..., Any]:
+def caller(signature: KernelSignature, address: int, name: str) -> Callable[..., Any]:
     """A Python function that calls the entry at an address."""
     entry = ctypes.CFUNCTYPE(STATUS, *prototype(signature))(address)
     converters = [_converter(kind) for kind in signature.arguments]
@@ -60,15 +60,15 @@ def caller(signature: Signature, address: int, name: str) -> Callable[..., Any]:
     return call if signature.returns else call_void
 
 
-def _wide(scalar: Scalar) -> type[Any]:
+def _wide(scalar: ScalarType) -> type[Any]:
     """What lies in the 8 bytes of a returned number, from the first on."""
     kinds = {"f": REAL, "b": ctypes.c_bool, "u": ctypes.c_uint64}
     return kinds.get(scalar.dtype.kind, WORD)
 
 
-def _converter(kind: Scalar | Array) -> Callable[[Any, list[Any]], None]:
+def _converter(kind: ScalarType | ArrayType) -> Callable[[Any, list[Any]], None]:
     """What appends an argument to the words of a call."""
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return _array_converter(kind)
     if kind.dtype.kind == "V":
         return lambda record, words: words.append(record.__array_interface__["data"][0])
@@ -76,7 +76,7 @@ def _converter(kind: Scalar | Array) -> Callable[[Any, list[Any]], None]:
     return lambda argument, words: words.append(number(argument))
 
 
-def _array_converter(kind: Array) -> Callable[[Any, list[Any]], None]:
+def _array_converter(kind: ArrayType) -> Callable[[Any, list[Any]], None]:
     dtype, ndim, is_constant = kind.dtype, kind.ndim, kind.is_constant
     is_structured = dtype.kind == "V"  # whose interface describes every field, which takes longer than most kernels
 

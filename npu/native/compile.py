@@ -29,18 +29,18 @@ from npu.native.kernel import Inlined, Intrinsic, Kernel, RowsAt
 WORD, DOUBLE, STATUS = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 
 
-class _Text(CodeLibrary):  # type: ignore[misc]
+class _LlvmText(CodeLibrary):  # type: ignore[misc]
     """A numba library that keeps its modules as text, and what they call."""
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
         self.modules: list[str] = []
-        self.callees: dict[_Text, None] = {}
+        self.callees: dict[_LlvmText, None] = {}
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         self.modules.append(str(ir_module))
 
-    def add_linking_library(self, library: _Text) -> None:
+    def add_linking_library(self, library: _LlvmText) -> None:
         self.callees[library] = None
 
     def finalize(self) -> None:
@@ -59,26 +59,26 @@ class _Text(CodeLibrary):  # type: ignore[misc]
 @functools.cache
 def _context() -> Any:
     context = cpu_target.target_context
-    context.codegen()._library_class = _Text
+    context.codegen()._library_class = _LlvmText
     context.allow_dynamic_globals = False  # addresses of this process
     context.get_executable = _no_executable
     return context
 
 
-def _no_executable(library: _Text, descriptor: Any, environment: Any) -> Any:
+def _no_executable(library: _LlvmText, descriptor: Any, environment: Any) -> Any:
     """What numba hands out as the compiled function: it has no machine code."""
     return _dynfunc.make_function(descriptor.lookup_module(), descriptor.qualname, "", 1, environment, (library,))
 
 
-def _numba_type(kind: ty.Scalar | ty.Array) -> Any:
+def _numba_type(kind: ty.ScalarType | ty.ArrayType) -> Any:
     element = nb.boolean if kind.dtype.kind == "b" else from_dtype(kind.dtype)
-    if isinstance(kind, ty.Scalar):
+    if isinstance(kind, ty.ScalarType):
         return element
     return nb.types.Array(element, kind.ndim, "C", readonly=kind.is_constant)
 
 
 @functools.cache
-def _signature(signature: ty.Signature) -> Any:
+def _signature(signature: ty.KernelSignature) -> Any:
     returns = [_numba_type(scalar) for scalar in signature.returns]
     result = nb.types.UniTuple(returns[0], len(returns)) if signature.is_tuple and returns else (*returns, nb.void)[0]
     return result(*map(_numba_type, signature.arguments))
@@ -136,7 +136,7 @@ def type_of_inlined(inlined: Inlined[Any]) -> Any:
 @functools.cache
 def type_of_rows(rows: RowsAt) -> Any:
     """How numba types a call of a `RowsAt`."""
-    array = ty.Array(rows.element.dtype, rows.ndim)
+    array = ty.ArrayType(rows.element.dtype, rows.ndim)
     kind = _numba_type(array)
     wanted = kind(*[nb.int64] * (rows.ndim + rows.has_length))
 
@@ -167,7 +167,7 @@ def type_of_keep(key: object) -> Any:
 
 def modules_of(kernels: list[Kernel]) -> Iterator[str]:
     """The LLVM modules of kernels with an entry each, and of all that they call."""
-    context, seen = _context(), set[_Text]()
+    context, seen = _context(), set[_LlvmText]()
     for kernel in kernels:
         yield str(_entry(context, kernel))
         waiting = [_compiled(kernel).library]
@@ -184,8 +184,8 @@ def _entry(context: Any, kernel: Kernel) -> ir.Module:
     descriptor, module = _compiled(kernel).fndesc, context.create_module(kernel.symbol)
     kinds: list[ir.Type] = []
     for kind in kernel.signature.arguments:
-        is_real = isinstance(kind, ty.Scalar) and kind.dtype.kind == "f"
-        kinds += [DOUBLE] if is_real else [WORD] * (1 + kind.ndim if isinstance(kind, ty.Array) else 1)
+        is_real = isinstance(kind, ty.ScalarType) and kind.dtype.kind == "f"
+        kinds += [DOUBLE] if is_real else [WORD] * (1 + kind.ndim if isinstance(kind, ty.ArrayType) else 1)
     out = [WORD] if kernel.signature.returns else []
     function = ir.Function(module, ir.FunctionType(STATUS, [*kinds, *out]), kernel.symbol)
     builder, words = ir.IRBuilder(function.append_basic_block()), iter(function.args)
@@ -205,10 +205,12 @@ def _entry(context: Any, kernel: Kernel) -> ir.Module:
     return module
 
 
-def _argument(context: Any, builder: ir.IRBuilder, kind: ty.Scalar | ty.Array, wanted: Any, words: Iterator[Any]) -> Any:
+def _argument(
+    context: Any, builder: ir.IRBuilder, kind: ty.ScalarType | ty.ArrayType, wanted: Any, words: Iterator[Any]
+) -> Any:
     """What numba's function takes, from the words of the entry."""
     word = next(words)
-    if isinstance(kind, ty.Array):
+    if isinstance(kind, ty.ArrayType):
         return _array(context, builder, kind, wanted, [word, *(next(words) for _ in range(kind.ndim))])
     narrow = context.get_value_type(wanted)
     if kind.dtype.kind == "V":
@@ -218,7 +220,7 @@ def _argument(context: Any, builder: ir.IRBuilder, kind: ty.Scalar | ty.Array, w
     return builder.trunc(word, narrow) if narrow != WORD else word
 
 
-def _array(context: Any, builder: ir.IRBuilder, kind: ty.Array, wanted: Any, words: Sequence[Any]) -> Any:
+def _array(context: Any, builder: ir.IRBuilder, kind: ty.ArrayType, wanted: Any, words: Sequence[Any]) -> Any:
     """A C-contiguous array of an address and extents, without an owner."""
     address, *shape = words
     strides = [WORD(kind.dtype.itemsize)]
@@ -230,7 +232,7 @@ def _array(context: Any, builder: ir.IRBuilder, kind: ty.Array, wanted: Any, wor
     return array._getvalue()
 
 
-def _wide(builder: ir.IRBuilder, scalar: ty.Scalar, number: Any) -> Any:
+def _wide(builder: ir.IRBuilder, scalar: ty.ScalarType, number: Any) -> Any:
     """A number as the 8 bytes that Python reads."""
     if scalar.dtype.kind == "f":
         return builder.fpext(number, DOUBLE) if number.type != DOUBLE else number

@@ -25,7 +25,7 @@ _binding = Lock()
 class Kernel:
     """A function that is compiled for one signature. Other kernels call it directly, Python through a library."""
 
-    def __init__(self, function: Callable[..., Any], signature: ty.Signature, error_model: str) -> None:
+    def __init__(self, function: Callable[..., Any], signature: ty.KernelSignature, error_model: str) -> None:
         self.function, self.signature, self.error_model = function, signature, error_model
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
         self._call: Callable[..., Any] | None = None
@@ -86,7 +86,7 @@ class _OnlyCompiled:
 class Intrinsic(_OnlyCompiled):
     """A function whose LLVM instructions are written by `emit(builder, *arguments)`, which returns the value."""
 
-    def __init__(self, emit: Callable[..., Any], signature: ty.Signature) -> None:
+    def __init__(self, emit: Callable[..., Any], signature: ty.KernelSignature) -> None:
         self.emit, self.signature = emit, signature
         self.__doc__, self.__name__ = emit.__doc__, getattr(emit, "__name__", "emit")
 
@@ -104,7 +104,7 @@ class RowsAt(_OnlyCompiled):
     well. It has no owner for whom references would be counted: the caller keeps the memory alive and answers for every index.
     """
 
-    def __init__(self, element: ty.Scalar, ndim: int = 1, *, has_length: bool = False) -> None:
+    def __init__(self, element: ty.ScalarType, ndim: int = 1, *, has_length: bool = False) -> None:
         self.element, self.ndim, self.has_length = element, ndim, has_length
         self.__name__ = "rows_at"
 
@@ -133,7 +133,7 @@ class _Keep(_OnlyCompiled):
 keep = _Keep()
 
 
-def kernel(signature: ty.Signature, *, error_model: str = "python") -> Callable[[Callable[..., Any]], Kernel]:
+def kernel(signature: ty.KernelSignature, *, error_model: str = "python") -> Callable[[Callable[..., Any]], Kernel]:
     """Compile the decorated function for `signature`.
 
     With the error model "numpy" a division by zero gives infinity or 0, as it does in an array, and costs no check.
@@ -147,6 +147,6 @@ def kernel(signature: ty.Signature, *, error_model: str = "python") -> Callable[
     return decorate
 
 
-def intrinsic(signature: ty.Signature) -> Callable[[Callable[..., Any]], Intrinsic]:
+def intrinsic(signature: ty.KernelSignature) -> Callable[[Callable[..., Any]], Intrinsic]:
     """Kernels that call the decorated function get the LLVM instructions that it writes."""
     return lambda emit: Intrinsic(emit, signature)

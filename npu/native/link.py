@@ -54,7 +54,7 @@ define void @NRT_MemInfo_call_dtor(ptr %whole) {
 the data, both in one piece of memory, with the data at the next multiple of 64 bytes."""
 
 
-class Refused(Exception):
+class Unlinkable(Exception):
     """Code that must not become a library."""
 
 
@@ -102,13 +102,13 @@ def check_symbols(code: bytes) -> None:
     """Raise Refused if an object needs anything but the C library."""
     foreign = undefined_symbols(code) - C_LIBRARY
     if foreign:
-        raise Refused(f"kernels must call nothing but the C library, got {', '.join(sorted(foreign))}")
+        raise Unlinkable(f"kernels must call nothing but the C library, got {', '.join(sorted(foreign))}")
 
 
 def undefined_symbols(code: bytes) -> frozenset[str]:
     """What a 64-bit little-endian ELF object leaves to be found elsewhere."""
     if code[:6] != b"\x7fELF\x02\x01":
-        raise Refused("an object must be a 64-bit little-endian ELF file")
+        raise Unlinkable("an object must be a 64-bit little-endian ELF file")
     (start,), (count,) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<H", code, 60)
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * k) for k in range(count)]
     names = set()

@@ -27,7 +27,7 @@ _JUMP = b"\xff\x25\x00\x00\x00\x00"
 _JUMP_BYTES = 16
 
 
-class Code(NamedTuple):
+class MachineCode(NamedTuple):
     """The entries of an object in memory, which is there as long as `memory`."""
 
     addresses: Mapping[str, int]
@@ -42,7 +42,7 @@ class _Unknown(Exception):
     """An object that is left to LLVM."""
 
 
-class _Section(NamedTuple):
+class _ObjectSection(NamedTuple):
     name: int
     kind: int
     flags: int
@@ -80,7 +80,9 @@ class _Linker:
         if (machine, cpu.PLATFORM, cpu.this_machine()) != (_X86_64, "linux", cpu.X86_64):
             raise _Unknown
         self._code = code
-        self._sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * index)) for index in range(count)]
+        self._sections = [
+            _ObjectSection(*struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * index)) for index in range(count)
+        ]
         table = next(section for section in self._sections if section.kind == _SYMBOLS)
         self._symbols = [_Symbol(*row) for row in struct.iter_unpack("<IBBHQQ", self._content(table))]
         self._names = self._content(self._sections[table.link])
@@ -88,7 +90,7 @@ class _Linker:
         self._jumps: dict[str, int] = {}
         self._size = 0
 
-    def link(self) -> Code:
+    def link(self) -> MachineCode:
         """The code, ready to be called."""
         code_bytes = self._arrange()
         self._memory = mmap.mmap(-1, self._size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -99,7 +101,7 @@ class _Linker:
                 self._relocate(section)
         _make_code(self._base, code_bytes)
         entries = [symbol for symbol in self._symbols if symbol.info >> 4 and symbol.section]  # not local
-        return Code({self._name(symbol): self._address(symbol) for symbol in entries}, self._memory)
+        return MachineCode({self._name(symbol): self._address(symbol) for symbol in entries}, self._memory)
 
     def _arrange(self) -> int:
         """Give everything its place. The result is the bytes of the pages of code."""
@@ -129,7 +131,7 @@ class _Linker:
         for name, place in self._jumps.items():
             self._memory[place : place + _JUMP_BYTES] = _JUMP + struct.pack("<Qxx", _of_c_library(name))
 
-    def _relocate(self, section: _Section) -> None:
+    def _relocate(self, section: _ObjectSection) -> None:
         for offset, kind, index, addend in struct.iter_unpack("<QIIq", self._content(section)):
             place = self._places[section.info] + offset
             value = self._address(self._symbols[index]) + addend
@@ -150,7 +152,7 @@ class _Linker:
     def _name(self, symbol: _Symbol) -> str:
         return self._names[symbol.name : self._names.index(b"\0", symbol.name)].decode()
 
-    def _content(self, section: _Section) -> bytes:
+    def _content(self, section: _ObjectSection) -> bytes:
         return b"" if section.kind == _ZEROS else self._code[section.offset : section.offset + section.size]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Value = Any
 
 
-def _element(kind: ty.Scalar) -> ir.Type:
+def _element(kind: ty.ScalarType) -> ir.Type:
     from llvmlite import ir  # where code is written; those who run it do without
 
     if kind.dtype.kind == "f":
@@ -30,7 +30,7 @@ def _pointer(builder: ir.IRBuilder, kind: ir.Type, address: Value, index: Value 
     return pointer if index is None else builder.gep(pointer, [index])
 
 
-def _loader(kind: ty.Scalar, *, is_indexed: bool) -> Intrinsic:
+def _loader(kind: ty.ScalarType, *, is_indexed: bool) -> Intrinsic:
     """A load of a number of any alignment; integers become int64."""
 
     def load(builder: ir.IRBuilder, address: Value, index: Value | None = None) -> Value:
@@ -44,7 +44,7 @@ def _loader(kind: ty.Scalar, *, is_indexed: bool) -> Intrinsic:
     return Intrinsic(load, result(*[ty.int64] * (1 + is_indexed)))
 
 
-def _storer(kind: ty.Scalar, *, is_indexed: bool) -> Intrinsic:
+def _storer(kind: ty.ScalarType, *, is_indexed: bool) -> Intrinsic:
     """A store of a number, or of the low bits of an int64, at any alignment."""
 
     def store(builder: ir.IRBuilder, address: Value, *rest: Value) -> None:

@@ -16,7 +16,7 @@ from npu.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayType:
     """A C-contiguous array."""
 
     dtype: np.dtype[Any]
@@ -25,56 +25,56 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarType:
     """A number; or, of a structured dtype, what an array has as elements."""
 
     dtype: np.dtype[Any]
 
-    def __getitem__(self, axes: slice | tuple[slice, ...]) -> Array:
+    def __getitem__(self, axes: slice | tuple[slice, ...]) -> ArrayType:
         axes = axes if isinstance(axes, tuple) else (axes,)
         if [axis.step for axis in axes] != [None] * (len(axes) - 1) + [1]:
             raise TypeError("an array argument must be C-contiguous: [::1], [:, ::1], ...")
-        return Array(self.dtype, len(axes))
+        return ArrayType(self.dtype, len(axes))
 
-    def __call__(self, *arguments: Scalar | Array) -> Signature:
-        return Signature((self,), arguments, is_tuple=False)
+    def __call__(self, *arguments: ScalarType | ArrayType) -> KernelSignature:
+        return KernelSignature((self,), arguments, is_tuple=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
     """More than one number to return."""
 
-    scalars: tuple[Scalar, ...]
+    scalars: tuple[ScalarType, ...]
 
-    def __call__(self, *arguments: Scalar | Array) -> Signature:
-        return Signature(self.scalars, arguments, is_tuple=True)
+    def __call__(self, *arguments: ScalarType | ArrayType) -> KernelSignature:
+        return KernelSignature(self.scalars, arguments, is_tuple=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class KernelSignature:
     """What a kernel returns and takes."""
 
-    returns: tuple[Scalar, ...]
-    arguments: tuple[Scalar | Array, ...]
+    returns: tuple[ScalarType, ...]
+    arguments: tuple[ScalarType | ArrayType, ...]
     is_tuple: bool
 
 
 void = Several(())
 """Returns nothing."""
-boolean = Scalar(np.dtype(np.bool_))
-int8, int16, int32, int64 = (Scalar(np.dtype(f"i{size}")) for size in (1, 2, 4, 8))
-uint8, uint16, uint32, uint64 = (Scalar(np.dtype(f"u{size}")) for size in (1, 2, 4, 8))
-float32, float64 = Scalar(np.dtype(np.float32)), Scalar(np.dtype(np.float64))
+boolean = ScalarType(np.dtype(np.bool_))
+int8, int16, int32, int64 = (ScalarType(np.dtype(f"i{size}")) for size in (1, 2, 4, 8))
+uint8, uint16, uint32, uint64 = (ScalarType(np.dtype(f"u{size}")) for size in (1, 2, 4, 8))
+float32, float64 = ScalarType(np.dtype(np.float32)), ScalarType(np.dtype(np.float64))
 
 
-def several(scalar: Scalar, count: int) -> Several:
+def several(scalar: ScalarType, count: int) -> Several:
     """`count` numbers of one type to return, as a tuple."""
     return Several((scalar,) * count)
 
 
-def constant(scalar: Scalar, ndim: int) -> Array:
+def constant(scalar: ScalarType, ndim: int) -> ArrayType:
     """An array that is only read; others must be writeable."""
-    return Array(scalar.dtype, ndim, is_constant=True)
+    return ArrayType(scalar.dtype, ndim, is_constant=True)
 
 
 def offset_of(dtype: np.dtype[Any], name: str) -> int:
@@ -83,6 +83,6 @@ def offset_of(dtype: np.dtype[Any], name: str) -> int:
     return int(dtype.fields[name][1])
 
 
-def record(dtype: npt.DTypeLike) -> Scalar:
+def record(dtype: npt.DTypeLike) -> ScalarType:
     """The elements of arrays of structures."""
-    return Scalar(np.dtype(dtype))
+    return ScalarType(np.dtype(dtype))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Chart = Any
 """A chart of Vega-Altair, which is imported when the first one is made."""
-Rows = Sequence[Mapping[str, Any]]
+PlotRows = Sequence[Mapping[str, Any]]
 
 WIDTH = 640
 """Of the plotted area of an image; on a page it is as wide as the window."""
@@ -149,7 +149,7 @@ def _part(operator: str, part: str, cycles: int, bound_by: str | None) -> dict[s
     return {"operator": operator, "part": part, "cycles": cycles, "bound by": bound_by or "", "rank": _PARTS.index(part)}
 
 
-def pareto_front(rows: Rows, front: Rows, x: str, y: str, *, colour: str | None = None) -> Chart:
+def pareto_front(rows: PlotRows, front: PlotRows, x: str, y: str, *, colour: str | None = None) -> Chart:
     """All rows as points, and a step line through those that no other beats in both `x` and `y`."""
     alt = library()
     axes = {
@@ -172,7 +172,7 @@ def pareto_front(rows: Rows, front: Rows, x: str, y: str, *, colour: str | None 
     )
 
 
-def swept_lines(rows: Rows, x: str, y: str, *, colour: str | None = None) -> Chart:
+def swept_lines(rows: PlotRows, x: str, y: str, *, colour: str | None = None) -> Chart:
     """`y` over the swept field `x`, a line for each value of `colour`."""
     alt = library()
     shown = {"color": alt.Color(_field(colour, "N"), title=_named(colour))} if colour else {}
@@ -216,11 +216,11 @@ def _named(name: str | None) -> str:
     return (name or "").replace("_", " ")
 
 
-def _plain(rows: Rows) -> list[dict[str, Any]]:
+def _plain(rows: PlotRows) -> list[dict[str, Any]]:
     return [{_key(name): value for name, value in row.items()} for row in rows]
 
 
-def tooltip(alt: Any, rows: Rows, names: Sequence[str]) -> list[Any]:
+def tooltip(alt: Any, rows: PlotRows, names: Sequence[str]) -> list[Any]:
     numbers = {name for name in names if any(isinstance(row.get(name), int | float) for row in rows)}
     return [
         alt.Tooltip(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npu.graph.ethos_u import Region
 from npu.plots.charts import Chart, framed, library, tooltip
 from sim.timeline import OVERHEAD_NAMES, owners_of
-from sim.trace import PORT_BYTES, Column
+from sim.trace import PORT_BYTES, TraceColumn
 
 if TYPE_CHECKING:
     from npu.toolchain.report import ReportedModel
@@ -62,7 +62,7 @@ def _port_rows(timed: TimedModel) -> Iterator[dict[str, Any]]:
             starts.setdefault(segment.job, segment.start)
     is_fine = sum(len(job.trace.kinds) for job in timed.jobs) <= MOST_OPERATIONS
     for number, job in enumerate(timed.jobs):
-        first, last = job.trace.column(Column.START).tolist(), job.trace.column(Column.END).tolist()
+        first, last = job.trace.column(TraceColumn.START).tolist(), job.trace.column(TraceColumn.END).tolist()
         owners = owners_of(job).tolist()
         for port, columns in PORT_BYTES.items():
             moved = job.trace.table[:, list(columns)].max(axis=1).tolist()  # a port reads and writes at the same time

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from npu.plain import printable
 from npu.rendering.markdown import cell
-from npu.rendering.styled import Text
+from npu.rendering.styled import StyledText
 from npu.rendering.tables import fitted, framed, kib, make_table, short, wrapped
-from npu.reports.comparison import Comparison, Figures, Reason, Row, Side
+from npu.reports.comparison import ComparedOperator, ComparedRun, Comparison, Figures, Reason
 
 _LESS_TELLING = ("arena A", "arena B", "block A", "block B", "found by", "on", "traffic A", "traffic B", "share", "output")
 _WIDE = 400
@@ -20,16 +20,16 @@ def comparison_text(comparison: Comparison, width: int) -> str:
     """The rows and totals for a terminal of `width` columns."""
     names = ["#", "operator", "output", "on", "A", "B", "B - A", "share", "traffic A", "traffic B"]
     names += ["block A", "block B", "arena A", "arena B", "found by"]
-    rows = [[Text(printable(text)) for text in _cells(row, comparison)] for row in comparison.rows]
+    rows = [[StyledText(printable(text)) for text in _cells(row, comparison)] for row in comparison.rows]
     for texts in rows if width <= _WIDE else ():
-        texts[2] = Text(short(texts[2].plain))
+        texts[2] = StyledText(short(texts[2].plain))
     names, rows = fitted(names, rows, width, flexible="operator", expendable=_LESS_TELLING)
     table = make_table(names, rows, width, flexible="operator", right=_RIGHT)
     lines = [line for fact in summary(comparison) for line in wrapped(fact, width, "", "  ")]
     return framed(width, f"A {side_name(comparison.a)}; B {side_name(comparison.b)}", table, "\n".join(lines))
 
 
-def _cells(row: Row, comparison: Comparison) -> list[str]:
+def _cells(row: ComparedOperator, comparison: Comparison) -> list[str]:
     sides = row.a, row.b
     share = f"{row.more_cycles / comparison.more_cycles:+.1%}" if comparison.more_cycles else ""
     places = " ".join(dict.fromkeys(place(side) for side in sides))
@@ -65,7 +65,7 @@ def blocks(side: Figures | None) -> str:
     return side.blocks[0] + (f" +{len(side.blocks) - 1}" if len(side.blocks) > 1 else "")
 
 
-def side_name(side: Side) -> str:
+def side_name(side: ComparedRun) -> str:
     """What was run, and where."""
     return f"{side.name} on {side.target} ({side.system}, {side.memory_mode})"
 

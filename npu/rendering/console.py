@@ -19,7 +19,7 @@ from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.plain import printable
 from npu.progress import Progress
-from npu.rendering.styled import Text
+from npu.rendering.styled import StyledText
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import WIDEST_TEXT, say, width_for
 
@@ -210,7 +210,7 @@ def variants_text(variants: list[Variant], others: Mapping[str, Sequence[str]], 
     records = [variant_row(variant) for variant in variants]
     names = [name.replace("_", " ") for name in records[0]]
     right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
-    rows = [[Text(str(value)) for value in record.values()] for record in records]
+    rows = [[StyledText(str(value)) for value in record.values()] for record in records]
     names, rows = fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
     lines = [line for kind, held in others.items() for line in wrapped(f"{kind}: {', '.join(held)}", width, "", "  ")]
     lines.append("Your own hardware: --config FILE.yaml, in which extends: NAME starts from one of these")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from npu.explore.point import Row
+from npu.explore.point import PointRow
 from npu.explore.sweep import Swept
 from npu.plain import printable
-from npu.rendering.styled import Text
+from npu.rendering.styled import StyledText
 from npu.rendering.tables import fitted, framed, kib, make_table, short
 
 MOST_ROWS = 40
@@ -24,14 +24,14 @@ def sweep_text(swept: Swept, over: Sequence[str], tables: Sequence[Path], width:
         return printable(f"{', '.join(map(str, tables))}: {summary}") + "\n"
     shown = swept.rows[:MOST_ROWS]
     names = ["model", "target", *over, "ms", "cycles", "NPU", "CPU", "SRAM", "CPU ops"]
-    cells = [[Text(cell) for cell in _cells(row, over)] for row in shown]
+    cells = [[StyledText(cell) for cell in _cells(row, over)] for row in shown]
     names, cells = fitted(names, cells, width, flexible="model", expendable=("NPU", "CPU", "CPU ops"))
     table = make_table(names, cells, width, flexible="model", right={*over, "ms", "cycles", "NPU", "CPU", "SRAM", "CPU ops"})
     more = f"; the first {MOST_ROWS} are shown, -o writes all" if len(swept.rows) > MOST_ROWS else ""
     return framed(width, "Sweep", table, summary + more)
 
 
-def _cells(row: Row, over: Sequence[str]) -> list[str]:
+def _cells(row: PointRow, over: Sequence[str]) -> list[str]:
     head = [short(row["model"]), row["target"], *(value_text(row[field]) for field in over)]
     if row["error"] is not None:
         return [*head, "error", "", "", "", "", ""]
@@ -44,6 +44,6 @@ def value_text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def series_of(row: Row, over: Sequence[str]) -> str:
+def series_of(row: PointRow, over: Sequence[str]) -> str:
     """What a line of a picture is called: everything that does not vary along it."""
     return ", ".join([row["model"], row["target"], *(f"{field.rpartition('.')[2]} {value_text(row[field])}" for field in over)])

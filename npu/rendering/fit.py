@@ -11,7 +11,7 @@ from string import Template
 
 from npu.explore.fit import Fit
 from npu.plain import printable
-from npu.rendering.styled import Text
+from npu.rendering.styled import StyledText
 from npu.rendering.tables import fitted, framed, make_table, wrapped
 from npu.version import __version__
 
@@ -40,7 +40,7 @@ def _models(fits: Sequence[Fit]) -> list[str]:
 
 def _model_text(model: str, fits: Sequence[Fit], width: int) -> str:
     groups, refused = same(fits), [one for one in fits if one.result["error"] is not None]
-    rows = [[Text(cell) for cell in _cells(group[0])] for group in groups]
+    rows = [[StyledText(cell) for cell in _cells(group[0])] for group in groups]
     unasked = () if any(one.least_arena_bytes is not None for one in fits) else ("least",)
     names, rows = without(list(_HEADS), rows, unasked)
     names, rows = fitted(names, rows, width, flexible="fits", expendable=("CPU cycles", "NPU cycles", "constants KiB"))
@@ -56,7 +56,7 @@ def _model_text(model: str, fits: Sequence[Fit], width: int) -> str:
     return framed(width, model, make_table(names, rows, width, flexible="fits", right=_RIGHT), summary) + "\n"
 
 
-def without(names: list[str], rows: list[list[Text]], dropped: Sequence[str]) -> tuple[list[str], list[list[Text]]]:
+def without(names: list[str], rows: list[list[StyledText]], dropped: Sequence[str]) -> tuple[list[str], list[list[StyledText]]]:
     """The table without some of its columns."""
     kept = [position for position, name in enumerate(names) if name not in dropped]
     return [names[position] for position in kept], [[row[position] for position in kept] for row in rows]

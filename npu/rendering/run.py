@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu.plain import printable
-from npu.rendering.styled import Text
+from npu.rendering.styled import StyledText
 from npu.rendering.tables import count, fitted, framed, kib, make_table, room_of, short, wrapped
 from npu.rendering.totals import counted_elsewhere, error_text, memory_text
 from npu.reports.report import OperatorReport, Report
@@ -21,29 +21,29 @@ def run_text(report: Report, width: int) -> str:
     if "output" in names:
         position, room = names.index("output"), room_of(names, rows, width, flexible="output")
         for row in rows:
-            row[position] = Text(short(row[position].plain, room))
+            row[position] = StyledText(short(row[position].plain, room))
     table = make_table(
         names, rows, width, flexible="output", right={"#", "cycles", "share", "at work", "MACs", "MAC use", "read", "written"}
     )
     return framed(width, f"{report.model} on {report.target}", table, _totals(report, width))
 
 
-def _run_row(row: OperatorReport, total: int) -> list[Text]:
+def _run_row(row: OperatorReport, total: int) -> list[StyledText]:
     cycles = row.cycles or 0
     use = f"{row.mac_utilisation:.0%}" if row.mac_utilisation else ""
     read, written = (sum(getattr(byte, name) for byte in row.bytes.values()) for name in ("read", "write"))
     own = f"{row.span_cycles:,}" if row.span_cycles else ""
     cells = (row.index, row.type, row.name, None, f"{cycles:,}", f"{cycles / total:.1%}", own, count(row.macs), use)
-    texts = [Text(printable(str(cell))) if cell is not None else _device(row) for cell in cells]
-    return [*texts, Text(_bound(row)), Text(kib(read)), Text(kib(written))]
+    texts = [StyledText(printable(str(cell))) if cell is not None else _device(row) for cell in cells]
+    return [*texts, StyledText(_bound(row)), StyledText(kib(read)), StyledText(kib(written))]
 
 
 def _bound(row: OperatorReport) -> str:
     return counted_elsewhere(row) or row.bound_by or "no work"
 
 
-def _device(row: OperatorReport) -> Text:
-    return Text(row.placement, style="green" if row.placement == "npu" else "yellow")
+def _device(row: OperatorReport) -> StyledText:
+    return StyledText(row.placement, style="green" if row.placement == "npu" else "yellow")
 
 
 def _totals(report: Report, width: int) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from npu.records import dataclass
 
-Side = Literal["right", "left"]
+Alignment = Literal["right", "left"]
 _CODES = {"bold": 1, "italic": 3, "red": 31, "green": 32, "yellow": 33}
 _GAP = "   "
 """Between the columns of a table."""
@@ -26,7 +26,7 @@ def columns_of(text: str) -> int:
     return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 
-class Text:
+class StyledText:
     """A line whose parts have styles: `bold`, `italic` or a colour, or none."""
 
     def __init__(self, text: str = "", style: str = "") -> None:
@@ -56,31 +56,31 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnStyle:
     """How a column of a table is drawn. One that `folds` its cells takes the room that the others leave."""
 
     title: str
-    side: Side = "left"
+    side: Alignment = "left"
     limit: int | None = None
     """The columns of the terminal that it may take."""
     folds: bool = False
 
 
-class Table:
+class TextTable:
     """Rows below a head and a line, for a terminal of some width."""
 
-    def __init__(self, columns: Iterable[Column]) -> None:
+    def __init__(self, columns: Iterable[ColumnStyle]) -> None:
         self._columns = list(columns)
-        self._rows: list[list[Text]] = []
+        self._rows: list[list[StyledText]] = []
 
-    def add_row(self, *cells: str | Text) -> None:
+    def add_row(self, *cells: str | StyledText) -> None:
         """Add a row, with a cell for every column."""
-        self._rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])
+        self._rows.append([cell if isinstance(cell, StyledText) else StyledText(cell) for cell in cells])
 
     def lines(self, width: int, *, colour: bool) -> list[str]:
         """The table between two empty lines."""
         widths = self._widths(width)
-        head = self._line([Text(column.title, "bold") for column in self._columns], widths, colour=colour)
+        head = self._line([StyledText(column.title, "bold") for column in self._columns], widths, colour=colour)
         rule = " " + "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
         rows = [self._line(part, widths, colour=colour) for row in self._rows for part in self._folded(row, widths)]
         return ["", head, rule, *rows, ""]
@@ -100,16 +100,19 @@ class Table:
             sizes[sizes.index(max(sizes))] -= 1
         return sizes
 
-    def _folded(self, row: list[Text], widths: list[int]) -> list[list[Text]]:
+    def _folded(self, row: list[StyledText], widths: list[int]) -> list[list[StyledText]]:
         """The lines of a row: more than one if a cell must be folded."""
         at = next((at for at, column in enumerate(self._columns) if column.folds), None)
         if at is None:
             return [row]
         first, *others = textwrap.wrap(row[at].plain, widths[at], break_on_hyphens=False) or [""]
-        empty = [Text() for _ in row]
-        return [[*row[:at], Text(first), *row[at + 1 :]], *([*empty[:at], Text(line), *empty[at + 1 :]] for line in others)]
+        empty = [StyledText() for _ in row]
+        return [
+            [*row[:at], StyledText(first), *row[at + 1 :]],
+            *([*empty[:at], StyledText(line), *empty[at + 1 :]] for line in others),
+        ]
 
-    def _line(self, cells: list[Text], widths: list[int], *, colour: bool) -> str:
+    def _line(self, cells: list[StyledText], widths: list[int], *, colour: bool) -> str:
         drawn = (
             _padded(cell, column.side, size, colour=colour)
             for cell, column, size in zip(cells, self._columns, widths, strict=True)
@@ -117,7 +120,7 @@ class Table:
         return (" " + _GAP.join(drawn)).rstrip()
 
 
-def _padded(cell: Text, side: Side, size: int, *, colour: bool) -> str:
+def _padded(cell: StyledText, side: Alignment, size: int, *, colour: bool) -> str:
     if cell.columns > size:
         return _cut(cell.plain, size)
     gap = " " * (size - cell.columns)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 
 from npu.plain import printable
-from npu.rendering.styled import Column, Side, Table, Text
+from npu.rendering.styled import Alignment, ColumnStyle, StyledText, TextTable
 from npu.rendering.terminal import WIDEST_TEXT, is_coloured
 
 
@@ -37,15 +37,15 @@ def wrapped(text: str, width: int, first: str, following: str) -> list[str]:
     )
 
 
-def titled(columns: Mapping[str, Side], *, folded: str | None = None) -> Table:
+def titled(columns: Mapping[str, Alignment], *, folded: str | None = None) -> TextTable:
     """A table of columns with the side that their cells keep to; the one that is `folded` has the room that they leave."""
-    held = [Column(title, side) for title, side in columns.items()]
-    return Table([*held, Column(folded, folds=True)] if folded else held)
+    held = [ColumnStyle(title, side) for title, side in columns.items()]
+    return TextTable([*held, ColumnStyle(folded, folds=True)] if folded else held)
 
 
 def fitted(
-    names: list[str], rows: list[list[Text]], width: int, *, flexible: str, expendable: tuple[str, ...]
-) -> tuple[list[str], list[list[Text]]]:
+    names: list[str], rows: list[list[StyledText]], width: int, *, flexible: str, expendable: tuple[str, ...]
+) -> tuple[list[str], list[list[StyledText]]]:
     """The table without as many of its expendable columns, in that order, as it takes to fit `width`."""
     for dropped in expendable:
         if _fixed_width(names, rows, flexible=flexible) <= width:
@@ -56,7 +56,7 @@ def fitted(
     return names, rows
 
 
-def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> int:
+def _fixed_width(names: list[str], rows: list[list[StyledText]], *, flexible: str) -> int:
     """Columns that the table needs when its flexible column is as narrow as its name."""
     widths = [
         max([len(name), *(cell.columns for cell in cells)]) if name != flexible else len(name)
@@ -65,24 +65,26 @@ def _fixed_width(names: list[str], rows: list[list[Text]], *, flexible: str) -> 
     return sum(widths) + 3 * (len(names) - 1) + 2
 
 
-def room_of(names: list[str], rows: list[list[Text]], width: int, *, flexible: str) -> int:
+def room_of(names: list[str], rows: list[list[StyledText]], width: int, *, flexible: str) -> int:
     """Columns that are left for the flexible column."""
     return max(len(flexible), width - _fixed_width(names, rows, flexible=flexible) + len(flexible))
 
 
-def make_table(names: list[str], rows: list[list[Text]], width: int, *, flexible: str, right: set[str]) -> Table:
+def make_table(names: list[str], rows: list[list[StyledText]], width: int, *, flexible: str, right: set[str]) -> TextTable:
     """A table for `width` columns whose columns keep their full width, but for one that shrinks."""
     room = room_of(names, rows, width, flexible=flexible)
-    table = Table(Column(name, "right" if name in right else "left", room if name == flexible else None) for name in names)
+    table = TextTable(
+        ColumnStyle(name, "right" if name in right else "left", room if name == flexible else None) for name in names
+    )
     for row in rows:
         table.add_row(*row)
     return table
 
 
-def framed(width: int, title: str, table: Table, summary: str) -> str:
+def framed(width: int, title: str, table: TextTable, summary: str) -> str:
     """A table between its title and a summary, for `width` columns; in colour where the terminal shows colours."""
     colour = is_coloured()
-    head = [Text(line, "bold").drawn(colour=colour) for line in folded(printable(title), width)]
+    head = [StyledText(line, "bold").drawn(colour=colour) for line in folded(printable(title), width)]
     return (
         "\n".join(
             [*head, *table.lines(width, colour=colour), *(line for text in summary.split("\n") for line in folded(text, width))]

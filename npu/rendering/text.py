@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from npu.plain import printable
 from npu.records import dataclass
 from npu.rendering import facts
-from npu.rendering.styled import Text
+from npu.rendering.styled import StyledText
 from npu.rendering.tables import count, kib
 from npu.rendering.terminal import WIDEST_TEXT
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
@@ -29,10 +29,10 @@ def render_text(report: CheckReport, width: int, *, colour: bool = False) -> str
     return "\n".join(line.drawn(colour=colour).rstrip() for line in _lines(report, width)) + "\n"
 
 
-def _lines(report: CheckReport, width: int) -> Iterable[Text]:
+def _lines(report: CheckReport, width: int) -> Iterable[StyledText]:
     yield from _fitted(f"{report.model} on {report.target}, profile {report.profile}", width, style="bold")
     yield from _fitted(facts.headline(report), width)
-    yield Text("")
+    yield StyledText("")
     yield from _operators(report, width)
     yield from _partitions(report, width)
     yield from _remedies(report, width)
@@ -40,7 +40,7 @@ def _lines(report: CheckReport, width: int) -> Iterable[Text]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _ReportColumn:
     title: str
     cells: Sequence[str]
     right: bool = False
@@ -51,18 +51,18 @@ class _Column:
         return max(len(self.title), *(len(cell) for cell in self.cells)) if self.cells else len(self.title)
 
 
-def _operators(report: CheckReport, width: int) -> Iterable[Text]:
+def _operators(report: CheckReport, width: int) -> Iterable[StyledText]:
     rows = report.operators
     on = [facts.place(row.device) for row in rows]
     columns = [
-        _Column("#", [row.number for row in rows], right=True),
-        _Column("operator", [row.base.type if width >= _WIDE else _beginning(row.base.type) for row in rows]),
-        _Column("name", [row.base.name for row in rows], elastic=True),
-        _Column("output", [facts.shapes(row)[1] for row in rows], elastic=True),
-        _Column("on", on),
-        _Column("MACs", [f"{row.mac_share:.1%}" if row.base.macs else "" for row in rows], right=True),
-        _Column("CPU cycles", [count(row.cpu_cycles) or "0" for row in rows], right=True),
-        _Column("NPU cycles", [facts.npu_cycles(row, lambda cycles: count(cycles) or "0") for row in rows], right=True),
+        _ReportColumn("#", [row.number for row in rows], right=True),
+        _ReportColumn("operator", [row.base.type if width >= _WIDE else _beginning(row.base.type) for row in rows]),
+        _ReportColumn("name", [row.base.name for row in rows], elastic=True),
+        _ReportColumn("output", [facts.shapes(row)[1] for row in rows], elastic=True),
+        _ReportColumn("on", on),
+        _ReportColumn("MACs", [f"{row.mac_share:.1%}" if row.base.macs else "" for row in rows], right=True),
+        _ReportColumn("CPU cycles", [count(row.cpu_cycles) or "0" for row in rows], right=True),
+        _ReportColumn("NPU cycles", [facts.npu_cycles(row, lambda cycles: count(cycles) or "0") for row in rows], right=True),
     ]
     if width < _WIDE:
         columns = [column for column in columns if column.title != "name"]
@@ -72,13 +72,13 @@ def _operators(report: CheckReport, width: int) -> Iterable[Text]:
         columns = [column for column in columns if column.title != title]
     widths = _widths(columns, width)
     yield _row([column.title for column in columns], columns, widths, style="bold")
-    yield Text("  ".join("─" * item for item in widths))
+    yield StyledText("  ".join("─" * item for item in widths))
     for position, row in enumerate(rows):
         yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
         yield from _reasons(row, width, widths[0] + 2)
 
 
-def _least(columns: Sequence[_Column]) -> int:
+def _least(columns: Sequence[_ReportColumn]) -> int:
     """Columns of the terminal that a table needs at least."""
     sizes = (min(column.width, _LEAST_ELASTIC) if column.elastic else column.width for column in columns)
     return sum(sizes) + 2 * (len(columns) - 1)
@@ -88,7 +88,7 @@ def _beginning(kind: str) -> str:
     return kind if len(kind) <= _LONGEST_TYPE else f"{kind[: _LONGEST_TYPE - 1]}…"
 
 
-def _widths(columns: Sequence[_Column], width: int) -> list[int]:
+def _widths(columns: Sequence[_ReportColumn], width: int) -> list[int]:
     """Full width for every column, but elastic ones share what is left."""
     fixed = sum(column.width for column in columns if not column.elastic) + 2 * (len(columns) - 1)
     elastic = [column.width for column in columns if column.elastic]
@@ -105,9 +105,9 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int]:
 
 
 def _row(
-    cells: Sequence[str], columns: Sequence[_Column], widths: Sequence[int], *, style: str = "", device: str | None = None
-) -> Text:
-    line = Text(style=style)
+    cells: Sequence[str], columns: Sequence[_ReportColumn], widths: Sequence[int], *, style: str = "", device: str | None = None
+) -> StyledText:
+    line = StyledText(style=style)
     for position, (cell, column, size) in enumerate(zip(cells, columns, widths, strict=True)):
         cell = printable(cell)
         shown = cell if len(cell) <= size else "…" + cell[-(size - 1) :]
@@ -118,35 +118,35 @@ def _row(
     return line
 
 
-def _reasons(row: OperatorCheck, width: int, indent: int) -> Iterable[Text]:
+def _reasons(row: OperatorCheck, width: int, indent: int) -> Iterable[StyledText]:
     for violation in row.base.violations:
         yield from _wrapped(f"{violation.rule}: {violation.message}", width, indent)
         if violation.fix:
             yield from _wrapped(f"fix: {violation.fix}", width, indent + 2, style="italic")
 
 
-def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable[Text]:
+def _wrapped(text: str, width: int, indent: int, *, style: str = "") -> Iterable[StyledText]:
     first, later = " " * indent, " " * (indent + 2)
     for line in textwrap.wrap(
         printable(text), min(width, WIDEST_TEXT), initial_indent=first, subsequent_indent=later, break_on_hyphens=False
     ):
-        yield Text(line, style=style)
+        yield StyledText(line, style=style)
 
 
-def _fitted(text: str, width: int, *, style: str = "") -> Iterable[Text]:
+def _fitted(text: str, width: int, *, style: str = "") -> Iterable[StyledText]:
     """A line as it is laid out if it fits, else folded with single spaces."""
     plain = printable(text)
     if len(plain) <= min(width, WIDEST_TEXT):
-        return [Text(plain, style=style)]
+        return [StyledText(plain, style=style)]
     indent = len(plain) - len(plain.lstrip())
     return _wrapped(" ".join(plain.split()), width, indent, style=style)
 
 
-def _partitions(report: CheckReport, width: int) -> Iterable[Text]:
+def _partitions(report: CheckReport, width: int) -> Iterable[StyledText]:
     if not report.partitions:
         return
-    yield Text("")
-    yield Text("NPU partitions", style="bold")
+    yield StyledText("")
+    yield StyledText("NPU partitions", style="bold")
     handed = facts.crossing_lists(report)
     for part, (number, reads, writes) in zip(report.partitions, handed, strict=True):
         members = _ranges(list(part.operators))
@@ -185,11 +185,11 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
+def _remedies(report: CheckReport, width: int) -> Iterable[StyledText]:
     remedies = facts.worthwhile(report, _MOST_REMEDIES)
     if not remedies:
         return
-    yield Text("")
+    yield StyledText("")
     yield from _fitted("What to change first: total if the NPU took", width, style="bold")
     names = max(len(printable(what)) for what, _, _ in remedies)
     totals = max(len(f"{total:,}") for _, total, _ in remedies)
@@ -197,9 +197,9 @@ def _remedies(report: CheckReport, width: int) -> Iterable[Text]:
         yield from _fitted(f"  {printable(what).ljust(names)}  {total:>{totals},} cycles  {-share:>6.1%}", width)
 
 
-def _summary(report: CheckReport, width: int) -> Iterable[Text]:
-    yield Text("")
-    yield Text("Summary", style="bold")
+def _summary(report: CheckReport, width: int) -> Iterable[StyledText]:
+    yield StyledText("")
+    yield StyledText("Summary", style="bold")
     used = facts.used_devices(report)
     names = max((len(name) for name, _ in used), default=0)
     for name, tensor in used:

@@ -16,7 +16,7 @@ from npu.rendering.tables import short
 from npu.tools.benchmark import Measurement
 from npu.tools.classification import ClassificationResult
 from npu.tools.detection import DetectionResult
-from npu.tools.inference_diff import Comparison
+from npu.tools.inference_diff import InferenceDiff
 from npu.tools.runner import count_of
 from npu.tools.tf_compat import Survivor, TensorFlowOperation
 
@@ -77,7 +77,7 @@ def _size(count: int) -> str:
     return f"{count / _MIB:.1f} MiB" if count >= _MIB else f"{count / 1024:.1f} KiB"
 
 
-def comparison_text(comparison: Comparison, width: int) -> str:
+def comparison_text(comparison: InferenceDiff, width: int) -> str:
     """One row an output, then latencies and the first differing operator."""
     runs = count_of(comparison.runs, "run")
     title = f"reference {comparison.reference} (CPU kernels, one thread), test {comparison.test}, {runs}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npu.hardware.accuracy import Accuracy
+from npu.hardware.accuracy import TimingAccuracy
 from npu.plain import printable
 from npu.rendering.tables import kib
 from npu.reports.report import OperatorReport, Totals
@@ -18,7 +18,7 @@ def memory_text(totals: Totals, memories: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kib(size)}{where}" for name, size, where in parts if size)
 
 
-def error_text(band: Accuracy | None, target: str) -> str:
+def error_text(band: TimingAccuracy | None, target: str) -> str:
     """How far cycles of the NPU are off."""
     if band is None:
         return f"unknown: no measurements of {target}"

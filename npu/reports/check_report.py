@@ -18,7 +18,7 @@ from typing import Any
 from constraints.rule import Profile
 from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
-from constraints.xnnpack import XnnpackOptions, xnnpack_profile
+from constraints.xnnpack import XnnpackSwitches, xnnpack_profile
 from npu.graph.consistency import without_inconsistent
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
@@ -28,7 +28,7 @@ from npu.graph.partition import Partition, partition
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.verify import called_graphs
 from npu.graph.work import macs
-from npu.hardware.accuracy import Accuracy
+from npu.hardware.accuracy import TimingAccuracy
 from npu.hardware.variant import Variant
 from npu.records import dataclass
 from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names, timed
@@ -157,7 +157,7 @@ class CheckReport(Tabular):
     operators: tuple[OperatorCheck, ...]
     partitions: tuple[PartitionCheck, ...]
     ranking: tuple[Remedy, ...]
-    timing_error: Accuracy | None = None
+    timing_error: TimingAccuracy | None = None
     model_sha256: str | None = None
     notes: tuple[str, ...] = ()
     gates: tuple[QualityGate, ...] = ()
@@ -221,7 +221,7 @@ class Measured:
     memory: Mapping[str, int]
     times: Mapping[int, OperatorTime] = field(default_factory=dict)
     absorbed: Mapping[int, int] = field(default_factory=dict)
-    timing_error: Accuracy | None = None
+    timing_error: TimingAccuracy | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -316,7 +316,7 @@ class _GraphCheck:
         self.splitting = self._splitting()
         self.times = measured.times if measured is not None and number == 0 else {}
         self.absorbed = measured.absorbed if measured is not None and number == 0 else {}
-        self._delegate = xnnpack_profile(XnnpackOptions(floating=True, qs8=True, qu8=True, variables=True))
+        self._delegate = xnnpack_profile(XnnpackSwitches(floating=True, qs8=True, qu8=True, variables=True))
 
     def total(self, more: Collection[int] = ()) -> int:
         """Cycles of the subgraph if the NPU took `more` operators than it does, with what the CPU does around jobs."""

@@ -43,7 +43,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedOperator:
     """An operator in both runs; None where a run does not have it. `match` says how it was found where a file names none."""
 
     kind: str
@@ -66,7 +66,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ComparedRun:
     """One of the two runs: what was run, where, and its sums."""
 
     name: str
@@ -89,7 +89,7 @@ class Side:
 class Reason:
     """One of the operators that explain the difference: its share of it, and what differs."""
 
-    row: Row
+    row: ComparedOperator
     share: float
     what: tuple[str, ...]
 
@@ -98,9 +98,9 @@ class Reason:
 class Comparison:
     """Two runs, their rows, and the operators that explain the difference."""
 
-    a: Side
-    b: Side
-    rows: tuple[Row, ...]
+    a: ComparedRun
+    b: ComparedRun
+    rows: tuple[ComparedOperator, ...]
 
     @property
     def more_cycles(self) -> int:
@@ -108,7 +108,7 @@ class Comparison:
         return (self.b.totals.total_cycles or 0) - (self.a.totals.total_cycles or 0)
 
     @property
-    def unmatched(self) -> tuple[Row, ...]:
+    def unmatched(self) -> tuple[ComparedOperator, ...]:
         """Rows that only one of the two has."""
         return tuple(row for row in self.rows if row.a is None or row.b is None)
 
@@ -154,14 +154,14 @@ def compare_reports(a: Subject, b: Subject) -> Comparison:
     return Comparison(_side(a), _side(b), tuple(rows))
 
 
-def _side(subject: Subject) -> Side:
+def _side(subject: Subject) -> ComparedRun:
     report = subject.report
     held: dict[str, Traffic] = {}
     for row in report.operators:
         for memory, traffic in row.bytes.items():
             old = held.get(memory, Traffic())
             held[memory] = Traffic(old.read + traffic.read, old.write + traffic.write)
-    return Side(
+    return ComparedRun(
         name=report.model,
         target=report.target,
         system=report.system,
@@ -174,7 +174,7 @@ def _side(subject: Subject) -> Side:
     )
 
 
-def _operator_rows(a: Subject, b: Subject) -> Iterator[Row]:
+def _operator_rows(a: Subject, b: Subject) -> Iterator[ComparedOperator]:
     pairs = _aligned([subject.report.operators[: subject.own] for subject in (a, b)])
     for one, other in pairs:
         given = a.report.operators[one] if one is not None else None
@@ -184,12 +184,14 @@ def _operator_rows(a: Subject, b: Subject) -> Iterator[Row]:
         match = b.matches.get(other, "") if other is not None else ""
         match = match or (a.matches.get(one, "") if one is not None else "")
         kind = OPERATOR if given and found else UNMATCHED
-        yield Row(kind, row.index, row.type, row.name, _figures(a, given), _figures(b, found), match)
+        yield ComparedOperator(kind, row.index, row.type, row.name, _figures(a, given), _figures(b, found), match)
     for position, subject in enumerate((a, b)):
         for row in subject.report.operators[subject.own :]:
             held: list[Figures | None] = [None, None]
             held[position] = _figures(subject, row)
-            yield Row(UNMATCHED, None, row.type, row.name, held[0], held[1], "belongs to no operator of the source")
+            yield ComparedOperator(
+                UNMATCHED, None, row.type, row.name, held[0], held[1], "belongs to no operator of the source"
+            )
 
 
 def _figures(subject: Subject, row: OperatorReport | None) -> Figures | None:
@@ -222,7 +224,7 @@ def _aligned(sides: Sequence[Sequence[OperatorReport]]) -> Iterator[tuple[int | 
         ends = [start_a + size, start_b + size]
 
 
-def _around_rows(a: Report, b: Report) -> Iterator[Row]:
+def _around_rows(a: Report, b: Report) -> Iterator[ComparedOperator]:
     """What the CPU does around operators, by kind."""
     sums: list[dict[str, int]] = [{}, {}]
     for held, report in zip(sums, (a, b), strict=True):
@@ -230,10 +232,10 @@ def _around_rows(a: Report, b: Report) -> Iterator[Row]:
             held[overhead.what] = held.get(overhead.what, 0) + overhead.cycles
     for what in dict.fromkeys((*sums[0], *sums[1])):
         figures = [Figures("cpu", held[what]) if what in held else None for held in sums]
-        yield Row(AROUND, None, what, "", figures[0], figures[1])
+        yield ComparedOperator(AROUND, None, what, "", figures[0], figures[1])
 
 
-def _differences(row: Row) -> Iterator[str]:
+def _differences(row: ComparedOperator) -> Iterator[str]:
     """What is not the same in both, in words."""
     a, b = row.a, row.b
     if a is None or b is None:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 
-from npu.compiler.compiled import Compiled
+from npu.compiler.compiled import CompiledModel
 from npu.errors import ModelError
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Graph, Model, Op
@@ -102,7 +102,7 @@ def map_of_placement(model: Model, placement: Placement) -> OperatorMap:
     return OperatorMap(placement.profile, operators, {index: (index,) for index in range(len(graph.ops))})
 
 
-def map_of_compiled(compiled: Compiled, made_for: str = "") -> OperatorMap:
+def map_of_compiled(compiled: CompiledModel, made_for: str = "") -> OperatorMap:
     """The map of a model that has just been compiled (its main subgraph), for hardware of these names."""
     graph = compiled.source.graphs[0]
     absorbed: dict[int, int | None] = {}

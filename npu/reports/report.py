@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.placement import Violation
-from npu.hardware.accuracy import Accuracy
+from npu.hardware.accuracy import TimingAccuracy
 from npu.hardware.variant import Variant
 from npu.records import dataclass
 from npu.runtime.arena import lifetimes, plan_arena
@@ -129,7 +129,7 @@ class Report(Tabular):
     model_sha256: str | None = None
     compiled_sha256: str | None = None
     overheads: tuple[Overhead, ...] | None = field(default=None, repr=False)
-    timing_error: Accuracy | None = None
+    timing_error: TimingAccuracy | None = None
     pmu: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] | None = None
 

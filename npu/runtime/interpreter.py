@@ -41,7 +41,7 @@ _WITHOUT_DEFAULTS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 """Resolver types under which process-wide default delegates are not applied."""
 
 
-class _State:
+class _SharedState:
     """What the subgraphs of one interpreter share: resources, options, the profile."""
 
     def __init__(self, model: Model, options: RuntimeOptions, *, preserve_all_tensors: bool) -> None:
@@ -112,7 +112,7 @@ class _State:
             self.run_subgraph(index, [])
 
 
-class Interpreter:
+class CpuInterpreter:
     """Runs a TFLite model on the reference kernels and on delegates.
 
     One of `model_path` and `model_content` (bytes) must be given. `num_threads` is that of default delegates: results and the
@@ -158,7 +158,7 @@ class Interpreter:
         if not model.graphs:
             raise InterpreterValueError("interpreter: the model must have a subgraph, got none")
         self._model = model
-        self._state = _State(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
+        self._state = _SharedState(model, options or RuntimeOptions(), preserve_all_tensors=experimental_preserve_all_tensors)
         self._views = Views()
         self._lock = threading.RLock()
         self._delegates: list[Delegate] = []

@@ -14,7 +14,7 @@ from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array
 
 
-class _State(Protocol):
+class _SignatureState(Protocol):
     def subgraph(self, index: int) -> Subgraph: ...
 
     def run_subgraph(self, index: int, arguments: Sequence[Array]) -> list[Array]: ...
@@ -23,7 +23,7 @@ class _State(Protocol):
 class SignatureRunner:
     """`runner(name=array, ...)` runs the signature's subgraph and returns its outputs by name."""
 
-    def __init__(self, state: _State, signature: Signature) -> None:
+    def __init__(self, state: _SignatureState, signature: Signature) -> None:
         self._state = state
         self._signature = signature
 

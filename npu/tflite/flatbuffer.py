@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from npu.errors import ModelError
 from npu.graph.wire import (
-    Array,
     Blob,
-    OneOf,
-    Scalar,
+    NumberArray,
+    NumberField,
+    StringField,
     SubTable,
     SubTables,
     Table,
-    Text,
+    UnionMember,
     UnknownMember,
     Vector,
     WireField,
@@ -149,7 +149,7 @@ class TableReader:
         return position + offset
 
     def _union(self, field: WireField, slots: tuple[int, ...], position: int, path: str) -> Table | UnknownMember | None:
-        assert isinstance(field.wire, OneOf)
+        assert isinstance(field.wire, UnionMember)
         path = f"{path}.{field.name}"
         number = self.scalar("uint8", position + slots[field.id - 1], path)
         if number == 0:
@@ -164,7 +164,7 @@ class TableReader:
 
 
 def _read_scalar(reader: TableReader, field: WireField, position: int, path: str) -> Any:
-    assert isinstance(field.wire, Scalar)
+    assert isinstance(field.wire, NumberField)
     value = reader.scalar(field.wire.type, position, path)
     return value if field.convert is None else _enum(reader, field, value, path)
 
@@ -188,7 +188,7 @@ def _read_vector(reader: TableReader, field: WireField, position: int, path: str
 
 
 def _read_array(reader: TableReader, field: WireField, position: int, path: str) -> npt.NDArray[Any]:
-    assert isinstance(field.wire, Array)
+    assert isinstance(field.wire, NumberArray)
     dtype = np.dtype(field.wire.type)
     start, count = reader.span(position, dtype.itemsize, f"{path}.{field.name}")
     reader.count_bytes(count * dtype.itemsize, path)
@@ -237,10 +237,10 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 _READ: dict[type[Any], _ReadField] = {
-    Scalar: _read_scalar,
+    NumberField: _read_scalar,
     Vector: _read_vector,
-    Array: _read_array,
-    Text: _read_text,
+    NumberArray: _read_array,
+    StringField: _read_text,
     Blob: _read_blob,
     SubTable: _read_table,
     SubTables: _read_tables,
@@ -256,7 +256,7 @@ def _fields_of(table: type[Table]) -> _TableFields:
     if table not in _KNOWN_TABLES:
         by_id: dict[int, tuple[int, WireField, _ReadField | None]] = {}
         for index, field in enumerate(wire_fields(table)):
-            is_union = isinstance(field.wire, OneOf)
+            is_union = isinstance(field.wire, UnionMember)
             by_id[field.id - is_union] = (index, field, None if is_union else _READ[type(field.wire)])
         _KNOWN_TABLES[table] = [field.default for field in wire_fields(table)], by_id
     return _KNOWN_TABLES[table]
@@ -271,7 +271,7 @@ class TableWriter:
         self._byte_alignment = byte_alignment
 
     def file(self, root: Table, identifier: bytes) -> bytes:
-        """The whole file. `byte_alignment` of the constructor applies to every `Array("uint8")`. Raises ModelError."""
+        """The whole file. `byte_alignment` of the constructor applies to every `NumberArray("uint8")`. Raises ModelError."""
         self._out += bytes(4) + identifier
         self._point(0, self._table(root))
         self._pad(self._byte_alignment)
@@ -347,12 +347,12 @@ def _split(table: Table) -> tuple[list[tuple[int, bytes]], list[tuple[int, _Writ
     children: list[tuple[int, _WriteChild, Any]] = []
     for field in wire_fields(type(table)):
         value = getattr(table, field.name)
-        if isinstance(field.wire, Scalar):
+        if isinstance(field.wire, NumberField):
             if value != field.default:
                 inline.append((field.id, _pack(table, field, field.wire.type, (value,))))
-        elif isinstance(field.wire, OneOf):
+        elif isinstance(field.wire, UnionMember):
             _split_union(table, field, value, inline, children)
-        elif not (value is None or (isinstance(field.wire, Text | Blob) and not value)):
+        elif not (value is None or (isinstance(field.wire, StringField | Blob) and not value)):
             inline.append((field.id, bytes(4)))
             children.append((field.id, _child_writer(table, field), value))
     return inline, children
@@ -361,7 +361,7 @@ def _split(table: Table) -> tuple[list[tuple[int, bytes]], list[tuple[int, _Writ
 def _split_union(
     table: Table, field: WireField, value: Any, inline: list[tuple[int, bytes]], children: list[tuple[int, _WriteChild, Any]]
 ) -> None:
-    assert isinstance(field.wire, OneOf)
+    assert isinstance(field.wire, UnionMember)
     if isinstance(value, UnknownMember):
         inline.append((field.id - 1, bytes([value.number])))
     elif value is not None:
@@ -381,8 +381,8 @@ def _child_writer(table: Table, field: WireField) -> _WriteChild:
 
 
 _WRITE: dict[type[Any], _WriteChild] = {
-    Array: TableWriter.array,
-    Text: TableWriter.text,
+    NumberArray: TableWriter.array,
+    StringField: TableWriter.text,
     Blob: lambda writer, value: writer.vector(len(value), value, 16),
     SubTable: TableWriter._table,
     SubTables: TableWriter.tables,

@@ -55,8 +55,8 @@ def read_model(source: str | Path | bytes, name: str | None = None) -> Model:
     Raises ModelError for everything that is wrong with the file, malformed or inconsistent.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        return _Reader(bytes(source), "model" if name is None else name).model()
-    return _Reader(bytes_of(Path(source)), str(source)).model()
+        return _ModelReader(bytes(source), "model" if name is None else name).model()
+    return _ModelReader(bytes_of(Path(source)), str(source)).model()
 
 
 def bytes_of(path: Path) -> bytes:
@@ -75,7 +75,7 @@ def bytes_of(path: Path) -> bytes:
     return data
 
 
-class _Reader:
+class _ModelReader:
     """State of reading one file: its tables, and the contents of its buffers."""
 
     def __init__(self, data: bytes, source: str) -> None:

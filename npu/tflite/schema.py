@@ -16,12 +16,12 @@ from npu.graph.attributes import BUILTIN_OPTIONS, Attributes, CustomOptionsForma
 from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
 from npu.graph.dtype import DType
 from npu.graph.wire import (
-    Array,
-    OneOf,
-    Scalar,
+    NumberArray,
+    NumberField,
     SubTable,
     SubTables,
     Table,
+    UnionMember,
     UnknownMember,
     Vector,
     blob,
@@ -44,9 +44,9 @@ GREATER_OP_CODES = 127
 
 optional_i32s = Annotated[tuple[int, ...] | None, Vector("int32")]
 optional_booleans = Annotated[tuple[bool, ...] | None, Vector("bool")]
-bytes_view = Annotated[npt.NDArray[np.uint8] | None, Array("uint8")]
-f32_view = Annotated[npt.NDArray[np.float32] | None, Array("float32")]
-i64_view = Annotated[npt.NDArray[np.int64] | None, Array("int64")]
+bytes_view = Annotated[npt.NDArray[np.uint8] | None, NumberArray("uint8")]
+f32_view = Annotated[npt.NDArray[np.float32] | None, NumberArray("float32")]
+i64_view = Annotated[npt.NDArray[np.int64] | None, NumberArray("int64")]
 
 
 class DimensionType(IntEnum):
@@ -76,7 +76,7 @@ class MultiAxisQuantization(Table):
 
 quantization_details = Annotated[
     CustomQuantization | BlockwiseQuantization | MultiAxisQuantization | UnknownMember | None,
-    OneOf((CustomQuantization, BlockwiseQuantization, MultiAxisQuantization)),
+    UnionMember((CustomQuantization, BlockwiseQuantization, MultiAxisQuantization)),
 ]
 
 
@@ -90,24 +90,24 @@ class QuantizationParameters(Table, eq=False):
 
 
 class Int32Vector(Table, eq=False):
-    values: Annotated[npt.NDArray[np.int32] | None, Array("int32")] = None
+    values: Annotated[npt.NDArray[np.int32] | None, NumberArray("int32")] = None
 
 
 class Uint16Vector(Table, eq=False):
-    values: Annotated[npt.NDArray[np.uint16] | None, Array("uint16")] = None
+    values: Annotated[npt.NDArray[np.uint16] | None, NumberArray("uint16")] = None
 
 
 class Uint8Vector(Table, eq=False):
-    values: Annotated[npt.NDArray[np.uint8] | None, Array("uint8")] = None
+    values: Annotated[npt.NDArray[np.uint8] | None, NumberArray("uint8")] = None
 
 
 index_vector = Annotated[
-    Int32Vector | Uint16Vector | Uint8Vector | UnknownMember | None, OneOf((Int32Vector, Uint16Vector, Uint8Vector))
+    Int32Vector | Uint16Vector | Uint8Vector | UnknownMember | None, UnionMember((Int32Vector, Uint16Vector, Uint8Vector))
 ]
 
 
 class DimensionMetadata(Table, eq=False):
-    format: Annotated[DimensionType, Scalar("int8")] = DimensionType.DENSE
+    format: Annotated[DimensionType, NumberField("int8")] = DimensionType.DENSE
     dense_size: i32 = 0
     array_segments: index_vector = None
     array_indices: index_vector = None
@@ -150,14 +150,14 @@ class OperatorTable(Table):
     opcode_index: u32 = 0
     inputs: optional_i32s = None
     outputs: optional_i32s = None
-    builtin_options: Annotated[Attributes | UnknownMember | None, OneOf(BUILTIN_OPTIONS)] = None
+    builtin_options: Annotated[Attributes | UnknownMember | None, UnionMember(BUILTIN_OPTIONS)] = None
     custom_options: blob = b""
-    custom_options_format: Annotated[CustomOptionsFormat, Scalar("int8")] = CustomOptionsFormat.FLEXBUFFERS
+    custom_options_format: Annotated[CustomOptionsFormat, NumberField("int8")] = CustomOptionsFormat.FLEXBUFFERS
     mutating_variable_inputs: optional_booleans = None
     intermediates: optional_i32s = None
     large_custom_options_offset: u64 = 0
     large_custom_options_size: u64 = 0
-    builtin_options_2: Annotated[Attributes | UnknownMember | None, OneOf(BUILTIN_OPTIONS_2)] = None
+    builtin_options_2: Annotated[Attributes | UnknownMember | None, UnionMember(BUILTIN_OPTIONS_2)] = None
     debug_metadata_index: i32 = -1
 
 

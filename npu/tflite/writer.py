@@ -41,10 +41,10 @@ def write_model(model: Model) -> bytes:
 
     Raises ModelError for a model of more than 2 GiB, and for values that the format cannot hold.
     """
-    return _Writer(model).file()
+    return _ModelWriter(model).file()
 
 
-class _Writer:
+class _ModelWriter:
     """State of writing one model: the operator codes and buffers that its tables refer to by index."""
 
     def __init__(self, model: Model) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from npu.plain import printable
 from npu.records import dataclass
 from npu.tflite_micro.arena import ALIGNMENT, ArenaSize
-from npu.tflite_micro.resolver import Registration
+from npu.tflite_micro.resolver import ResolverEntry
 from npu.version import __version__
 
 _BYTES_A_LINE = 16
@@ -33,7 +33,7 @@ class Application:
     name: str
     target: str
     content: bytes
-    operators: Sequence[Registration]
+    operators: Sequence[ResolverEntry]
     arena: ArenaSize
     fast_scratch_bytes: int
     memories: Mapping[str, str]
@@ -139,13 +139,13 @@ inline TfLiteStatus Add{_camel(name)}Operators(tflite::MicroMutableOpResolver<k{
     return _head("The operators of the model.") + _guarded(f"{name}_operators.h", text)
 
 
-def _call(row: Registration) -> str:
+def _call(row: ResolverEntry) -> str:
     if row.method is not None:
         return f"resolver.{row.method}()"
     return f'resolver.AddCustom("{_quoted(row.name)}", {_registration(row)}())'
 
 
-def _registration(row: Registration) -> str:
+def _registration(row: ResolverEntry) -> str:
     """The function of the application that has the kernel of a custom operator."""
     return f"Register_{identifier(row.name).upper()}"
 
@@ -161,7 +161,7 @@ def _quoted(text: str) -> str:
     )
 
 
-def _versions(row: Registration) -> str:
+def _versions(row: ResolverEntry) -> str:
     return f"/* version {', '.join(map(str, row.versions))} */"
 
 

@@ -37,7 +37,7 @@ _CUSTOM_METHODS = {CUSTOM_CODE: "AddEthosU", "TFLite_Detection_PostProcess": "Ad
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class ResolverEntry:
     """One operator of a model. Without a `method` the application brings the kernel: a custom operator of its own."""
 
     name: str
@@ -45,7 +45,7 @@ class Registration:
     method: str | None
 
 
-def registrations(model: Model) -> tuple[Registration, ...]:
+def registrations(model: Model) -> tuple[ResolverEntry, ...]:
     """The operators of a model, each once, by name. ModelError for a builtin that TensorFlow Lite Micro lacks."""
     versions: dict[tuple[str, str], set[int]] = {}
     for graph in model.graphs:
@@ -57,7 +57,7 @@ def registrations(model: Model) -> tuple[Registration, ...]:
             f"export: every operator left on the CPU must be one that TensorFlow Lite Micro has, got {', '.join(lacking)}; "
             "npu check tells why the NPU does not take them"
         )
-    rows = (Registration(name, tuple(sorted(found)), method_of(kind, name)) for (kind, name), found in versions.items())
+    rows = (ResolverEntry(name, tuple(sorted(found)), method_of(kind, name)) for (kind, name), found in versions.items())
     return tuple(sorted(rows, key=lambda row: row.name))
 
 

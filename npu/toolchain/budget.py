@@ -20,7 +20,7 @@ ACCURACY, DIFFERENCE = "min_accuracy", "max_difference"
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class BudgetLimit:
     """What is limited: the words for it, how it is read from a report, and what it is called in a stored report."""
 
     says: str
@@ -31,17 +31,17 @@ class Limit:
     needs_compilation: bool = True
 
 
-LIMITS: dict[str, Limit] = {
-    "max_cpu_ops": Limit(
+LIMITS: dict[str, BudgetLimit] = {
+    "max_cpu_ops": BudgetLimit(
         "operators are on the CPU", lambda report: on_cpu(report.to_dict()), "operators", needs_compilation=False
     ),
-    "max_cycles": Limit("cycles are needed", lambda report: report.totals.total_cycles, "total_cycles"),
-    "max_time_ms": Limit("ms are needed", lambda report: report.totals.time_ms, is_whole=False),
-    "max_sram": Limit("bytes of SRAM are needed", lambda report: report.totals.sram_bytes, "sram_bytes"),
-    "max_flash": Limit("bytes of constants are needed", lambda report: report.totals.flash_bytes, "flash_bytes"),
-    "max_cpu_share": Limit("of the cycles are the CPU's", lambda report: _cpu_share(report), is_whole=False),
-    DIFFERENCE: Limit("is the largest difference from the reference", lambda report: None, is_whole=False),
-    ACCURACY: Limit("is the accuracy", lambda report: None, is_whole=False, is_least=True),
+    "max_cycles": BudgetLimit("cycles are needed", lambda report: report.totals.total_cycles, "total_cycles"),
+    "max_time_ms": BudgetLimit("ms are needed", lambda report: report.totals.time_ms, is_whole=False),
+    "max_sram": BudgetLimit("bytes of SRAM are needed", lambda report: report.totals.sram_bytes, "sram_bytes"),
+    "max_flash": BudgetLimit("bytes of constants are needed", lambda report: report.totals.flash_bytes, "flash_bytes"),
+    "max_cpu_share": BudgetLimit("of the cycles are the CPU's", lambda report: _cpu_share(report), is_whole=False),
+    DIFFERENCE: BudgetLimit("is the largest difference from the reference", lambda report: None, is_whole=False),
+    ACCURACY: BudgetLimit("is the accuracy", lambda report: None, is_whole=False, is_least=True),
 }
 """Every limit by the name of its entry in a budget file."""
 
@@ -84,7 +84,7 @@ def _how_to_measure(name: str) -> str:
     return "the model must be one that npu compile takes"
 
 
-def _failure(limit: Limit, allowed: float, need: float) -> str | None:
+def _failure(limit: BudgetLimit, allowed: float, need: float) -> str | None:
     if limit.is_least:
         return f"at least {allowed:,.6g} asked for, {need:,.6g} {limit.says}" if need < allowed else None
     if limit.is_whole:

@@ -10,8 +10,7 @@ from pathlib import Path
 from constraints.checker import check as check_model
 from npu.arguments import PATH, require_type
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.compiled import Compiled as CompiledModel
-from npu.compiler.compiled import Usage
+from npu.compiler.compiled import CompiledModel, Usage
 from npu.compiler.compiler import compile_model
 from npu.compiler.goal import Goal
 from npu.compiler.memory import arena_budget

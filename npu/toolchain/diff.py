@@ -23,7 +23,7 @@ from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, OperatorMap
 from npu.reports.source_match import match_source
 from npu.reports.vela_database import read_database
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import execution_errors_at, known_map
 from npu.toolchain.origin import check_ends
@@ -99,7 +99,7 @@ def diff(
         known = None if database is None else read_database(database)
         operators = known_map(made, model_name(compiled)) or match_source(file, source.graphs[0], known)
         recorder = Recorder(file, operators)
-        interpreter = Interpreter(
+        interpreter = CpuInterpreter(
             model=made,
             experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook)],
             experimental_preserve_all_tensors=True,
@@ -109,7 +109,7 @@ def diff(
     given = [array.reshape(made.graphs[0].tensors[k].shape) for array, k in zip(given, made.graphs[0].inputs, strict=True)]
     with execution_errors_at(model_name(compiled), file):
         execute(interpreter, made.graphs[0], given, seed)
-    comparison = _Comparison(source.graphs[0], expected)
+    comparison = _TensorComparison(source.graphs[0], expected)
     if (operators.own or len(operators.operators)) == len(source.graphs[0].ops):
         comparison.by_operator(operators, recorder.written)
     comparison.by_name(made.graphs[0], interpreter)
@@ -120,7 +120,7 @@ def diff(
 def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int) -> dict[int, Array]:
     """Values of all computed tensors of the main graph by index."""
     options = RuntimeOptions(fully_connected_rounding="npu", while_limit=LOOP_LIMIT)
-    interpreter = Interpreter(model=model, experimental_preserve_all_tensors=True, options=options)
+    interpreter = CpuInterpreter(model=model, experimental_preserve_all_tensors=True, options=options)
     graph = model.graphs[0]
     execute(interpreter, graph, inputs, seed)
     computed = {*graph.inputs, *(index for op in graph.ops for index in op.outputs if index >= 0)}
@@ -131,7 +131,7 @@ def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array
     }
 
 
-class _Comparison:
+class _TensorComparison:
     """Collects what was compared, at most once a tensor; the first difference is that of the earliest operator."""
 
     def __init__(self, graph: Graph, expected: Mapping[int, Array]) -> None:
@@ -167,7 +167,7 @@ class _Comparison:
             else:
                 self._compare(tensor, values, pieces[-1].decoded)
 
-    def by_name(self, target: Graph, interpreter: Interpreter) -> None:
+    def by_name(self, target: Graph, interpreter: CpuInterpreter) -> None:
         """Compare tensors of the compiled graph that have the name and size of one of the source."""
         names = {self._graph.tensors[index].name: index for index in self._expected if index in self._producer}
         for op in target.ops:
@@ -177,7 +177,7 @@ class _Comparison:
                 if source is not None and tensor.elements == self._expected[source].size:
                     self._compare(source, np.array(interpreter.get_tensor(index)), None)
 
-    def outputs(self, target: Graph, interpreter: Interpreter) -> None:
+    def outputs(self, target: Graph, interpreter: CpuInterpreter) -> None:
         """Compare the outputs by their position."""
         for index, source in zip(target.outputs, self._graph.outputs, strict=True):
             if source in self._expected:

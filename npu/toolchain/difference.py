@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import UserError
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.origin import check_ends
 from npu.toolchain.run import execute, run
@@ -31,7 +31,7 @@ def largest_difference(
     reference = load_plain(model if source is None else source)
     if source is not None:
         check_ends(reference.graphs[0], load(model).graphs[0], model_name(source), model_name(model))
-    interpreter = Interpreter(model=reference, options=RuntimeOptions(while_limit=LOOP_LIMIT))
+    interpreter = CpuInterpreter(model=reference, options=RuntimeOptions(while_limit=LOOP_LIMIT))
     _, expected, _ = execute(interpreter, reference.graphs[0], inputs, seed)
     made = run(model, session, inputs, seed=seed).outputs
     pairs = zip(expected, made, strict=True)

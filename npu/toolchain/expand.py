@@ -25,14 +25,14 @@ from npu.toolchain.sources import Source
 from npu.toolchain.tensors import kind_of
 from npu.toolchain.timing import TimedStream, time_streams
 from sim.container import NpuJob
-from sim.trace import Column
+from sim.trace import TraceColumn
 from sim.verify.footprint import SHRAM, ByteSet, footprint
 
-Attributes = dict[str, str]
+AttributeTexts = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ExpandedTensor:
     """What a node makes, or the model is given: a tensor by name, shape and type."""
 
     name: str
@@ -41,7 +41,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExpandedNode:
     """An operator on the CPU, or an operation of the NPU with the operator that it works for in `owner`.
 
     `inputs` are numbers of values.
@@ -51,7 +51,7 @@ class Node:
     owner: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    attributes: Attributes
+    attributes: AttributeTexts
 
 
 @dataclass(slots=True)
@@ -59,12 +59,12 @@ class Expanded:
     """The nodes of the main subgraph in order of execution, and their values; `inputs` and `outputs` are those of the model."""
 
     name: str
-    values: list[Value] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    values: list[ExpandedTensor] = field(default_factory=list)
+    nodes: list[ExpandedNode] = field(default_factory=list)
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
 
-    def add(self, value: Value) -> int:
+    def add(self, value: ExpandedTensor) -> int:
         """The number of a new value."""
         self.values.append(value)
         return len(self.values) - 1
@@ -75,7 +75,7 @@ def expand(model: Source, session: Session) -> Expanded:
     executable = prepare(model, session)
     file, graph = executable.file, executable.model.graphs[0]
     expanded = Expanded(executable.name)
-    numbers = [expanded.add(Value(tensor.name, tensor.shape, tensor.dtype)) for tensor in graph.tensors]
+    numbers = [expanded.add(ExpandedTensor(tensor.name, tensor.shape, tensor.dtype)) for tensor in graph.tensors]
     streams = time_streams(file)
     for index, op in enumerate(graph.ops):
         if is_npu_job(op):
@@ -83,7 +83,7 @@ def expand(model: Source, session: Session) -> Expanded:
         else:
             given = tuple(numbers[tensor] for tensor in op.inputs if tensor != ABSENT)
             made = tuple(numbers[tensor] for tensor in op.outputs)
-            expanded.nodes.append(Node(op.name, "CPU", given, made, {"version": str(op.version)}))
+            expanded.nodes.append(ExpandedNode(op.name, "CPU", given, made, {"version": str(op.version)}))
     expanded.inputs, expanded.outputs = (tuple(numbers[k] for k in ends) for ends in (graph.inputs, graph.outputs))
     return expanded
 
@@ -128,10 +128,10 @@ class _OpenedJob:
                 target[mask] = made
         kind = kind_of(operation) if isinstance(operation, KernelOperation) else "DMA"
         attributes = {**dict(attributes_of(operation)), **self._times(number)}
-        self._expanded.nodes.append(Node(kind, title, tuple(inputs), (made,), attributes))
+        self._expanded.nodes.append(ExpandedNode(kind, title, tuple(inputs), (made,), attributes))
 
-    def _times(self, number: int) -> Attributes:
-        start, end = (int(self._timed.trace.table[number, column]) for column in (Column.START, Column.END))
+    def _times(self, number: int) -> AttributeTexts:
+        start, end = (int(self._timed.trace.table[number, column]) for column in (TraceColumn.START, TraceColumn.END))
         return {"start cycle": str(start), "end cycle": str(end), "place": self._timed.decoded[number].place}
 
     def _readers(self, part: ByteSet) -> list[int]:
@@ -147,7 +147,7 @@ class _OpenedJob:
 
     def _join(self, writers: list[int], output: int) -> None:
         """The node that stands for an output: its bytes are those that others have made."""
-        self._expanded.nodes.append(Node("output of the job", f"job {self._job.index}", tuple(writers), (output,), {}))
+        self._expanded.nodes.append(ExpandedNode("output of the job", f"job {self._job.index}", tuple(writers), (output,), {}))
 
 
 def _writers(last: NDArray[np.int64]) -> list[int]:
@@ -155,12 +155,12 @@ def _writers(last: NDArray[np.int64]) -> list[int]:
     return [int(value) for value in np.unique(last) if value >= 0]
 
 
-def _made_by(operation: Operation, name: str) -> Value:
+def _made_by(operation: Operation, name: str) -> ExpandedTensor:
     if isinstance(operation, KernelOperation):
         ofm = operation.ofm
-        return Value(name, (1, ofm.height, ofm.width, ofm.depth), _dtype(ofm.element))
+        return ExpandedTensor(name, (1, ofm.height, ofm.width, ofm.depth), _dtype(ofm.element))
     assert isinstance(operation, Dma)
-    return Value(name, (operation.length_bytes * operation.rows * operation.planes,), DType.UINT8)
+    return ExpandedTensor(name, (operation.length_bytes * operation.rows * operation.planes,), DType.UINT8)
 
 
 def _dtype(element: ElementType) -> DType:
@@ -245,6 +245,6 @@ def _edge(value: int, place: int, made: dict[int, tuple[int, int]]) -> dict[str,
     return {"sourceNodeId": source, "sourceNodeOutputId": str(output), "targetNodeInputId": str(place)}
 
 
-def _metadata(place: int, value: Value) -> dict[str, object]:
+def _metadata(place: int, value: ExpandedTensor) -> dict[str, object]:
     shape = " x ".join(map(str, value.shape))
     return {"id": str(place), "attrs": [{"key": "tensor_shape", "value": f"{value.dtype.name.lower()} {shape}"}]}

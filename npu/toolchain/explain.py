@@ -19,7 +19,7 @@ from npu.toolchain.sources import Source
 from npu.toolchain.timing import TimedModel, time_model
 from npu.version import __version__
 from sim.timeline import owners_of
-from sim.timing.explain import PARTS, Explanation, FreeShape, Kernel, explain_operation
+from sim.timing.explain import PARTS, BlockOperation, Explanation, FreeShape, explain_operation
 from sim.trace import Bound
 
 WAITING = "waiting"
@@ -172,12 +172,12 @@ def explain_timed(timed: TimedModel, progress: Progress | None = None) -> Explai
     return ExplainedModel(report.model, *hardware, tuple(rows), report.model_sha256, report.hardware_sha256, report.notes or ())
 
 
-def operations_of(timed: TimedModel) -> dict[int, list[Kernel]]:
+def operations_of(timed: TimedModel) -> dict[int, list[BlockOperation]]:
     """The kernel operations of each source operator, in order."""
-    kernels: dict[int, list[Kernel]] = {}
+    kernels: dict[int, list[BlockOperation]] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
         for operator, item in zip(job.operator_of, stream.decoded, strict=True):
-            if isinstance(item.operation, Kernel):
+            if isinstance(item.operation, BlockOperation):
                 kernels.setdefault(max(operator, 0), []).append(item.operation)
     return kernels
 
@@ -192,7 +192,9 @@ def _copied_bytes(timed: TimedModel) -> dict[int, int]:
     return copied
 
 
-def _explained(source: SourceOperator, timed: TimedModel, operations: Sequence[Kernel], copied: int) -> ExplainedOperator:
+def _explained(
+    source: SourceOperator, timed: TimedModel, operations: Sequence[BlockOperation], copied: int
+) -> ExplainedOperator:
     time = timed.timeline.operators.get(source.index)
     cycles = time.cycles if time is not None else 0
     bound = time.bound_by if time is not None else None
@@ -224,7 +226,7 @@ def _sum(explained: Sequence[Explanation], cycles: int) -> tuple[int, dict[str, 
     return ideal, {name: amount for name, amount in rounded.items() if amount}
 
 
-def _hints(explained: Sequence[Explanation], operations: Sequence[Kernel]) -> tuple[Hint, ...]:
+def _hints(explained: Sequence[Explanation], operations: Sequence[BlockOperation]) -> tuple[Hint, ...]:
     """Free shapes of the whole operator, from its last operation.
 
     Operations that cut the output channels of an operator into slices are added up; where rows or columns are cut, only

@@ -16,7 +16,7 @@ from npu.hardware.variant import Variant
 from npu.records import dataclass
 from npu.tflite_micro.arena import ArenaSize, arena_size
 from npu.tflite_micro.c_files import Application, c_files
-from npu.tflite_micro.resolver import Registration, registrations
+from npu.tflite_micro.resolver import ResolverEntry, registrations
 from npu.toolchain.compile import compile
 from npu.toolchain.raw import is_raw
 from npu.toolchain.run import run
@@ -32,7 +32,7 @@ class Exported:
     """The sources by file name, what they register with TensorFlow Lite Micro, and how large its arena must be."""
 
     files: Mapping[str, str] = field(repr=False)
-    operators: tuple[Registration, ...]
+    operators: tuple[ResolverEntry, ...]
     arena: ArenaSize
 
     def save(self, folder: str | Path) -> None:

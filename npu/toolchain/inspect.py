@@ -12,7 +12,7 @@ from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, Refused, read_operations
+from npu.isa.decode import Decoded, RefusedOperation, read_operations
 from npu.reports.operator_map import OperatorMap
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.session import Session
@@ -58,7 +58,7 @@ def _verify_job(
 ) -> tuple[list[Finding], list[Place]]:
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
     started = tuple(read_operations(job.payload.words, variant))
-    refused = [value for value in started if isinstance(value, Refused)]
+    refused = [value for value in started if isinstance(value, RefusedOperation)]
     decoded = [item for item in started if isinstance(item, Decoded)]
     findings = [Finding("REFUSED", value.command_index, value.word_index, value.name, value.reason) for value in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}

@@ -15,7 +15,7 @@ from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.runtime.custom import MutableOpResolver
 from npu.runtime.delegate import Delegate, SimpleDelegate
-from npu.runtime.interpreter import Interpreter as CpuInterpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
 from npu.runtime.tensor import Array
@@ -29,7 +29,7 @@ class Interpreter(CpuInterpreter):
 
     The variant is the shipped one that the file's configuration word names. For hardware of your own give
     `experimental_delegates=[sim.delegate.EthosUDelegate(variant)]`, with `variant` from
-    `npu.hardware.catalogue.load_variant("board.yaml")`. Everything else is `npu.runtime.interpreter.Interpreter`.
+    `npu.hardware.catalogue.load_variant("board.yaml")`. Everything else is `npu.runtime.interpreter.CpuInterpreter`.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from npu.executorch.vela_stream import arrays_of
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import ARENA_METADATA, Input, arena_metadata, arena_offsets
 from npu.graph.graph import Graph, Model, Op, Tensor
-from npu.runtime.operators.executorch import QUANTIZE_KERNELS, QuantizeOptions
+from npu.runtime.operators.executorch import QUANTIZE_KERNELS, QuantizeCall
 from npu.tflite.flatbuffer import TableReader
 from npu.toolchain.raw import model_of_entries
 
@@ -35,7 +35,7 @@ def is_pte(content: bytes) -> bool:
 
 def read_pte(content: bytes, name: str) -> Model:
     """Read the method that the program has. ModelError for what is no program of Ethos-U delegates and quantization."""
-    program = TableReader(content, name).root(schema.Program, schema.IDENTIFIER, "an ExecuTorch program")
+    program = TableReader(content, name).root(schema.PteProgram, schema.IDENTIFIER, "an ExecuTorch program")
     if len(program.execution_plan) != 1 or len(program.execution_plan[0].chains) != 1:
         plans = program.execution_plan
         raise ModelError(f"{name}: must have one method of one chain, got {[len(plan.chains) for plan in plans]} chains")
@@ -45,7 +45,7 @@ def read_pte(content: bytes, name: str) -> Model:
 class _Method:
     """The one method of a program on its way into a graph."""
 
-    def __init__(self, program: schema.Program, content: bytes, name: str) -> None:
+    def __init__(self, program: schema.PteProgram, content: bytes, name: str) -> None:
         self._program, self._content, self._name = program, content, name
         self._plan = program.execution_plan[0]
         self._tensors: list[Tensor] = []
@@ -86,7 +86,7 @@ class _Method:
         """The number of the tensor that a value is."""
         if index not in self._numbers:
             table = self._value(index)
-            if not isinstance(table, schema.TensorTable) or table.scalar_type not in schema.TYPES:
+            if not isinstance(table, schema.PteTensor) or table.scalar_type not in schema.TYPES:
                 raise self._error(f"value {index} must be a tensor of integers or float32, got {table}")
             if any(extent < 1 for extent in table.sizes):
                 raise self._error(f"value {index} must have a fixed shape, got {list(table.sizes)}")
@@ -168,7 +168,7 @@ class _Method:
                 "whatever else the CPU runs is not known here"
             )
         scale, *numbers = (self._number(index) for index in call.args[1:5])
-        options = QuantizeOptions(float(scale), *(int(number) for number in numbers))
+        options = QuantizeCall(float(scale), *(int(number) for number in numbers))
         ends = (self._tensor(call.args[0]),), (self._tensor(call.args[-1]),)
         self._ops.append(Op("CUSTOM", *ends, custom_code=QUANTIZE_KERNELS[name], custom_options=options.to_bytes()))
 

@@ -15,9 +15,9 @@ from npu.toolchain.session import Session
 from npu.toolchain.sources import Source
 from npu.toolchain.timing import TimedModel, time_model
 from sim.arena import arena_use
-from sim.stays import Stay, stays
+from sim.stays import BufferLifetime, stays
 from sim.timeline import owners_of
-from sim.trace import Column
+from sim.trace import TraceColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class TimedStay:
     """A box of memory `region` in cycles of the timeline."""
 
     region: int
-    stay: Stay
+    stay: BufferLifetime
     start_cycle: int
     end_cycle: int
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class RegionPeak:
     """The most bytes in use of a region, the operator that is at work then, and the owners of what lies there."""
 
     region: int
@@ -56,7 +56,7 @@ class ReportedModel:
     timed: TimedModel
     explained: ExplainedModel
     stays: tuple[TimedStay, ...]
-    peaks: tuple[Peak, ...]
+    peaks: tuple[RegionPeak, ...]
     weights: tuple[WeightSize, ...]
 
 
@@ -89,21 +89,21 @@ def _job_starts(timed: TimedModel) -> list[int]:
 
 def _timed_stays(timed: TimedModel, region: int) -> Iterator[TimedStay]:
     for begin, job, stream in zip(_job_starts(timed), timed.jobs, timed.streams, strict=True):
-        first, last = (job.trace.column(column).tolist() for column in (Column.START, Column.END))
+        first, last = (job.trace.column(column).tolist() for column in (TraceColumn.START, TraceColumn.END))
         for box in stays([item.operation for item in stream.decoded], owners_of(job).tolist(), region):
             yield TimedStay(region, box, begin + first[box.first], begin + last[box.last])
 
 
-def _peaks(timed: TimedModel, region: int) -> Iterator[Peak]:
+def _peaks(timed: TimedModel, region: int) -> Iterator[RegionPeak]:
     """The peak of the region over all jobs."""
-    best: Peak | None = None
+    best: RegionPeak | None = None
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
         operations, owners = [item.operation for item in stream.decoded], owners_of(job).tolist()
         used = arena_use(operations, region)
         if len(used) and (best is None or used.max() > best.bytes):
             where = int(used.argmax())
             held = {box.owner for box in stays(operations, owners, region) if box.first <= where <= box.last}
-            best = Peak(region, int(used[where]), owners[where], tuple(sorted(held)))
+            best = RegionPeak(region, int(used[where]), owners[where], tuple(sorted(held)))
     if best is not None and best.bytes:
         yield best
 

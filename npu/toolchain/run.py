@@ -15,7 +15,7 @@ from npu.graph.graph import Graph, Quantization, Tensor
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.report import Report
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.tabular import Record, Tabular
 from npu.toolchain.executable import prepare
@@ -81,7 +81,7 @@ def run(
     file, graph, name = executable.file, executable.model.graphs[0], executable.name
     with stream_errors_at(name):
         recorder = Recorder(file, executable.operators if executable.operators.has_names else None) if dump else None
-        interpreter = Interpreter(
+        interpreter = CpuInterpreter(
             model=executable.model,
             experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook if recorder else None)],
             experimental_preserve_all_tensors=dump,
@@ -96,7 +96,7 @@ def run(
 
 
 def execute(
-    interpreter: Interpreter, graph: Graph, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int
+    interpreter: CpuInterpreter, graph: Graph, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int
 ) -> tuple[list[Array], list[Array], tuple[str, ...]]:
     """Allocate, set the inputs (seeded random ones if none are given), invoke: inputs, outputs and the names of these.
 

@@ -17,11 +17,11 @@ from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.toolchain.labels import Label, label
 from sim.container import CompiledFile, NpuJob
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 Array = npt.NDArray[Any]
 _NAME_LENGTH = 80
@@ -52,7 +52,7 @@ class Recorder:
             decoded = file.operations(job.graph, job.index)
             self._jobs.append((job, decoded, label(decoded, job, operators)))
 
-    def hook(self, index: int, operation: Operation, memory: Memory) -> None:
+    def hook(self, index: int, operation: Operation, memory: NpuMemory) -> None:
         """See `sim.machine.Hook`."""
         if index == 0:
             self._job = (self._job + 1) % len(self._jobs)
@@ -68,7 +68,7 @@ def kind_of(operation: KernelOperation) -> str:
     return type(operation).__name__ + (f" {mode.name}" if mode is not None else "")
 
 
-def named_tensors(model: Model, interpreter: Interpreter, written: Sequence[Written]) -> dict[str, Array]:
+def named_tensors(model: Model, interpreter: CpuInterpreter, written: Sequence[Written]) -> dict[str, Array]:
     """Arrays by telling file names, in execution order of the NPU's and then by tensor index of the interpreter's.
 
     `npu_<operator>_<operation>_<kind>_<tensor>` are feature maps of NPU operations, `tensor_<index>_<name>` the computed

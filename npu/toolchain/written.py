@@ -38,7 +38,7 @@ def _has_kernel(op: Op) -> bool:
 
 
 def _prepare(model: Model, file: CompiledFile | None) -> None:
-    from npu.runtime.interpreter import Interpreter
+    from npu.runtime.interpreter import CpuInterpreter
     from sim.delegate import EthosUDelegate
 
-    Interpreter(model=model, experimental_delegates=[EthosUDelegate(file=file)] if file else []).allocate_tensors()
+    CpuInterpreter(model=model, experimental_delegates=[EthosUDelegate(file=file)] if file else []).allocate_tensors()

@@ -15,7 +15,7 @@ import numpy as np
 from npu.plain import cell
 from npu.progress import Progress
 from npu.records import dataclass
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import Array
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import default_parameters
@@ -24,7 +24,7 @@ from npu.tools.statistics import Statistics, summarize
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTime:
+class OperatorLatency:
     """Time of one operator over all measured runs; `share` of the sum over the steps of subgraph 0.
 
     Operators inside a delegate's node (`inside` is its number) and those of other subgraphs are parts of such a step.
@@ -56,7 +56,7 @@ class Measurement:
     first_ms: float
     warm_up: Statistics | None
     runs: Statistics
-    operators: tuple[OperatorTime, ...]
+    operators: tuple[OperatorLatency, ...]
     peak_bytes: int
     peak_growth_bytes: int
     arena_bytes: int
@@ -174,7 +174,7 @@ def _timed(function: Callable[[], None]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def _operators(profile: Sequence[tuple[int, int, str, float]], interpreter: Interpreter) -> tuple[OperatorTime, ...]:
+def _operators(profile: Sequence[tuple[int, int, str, float]], interpreter: CpuInterpreter) -> tuple[OperatorLatency, ...]:
     times: dict[tuple[int, int, str], list[float]] = {}
     for subgraph, node, kind, seconds in profile:
         times.setdefault((subgraph, node, kind), []).append(seconds * 1e3)
@@ -183,5 +183,6 @@ def _operators(profile: Sequence[tuple[int, int, str, float]], interpreter: Inte
     steps = {(0, step["index"]) for step in plans.get(0, [])}
     total = sum(sum(values) for place, values in times.items() if place[:2] in steps) or 1.0
     return tuple(
-        OperatorTime(*place, owners.get(place[:2]), summarize(values), sum(values) / total) for place, values in times.items()
+        OperatorLatency(*place, owners.get(place[:2]), summarize(values), sum(values) / total)
+        for place, values in times.items()
     )

@@ -16,7 +16,7 @@ from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.tensor import Array
 from npu.tools.images import Preprocessing, model_input, read_image
-from npu.tools.mean_average_precision import Detection, GroundTruth, Precision, average_precision
+from npu.tools.mean_average_precision import AveragePrecision, Detection, GroundTruth, average_precision
 from npu.tools.parameters import ToolParameters
 from npu.tools.runner import Runner, count_of, open_runner, real_values
 
@@ -28,7 +28,7 @@ class DetectionResult:
     model: str
     log: tuple[str, ...]
     images: int
-    precision: Precision
+    precision: AveragePrecision
     names: dict[int, str]
 
     def to_json(self) -> str:

@@ -21,7 +21,7 @@ from npu.graph.graph import Model
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.parameters import ToolParameters
@@ -64,7 +64,7 @@ class FirstDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class InferenceDiff:
     """Result of `compare`. Latencies in milliseconds."""
 
     reference: str
@@ -110,7 +110,7 @@ def compare(
     num_threads: int = 1,
     is_bisected: bool = False,
     progress: Progress | None = None,
-) -> Comparison:
+) -> InferenceDiff:
     """Run both on Gaussian inputs (or once on `inputs`). UserError if inputs or outputs of the two do not match."""
     model = read_model(reference)
     if is_compiled(model):
@@ -137,7 +137,7 @@ def compare(
         if progress is not None:
             progress("runs", done + 1, total)
     details = left.get_output_details()
-    return Comparison(
+    return InferenceDiff(
         reference=reference.name,
         test=name,
         log=(*chosen.log, *delegation(right, chosen.delegates)),
@@ -149,7 +149,7 @@ def compare(
     )
 
 
-def _check_same(left: Interpreter, right: Interpreter) -> None:
+def _check_same(left: CpuInterpreter, right: CpuInterpreter) -> None:
     for what in ("input", "output"):
         sides: list[list[Any]] = []
         for interpreter in (left, right):
@@ -161,7 +161,7 @@ def _check_same(left: Interpreter, right: Interpreter) -> None:
             )
 
 
-def _timed_run(interpreter: Interpreter, inputs: Sequence[Array], times: list[float]) -> list[Array]:
+def _timed_run(interpreter: CpuInterpreter, inputs: Sequence[Array], times: list[float]) -> list[Array]:
     set_inputs(interpreter, inputs)
     start = time.perf_counter()
     interpreter.invoke()
@@ -212,7 +212,7 @@ class _Bisection:
         self._name = name
         self._threads = num_threads
 
-    def first(self, left: Interpreter, right: Interpreter) -> FirstDifference | None:
+    def first(self, left: CpuInterpreter, right: CpuInterpreter) -> FirstDifference | None:
         """None if no tensor that both hold differs. Both have run on the same inputs."""
         in_tensors = self._in_tensors(left, right, is_same_model=self._chosen.model is self._model)
         if in_tensors is None or self._chosen.model is not self._model or not self._chosen.delegates:
@@ -226,7 +226,7 @@ class _Bisection:
         in_tensors = self._with_operators(left, range(high)) or in_tensors
         return dataclasses.replace(in_tensors, unseen=0)  # fewer operators gave equal results
 
-    def _with_operators(self, left: Interpreter, nodes: range) -> FirstDifference | None:
+    def _with_operators(self, left: CpuInterpreter, nodes: range) -> FirstDifference | None:
         fresh = choose(self._model, self._name, self._parameters, num_threads=self._threads).delegates
         restricted = [RestrictedDelegate(as_delegate(item), nodes) for item in fresh]
         right = open_interpreter(self._model, restricted, num_threads=self._threads, preserve_all_tensors=True)
@@ -237,7 +237,7 @@ class _Bisection:
         return in_tensors
 
     @staticmethod
-    def _in_tensors(left: Interpreter, right: Interpreter, *, is_same_model: bool) -> FirstDifference | None:
+    def _in_tensors(left: CpuInterpreter, right: CpuInterpreter, *, is_same_model: bool) -> FirstDifference | None:
         held = dict(_held_tensors(right, by_name=not is_same_model))
         graph = left.model.graphs[0]
         unseen = 0
@@ -256,7 +256,7 @@ class _Bisection:
         return None
 
 
-def _held_tensors(interpreter: Interpreter, *, by_name: bool) -> Iterator[tuple[Any, tuple[int, str]]]:
+def _held_tensors(interpreter: CpuInterpreter, *, by_name: bool) -> Iterator[tuple[Any, tuple[int, str]]]:
     """(index or name, (tensor index, who wrote it)) of the tensors that steps of the plan write."""
     tensors = interpreter.model.graphs[0].tensors
     for step in interpreter.execution_plan():

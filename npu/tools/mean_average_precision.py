@@ -41,7 +41,7 @@ class Detection:
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class AveragePrecision:
     """`mean` over thresholds and classes, `at_50` and `at_75` at one threshold; `by_class` over thresholds. NaN: no boxes."""
 
     mean: float
@@ -50,7 +50,7 @@ class Precision:
     by_class: dict[int, float]
 
 
-def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> Precision:
+def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> AveragePrecision:
     """The COCO metrics AP, AP50 and AP75 over all sizes of boxes. Classes without a ground-truth box do not count."""
     categories = sorted({box.category for box in truth if not box.is_crowd})
     table = np.full((len(categories), len(THRESHOLDS)), np.nan)
@@ -60,9 +60,9 @@ def average_precision(truth: Sequence[GroundTruth], detections: Sequence[Detecti
             [detection for detection in detections if detection.category == category],
         )
     if not categories:
-        return Precision(np.nan, np.nan, np.nan, {})
+        return AveragePrecision(np.nan, np.nan, np.nan, {})
     by_class = {category: float(table[row].mean()) for row, category in enumerate(categories)}
-    return Precision(float(table.mean()), float(table[:, 0].mean()), float(table[:, 5].mean()), by_class)
+    return AveragePrecision(float(table.mean()), float(table[:, 0].mean()), float(table[:, 5].mean()), by_class)
 
 
 def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> Array:

@@ -12,7 +12,7 @@ from npu.errors import UserError
 from npu.graph.graph import Model
 from npu.records import dataclass
 from npu.runtime.delegate import Delegate, SimpleDelegate
-from npu.runtime.interpreter import Interpreter, OpResolverType
+from npu.runtime.interpreter import CpuInterpreter, OpResolverType
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
@@ -24,7 +24,7 @@ from npu.tools.registrar import choose
 class Runner:
     """An interpreter with tensors allocated, and lines that say which delegates were asked for and what each took."""
 
-    interpreter: Interpreter
+    interpreter: CpuInterpreter
     log: tuple[str, ...]
     delegation: tuple[str, ...]
 
@@ -44,9 +44,9 @@ def open_runner(path: Path, parameters: ToolParameters, *, num_threads: int = 1)
 
 def open_interpreter(
     model: Model, delegates: Sequence[Delegate | SimpleDelegate], *, num_threads: int = 1, preserve_all_tensors: bool = False
-) -> Interpreter:
+) -> CpuInterpreter:
     """An interpreter with exactly these delegates, tensors allocated."""
-    interpreter = Interpreter(
+    interpreter = CpuInterpreter(
         model=model,
         num_threads=num_threads,
         experimental_delegates=delegates,
@@ -58,7 +58,7 @@ def open_interpreter(
     return interpreter
 
 
-def random_inputs(interpreter: Interpreter, generator: np.random.Generator, *, is_gaussian: bool = False) -> list[Array]:
+def random_inputs(interpreter: CpuInterpreter, generator: np.random.Generator, *, is_gaussian: bool = False) -> list[Array]:
     """Inputs of subgraph 0: floats uniform in [-1, 1) or standard normal; integers over their range, or normal around zero.
 
     A Gaussian integer input is the quantized value of a standard normal number where the tensor has a scale.
@@ -84,7 +84,7 @@ def _random(detail: dict[str, Any], generator: np.random.Generator, is_gaussian:
     return np.asarray(generator.integers(limits.min, limits.max, shape, dtype, endpoint=True))
 
 
-def set_inputs(interpreter: Interpreter, inputs: Sequence[Array]) -> None:
+def set_inputs(interpreter: CpuInterpreter, inputs: Sequence[Array]) -> None:
     """Give subgraph 0 its inputs; UserError for a wrong number, InterpreterError for a wrong shape or type."""
     details = interpreter.get_input_details()
     if len(inputs) != len(details):
@@ -93,7 +93,7 @@ def set_inputs(interpreter: Interpreter, inputs: Sequence[Array]) -> None:
         interpreter.set_tensor(detail["index"], value)
 
 
-def outputs(interpreter: Interpreter) -> list[Array]:
+def outputs(interpreter: CpuInterpreter) -> list[Array]:
     """The outputs of subgraph 0."""
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
@@ -107,7 +107,7 @@ def real_values(array: Array, detail: dict[str, Any]) -> Array:
     return (values - zero_point) * scale if scale else values
 
 
-def delegation(interpreter: Interpreter, delegates: Sequence[Delegate | SimpleDelegate]) -> tuple[str, ...]:
+def delegation(interpreter: CpuInterpreter, delegates: Sequence[Delegate | SimpleDelegate]) -> tuple[str, ...]:
     """What each delegate took of subgraph 0, one line a delegate, and which operators stayed between its partitions."""
     plan = interpreter.execution_plan()
     total = sum(len(step["replaces"]) or 1 for step in plan)

@@ -26,7 +26,7 @@ ALIASES = {"CONV_2D_TRANSPOSE": "TRANSPOSE_CONV", "TOP_K": "TOPK_V2"}
 """The guide's names of operators, where the schema has others."""
 
 
-class Status(Enum):
+class GuideStatus(Enum):
     """What the guide says of a TensorFlow operation."""
 
     MAPPED = "mapped"
@@ -43,7 +43,7 @@ class TensorFlowOperation:
 
     id: str
     name: str
-    status: Status
+    status: GuideStatus
     note: str
     operators: tuple[str, ...] = ()
 
@@ -118,7 +118,7 @@ _UNSUPPORTED = (
 )
 
 
-def _rows(prefix: str, status: Status, table: Sequence[tuple[str, str, str]]) -> tuple[TensorFlowOperation, ...]:
+def _rows(prefix: str, status: GuideStatus, table: Sequence[tuple[str, str, str]]) -> tuple[TensorFlowOperation, ...]:
     return tuple(
         TensorFlowOperation(f"{prefix}-{number}", name, status, note, (operator,) if operator else ())
         for number, (name, note, operator) in enumerate(table, 1)
@@ -126,9 +126,9 @@ def _rows(prefix: str, status: Status, table: Sequence[tuple[str, str, str]]) ->
 
 
 OPERATIONS = (
-    *_rows("T-C", Status.MAPPED, _MAPPED),
-    *_rows("T-R", Status.REMOVED, _REMOVED),
-    *_rows("T-U", Status.UNSUPPORTED, _UNSUPPORTED),
+    *_rows("T-C", GuideStatus.MAPPED, _MAPPED),
+    *_rows("T-R", GuideStatus.REMOVED, _REMOVED),
+    *_rows("T-U", GuideStatus.UNSUPPORTED, _UNSUPPORTED),
 )
 
 

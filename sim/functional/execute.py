@@ -22,9 +22,9 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
+    IfmPadding,
     KernelOperation,
     Operation,
-    Padding,
     Pooling,
     PoolingMode,
     Upscale,
@@ -33,7 +33,7 @@ from npu.isa.operations import (
 from sim.functional import weights as constants
 from sim.functional.kernels import compute, feature_map, output
 from sim.functional.kernels import values as v
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.undefined import undefined
 
 Cube = npt.NDArray[np.int64]
@@ -46,13 +46,13 @@ _CLIP_LIMITS = {
 }
 
 
-def execute(operation: Operation, memory: Memory) -> None:
+def execute(operation: Operation, memory: NpuMemory) -> None:
     """Execute one operation on `memory`. Raises SimulationError, before anything is written, if it leaves its regions."""
     check(operation, memory)
     execute_checked(operation, memory)
 
 
-def check(operation: Operation, memory: Memory) -> None:
+def check(operation: Operation, memory: NpuMemory) -> None:
     """Raise SimulationError unless `operation` is consistent and all its reads and writes lie in memory."""
     if isinstance(operation, Dma):
         _check_dma(operation, memory)
@@ -60,7 +60,7 @@ def check(operation: Operation, memory: Memory) -> None:
         _check_kernel(operation, memory)
 
 
-def execute_checked(operation: Operation, memory: Memory, numbers: np.void | None = None) -> None:
+def execute_checked(operation: Operation, memory: NpuMemory, numbers: np.void | None = None) -> None:
     """Execute an operation that `check` has accepted for a memory of this shape; `numbers` as `prepare` makes them."""
     if isinstance(operation, Dma):
         copy(operation, memory)
@@ -100,7 +100,7 @@ def _prepare_pooling(operation: Pooling, arithmetic: FamilyArithmetic, n: np.voi
     n["pool"] = *window, *valid, operation.mode, divides, rounding
     n["place"], n["padded_height"], n["padded_width"] = _around(operation), height, width
     is_copy = window == (1, 1, 1, 1) and operation.mode is not PoolingMode.REDUCE_SUM and operation.ifm.element.bits <= 16
-    if not is_copy or operation.padding != Padding():
+    if not is_copy or operation.padding != IfmPadding():
         n["is_pooled"] = 1
     if _is_placed(operation):
         n["is_placed"] = 1
@@ -122,7 +122,7 @@ def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n
 
 
 def _is_placed(operation: WindowOperation) -> bool:
-    return operation.upscale is not Upscale.NONE or operation.padding != Padding()
+    return operation.upscale is not Upscale.NONE or operation.padding != IfmPadding()
 
 
 def _around(operation: WindowOperation) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ def _around(operation: WindowOperation) -> tuple[int, ...]:
     return padding.top, padding.left, padding.bottom, padding.right, int(operation.upscale)
 
 
-def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
+def _padded_input(operation: WindowOperation, memory: NpuMemory) -> Cube:
     kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
     values = read(ifm, memory, _input_zero_point(ifm, memory.arithmetic))
     if not _is_placed(operation):
@@ -142,7 +142,9 @@ def _padded_input(operation: WindowOperation, memory: Memory) -> Cube:
     return padded
 
 
-def execute_convolution(operation: Convolution | DepthwiseConvolution, decoded: constants.Constants, memory: Memory) -> None:
+def execute_convolution(
+    operation: Convolution | DepthwiseConvolution, decoded: constants.DecodedConstants, memory: NpuMemory
+) -> None:
     """Execute a convolution whose constants are decoded already."""
     kernel, ofm, ifm = operation.kernel, operation.ofm, _padded_input(operation, memory)
     window = np.array((kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x), compute.WINDOW)
@@ -164,7 +166,7 @@ def _feature_map(fm: FeatureMap, zero_point: int = 0) -> tuple[tuple[int, ...] |
     return *tiles, *fm.steps, fm.element.bytes, fm.element.is_signed, fm.height, fm.width, fm.depth, zero_point
 
 
-def read(fm: FeatureMap, memory: Memory, zero_point: int = 0) -> Cube:
+def read(fm: FeatureMap, memory: NpuMemory, zero_point: int = 0) -> Cube:
     """A feature map as int64 (height, width, depth), `zero_point` subtracted; it must have been checked."""
     out = np.empty((fm.height, fm.width, fm.depth), np.int64)
     feature_map.gather(np.array(_feature_map(fm, zero_point), feature_map.FEATURE_MAP), memory.bases[fm.region], out)
@@ -199,7 +201,7 @@ def output_limits(operation: KernelOperation) -> tuple[int, int]:
     return low, high
 
 
-def _check_kernel(operation: KernelOperation, memory: Memory) -> None:
+def _check_kernel(operation: KernelOperation, memory: NpuMemory) -> None:
     memory.check_feature_map(operation.ifm)
     memory.check_feature_map(operation.ofm, writes=True)
     _check_stage(operation, memory)
@@ -231,7 +233,7 @@ def _check_window(operation: WindowOperation) -> None:
         raise SimulationError(f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}")
 
 
-def _check_elementwise(operation: Elementwise, memory: Memory) -> None:
+def _check_elementwise(operation: Elementwise, memory: NpuMemory) -> None:
     ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
     shape = (ofm.height, ofm.width, ofm.depth)
     if (ifm.height, ifm.width, ifm.depth) != shape:
@@ -250,7 +252,7 @@ def _check_elementwise(operation: Elementwise, memory: Memory) -> None:
         raise SimulationError(f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}")
 
 
-def _check_stage(operation: KernelOperation, memory: Memory) -> None:
+def _check_stage(operation: KernelOperation, memory: NpuMemory) -> None:
     activation = operation.activation
     if activation.function is ActivationFunction.NONE:
         return
@@ -329,7 +331,7 @@ def combination(operation: Elementwise, arithmetic: FamilyArithmetic) -> npt.NDA
     )
 
 
-def _check_dma(operation: Dma, memory: Memory) -> None:
+def _check_dma(operation: Dma, memory: NpuMemory) -> None:
     if min(operation.length_bytes, operation.rows, operation.planes) < 1:
         raise SimulationError(
             f"DMA: length, rows and planes must be positive, got {operation.length_bytes}, {operation.rows}, {operation.planes}"
@@ -356,7 +358,7 @@ def _dma_steps(operation: Dma, side: DmaSide) -> tuple[int, int]:
     return row_step, plane_step
 
 
-def copy(operation: Dma, memory: Memory) -> None:
+def copy(operation: Dma, memory: NpuMemory) -> None:
     """A transfer that `check` has accepted. SHRAM as destination writes the cores of its mask, as source core 0 is read."""
     length = operation.length_bytes
     source_row, source_plane = _dma_steps(operation, operation.source)
@@ -370,7 +372,7 @@ def copy(operation: Dma, memory: Memory) -> None:
                 target[:] = data
 
 
-def _dma_view(side: DmaSide, address: int, length: int, memory: Memory) -> list[npt.NDArray[np.uint8]]:
+def _dma_view(side: DmaSide, address: int, length: int, memory: NpuMemory) -> list[npt.NDArray[np.uint8]]:
     if side.region is not None:
         return [memory.regions[side.region][address : address + length]]
     cores = [core for core in range(memory.shram.shape[0]) if (side.core_mask >> core) & 1] or [0]

@@ -19,11 +19,11 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
+    KernelWindow,
     Layout,
     Operation,
-    Padding,
     Pooling,
     Rounding,
     Upscale,
@@ -33,17 +33,17 @@ from sim.functional.execute import combination, output_limits, prepare, prepare_
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
-from sim.functional.packing import LIMIT, Numbers, Row, unsigned_offset
-from sim.memory import MAX_REGIONS, Memory, brick_stride, feature_map_ranges, pixel_stride
+from sim.functional.packing import LIMIT, Numbers, PackedRow, unsigned_offset
+from sim.memory import MAX_REGIONS, NpuMemory, brick_stride, feature_map_ranges, pixel_stride
 
 _GUARD_BYTES = 64
 _MAX_WINDOW = 64 * 64
 """Bound of the weights per pair of channels: what the hardware multiplies; more is a damaged stream without weights for it."""
 
 
-def make_row(operation: Operation, memory: Memory) -> Row:
+def make_row(operation: Operation, memory: NpuMemory) -> PackedRow:
     """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
-    row = Row()
+    row = PackedRow()
     if isinstance(operation, Dma):
         _fill_copy(row, operation, memory)
     elif not isinstance(operation, KernelOperation):
@@ -63,7 +63,7 @@ def make_row(operation: Operation, memory: Memory) -> Row:
     return row
 
 
-def _fill_copy(row: Row, operation: Dma, memory: Memory) -> None:
+def _fill_copy(row: PackedRow, operation: Dma, memory: NpuMemory) -> None:
     """A transfer without gaps between regions, or from one to the SHRAM of core 0, where tables are."""
     source, target, n = operation.source, operation.destination, row.numbers
     if source.region is None or operation.rows != 1 or operation.planes != 1:
@@ -78,7 +78,7 @@ def _fill_copy(row: Row, operation: Dma, memory: Memory) -> None:
     n["pixels"], n["in_region"], n["in_table"] = operation.length_bytes, source.region, source.address
 
 
-def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
+def _is_eligible(operation: KernelOperation, memory: NpuMemory) -> bool:
     maps = [operation.ifm]
     if isinstance(operation, Elementwise):
         ifm2, ofm = operation.ifm2, operation.ofm
@@ -94,7 +94,7 @@ def _is_eligible(operation: KernelOperation, memory: Memory) -> bool:
     return not isinstance(operation, Elementwise) or _is_direct(operation, maps, memory)
 
 
-def _has_plain_output(operation: KernelOperation, memory: Memory) -> bool:
+def _has_plain_output(operation: KernelOperation, memory: NpuMemory) -> bool:
     """Whether the output stage is that of the fast kernels; other convolutions leave their sums to `values.finish_sums`."""
     ofm = operation.ofm
     is_plain = operation.activation.function is ActivationFunction.NONE and operation.rounding is Rounding.DOUBLE
@@ -102,18 +102,18 @@ def _has_plain_output(operation: KernelOperation, memory: Memory) -> bool:
     return is_plain and ofm.element.bits == 8 and ofm.width <= ofm.tile_width_0 and _is_readable(ofm, memory)
 
 
-def _is_direct(operation: KernelOperation, inputs: list[FeatureMap], memory: Memory) -> bool:
+def _is_direct(operation: KernelOperation, inputs: list[FeatureMap], memory: NpuMemory) -> bool:
     """Whether the inputs may be read where they are."""
     return all(_is_readable(fm, memory) for fm in inputs) and _may_share(operation, inputs, memory)
 
 
-def _is_readable(fm: FeatureMap, memory: Memory) -> bool:
+def _is_readable(fm: FeatureMap, memory: NpuMemory) -> bool:
     """Whether groups of 16 channels may be read whole."""
     size = memory.regions[fm.region].size
     return all(start >= 0 and end <= size for start, end in feature_map_ranges(fm, whole_bricks=True))
 
 
-def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: Memory) -> bool:
+def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMemory) -> bool:
     """Whether no input is overwritten before it is read: disjoint from the output, or elementwise exactly in place.
 
     Groups of 16 channels are read whole, but what is behind the last channel has no effect and is never written.
@@ -148,7 +148,7 @@ def _row_offsets(fm: FeatureMap) -> Numbers:
     return np.where(low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y)
 
 
-def _fill_output(row: Row, operation: KernelOperation, *, pixels: bool) -> None:
+def _fill_output(row: PackedRow, operation: KernelOperation, *, pixels: bool) -> None:
     ofm, n = operation.ofm, row.numbers
     offsets = _row_offsets(ofm)
     if pixels:
@@ -176,7 +176,7 @@ def _limits(low: int, high: int, zero_point: int, ifm: FeatureMap, ofm: FeatureM
     return limits
 
 
-def _fill_sums(row: Row, operation: KernelOperation, memory: Memory) -> None:
+def _fill_sums(row: PackedRow, operation: KernelOperation, memory: NpuMemory) -> None:
     """An output of sums, pixel after pixel, for `values.finish_sums`."""
     ofm, n = operation.ofm, row.numbers
     pixel, count = 64 * int(n["blocks"]), int(n["pixels"])
@@ -187,7 +187,7 @@ def _fill_sums(row: Row, operation: KernelOperation, memory: Memory) -> None:
     n["values"]["sums_pitch"], n["values"]["sums_rounding"] = pixel, operation.rounding
 
 
-def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
+def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory) -> None:
     kernel, ifm, ofm, n = operation.kernel, operation.ifm, operation.ofm, row.numbers
     if operation.upscale is not Upscale.NONE:
         return
@@ -195,7 +195,7 @@ def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
     if not _has_plain_output(operation, memory):
         _fill_sums(row, operation, memory)
     one_tile = ifm.height <= ifm.tile_height_0
-    is_dense = operation.padding == Padding() and (kernel.height == 1 or one_tile)
+    is_dense = operation.padding == IfmPadding() and (kernel.height == 1 or one_tile)
     if is_dense and _is_direct(operation, [ifm], memory):
         offsets, pixel, pitch = _row_offsets(ifm), pixel_stride(ifm), ifm.stride_y
         bricks = brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0
@@ -215,7 +215,7 @@ def _fill_convolution(row: Row, operation: Convolution, memory: Memory) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _segments(kernel: Kernel, depth: int, pixel: int, pitch: int, bricks: int) -> tuple[Numbers, int, Numbers]:
+def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: int) -> tuple[Numbers, int, Numbers]:
     """(offset of each run of inputs, bytes of a run, index of the weight (ky, kx, i flattened) for each byte or -1).
 
     Kept, because the stripes of a cascade share them; the arrays are not to be written.
@@ -243,7 +243,7 @@ def _segments(kernel: Kernel, depth: int, pixel: int, pitch: int, bricks: int) -
     return offsets.reshape(-1), size, order.reshape(-1)
 
 
-def _fill_padding(row: Row, ifm: FeatureMap, padding: Padding, height: int, width: int) -> Numbers:
+def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Numbers:
     """A dense copy of the input, padded to `height` by `width`: machine address of each of its rows."""
     pitch, n = width * ifm.depth, row.numbers
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
@@ -257,7 +257,7 @@ def _fill_padding(row: Row, ifm: FeatureMap, padding: Padding, height: int, widt
     return start + np.arange(height, dtype=np.int64) * pitch
 
 
-def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -> None:
+def _fill_depthwise(row: PackedRow, operation: DepthwiseConvolution, memory: NpuMemory) -> None:
     kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.numbers
     if operation.upscale is not Upscale.NONE:
         return
@@ -268,7 +268,7 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
         offsets = _row_offsets(ifm)
         n["in_region"], n["in_pixel"], n["in_brick"] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
     else:
-        offsets = _fill_padding(row, ifm, Padding(), ifm.height, ifm.width)
+        offsets = _fill_padding(row, ifm, IfmPadding(), ifm.height, ifm.width)
         n["in_pixel"], n["in_brick"] = ifm.depth, 16
     height = kernel.height
     rows = np.full((ofm.height, height), -1, np.int64)
@@ -283,7 +283,7 @@ def _fill_depthwise(row: Row, operation: DepthwiseConvolution, memory: Memory) -
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
+def _parts(kernel: KernelWindow, left: int) -> tuple[Numbers, Numbers]:
     """First column of each part of a depthwise window; the weight (ky, kx flattened) for each byte or -1.
 
     The first column of a part has a weight. Kept as `_segments` is.
@@ -299,7 +299,7 @@ def _parts(kernel: Kernel, left: int) -> tuple[Numbers, Numbers]:
     return np.array(parts, np.int64), np.array(order, np.int64)
 
 
-def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
+def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory) -> None:
     ifm, ifm2, n = operation.ifm, operation.ifm2, row.numbers
     assert ifm2 is not None
     if operation.operand_rounding is not Rounding.DOUBLE:
@@ -326,7 +326,7 @@ def _fill_elementwise(row: Row, operation: Elementwise, memory: Memory) -> None:
     row.kind = r.ELEMENTWISE
 
 
-def _flatten(row: Row, operation: Elementwise, maps: list[FeatureMap], memory: Memory) -> None:
+def _flatten(row: PackedRow, operation: Elementwise, maps: list[FeatureMap], memory: NpuMemory) -> None:
     """Take the bytes of all rows for one line, if no map has a gap."""
     ofm, n = operation.ofm, row.numbers
     size = ofm.height * ofm.width * ofm.depth

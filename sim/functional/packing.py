@@ -17,7 +17,7 @@ from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import make_stage, pack, summarise
 from sim.functional.kernels.values import zeroed
-from sim.functional.weights import Constants, source_ranges
+from sim.functional.weights import DecodedConstants, source_ranges
 
 Numbers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.int16]
@@ -30,7 +30,7 @@ _MAX_INPUTS = 1 << 22
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class PackedRow:
     """A row and the arrays that its addresses point to."""
 
     numbers: np.void = field(default_factory=lambda: zeroed(r.ROW)[0])
@@ -55,7 +55,10 @@ def unsigned_offset(fm: FeatureMap) -> int:
 
 
 def pack_constants(
-    row: Row, operation: Convolution | DepthwiseConvolution, constants: Constants, source: list[npt.NDArray[np.uint8]]
+    row: PackedRow,
+    operation: Convolution | DepthwiseConvolution,
+    constants: DecodedConstants,
+    source: list[npt.NDArray[np.uint8]],
 ) -> None:
     """Pack constants decoded from `source`, copies of the bytes of its ranges.
 
@@ -134,7 +137,7 @@ def _constant_channels(
     return values[0], is_small & (values[0] == values[1])
 
 
-def _packed(row: Row, terms: list[Weights]) -> npt.NDArray[np.int8]:
+def _packed(row: PackedRow, terms: list[Weights]) -> npt.NDArray[np.int8]:
     order, weights = row.arrays["order"].astype(np.int64, copy=False), terms[0]
     if len(terms) > 1:
         order = np.concatenate([np.where(order < 0, -1, order + k * weights.shape[1]) for k in range(len(terms))])

@@ -20,11 +20,11 @@ from sim.functional.fast import make_row
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
-from sim.functional.packing import Row, pack_constants
+from sim.functional.packing import PackedRow, pack_constants
 from sim.functional.repeats import mark_repeats
-from sim.functional.threads import Threads
-from sim.functional.weights import Constants, decode_constants, source_ranges
-from sim.memory import Memory
+from sim.functional.threads import StreamThreads
+from sim.functional.weights import DecodedConstants, decode_constants, source_ranges
+from sim.memory import NpuMemory
 
 _RUNS_BEFORE = 2
 """Whole runs on a memory before it pays to find out what the next ones need not repeat."""
@@ -45,9 +45,9 @@ class PreparedOperation:
     operation: Operation
     where: str
     command: int
-    row: Row
+    row: PackedRow
     numbers: np.void | None = None
-    constants: Constants | None = None
+    constants: DecodedConstants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
 
 
@@ -61,7 +61,7 @@ class PreparedStream:
     sums: npt.NDArray[np.uint8]
     """What rows with SUM use one after the other."""
     tier: Tier
-    memory: weakref.ref[Memory] | None = None
+    memory: weakref.ref[NpuMemory] | None = None
     """On which the last runs were."""
     whole_runs: int = 0
     """How many, from the first operation to the last."""
@@ -74,10 +74,10 @@ def best_tier() -> Tier:
     return Tier.VNNI if current().has_dot_product else Tier.PORTABLE
 
 
-def prepare_operation(decoded: Decoded, memory: Memory, tier: Tier) -> PreparedOperation:
+def prepare_operation(decoded: Decoded, memory: NpuMemory, tier: Tier) -> PreparedOperation:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
-    row = Row()
+    row = PackedRow()
     if tier is not Tier.GENERAL:
         row = make_row(decoded.operation, memory)
     return PreparedOperation(decoded.operation, describe(decoded), decoded.command_index, row)
@@ -101,7 +101,7 @@ def join_operations(operations: Sequence[PreparedOperation], tier: Tier) -> Prep
 
 
 def run_prepared(
-    stream: PreparedStream, memory: Memory, first: int = 0, last: int | None = None, threads: Threads | None = None
+    stream: PreparedStream, memory: NpuMemory, first: int = 0, last: int | None = None, threads: StreamThreads | None = None
 ) -> None:
     """Execute operations first..last-1 (all by default) on a memory of the shape they were made for.
 
@@ -127,14 +127,14 @@ def run_prepared(
         _count_run(stream, memory, threads)
 
 
-def _count_run(stream: PreparedStream, memory: Memory, threads: Threads | None) -> None:
+def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads | None) -> None:
     stream.whole_runs += 1
     if stream.whole_runs == _RUNS_BEFORE:
         mark_repeats([prepared.operation for prepared in stream.operations], stream.rows, memory)
         stream.is_shared = threads is not None and stream.tier is not Tier.GENERAL and threads.share(stream.rows)
 
 
-def _run_general(prepared: PreparedOperation, memory: Memory) -> int:
+def _run_general(prepared: PreparedOperation, memory: NpuMemory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
     operation = prepared.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
@@ -151,7 +151,7 @@ def _run_general(prepared: PreparedOperation, memory: Memory) -> int:
     return 1
 
 
-def _constants(prepared: PreparedOperation, memory: Memory) -> Constants:
+def _constants(prepared: PreparedOperation, memory: NpuMemory) -> DecodedConstants:
     operation = prepared.operation
     assert isinstance(operation, Convolution | DepthwiseConvolution)
     views = [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, FeatureMap, KernelOperation, Operation
 from sim.functional.kernels import rows as r
 from sim.functional.weights import source_ranges
-from sim.memory import Memory, feature_map_ranges
+from sim.memory import NpuMemory, feature_map_ranges
 
 _MAX_BYTES = 1 << 26
 """Memory that is followed byte by byte."""
 Span = tuple[int, int]
 
 
-def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], memory: Memory) -> None:
+def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], memory: NpuMemory) -> None:
     """Set `is_known` of the rows that a run on the same memory may skip, or whose constants it need not compare."""
     rows["is_known"] = 0
     places = _Places(memory)
@@ -35,7 +35,7 @@ def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], me
 class _Places:
     """Bytes that can be written, of all regions, numbered without gaps; those that regions share have one number."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: NpuMemory) -> None:
         self._memory, self._first, self.size, end = memory, {}, 0, 0
         regions = {number: data for number, data in memory.regions.items() if number not in memory.constants}
         for number, data in sorted(regions.items(), key=lambda item: int(memory.bases[item[0]])):

@@ -19,7 +19,7 @@ _WHOLE_TILES = 12
 """Pixels of the largest tile, below which a chunk would compute those of others."""
 
 
-class Threads:
+class StreamThreads:
     """The caller's thread and `count - 1` others, started on first use."""
 
     def __init__(self, count: int) -> None:

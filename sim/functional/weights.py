@@ -14,11 +14,11 @@ from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
 from npu.isa.weight_stream.order import interleave_cores
 from npu.records import dataclass
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class DecodedConstants:
     """weights int16 (O, KH, KW, I), I = 1 for depthwise; biases, scales, shifts int64 (O,)."""
 
     weights: npt.NDArray[np.int16]
@@ -33,7 +33,7 @@ def source_ranges(operation: Convolution | DepthwiseConvolution) -> tuple[Addres
     return (*operation.weights[:cores], *operation.scales[:cores])
 
 
-def check_constants(operation: Convolution | DepthwiseConvolution, memory: Memory) -> None:
+def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> None:
     """Raise SimulationError unless the weight and scale ranges lie in memory and are long enough for the records."""
     cores = len(operation.weights)
     accelerator = memory.variant.accelerator
@@ -49,7 +49,7 @@ def check_constants(operation: Convolution | DepthwiseConvolution, memory: Memor
             raise SimulationError(f"scale records: length must be at least {needed} bytes for core {core}, got {got}")
 
 
-def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memory) -> Constants:
+def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> DecodedConstants:
     """Decode weights and scale records. Raises SimulationError if the streams do not fit the operation."""
     is_depthwise = isinstance(operation, DepthwiseConvolution)
     depth = operation.ofm.depth
@@ -79,5 +79,5 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: Memo
     except StreamError as error:
         raise SimulationError(str(error)) from error
     if len(weights) == 1:
-        return Constants(weights[0], *records[0])
-    return Constants(interleave_cores(weights), *(interleave_cores(columns) for columns in zip(*records, strict=True)))
+        return DecodedConstants(weights[0], *records[0])
+    return DecodedConstants(interleave_cores(weights), *(interleave_cores(columns) for columns in zip(*records, strict=True)))

@@ -11,16 +11,16 @@ from npu.machine.kernels import rows as r
 from sim.timing.kernels.prepare import cost_fetches
 from sim.timing.kernels.rows import TIMED_FETCH
 from sim.timing.stream_rows import StreamRows
-from sim.trace import Bound, Column
+from sim.trace import Bound, TraceColumn
 
 _BUSY = (Bound.MAC, Bound.OUTPUT, Bound.WEIGHT_DECODE, Bound.IFM_READ, Bound.WEIGHT_READ, Bound.OFM_WRITE)
 """What has work of its own, in the order of `_work`; the first of equals counts."""
 _ORDER = (*_BUSY, Bound.LATENCY, Bound.DMA, Bound.WAIT, Bound.ISSUE, Bound.NONE)
 _PLACE = {bound: place for place, bound in enumerate(_ORDER)}
 _STALLS = {
-    Column.MAC_STALLED_BY_IFM: Bound.IFM_READ,
-    Column.MAC_STALLED_BY_WEIGHTS: Bound.WEIGHT_READ,
-    Column.OUTPUT_STALLED_BY_MEMORY: Bound.OFM_WRITE,
+    TraceColumn.MAC_STALLED_BY_IFM: Bound.IFM_READ,
+    TraceColumn.MAC_STALLED_BY_WEIGHTS: Bound.WEIGHT_READ,
+    TraceColumn.OUTPUT_STALLED_BY_MEMORY: Bound.OFM_WRITE,
 }
 """Which bound a unit's wait stands for."""
 
@@ -36,7 +36,7 @@ def find_bounds(stream: StreamRows, table: NDArray[np.int64], ports: NDArray[Any
     work = _work(stream, table, ports, engines)
     most = work.max(axis=1, initial=0)
     argmax = work.argmax(axis=1)
-    is_short = most * 2 < table[:, Column.END] - table[:, Column.START]
+    is_short = most * 2 < table[:, TraceColumn.END] - table[:, TraceColumn.START]
     argmax[is_short] = _longest_wait(table)[is_short]
     argmax[_parsed_alone(table) > most] = _PLACE[Bound.ISSUE]
     argmax[kind > r.ELEMENTWISE] = _PLACE[Bound.NONE]
@@ -53,11 +53,15 @@ def _work(stream: StreamRows, table: NDArray[np.int64], ports: NDArray[Any], eng
     reading = np.where(input_port == weight_port, together, np.maximum(reading_inputs, reading_weights))
     # The windows of an adapter admit reads and writes together.
     crossing = np.zeros((len(table), len(ports)))
-    for port, column in ((input_port, Column.IFM_BYTES), (weight_port, Column.WEIGHT_BYTES), (output_port, Column.OFM_BYTES)):
+    for port, column in (
+        (input_port, TraceColumn.IFM_BYTES),
+        (weight_port, TraceColumn.WEIGHT_BYTES),
+        (output_port, TraceColumn.OFM_BYTES),
+    ):
         crossing[np.arange(len(table)), port] += table[:, column]
     reading = np.maximum(reading, (crossing * _window_cycles_per_byte(ports, stream.beat_bytes)).max(axis=1))
     is_input = reading_inputs >= reading_weights
-    units = (table[:, column] for column in (Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE))
+    units = (table[:, column] for column in (TraceColumn.MAC_ACTIVE, TraceColumn.OUTPUT_ACTIVE, TraceColumn.DECODER_ACTIVE))
     return np.stack([*units, reading * is_input, reading * ~is_input, writing], axis=1)
 
 
@@ -89,9 +93,9 @@ def _longest_wait(table: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _parsed_alone(table: NDArray[np.int64]) -> NDArray[np.int64]:
     """Cycles (n,) for which the parser works on an operation after all before it have ended."""
-    parsing = np.diff(table[:, Column.ISSUED], prepend=0) - table[:, Column.PARSER_WAIT]
-    ended = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(table[:, Column.END])])[: len(table)]
-    alone: NDArray[np.int64] = np.minimum(parsing, table[:, Column.START] - ended)
+    parsing = np.diff(table[:, TraceColumn.ISSUED], prepend=0) - table[:, TraceColumn.PARSER_WAIT]
+    ended = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(table[:, TraceColumn.END])])[: len(table)]
+    alone: NDArray[np.int64] = np.minimum(parsing, table[:, TraceColumn.START] - ended)
     return alone
 
 

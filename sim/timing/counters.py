@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
 from npu.machine.parameters import burst_bytes
-from sim.trace import PORT_BYTES, Column
+from sim.trace import PORT_BYTES, TraceColumn
 
 
 def count_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant, cycles: int) -> dict[str, int]:
@@ -31,28 +31,28 @@ def sum_events(events: Mapping[str, NDArray[np.int64]], rows: slice | NDArray[np
 
 def operation_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant) -> dict[str, NDArray[np.int64]]:
     """Counters of each operation of a job, shape (n,) by event name; sums over any operations are their counters."""
-    element = table[:, Column.ELEMENT_BYTES]
+    element = table[:, TraceColumn.ELEMENT_BYTES]
     kernel, wide = element > 0, element > 1
-    mac, output = table[:, Column.MAC_ACTIVE], table[:, Column.OUTPUT_ACTIVE]
+    mac, output = table[:, TraceColumn.MAC_ACTIVE], table[:, TraceColumn.OUTPUT_ACTIVE]
     elementwise = np.array([kind == "elementwise" for kind in kinds], np.bool_)
-    waited = table[:, Column.OUTPUT_STALLED_BY_INPUT]
-    source, buffer = table[:, Column.DECODER_STALLED_BY_MEMORY], table[:, Column.DECODER_STALLED_BY_MAC]
+    waited = table[:, TraceColumn.OUTPUT_STALLED_BY_INPUT]
+    source, buffer = table[:, TraceColumn.DECODER_STALLED_BY_MEMORY], table[:, TraceColumn.DECODER_STALLED_BY_MAC]
     return {
-        "CC_STALLED_ON_BLOCKDEP": table[:, Column.BLOCKDEP_STALL],
+        "CC_STALLED_ON_BLOCKDEP": table[:, TraceColumn.BLOCKDEP_STALL],
         "MAC_ACTIVE": mac,
         "MAC_ACTIVE_8BIT": mac * (element == 1),
         "MAC_ACTIVE_16BIT": mac * (element == 2),
         "MAC_ACTIVE_32BIT": mac * (element == 4),
-        "MAC_STALLED_BY_WD": table[:, Column.MAC_STALLED_BY_WEIGHTS],
-        "MAC_STALLED_BY_ACC": table[:, Column.MAC_STALLED_BY_ACCUMULATOR],
-        "MAC_STALLED_BY_IB": table[:, Column.MAC_STALLED_BY_IFM],
+        "MAC_STALLED_BY_WD": table[:, TraceColumn.MAC_STALLED_BY_WEIGHTS],
+        "MAC_STALLED_BY_ACC": table[:, TraceColumn.MAC_STALLED_BY_ACCUMULATOR],
+        "MAC_STALLED_BY_IB": table[:, TraceColumn.MAC_STALLED_BY_IFM],
         "AO_ACTIVE": output,
         "AO_ACTIVE_8BIT": output * (element == 1),
         "AO_ACTIVE_16BIT": output * wide,
-        "AO_STALLED_BY_OFMP": table[:, Column.OUTPUT_STALLED_BY_MEMORY],
+        "AO_STALLED_BY_OFMP": table[:, TraceColumn.OUTPUT_STALLED_BY_MEMORY],
         "AO_STALLED_BY_IB": waited * elementwise,
         "AO_STALLED_BY_ACC": waited * (kernel & ~elementwise),
-        "WD_ACTIVE": table[:, Column.DECODER_ACTIVE],
+        "WD_ACTIVE": table[:, TraceColumn.DECODER_ACTIVE],
         "WD_STALLED": source + buffer,
         "WD_STALLED_BY_WS": source,
         "WD_STALLED_BY_WD_BUF": buffer,

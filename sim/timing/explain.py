@@ -50,7 +50,7 @@ PARTS = (
 )
 """Causes of loss of an operation that runs alone; the rest is the ideal."""
 
-Kernel = Convolution | DepthwiseConvolution | Pooling | Elementwise
+BlockOperation = Convolution | DepthwiseConvolution | Pooling | Elementwise
 
 _MIXING = (k.CONV_DEPTH_FIRST, k.CONV_PART_KERNEL, k.REDUCE_SUM)
 _TRAFFIC = ("ifm_beats", "ifm_bursts", "ifm2_beats", "stream_bytes", "ofm_beats", "ofm_bursts")
@@ -89,7 +89,7 @@ class Explanation:
     """Cycles of the unit that does the work, as in `FreeShape.cycles`."""
 
 
-def explain_operation(operation: Kernel, variant: Variant, *, with_shapes: bool = True) -> Explanation:
+def explain_operation(operation: BlockOperation, variant: Variant, *, with_shapes: bool = True) -> Explanation:
     """Schedules `operation` alone and again without each cause of loss; `with_shapes` also looks for free shapes."""
     stream = stream_rows([replace(operation, blockdep=0)], variant, stream_words=0)
     ports, engines = port_rows(variant), engine_rows(variant)
@@ -100,7 +100,7 @@ def explain_operation(operation: Kernel, variant: Variant, *, with_shapes: bool 
     silent = _without(stream, *_TRAFFIC)
     steps.append(("memory", finish_time(silent, ideal_ports, engines)))
     row = stream.operations
-    base = _Base(row, variant)
+    base = _ExplanationBase(row, variant)
     if base.uses_macs:
         steps.append(("output unit", finish_time(_without(silent, "output_cycles"), ideal_ports, engines)))
     else:
@@ -123,7 +123,7 @@ def explain_operation(operation: Kernel, variant: Variant, *, with_shapes: bool 
     return Explanation(alone, ideal, parts, _free_shapes(base, row) if with_shapes else (), base.cycles(row))
 
 
-class _Base:
+class _ExplanationBase:
     """Cycles of the unit that does the work of an operation, for variations of its row, each a table of one row."""
 
     def __init__(self, row: NDArray[Any], variant: Variant) -> None:
@@ -221,7 +221,7 @@ def _without(stream: StreamRows, *costs: str) -> StreamRows:
     return replace(stream, fetches=fetches)
 
 
-def _free_shapes(base: _Base, row: NDArray[Any]) -> tuple[FreeShape, ...]:
+def _free_shapes(base: _ExplanationBase, row: NDArray[Any]) -> tuple[FreeShape, ...]:
     """Extents that could grow for nothing, of operations of the MAC array."""
     if not base.is_mac:
         return ()
@@ -232,7 +232,7 @@ def _free_shapes(base: _Base, row: NDArray[Any]) -> tuple[FreeShape, ...]:
     return tuple(shape for shape in shapes if shape is not None)
 
 
-def _free_shape(base: _Base, row: NDArray[Any], name: str, of: str, axis: str) -> FreeShape | None:
+def _free_shape(base: _ExplanationBase, row: NDArray[Any], name: str, of: str, axis: str) -> FreeShape | None:
     extent, now = int(row[of][axis][0]), base.cycles(row)
     if extent == 1 and axis != "depth":
         return None

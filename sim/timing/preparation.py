@@ -15,10 +15,10 @@ from sim.timing.kernels import prepare as k
 from sim.timing.kernels import rows as r
 from sim.timing.kernels.rounding import round_durations
 from sim.timing.stream_rows import Prepared, StreamRows
-from sim.trace import PORT_BYTES, Column, Totals
+from sim.trace import PORT_BYTES, JobTotals, TraceColumn
 
-_TRAFFIC_COLUMNS = [Column[name.upper()] for name in k.TRAFFIC.names or ()]
-_BUSY_COLUMNS = np.array([Column.MAC_ACTIVE, Column.OUTPUT_ACTIVE, Column.DECODER_ACTIVE], np.int64)
+_TRAFFIC_COLUMNS = [TraceColumn[name.upper()] for name in k.TRAFFIC.names or ()]
+_BUSY_COLUMNS = np.array([TraceColumn.MAC_ACTIVE, TraceColumn.OUTPUT_ACTIVE, TraceColumn.DECODER_ACTIVE], np.int64)
 
 
 def prepare(stream: StreamRows, ports: NDArray[Any], engines: NDArray[Any]) -> Prepared:
@@ -59,7 +59,7 @@ def _lay_out(*tables: tuple[np.dtype[Any], int]) -> tuple[NDArray[np.uint8], lis
 def _known_columns(stream: StreamRows, fetches: NDArray[Any], engines: NDArray[Any]) -> NDArray[np.int64]:
     """(n, len(Column)) bytes, blocks, products and busy cycles, from the TIMED_FETCH rows."""
     count = len(stream.operations)
-    table = np.zeros((count, len(Column)), np.int64)
+    table = np.zeros((count, len(TraceColumn)), np.int64)
     busy = np.zeros((count, len(_BUSY_COLUMNS)), np.float64)
     k.count_work(fetches, busy)
     round_durations(busy, _BUSY_COLUMNS, table)
@@ -69,7 +69,7 @@ def _known_columns(stream: StreamRows, fetches: NDArray[Any], engines: NDArray[A
     return table
 
 
-def prepare_for(stream: StreamRows, variant: Variant) -> tuple[Prepared, Totals]:
+def prepare_for(stream: StreamRows, variant: Variant) -> tuple[Prepared, JobTotals]:
     """`stream` prepared for `variant`, and its totals without cycles; the stream remembers them."""
     for known, prepared, totals in stream.prepared:
         if known is variant or known == variant:
@@ -80,7 +80,7 @@ def prepare_for(stream: StreamRows, variant: Variant) -> tuple[Prepared, Totals]
     return prepared, totals
 
 
-def _known_totals(sums: Sequence[int], variant: Variant) -> Totals:
+def _known_totals(sums: Sequence[int], variant: Variant) -> JobTotals:
     """The totals from the sums of the table's columns."""
     beat = variant.accelerator.axi_data_bytes
     memories = variant.system.memories
@@ -91,14 +91,14 @@ def _known_totals(sums: Sequence[int], variant: Variant) -> Totals:
             name = memories[port].name
             reads[name] = reads.get(name, 0) + sums[read]
             writes[name] = writes.get(name, 0) + sums[write]
-    return Totals(
+    return JobTotals(
         total_cycles=0,
         npu_active_cycles=0,
-        axi0_read_beats=-(-sums[Column.AXI0_READ_BYTES] // beat),
-        axi0_write_beats=-(-sums[Column.AXI0_WRITE_BYTES] // beat),
-        axi1_read_beats=-(-sums[Column.AXI1_READ_BYTES] // beat),
-        axi1_write_beats=-(-sums[Column.AXI1_WRITE_BYTES] // beat),
-        macs=sums[Column.MACS],
+        axi0_read_beats=-(-sums[TraceColumn.AXI0_READ_BYTES] // beat),
+        axi0_write_beats=-(-sums[TraceColumn.AXI0_WRITE_BYTES] // beat),
+        axi1_read_beats=-(-sums[TraceColumn.AXI1_READ_BYTES] // beat),
+        axi1_write_beats=-(-sums[TraceColumn.AXI1_WRITE_BYTES] // beat),
+        macs=sums[TraceColumn.MACS],
         memory_read_bytes=reads,
         memory_write_bytes=writes,
     )

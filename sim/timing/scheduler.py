@@ -20,12 +20,12 @@ from sim.timing.kernels import rows as r
 from sim.timing.kernels.engine import run
 from sim.timing.preparation import engine_rows, prepare, prepare_for
 from sim.timing.stream_rows import StreamRows, stream_rows
-from sim.trace import Bound, Cause, Column, Events, TimedUnit, Totals, Trace
+from sim.trace import Bound, Cause, Events, JobTotals, TimedUnit, Trace, TraceColumn
 
 _NO_TIMES = np.zeros(0, r.TIMES)
 _NO_COLUMNS = np.zeros(0, np.int64)
-_NO_TABLE = np.zeros((0, len(Column)), np.int64)
-_COLUMNS = np.array([Column[name.upper()] for name in r.RESULTS], np.int64)
+_NO_TABLE = np.zeros((0, len(TraceColumn)), np.int64)
+_COLUMNS = np.array([TraceColumn[name.upper()] for name in r.RESULTS], np.int64)
 """Columns of the trace in the order of the engine's result."""
 
 
@@ -71,8 +71,8 @@ def finish_time(stream: StreamRows, ports: NDArray[Any], engines: NDArray[Any]) 
     return float(run(prepare(stream, ports, engines).memory, _NO_TIMES, _NO_COLUMNS, _NO_TABLE)[0])
 
 
-def _totals(known: Totals, cycles: int) -> Totals:
-    return Totals(
+def _totals(known: JobTotals, cycles: int) -> JobTotals:
+    return JobTotals(
         cycles,
         cycles,
         known.axi0_read_beats,
@@ -100,7 +100,7 @@ def _events(stream: StreamRows, table: NDArray[np.int64], times: NDArray[Any]) -
     ]  # fmt: skip
     transfers = np.flatnonzero(stream.operations["kind"] == DMA)
     moved = stream.operations["dma_bytes"][transfers]
-    starts, ends = table[transfers, Column.START].astype(np.float64), table[transfers, Column.END].astype(np.float64)
+    starts, ends = table[transfers, TraceColumn.START].astype(np.float64), table[transfers, TraceColumn.END].astype(np.float64)
     parts.append((transfers, TimedUnit.DMA, starts, ends, moved, Cause.DMA_READ))
     return _join(parts)
 

@@ -24,13 +24,13 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
     KernelWait,
+    KernelWindow,
     Layout,
     OperandScaling,
     Operation,
-    Padding,
     Pooling,
     PoolingMode,
     Traversal,
@@ -44,7 +44,7 @@ from npu.machine.output_unit import element_cycles, elementwise_rank, window_ran
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, working_ublock
 from npu.machine.rules import sub_kernel
 from npu.records import dataclass
-from sim.trace import Totals
+from sim.trace import JobTotals
 
 MAX_FETCHES = 1_000_000
 """Largest number of IFM block fetches that a stream may ask for; real networks have some ten thousand."""
@@ -69,7 +69,7 @@ _KIND_NAMES = {
 }
 
 
-_UNIT, _NO_PADDING = Kernel(), Padding()
+_UNIT, _NO_PADDING = KernelWindow(), IfmPadding()
 _LENGTH = attrgetter("length_bytes")
 _FLAT = [name for name in r.OPERATION.names or () if r.OPERATION[name].names is None]
 _IN_ORDER = itemgetter(*_FLAT)
@@ -100,7 +100,7 @@ class StreamRows:
     operations: NDArray[Any]
     fetches: NDArray[Any]
     beat_bytes: int = 8
-    prepared: list[tuple[Variant, Prepared, Totals]] = field(default_factory=list, init=False, compare=False, repr=False)
+    prepared: list[tuple[Variant, Prepared, JobTotals]] = field(default_factory=list, init=False, compare=False, repr=False)
     """At most one: what the engine is given for a variant, and the totals without cycles (`sim.timing.preparation`)."""
 
 

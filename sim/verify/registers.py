@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.hardware.variant import Variant
-from npu.isa.command import Kind
+from npu.isa.command import CommandKind
 from npu.isa.decode import Decoded, RawCommand, read_commands
 from npu.isa.families import family_of
 from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
@@ -34,7 +34,7 @@ def unread_writes(words: npt.NDArray[np.uint32], decoded: Sequence[Decoded], var
     pending: dict[str, RawCommand] = {}
     for command in read_commands(words, variant.accelerator.product):
         name = command.command.name
-        if command.command.kind is Kind.OPERATION:
+        if command.command.kind is CommandKind.OPERATION:
             for register in _read_by(operations[command.command_index], variant):
                 pending.pop(register, None)
             continue

@@ -11,7 +11,7 @@ from npu.errors import SimulationError
 from npu.hardware.variant import Variant
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
 from sim.functional.weights import decode_constants, source_ranges
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.verify.footprint import SHRAM, Footprint
 
 
@@ -22,7 +22,7 @@ class WeightReader:
         self, contents: Mapping[int, npt.NDArray[np.uint8]], region_bytes: Mapping[int, int], variant: Variant
     ) -> None:
         blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
-        self._memory = Memory({**blank, **contents}, variant)
+        self._memory = NpuMemory({**blank, **contents}, variant)
         # Zeros take no memory until they are written, and a file may declare any size of a region.
         self._known = {region: np.zeros(data.size, np.bool_) for region, data in self._memory.regions.items()}
         for region in contents:

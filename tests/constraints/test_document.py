@@ -99,7 +99,7 @@ def test_every_link_of_a_document_leads_to_a_heading(profile: str) -> None:
 @pytest.mark.parametrize("profile", profile_names())
 def test_every_rule_is_in_the_document_once(profile: str) -> None:
     text = supported_ops_document(profile)
-    for form in profile_named(profile).forms:
+    for form in profile_named(profile).rule_sets:
         for rule in form.rules:
             assert text.count(f"- `{rule.id}`: ") == max(len(rule.operators), 1), rule.id
 

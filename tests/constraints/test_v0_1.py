@@ -68,7 +68,7 @@ def test_the_operators_are_the_nineteen_of_the_list() -> None:
 
 @pytest.mark.seed("V-T-4")
 def test_there_are_four_generic_and_forty_specific_limits() -> None:
-    form = PROFILE.forms[0]
+    form = PROFILE.rule_sets[0]
     assert [rule.id for rule in form.generic] == ["V-GEN-1", "V-GEN-2", "V-GEN-3", "V-GEN-4"]
     assert {kind: len(form.specific(kind)) for kind in form.operators} == SPECIFIC
     assert sum(SPECIFIC.values()) == 40

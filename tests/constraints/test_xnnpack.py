@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from constraints.checker import check
-from constraints.xnnpack import FLOAT, QUANTISED, XnnpackOptions, xnnpack_profile
+from constraints.xnnpack import FLOAT, QUANTISED, XnnpackSwitches, xnnpack_profile
 from npu.graph import attributes as options
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -21,7 +21,7 @@ from tests.support import single_ops as ops
 from tests.support.single_ops import changed
 
 F32, INT8, UINT8, INT16 = DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16
-ALL_ON = xnnpack_profile(XnnpackOptions(qs8=True, qu8=True, variables=True))
+ALL_ON = xnnpack_profile(XnnpackSwitches(qs8=True, qu8=True, variables=True))
 MAP = (1, 8, 8, 4)
 
 # The lettered rows: operator -> number of letters.
@@ -312,11 +312,11 @@ def test_unsigned_operators_follow_the_same_rows(kind: str) -> None:
 
 INT8_ADD, UINT8_ADD, FLOAT_ADD = (ops.binary("ADD", dtype=dtype) for dtype in (INT8, UINT8, F32))
 SWITCHES = {
-    "default": (XnnpackOptions(), [True, False, False]),
-    "qs8": (XnnpackOptions(qs8=True), [True, True, False]),
-    "qu8": (XnnpackOptions(qu8=True), [True, False, True]),
-    "both": (XnnpackOptions(qs8=True, qu8=True), [True, True, True]),
-    "no_float": (XnnpackOptions(floating=False, qs8=True), [False, True, False]),
+    "default": (XnnpackSwitches(), [True, False, False]),
+    "qs8": (XnnpackSwitches(qs8=True), [True, True, False]),
+    "qu8": (XnnpackSwitches(qu8=True), [True, False, True]),
+    "both": (XnnpackSwitches(qs8=True, qu8=True), [True, True, True]),
+    "no_float": (XnnpackSwitches(floating=False, qs8=True), [False, True, False]),
 }
 
 

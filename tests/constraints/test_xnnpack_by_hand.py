@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from constraints.checker import check
-from constraints.xnnpack import XnnpackOptions, xnnpack_profile
+from constraints.xnnpack import XnnpackSwitches, xnnpack_profile
 from npu.graph import attributes as options
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -41,7 +41,7 @@ from tests.support.single_ops import changed
 F16, F32, F64, INT8, UINT8, INT16, INT32 = (
     DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8, DType.INT16, DType.INT32,
 )  # fmt: skip
-PROFILE = xnnpack_profile(XnnpackOptions(qs8=True, qu8=True))
+PROFILE = xnnpack_profile(XnnpackSwitches(qs8=True, qu8=True))
 Models = dict[str, Model]
 Rows = dict[str, tuple[Models, Models]]
 """Letter to models inside and models outside."""

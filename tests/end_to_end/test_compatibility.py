@@ -12,7 +12,7 @@ import pytest
 
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
@@ -94,7 +94,7 @@ def test_a_file_that_came_compiled_equals_the_reference(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in present(COMPILED) if name != "person_detect_vela"])
 def test_a_file_that_came_compiled_gives_the_published_outputs(name: str) -> None:
     path, source = shared_models()[name], COMPILED[name]
-    interpreter = Interpreter(model_content=path.read_bytes(), experimental_delegates=[EthosUDelegate()])
+    interpreter = CpuInterpreter(model_content=path.read_bytes(), experimental_delegates=[EthosUDelegate()])
     interpreter.allocate_tensors()
     for k, detail in enumerate(interpreter.get_input_details()):
         interpreter.set_tensor(detail["index"], np.load(path.with_name(f"{source}.ifm{k}.npy")).reshape(detail["shape"]))

@@ -24,7 +24,7 @@ import pytest
 
 import npu
 from npu.cli.main import build_parser, main
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 
 from tests.end_to_end.test_hostile_inputs import make_good_files
 
@@ -167,14 +167,14 @@ def test_a_compiler_that_is_killed_at_any_time_leaves_the_old_file_or_the_new_on
     assert OLD in ends
 
 
-def outputs(interpreter: Interpreter) -> bytes:
+def outputs(interpreter: CpuInterpreter) -> bytes:
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.load(DIGIT))
     interpreter.invoke()
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tobytes()
 
 
 def test_threads_that_share_an_interpreter_get_its_results() -> None:
-    interpreter = Interpreter(model_path=DIGITS)
+    interpreter = CpuInterpreter(model_path=DIGITS)
     interpreter.allocate_tensors()
     expected, results = outputs(interpreter), []
 

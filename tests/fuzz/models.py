@@ -12,7 +12,7 @@ from npu.errors import UserError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Model
 from npu.graph.quantizations import QUANTIZED
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import RuntimeOptions
 from npu.tflite.reader import read_model
 
@@ -76,7 +76,7 @@ def _inputs(model: Model, seed: int) -> list[np.ndarray]:
 
 def _run(content: bytes, inputs: list[np.ndarray], rounding: str) -> list[np.ndarray]:
     options = RuntimeOptions(fully_connected_rounding=rounding, while_limit=LOOPS)
-    interpreter = Interpreter(model_content=content, options=options)
+    interpreter = CpuInterpreter(model_content=content, options=options)
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.plugins import load_delegate
 
 from tests.fuzz.answer import attempt
@@ -64,6 +64,6 @@ def case(number: int) -> str:
 
 
 def _run(delegate: object) -> None:
-    interpreter = Interpreter(model_path=DIGITS, experimental_delegates=[delegate])  # type: ignore[list-item]
+    interpreter = CpuInterpreter(model_path=DIGITS, experimental_delegates=[delegate])  # type: ignore[list-item]
     interpreter.allocate_tensors()
     interpreter.invoke()

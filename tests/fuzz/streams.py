@@ -25,7 +25,7 @@ from npu.tflite.writer import write_model
 from sim.container import NpuJob, jobs_of
 from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.verify.verifier import verify
 
 from tests.fuzz.answer import attempt
@@ -137,7 +137,7 @@ def _memory_after(
     regions = {region: rng.integers(0, 256, max(size, 16), np.uint8) for region, size in base.job.region_bytes.items()}
     regions[0][: base.constants.size] = base.constants
     try:
-        Machine(variant, tier).run(decoded, Memory(regions, variant))
+        Machine(variant, tier).run(decoded, NpuMemory(regions, variant))
     except UserError as error:
         return str(error)
     return regions

@@ -19,24 +19,24 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
+    IfmPadding,
     KernelOperation,
     Layout,
     OperandScaling,
     Operation,
-    Padding,
     Pooling,
     PoolingMode,
     Rounding,
     Upscale,
     WindowOperation,
 )
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations_weights import decode_constants
 from tests.naive.sigmoid_values import VALUES
 
 
-def run_operation(operation: Operation, memory: Memory) -> None:
+def run_operation(operation: Operation, memory: NpuMemory) -> None:
     """Execute one operation on memory."""
     if isinstance(operation, Dma):
         _copy(operation, memory)
@@ -44,7 +44,7 @@ def run_operation(operation: Operation, memory: Memory) -> None:
         write(operation.ofm, compute(operation, memory), memory)
 
 
-def compute(operation: KernelOperation, memory: Memory) -> np.ndarray:
+def compute(operation: KernelOperation, memory: NpuMemory) -> np.ndarray:
     """The OFM of a kernel operation."""
     ifm = read(operation.ifm, memory) - _zero_point(operation.ifm)
     if isinstance(operation, Convolution | DepthwiseConvolution):
@@ -73,7 +73,7 @@ def address(fm: FeatureMap, y: int, x: int, c: int) -> int:
     return fm.addresses[tile] + y * fm.stride_y + c // 16 * fm.stride_c + x * 16 * size + c % 16 * size
 
 
-def read(fm: FeatureMap, memory: Memory) -> np.ndarray:
+def read(fm: FeatureMap, memory: NpuMemory) -> np.ndarray:
     """A feature map from memory."""
     out = np.zeros((fm.height, fm.width, fm.depth), np.int64)
     for y, x, c in np.ndindex(out.shape):
@@ -83,7 +83,7 @@ def read(fm: FeatureMap, memory: Memory) -> np.ndarray:
     return out
 
 
-def write(fm: FeatureMap, values: np.ndarray, memory: Memory) -> None:
+def write(fm: FeatureMap, values: np.ndarray, memory: NpuMemory) -> None:
     """A feature map to memory, low bits of each value."""
     size = fm.element.bytes
     for y, x, c in np.ndindex(values.shape):
@@ -183,7 +183,7 @@ def _windows(operation: WindowOperation, ifm: np.ndarray) -> Callable[[int, int]
     return elements
 
 
-def _convolve(operation: Convolution | DepthwiseConvolution, ifm: np.ndarray, memory: Memory) -> np.ndarray:
+def _convolve(operation: Convolution | DepthwiseConvolution, ifm: np.ndarray, memory: NpuMemory) -> np.ndarray:
     weights, biases, scales, shifts = decode_constants(operation, memory)
     ofm, elements = operation.ofm, _windows(operation, ifm)
     if operation.scale is not None:
@@ -217,7 +217,7 @@ def _pool(operation: Pooling, ifm: np.ndarray) -> np.ndarray:
 
 
 def _scaled(operation: Pooling, total: int, count: int) -> int:
-    divides = operation.mode is PoolingMode.AVERAGE and (operation.scale is None or operation.padding != Padding())
+    divides = operation.mode is PoolingMode.AVERAGE and (operation.scale is None or operation.padding != IfmPadding())
     if divides:
         bits = (max(count, 1) - 1).bit_length()
         scale = ((1 << 31 + bits) + (1 << bits)) // max(count, 1)
@@ -227,7 +227,7 @@ def _scaled(operation: Pooling, total: int, count: int) -> int:
     return rounding_shift(total * operation.scale.scale, operation.scale.shift, operation.rounding)
 
 
-def _combine(operation: Elementwise, ifm: np.ndarray, memory: Memory) -> np.ndarray:
+def _combine(operation: Elementwise, ifm: np.ndarray, memory: NpuMemory) -> np.ndarray:
     if operation.ifm2 is not None:
         second = read(operation.ifm2, memory) - _zero_point(operation.ifm2)
     else:
@@ -303,7 +303,7 @@ def _each(values: np.ndarray, function: Callable[[int], int]) -> np.ndarray:
     return out
 
 
-def _copy(operation: Dma, memory: Memory) -> None:
+def _copy(operation: Dma, memory: NpuMemory) -> None:
     source, target = operation.source, operation.destination
     source_at, target_at = source.address, target.address
     for _ in range(operation.planes):

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu.hardware.variant import Variant
 from npu.isa.operations import Convolution, DepthwiseConvolution, Traversal
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 
 def order(
@@ -75,7 +75,7 @@ def encode_records(biases: list[int], scales: list[int], shifts: list[int]) -> b
 
 
 def decode_constants(
-    operation: Convolution | DepthwiseConvolution, memory: Memory
+    operation: Convolution | DepthwiseConvolution, memory: NpuMemory
 ) -> tuple[np.ndarray, list[int], list[int], list[int]]:
     """Weights (O, KH, KW, I) and per-channel biases, scales and shifts, from memory."""
     cores, depth = len(operation.weights), operation.ofm.depth

@@ -13,7 +13,7 @@ from npu.graph.ethos_u import ARENA_METADATA, Input
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import Operation
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
@@ -32,7 +32,7 @@ def source_model() -> bytes:
 
 
 def invoke(content: bytes, inputs: list[np.ndarray], delegate: EthosUDelegate) -> list[np.ndarray]:
-    interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     for _ in range(2):
         for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):

@@ -26,11 +26,11 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
+    KernelWindow,
     Layout,
     Operation,
-    Padding,
     Pooling,
     PoolingMode,
     Rounding,
@@ -40,7 +40,7 @@ from npu.isa.operations import (
 )
 from sim.functional.prepared import Tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations import run_operation
 from tests.support.machine import TIERS, Workbench
@@ -64,14 +64,14 @@ def copy_operation(source: int, target: int, **changes: object) -> Pooling:
         activation=Activation(-128, 127),
         scale=Scale(1, 0),
         rounding=Rounding.NATURAL,
-        kernel=Kernel(),
+        kernel=KernelWindow(),
     )
     return replace(operation, **changes)  # type: ignore[arg-type]
 
 
-def make_memory(size: int = 256) -> tuple[Workbench, Memory]:
+def make_memory(size: int = 256) -> tuple[Workbench, NpuMemory]:
     bench = Workbench(0)
-    return bench, Memory({1: np.arange(size, dtype=np.uint8)}, bench.variant)
+    return bench, NpuMemory({1: np.arange(size, dtype=np.uint8)}, bench.variant)
 
 
 def test_operations_run_in_order_and_the_hook_sees_each() -> None:
@@ -127,7 +127,7 @@ def test_a_feature_map_can_be_looked_at() -> None:
 
 def test_a_second_run_on_another_memory_uses_that_memory() -> None:
     bench, first = make_memory()
-    second = Memory({1: np.full(256, 7, np.uint8)}, bench.variant)
+    second = NpuMemory({1: np.full(256, 7, np.uint8)}, bench.variant)
     machine = Machine(bench.variant)
     for memory in (first, second):
         machine.run([copy_operation(0, 32)], memory)
@@ -156,8 +156,8 @@ ADD = Elementwise(
 LUT = Activation(-128, 127, ActivationFunction.LUT_0)
 REFUSED: dict[str, tuple[Operation, str]] = {
     "an OFM outside": (copy_operation(0, 250), r"region 1: bytes must lie within its 256 bytes, got \[0xfa, 0x10a\)"),
-    "an IFM that does not fit the kernel": (copy_operation(0, 32, kernel=Kernel(height=2)), "IFM height: must be 3"),
-    "padding that does not fit": (copy_operation(0, 32, padding=Padding(left=1)), "IFM width: must be 1"),
+    "an IFM that does not fit the kernel": (copy_operation(0, 32, kernel=KernelWindow(height=2)), "IFM height: must be 3"),
+    "padding that does not fit": (copy_operation(0, 32, padding=IfmPadding(left=1)), "IFM width: must be 1"),
     "depths that differ": (copy_operation(0, 32, ofm=make_map(32, 2, 2, 3)), "OFM depth: must equal the IFM's 4, got 3"),
     "a table outside": (
         copy_operation(
@@ -290,7 +290,7 @@ def test_a_transfer_equals_its_naive_twin(name: str, tier: Tier) -> None:
 
 def test_a_table_goes_to_the_cores_of_the_mask() -> None:
     bench = Workbench(0, target="ethos-u65-512")
-    memory = Memory({1: np.arange(256, dtype=np.uint8)}, bench.variant)
+    memory = NpuMemory({1: np.arange(256, dtype=np.uint8)}, bench.variant)
     for mask, cores in ((3, (0, 1)), (2, (1,))):
         memory.shram[:] = 0
         Machine(bench.variant).run([replace(DMA, destination=DmaSide(None, 0xB800, core_mask=mask))], memory)
@@ -322,8 +322,8 @@ def test_regions_may_be_one_array(tier: Tier) -> None:
         opb_scale=1 << 15,
         scale=Scale(1 << 30, 46),
     )
-    expected = Memory({1: arena.copy(), 2: np.zeros(512, np.uint8)}, bench.variant)
+    expected = NpuMemory({1: arena.copy(), 2: np.zeros(512, np.uint8)}, bench.variant)
     run_operation(operation, expected)
-    memory = Memory({1: arena, 2: arena}, bench.variant)
+    memory = NpuMemory({1: arena, 2: arena}, bench.variant)
     Machine(bench.variant, tier).run([operation], memory)
     np.testing.assert_array_equal(memory.regions[2][4:20], expected.regions[2][4:20])

@@ -10,16 +10,16 @@ import pytest
 from npu.errors import SimulationError
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import INT8, FeatureMap, Layout
-from sim.memory import Memory, feature_map_ranges
+from sim.memory import NpuMemory, feature_map_ranges
 
 VARIANT = load_variant("ethos-u55-128")
 MAP = FeatureMap(1, 4, 5, 3, INT8, Layout.NHWC, 0, (0, 0, 0, 0), 4, 4, 5, 15, 3, 1)
 
 
-def memory(size: int = 64) -> Memory:
+def memory(size: int = 64) -> NpuMemory:
     read_only = np.zeros(32, np.uint8)
     read_only.flags.writeable = False
-    return Memory({0: read_only, 1: np.zeros(size, np.uint8)}, VARIANT)
+    return NpuMemory({0: read_only, 1: np.zeros(size, np.uint8)}, VARIANT)
 
 
 def test_a_map_that_just_fits_is_accepted() -> None:
@@ -66,7 +66,7 @@ def test_only_the_tables_of_shram_are_in_reach(address: int) -> None:
 )
 def test_only_flat_byte_arrays_are_regions(regions: dict[int, np.ndarray], text: str) -> None:
     with pytest.raises(SimulationError, match=text):
-        Memory(regions, VARIANT)
+        NpuMemory(regions, VARIANT)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_range_of_a_brick_map_ends_with_its_last_element(depth: int, whole: 
 
 def test_regions_share_bytes_where_their_arrays_do_and_nowhere_else() -> None:
     whole, apart = np.zeros(64, np.uint8), np.zeros(64, np.uint8)
-    memory = Memory({0: whole, 1: whole[16:48], 2: apart}, load_variant("ethos-u55-128"))
+    memory = NpuMemory({0: whole, 1: whole[16:48], 2: apart}, load_variant("ethos-u55-128"))
     assert [distance for *_, distance in memory.shape] == [None, 16, None]
-    touching = Memory({0: whole[:32], 1: whole[32:]}, load_variant("ethos-u55-128"))
+    touching = NpuMemory({0: whole[:32], 1: whole[32:]}, load_variant("ethos-u55-128"))
     assert [distance for *_, distance in touching.shape] == [None, None]

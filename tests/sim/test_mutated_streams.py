@@ -17,7 +17,7 @@ from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 from sim.container import NpuJob, jobs_of
 from sim.functional.prepared import Tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
 TARGET = "ethos-u55-128"
@@ -47,7 +47,7 @@ class Arena:
         constants = graph.tensors[graph.ops[0].inputs[1]].data
         assert constants is not None
         regions[0][:] = constants
-        self.memory = Memory({**regions, 2: regions[1]}, load_variant(TARGET))
+        self.memory = NpuMemory({**regions, 2: regions[1]}, load_variant(TARGET))
 
     def is_intact(self) -> bool:
         ends = [end for data in self._guarded.values() for end in (data[:GUARD_BYTES], data[-GUARD_BYTES:])]

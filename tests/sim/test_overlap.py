@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from npu.isa.operations import Block, Operation, Stop
-from sim.overlap import Span, find_spans
+from sim.overlap import OperatorSpan, find_spans
 from sim.timeline import TimedJob, build_timeline
 from sim.timing import schedule
-from sim.trace import Column
+from sim.trace import TraceColumn
 
 from tests.support.timing import convolution, round_variant, transfer
 
@@ -21,15 +21,15 @@ def trace_of(*intervals: tuple[str, int, int]):  # type: ignore[no-untyped-def]
     """A trace whose operations work in the given intervals: (kind, start, end)."""
     stream = [convolution(4, 4, 16, 32, BLOCK) for _ in intervals]
     trace = schedule(stream, round_variant(), stream_words=0)
-    trace.table[:, Column.START] = [start for _, start, _ in intervals]
-    trace.table[:, Column.END] = [end for _, _, end in intervals]
+    trace.table[:, TraceColumn.START] = [start for _, start, _ in intervals]
+    trace.table[:, TraceColumn.END] = [end for _, _, end in intervals]
     return replace(trace, kinds=tuple(kind for kind, _, _ in intervals))
 
 
 def test_a_small_operator_between_two_large_ones_is_hidden_by_the_one_that_its_time_counts_for() -> None:
     trace = trace_of(("conv", 0, 100), ("elementwise", 10, 95), ("pool", 40, 101), ("conv", 90, 300))
     assert find_spans(trace, np.array([0, 1, 2, 3])) == {
-        0: Span(100), 1: Span(85, behind=0), 2: Span(61, behind=0), 3: Span(210),
+        0: OperatorSpan(100), 1: OperatorSpan(85, behind=0), 2: OperatorSpan(61, behind=0), 3: OperatorSpan(210),
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.encode import encode
 from npu.isa.operations import Dma, DmaSide, DmaWait, Stop
 from npu.isa.payload import build_payload
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from sim.delegate import EthosUDelegate
 
 from tests.support.builder import ModelBuilder
@@ -58,8 +58,8 @@ class Jobs:
         return self.builder.build()
 
 
-def run(content: bytes, shape: Sequence[int] | None = None) -> tuple[Interpreter, list[np.ndarray]]:
-    interpreter = Interpreter(model_content=content, experimental_delegates=[EthosUDelegate()])
+def run(content: bytes, shape: Sequence[int] | None = None) -> tuple[CpuInterpreter, list[np.ndarray]]:
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[EthosUDelegate()])
     place = interpreter.get_input_details()[0]["index"]
     if shape is not None:
         interpreter.resize_tensor_input(place, shape)

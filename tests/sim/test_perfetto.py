@@ -15,7 +15,7 @@ from npu.graph.graph import Model
 from npu.tflite.writer import write_model
 from npu.toolchain.timing import TimedModel
 from sim.pmu import EVENTS, NOT_MODELLED, UnitTime, unit_times
-from sim.trace import Column, TimedUnit
+from sim.trace import TimedUnit, TraceColumn
 
 from tests.support import single_ops
 from tests.support.shared import shared_models
@@ -94,7 +94,7 @@ def test_events_tell_the_bytes_that_were_moved() -> None:
     (job,) = timed("addition", TARGETS[0]).jobs
     events = job.trace.events
     assert events is not None
-    for unit, column in ((TimedUnit.IFM_FETCH, Column.IFM_BYTES), (TimedUnit.OUTPUT, Column.OFM_BYTES)):
+    for unit, column in ((TimedUnit.IFM_FETCH, TraceColumn.IFM_BYTES), (TimedUnit.OUTPUT, TraceColumn.OFM_BYTES)):
         assert events.bytes[events.unit == unit].sum() == job.trace.column(column).sum() > 0
 
 

@@ -24,7 +24,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from sim.functional.execute import check
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.undefined import overlaps_itself, undefined
 from sim.verify.footprint import bytes_of_map
 
@@ -91,7 +91,7 @@ def test_what_the_hardware_leaves_open_is_neither_verified_nor_executed(case: st
     findings = judge(job_of(TARGET), TARGET, changed(decoded, index, wild))
     assert "UNDEFINED" in {finding.rule for finding in findings}
     job = job_of(TARGET)
-    memory = Memory({region: np.zeros(size, np.uint8) for region, size in job.region_bytes.items()}, load_variant(TARGET))
+    memory = NpuMemory({region: np.zeros(size, np.uint8) for region, size in job.region_bytes.items()}, load_variant(TARGET))
     with pytest.raises(SimulationError, match=message):
         check(wild, memory)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from npu.graph.attributes import FusedActivation
 from npu.runtime.accuracy import ACCURACY
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
@@ -35,7 +35,7 @@ def magnitudes(kind: str, content: bytes, inputs: list[Any]) -> list[Array]:
     options = replace(graph.ops[0].attributes, fused_activation_function=FusedActivation.NONE)  # type: ignore[type-var]
     ops = (replace(graph.ops[0], attributes=options),)
     absolute = write_model(replace(model, graphs=(replace(graph, tensors=tensors, ops=ops),)))
-    return run(Interpreter(model_content=absolute), [np.abs(value) for value in inputs])
+    return run(CpuInterpreter(model_content=absolute), [np.abs(value) for value in inputs])
 
 
 def needs_magnitudes(kind: str) -> bool:

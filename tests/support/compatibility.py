@@ -23,7 +23,7 @@ import numpy.typing as npt
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model, Op
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
@@ -81,7 +81,7 @@ def compile_with(vela: Path, model: bytes, target: str, *arguments: str, seconds
 
 def simulate(compiled: bytes, inputs: Sequence[Array]) -> list[Array]:
     """Outputs of a compiled file on the simulator, operators of the CPU on this project's kernels."""
-    return run(Interpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()]), inputs)
+    return run(CpuInterpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()]), inputs)
 
 
 def reference(model: bytes, inputs: list[Array]) -> list[Array]:

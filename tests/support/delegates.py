@@ -21,7 +21,7 @@ from npu.runtime.delegate import (
     SimpleDelegateOptions,
     Status,
 )
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import RuntimeTensor
 
 from tests.support.builder import ModelBuilder
@@ -41,7 +41,7 @@ def chain(*kinds: str, dtype: DType = DType.FLOAT32) -> bytes:
     return b.build()
 
 
-def run(interpreter: Interpreter, values: np.ndarray = X) -> np.ndarray:
+def run(interpreter: CpuInterpreter, values: np.ndarray = X) -> np.ndarray:
     """The first output for one input."""
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, values)

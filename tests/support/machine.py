@@ -24,11 +24,11 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
+    KernelWindow,
     Layout,
     OperandScaling,
-    Padding,
     Pooling,
     PoolingMode,
     Rounding,
@@ -38,7 +38,7 @@ from npu.isa.operations import (
     Upscale,
 )
 from sim.functional.prepared import Tier, best_tier
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations_weights import encode_plain, encode_records, order
 
@@ -61,10 +61,10 @@ class Workbench:
         self.constants = bytearray()
         self.position = 0
 
-    def memory(self) -> Memory:
+    def memory(self) -> NpuMemory:
         """A fresh memory with the arena in region 1 and the constants in region 0."""
         read_only = np.frombuffer(bytes(self.constants), np.uint8)
-        memory = Memory({0: read_only, 1: self.arena.copy()}, self.variant)
+        memory = NpuMemory({0: read_only, 1: self.arena.copy()}, self.variant)
         memory.shram[:] = np.random.default_rng(7).integers(0, 256, memory.shram.shape[1], np.uint8)
         return memory
 
@@ -179,10 +179,10 @@ class Workbench:
             "rounding": self.rounding(),
         }
 
-    def window(self, largest: int = 5) -> tuple[Kernel, Padding, Upscale, tuple[int, int], tuple[int, int]]:
+    def window(self, largest: int = 5) -> tuple[KernelWindow, IfmPadding, Upscale, tuple[int, int], tuple[int, int]]:
         """(kernel, padding, upscaling, OFM height and width, IFM height and width)."""
         while True:
-            kernel = Kernel(
+            kernel = KernelWindow(
                 self.number(1, largest),
                 self.number(1, largest),
                 self.number(1, 3),
@@ -193,7 +193,7 @@ class Workbench:
             upscale = self.choose(Upscale.NEAREST, Upscale.ZEROS) if self.maybe(0.15) else Upscale.NONE
             top, left = self.number(0, kernel.dilated_height - 1), self.number(0, kernel.dilated_width - 1)
             bottom, right = self.number(0, kernel.dilated_height - 1), self.number(0, kernel.dilated_width - 1)
-            padding = Padding() if self.maybe(0.4) else Padding(top, left, bottom, right)
+            padding = IfmPadding() if self.maybe(0.4) else IfmPadding(top, left, bottom, right)
             ofm = (self.number(1, 6), self.number(1, 7))
             factor = 1 if upscale is Upscale.NONE else 2
             needed_y = (ofm[0] - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom
@@ -224,14 +224,14 @@ class Workbench:
 
     def dense_convolution(self, height: int, width: int, depth: int, outputs: int) -> Convolution:
         """A 3x3 convolution of int8 maps that keeps their size."""
-        done = self.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (height, width), depth, outputs)
+        done = self.windowed(KernelWindow(3, 3), IfmPadding(1, 1, 1, 1), (height, width), depth, outputs)
         assert isinstance(done, Convolution)
         return done
 
     def windowed(
         self,
-        kernel: Kernel,
-        padding: Padding,
+        kernel: KernelWindow,
+        padding: IfmPadding,
         ofm_size: tuple[int, int],
         depth: int,
         outputs: int | None = None,
@@ -283,7 +283,7 @@ class Workbench:
         kernel, padding, upscale, ofm_size, _ = self.window()
         kernel = replace(kernel, dilation_y=1, dilation_x=1)
         if mode is PoolingMode.REDUCE_SUM or self.maybe(0.2):
-            kernel, padding, upscale = Kernel(), Padding(), Upscale.NONE
+            kernel, padding, upscale = KernelWindow(), IfmPadding(), Upscale.NONE
         height = (ofm_size[0] - 1) * kernel.stride_y + kernel.height - padding.top - padding.bottom
         width = (ofm_size[1] - 1) * kernel.stride_x + kernel.width - padding.left - padding.right
         if height < 1 or width < 1:

@@ -24,13 +24,13 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
+    IfmPadding,
     Interrupt,
-    Kernel,
     KernelWait,
+    KernelWindow,
     Layout,
     OperandScaling,
     Operation,
-    Padding,
     PmuMask,
     Pooling,
     PoolingMode,
@@ -142,7 +142,7 @@ def windows(
 ) -> dict[str, Any]:
     """Fields of every windowed operation: the IFM's extent follows from OFM, kernel and padding."""
     sizes, strides, dilations = st.integers(1, 40), st.integers(1, 4), st.integers(1, 2)
-    kernel = Kernel(draw(sizes), draw(sizes), draw(strides), draw(strides), draw(dilations), draw(dilations))
+    kernel = KernelWindow(draw(sizes), draw(sizes), draw(strides), draw(strides), draw(dilations), draw(dilations))
     ofm_height, ofm_width = draw(st.integers(1, 9000)), draw(st.integers(1, 9000))
     upscale = draw(st.sampled_from(Upscale))
     rows = (ofm_height - 1) * kernel.stride_y + kernel.dilated_height
@@ -157,7 +157,7 @@ def windows(
         **draw(common(variant, ofm)),
         "ifm": draw(feature_maps(variant, extent, elements)),
         "kernel": kernel,
-        "padding": Padding(top, left, bottom, right),
+        "padding": IfmPadding(top, left, bottom, right),
         "upscale": upscale,
     }
 
@@ -196,7 +196,7 @@ def poolings(draw: Any, variant: Variant) -> Pooling:
     depth = draw(st.integers(1, _EXTENT))
     channels = draw(st.integers(1, _EXTENT)) if mode is PoolingMode.REDUCE_SUM else depth
     fields = draw(windows(variant, ifm_depth=depth, ofm_depth=channels))
-    if mode is PoolingMode.AVERAGE and fields["padding"] != Padding() and fields["scale"] == Scale(1, 0):
+    if mode is PoolingMode.AVERAGE and fields["padding"] != IfmPadding() and fields["scale"] == Scale(1, 0):
         fields["scale"] = None
     return Pooling(**fields, mode=mode)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from npu.graph.graph import Model
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tools.registrar import choose, default_parameters
 
@@ -26,18 +26,18 @@ DELEGATES = {
 }
 
 
-def plugged_interpreter(content: bytes, name: str) -> Interpreter:
+def plugged_interpreter(content: bytes, name: str) -> CpuInterpreter:
     """An interpreter of the model with the delegate of this name."""
     parameters = default_parameters()
     for flag in DELEGATES[name].flags:
         parameters.set(flag, True)
     chosen = choose(_with_shapes(read_model(content)), "case", parameters)
-    return Interpreter(model=chosen.model, experimental_delegates=chosen.delegates)
+    return CpuInterpreter(model=chosen.model, experimental_delegates=chosen.delegates)
 
 
 def _with_shapes(model: Model) -> Model:
     """The model with the shapes that its operators compute: those that test cases declare are placeholders."""
-    interpreter = Interpreter(model=model)
+    interpreter = CpuInterpreter(model=model)
     interpreter.allocate_tensors()
     (graph,) = model.graphs
     details = interpreter.get_tensor_details()

@@ -53,7 +53,7 @@ def stream_of(blocks: dict[str, bytes]) -> bytes:
 
 
 def tensor(shape: tuple[int, ...], scalar_type: int) -> schema.EValue:
-    return schema.EValue(schema.TensorTable(scalar_type, 0, shape))
+    return schema.EValue(schema.PteTensor(scalar_type, 0, shape))
 
 
 def quantized_program(compiled: bytes, *, in_segment: bool, kernel: str = "quantized_decomposed::quantize_per_tensor") -> bytes:
@@ -81,8 +81,8 @@ def quantized_program(compiled: bytes, *, in_segment: bool, kernel: str = "quant
         tuple(values),
         (0,),
         (3,),
-        (schema.Chain(instructions=instructions),),
-        (schema.Operator(kernel, "out"), schema.Operator("quantized_decomposed::dequantize_per_tensor", "out")),
+        (schema.PteChain(instructions=instructions),),
+        (schema.PteOperator(kernel, "out"), schema.PteOperator("quantized_decomposed::dequantize_per_tensor", "out")),
         (schema.BackendDelegate("EthosUBackend", schema.DataReference(int(in_segment), 0)),),
     )
     return program(plan, vela_stream(compiled), in_segment=in_segment)
@@ -92,7 +92,7 @@ def program(plan: schema.ExecutionPlan, data: bytes, *, in_segment: bool) -> byt
     """The file: the delegate's data inside the program, or behind it in a segment that the extended header tells of."""
     inline = () if in_segment else (schema.InlineData(np.frombuffer(data, np.uint8)),)
     segments = (schema.DataSegment(0, len(data)),) if in_segment else ()
-    root: Table = schema.Program(0, (plan,), (schema.InlineData(np.zeros(0, np.uint8)),), inline, segments)
+    root: Table = schema.PteProgram(0, (plan,), (schema.InlineData(np.zeros(0, np.uint8)),), inline, segments)
     content = TableWriter(16).file(root, schema.IDENTIFIER)
     if not in_segment:
         return content

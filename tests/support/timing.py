@@ -18,7 +18,7 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    KernelWindow,
     Layout,
     Pooling,
     PoolingMode,
@@ -85,7 +85,7 @@ def convolution(
         "shram": ShramLayout(10, 14),
         "activation": FULL_RANGE,
         "scale": None,
-        "kernel": Kernel(),
+        "kernel": KernelWindow(),
         "weights": (AddressRange(1, 0, stream_bytes),),
         "scales": (AddressRange(1, 0, 0),),
         "blockdep": 3,
@@ -102,7 +102,7 @@ def copy_operation(height: int, width: int, depth: int, block: Block, **fields: 
         "shram": ShramLayout(10, 14),
         "activation": FULL_RANGE,
         "scale": Scale(),
-        "kernel": Kernel(),
+        "kernel": KernelWindow(),
         "mode": PoolingMode.AVERAGE,
     }
     return Pooling(**(values | fields))

@@ -15,13 +15,13 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
+    KernelWindow,
     Layout,
-    Padding,
     Upscale,
 )
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations import write
 from tests.support.machine import ARENA_BYTES, Workbench
@@ -37,7 +37,7 @@ class WideWorkbench(Workbench):
         first, second, third, fourth = (address + (width - 1) * fm.stride_x for address in fm.addresses)
         return replace(fm, addresses=(first, second, third, fourth), stride_x=-fm.stride_x)
 
-    def window(self, largest: int = 5) -> tuple[Kernel, Padding, Upscale, tuple[int, int], tuple[int, int]]:
+    def window(self, largest: int = 5) -> tuple[KernelWindow, IfmPadding, Upscale, tuple[int, int], tuple[int, int]]:
         kernel, padding, upscale, ofm, ifm = super().window(largest)
         if not self.maybe(0.2):
             return kernel, padding, upscale, ofm, ifm
@@ -61,7 +61,7 @@ class WideWorkbench(Workbench):
         ifm2 = self.feature_map(extent[0], extent[1], extent[2], INT32)
         amounts = ifm if is_reversed else ifm2
         values = self.rng.integers(0, 32, (amounts.height, amounts.width, amounts.depth))
-        write(amounts, values, Memory({1: self.arena}, self.variant))
+        write(amounts, values, NpuMemory({1: self.arena}, self.variant))
         return replace(operation, ifm2=ifm2, scalar=None, scalar_zero_point=0, is_reversed=is_reversed)
 
     def operation(self) -> KernelOperation:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import XnnpackOptions, default_options
 
@@ -25,10 +25,10 @@ def options(**changes: Any) -> XnnpackOptions:
     return replace(default_options(), **changes)
 
 
-def delegated(content: bytes, **changes: Any) -> tuple[Interpreter, XnnpackDelegate]:
+def delegated(content: bytes, **changes: Any) -> tuple[CpuInterpreter, XnnpackDelegate]:
     """An interpreter with a new delegate; options differ from the defaults by `changes`."""
     delegate = XnnpackDelegate(options(**changes))
-    return Interpreter(model_content=content, experimental_delegates=[delegate]), delegate
+    return CpuInterpreter(model_content=content, experimental_delegates=[delegate]), delegate
 
 
 def steps_apart(left: Array, right: Array) -> float:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import Weights
+from npu.compiler.ir import StepWeights
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, Kernel, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT16, KernelWindow, PoolingMode, Rounding, Scale
 
 MAX_DEPTH = 128
 """Channels that 7 bits tell apart; 9 bits are the value and its sign."""
@@ -23,15 +23,15 @@ def lower_arg_max(builder: Builder, op: Op) -> None:
     keys = builder.temporary("keys", x.shape, INT16)
     builder.convolve(x, keys, _weights(depth), rounding=Rounding.NATURAL, is_depthwise=True)
     largest = builder.temporary("largest", (height * width, 1, 1), INT16)
-    builder.pool(builder.reshaped(keys, (height * width, depth, 1)), largest, PoolingMode.MAX, kernel=Kernel(1, depth))
+    builder.pool(builder.reshaped(keys, (height * width, depth, 1)), largest, PoolingMode.MAX, kernel=KernelWindow(1, depth))
     index = builder.temporary("index", largest.shape, INT16)
     builder.point(largest, index, lut=_low_bits())
     shape = fold_shape(builder.tensor(op.outputs[0]).shape)
     builder.widen(builder.reshaped(index, shape), builder.output(op.outputs[0]))
 
 
-def _weights(depth: int) -> Weights:
-    made = Weights.unbiased(np.full((depth, 1, 1, 1), MAX_DEPTH, np.int16), Scale(1, 0))
+def _weights(depth: int) -> StepWeights:
+    made = StepWeights.unbiased(np.full((depth, 1, 1, 1), MAX_DEPTH, np.int16), Scale(1, 0))
     return replace(made, biases=MAX_DEPTH - 1 - np.arange(depth, dtype=np.int64))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Shape, Step, Storage, View, Weights
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Shape, Step, StepWeights, Storage, View
 from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
@@ -23,8 +23,8 @@ from npu.isa.operations import (
     INT32,
     ElementType,
     ElementwiseMode,
-    Kernel,
-    Padding,
+    IfmPadding,
+    KernelWindow,
     PoolingMode,
     Rounding,
     Scale,
@@ -35,8 +35,8 @@ from npu.records import dataclass
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
-_ONE_BY_ONE = Kernel()
-_NO_PADDING = Padding()
+_ONE_BY_ONE = KernelWindow()
+_NO_PADDING = IfmPadding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +180,11 @@ class Builder:
         self,
         ifm: View,
         ofm: View,
-        weights: Weights,
+        weights: StepWeights,
         *,
         finish: Finish | None = None,
-        kernel: Kernel = _ONE_BY_ONE,
-        padding: Padding = _NO_PADDING,
+        kernel: KernelWindow = _ONE_BY_ONE,
+        padding: IfmPadding = _NO_PADDING,
         upscale: Upscale = Upscale.NONE,
         rounding: Rounding = Rounding.DOUBLE,
         is_depthwise: bool = False,
@@ -215,8 +215,8 @@ class Builder:
         mode: PoolingMode,
         *,
         finish: Finish | None = None,
-        kernel: Kernel = _ONE_BY_ONE,
-        padding: Padding = _NO_PADDING,
+        kernel: KernelWindow = _ONE_BY_ONE,
+        padding: IfmPadding = _NO_PADDING,
         upscale: Upscale = Upscale.NONE,
         scale: Scale | None = IDENTITY,
         rounding: Rounding = Rounding.NATURAL,

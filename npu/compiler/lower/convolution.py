@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import View, Weights
+from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import images, largest_padding, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
@@ -16,7 +16,7 @@ from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
-from npu.isa.operations import INT8, INT16, UINT8, Kernel, Padding, Rounding
+from npu.isa.operations import INT8, INT16, UINT8, IfmPadding, KernelWindow, Rounding
 
 
 def lower_convolution(builder: Builder, op: Op) -> None:
@@ -63,7 +63,7 @@ def _emit_window(
     _, height, width, _ = values.shape
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
-    kernel = Kernel(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
+    kernel = KernelWindow(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
     limits = builder.variant.accelerator
     for name, given, limit in (
         ("stride", (kernel.stride_y, kernel.stride_x), limits.max_kernel_stride),
@@ -101,8 +101,8 @@ def effective_strides(output: tuple[int, int], stride_y: int, stride_x: int) -> 
 
 
 def window_padding(
-    ifm: View, output: tuple[int, int], kernel: Kernel, scheme: PaddingScheme, before: tuple[int, int] = (0, 0)
-) -> Padding:
+    ifm: View, output: tuple[int, int], kernel: KernelWindow, scheme: PaddingScheme, before: tuple[int, int] = (0, 0)
+) -> IfmPadding:
     """Padding that the output extent (height, width) needs; `before` is what a carried PAD adds."""
     top, left = before
     if scheme is PaddingScheme.SAME:
@@ -110,10 +110,10 @@ def window_padding(
         left, _ = same_padding(ifm.shape[1], output[1], kernel.dilated_width, kernel.stride_x)
     bottom = needed_after(ifm.shape[0], output[0], kernel.dilated_height, kernel.stride_y, top)
     right = needed_after(ifm.shape[1], output[1], kernel.dilated_width, kernel.stride_x, left)
-    return Padding(top, left, bottom, right)
+    return IfmPadding(top, left, bottom, right)
 
 
-def legal_padding(builder: Builder, ifm: View, padding: Padding, value: int) -> tuple[View, Padding]:
+def legal_padding(builder: Builder, ifm: View, padding: IfmPadding, value: int) -> tuple[View, IfmPadding]:
     """The map and its padding; a padding that the registers cannot hold is written to memory as `value`."""
     most_before, most_after = largest_padding(builder.variant)
     if max(padding.top, padding.left) <= most_before and max(padding.bottom, padding.right) <= most_after:
@@ -122,7 +122,7 @@ def legal_padding(builder: Builder, ifm: View, padding: Padding, value: int) -> 
     shape = (height + padding.top + padding.bottom, width + padding.left + padding.right, depth)
     padded = builder.temporary("padded", shape, ifm.element)
     pad_map(builder, ifm, padded, (padding.top, padding.left, 0), value)
-    return View.whole(padded.storage, ifm.zero_point), Padding()
+    return View.whole(padded.storage, ifm.zero_point), IfmPadding()
 
 
 def _bias(op: Op) -> int:
@@ -171,7 +171,7 @@ def accumulator_rounding(builder: Builder, source: int, bias: int) -> Rounding:
 
 def make_weights(
     builder: Builder, op: Op, values: npt.NDArray[np.int16], bias: int, factors: Sequence[float], rounding: Rounding
-) -> Weights:
+) -> StepWeights:
     """Weights (O, KH, KW, I) with bias (a tensor index or ABSENT), scale and shift of every output channel."""
     channels = values.shape[0]
     biases = np.zeros(channels, np.int64)
@@ -181,4 +181,4 @@ def make_weights(
     if len(scales) not in (1, channels):
         raise builder.error(op, f"weights must have 1 or {channels} scales, got {len(scales)}")
     repeats = channels // len(scales)
-    return Weights(values=values, biases=biases, scales=scales.repeat(repeats), shifts=shifts.repeat(repeats))
+    return StepWeights(values=values, biases=biases, scales=scales.repeat(repeats), shifts=shifts.repeat(repeats))

@@ -218,7 +218,7 @@ def _double_round(product: int, shift: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
+class _ElementwiseOperand:
     """One input: the map, its N-dimensional shape aligned to the output's, and its value if it is a constant scalar."""
 
     view: View
@@ -226,12 +226,12 @@ class _Operand:
     scalar: int | None
 
 
-def _operand(builder: Builder, index: int, rank: int, *, uses_zero_point: bool) -> _Operand:
+def _operand(builder: Builder, index: int, rank: int, *, uses_zero_point: bool) -> _ElementwiseOperand:
     tensor = builder.tensor(index)
     shape = (1,) * (rank - len(tensor.shape)) + tensor.shape
     value = int(tensor.data.reshape(-1)[0]) if tensor.data is not None and tensor.elements == 1 else None
     scalar = value if value is not None and -(1 << 15) <= value < 1 << 15 else None  # the register has 16 bits
-    return _Operand(builder.input(index, builder.zero_point(index) if uses_zero_point else 0), shape, scalar)
+    return _ElementwiseOperand(builder.input(index, builder.zero_point(index) if uses_zero_point else 0), shape, scalar)
 
 
 def _lower(builder: Builder, op: Op, arithmetic: Arithmetic, operand_shifts: tuple[int, int] = (0, 0)) -> None:
@@ -249,7 +249,7 @@ def _lower(builder: Builder, op: Op, arithmetic: Arithmetic, operand_shifts: tup
         _emit(builder, arithmetic, finish, view, replace(a, view=first), replace(b, view=second))
 
 
-def _shifted(builder: Builder, operand: _Operand, shift: int) -> _Operand:
+def _shifted(builder: Builder, operand: _ElementwiseOperand, shift: int) -> _ElementwiseOperand:
     """The operand divided by 2**shift, rounded; TFLite's older int16 kernels."""
     if shift == 0:
         return operand
@@ -258,7 +258,9 @@ def _shifted(builder: Builder, operand: _Operand, shift: int) -> _Operand:
     return replace(operand, view=target, scalar=None)
 
 
-def _maps(ofm: View, shape: tuple[int, ...], a: _Operand, b: _Operand) -> Iterator[tuple[View, View, View]]:
+def _maps(
+    ofm: View, shape: tuple[int, ...], a: _ElementwiseOperand, b: _ElementwiseOperand
+) -> Iterator[tuple[View, View, View]]:
     """The folded maps to combine: everything at once where that is possible, else one per index of the outer dimensions."""
     if all(o.shape[:-2] == shape[:-2] or math.prod(o.shape[:-2]) == 1 for o in (a, b)):
         yield ofm, a.view, b.view
@@ -268,7 +270,7 @@ def _maps(ofm: View, shape: tuple[int, ...], a: _Operand, b: _Operand) -> Iterat
         yield view, _part(a, index), _part(b, index)
 
 
-def _part(operand: _Operand, index: tuple[int, ...]) -> View:
+def _part(operand: _ElementwiseOperand, index: tuple[int, ...]) -> View:
     """The map of an operand that belongs to an index of the output's outer dimensions."""
     position = 0
     for i, extent in zip(index, operand.shape[:-3], strict=True):
@@ -276,7 +278,9 @@ def _part(operand: _Operand, index: tuple[int, ...]) -> View:
     return images(operand.view, math.prod(operand.shape[:-3]))[position]
 
 
-def _emit(builder: Builder, arithmetic: Arithmetic, finish: Finish, ofm: View, a: _Operand, b: _Operand) -> None:
+def _emit(
+    builder: Builder, arithmetic: Arithmetic, finish: Finish, ofm: View, a: _ElementwiseOperand, b: _ElementwiseOperand
+) -> None:
     """One step; the operand that has the output's extent becomes the IFM."""
     is_reversed = a.view.shape != ofm.shape or (a.scalar is not None and b.view.shape == ofm.shape)
     ifm, other = (b, a) if is_reversed else (a, b)

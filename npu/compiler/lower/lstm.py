@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import Shape, View, Weights
+from npu.compiler.ir import Shape, StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import weight_values
 from npu.compiler.lower.fixed_point import FixedPoint
@@ -51,11 +51,11 @@ def lower_lstm(builder: Builder, op: Op) -> None:
     batches, times = builder.tensor(op.inputs[0]).shape[:2][:: -1 if options.time_major else 1]
     if times > MOST_TIMES:
         raise builder.error(op, f"must have at most {MOST_TIMES} times, got {times}")
-    _Cell(builder, op, int(exponent) - 1, batches, is_time_major=options.time_major).lower(times, options.cell_clip)
+    _LstmSteps(builder, op, int(exponent) - 1, batches, is_time_major=options.time_major).lower(times, options.cell_clip)
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _LstmSteps:
     """The steps of one cell; `exponent` is that of the cell state's scale."""
 
     builder: Builder
@@ -102,7 +102,7 @@ class _Cell:
         self._multiply(ifm, target, self._weights(_WEIGHTS, self.op.inputs[0], has_bias=True))
         return target
 
-    def _weights(self, first: int, source: int, *, has_bias: bool) -> Weights:
+    def _weights(self, first: int, source: int, *, has_bias: bool) -> StepWeights:
         """Those of all gates as one convolution; effective scales are rounded to float32."""
         values, biases, scales = [], [], []
         for gate in self.gates:
@@ -113,17 +113,17 @@ class _Cell:
             biases.append(bias.reshape(-1).astype(np.int64))
             scales += [register_scale(float(factor))] * self.units
         stacked = np.concatenate(values)
-        return Weights(
+        return StepWeights(
             values=stacked.reshape(len(stacked), 1, 1, -1),
             biases=np.concatenate(biases),
             scales=np.array([scale.scale for scale in scales], np.uint32),
             shifts=np.array([scale.shift for scale in scales], np.uint8),
         )
 
-    def _multiply(self, ifm: View, ofm: View, weights: Weights) -> None:
+    def _multiply(self, ifm: View, ofm: View, weights: StepWeights) -> None:
         self.builder.convolve(ifm, ofm, weights)
 
-    def _sums(self, entry: View, h: View, weights: Weights) -> dict[int, View]:
+    def _sums(self, entry: View, h: View, weights: StepWeights) -> dict[int, View]:
         """The gates' values behind their functions."""
         recurrent, wide = (self._new(entry.shape, INT32) for _ in range(2))
         ifm = replace(h, zero_point=self.builder.zero_point(self.op.inputs[_STATE]))

@@ -15,7 +15,7 @@ from npu.compiler.lower.memory import constant_values
 from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
-from npu.isa.operations import Kernel, PoolingMode, Rounding, Scale
+from npu.isa.operations import KernelWindow, PoolingMode, Rounding, Scale
 
 _MAX_HEIGHT = 256
 _MAX_AREA = 1 << 16
@@ -77,7 +77,7 @@ def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> N
         builder.alias(finish.tensor, stored)
 
 
-def _windows(builder: Builder, op: Op) -> tuple[View, Kernel, Shape, int]:
+def _windows(builder: Builder, op: Op) -> tuple[View, KernelWindow, Shape, int]:
     """The map, the window that is taken of it, the shape of what comes out, and how many images both hold."""
     tensor = builder.tensor(op.inputs[0])
     shape, rank = tensor.shape, len(tensor.shape)
@@ -87,13 +87,13 @@ def _windows(builder: Builder, op: Op) -> tuple[View, Kernel, Shape, int]:
     batch = tensor.elements // (width * depth * (shape[-3] if rank > 2 else 1))
     rows = height // batch
     if axes and axes <= {rank - 3, rank - 2} and (rows <= _MAX_HEIGHT or rank - 3 not in axes):
-        kernel = Kernel(rows if rank - 3 in axes else 1, width if rank - 2 in axes else 1)
+        kernel = KernelWindow(rows if rank - 3 in axes else 1, width if rank - 2 in axes else 1)
         out = (batch * (rows // kernel.height), width // kernel.width, depth)
     else:
         outer, extent, inner = side_by_side(shape, axes) or (0, 0, 0)
         if not extent:
             raise builder.error(op, f"axes must lie side by side, got {sorted(axes)}")
-        ifm, kernel, batch = builder.reshaped(ifm, (outer, extent, inner)), Kernel(1, extent), 1
+        ifm, kernel, batch = builder.reshaped(ifm, (outer, extent, inner)), KernelWindow(1, extent), 1
         out = (outer, 1, inner)
     if kernel.height * kernel.width > _MAX_AREA:
         raise builder.error(op, f"must take at most {_MAX_AREA} elements")

@@ -10,7 +10,7 @@ from npu.compiler.lower.convolution import effective_strides, legal_padding, win
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
-from npu.isa.operations import Kernel, Padding, PoolingMode, Scale
+from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Scale
 
 
 def mean_scale(count: int) -> Scale:
@@ -37,7 +37,7 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
     assert isinstance(options, Pool2DOptions)
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
-    kernel = Kernel(options.filter_height, options.filter_width, *strides)
+    kernel = KernelWindow(options.filter_height, options.filter_width, *strides)
     finish = builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.result(finish, is_raw=True)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
@@ -48,14 +48,14 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
         emit_pool(builder, x, y, mode, window, padding, finish)
 
 
-def _trimmed(ifm: View, output: tuple[int, int], kernel: Kernel, padding: Padding) -> tuple[Kernel, Padding]:
+def _trimmed(ifm: View, output: tuple[int, int], kernel: KernelWindow, padding: IfmPadding) -> tuple[KernelWindow, IfmPadding]:
     """The same maxima with a window that reaches no further than a whole map from the element it stands on.
 
     Padding never wins, and a window of the SAME scheme stands on an element of the map.
     """
     height, top, bottom = _trim(ifm.shape[0], output[0], kernel.height, kernel.stride_y, padding.top)
     width, left, right = _trim(ifm.shape[1], output[1], kernel.width, kernel.stride_x, padding.left)
-    return replace(kernel, height=height, width=width), Padding(top, left, bottom, right)
+    return replace(kernel, height=height, width=width), IfmPadding(top, left, bottom, right)
 
 
 def _trim(extent: int, output: int, kernel: int, stride: int, before: int) -> tuple[int, int, int]:
@@ -66,12 +66,12 @@ def _trim(extent: int, output: int, kernel: int, stride: int, before: int) -> tu
 
 
 def emit_pool(
-    builder: Builder, ifm: View, ofm: View, mode: PoolingMode, kernel: Kernel, padding: Padding, finish: Finish
+    builder: Builder, ifm: View, ofm: View, mode: PoolingMode, kernel: KernelWindow, padding: IfmPadding, finish: Finish
 ) -> None:
     """One pooling step; an average over padding divides by its own count."""
     scale: Scale | None = IDENTITY
     if mode is PoolingMode.AVERAGE:
-        scale = mean_scale(kernel.height * kernel.width) if padding == Padding() else None
+        scale = mean_scale(kernel.height * kernel.width) if padding == IfmPadding() else None
     builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=kernel, padding=padding)
 
 

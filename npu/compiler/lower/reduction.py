@@ -11,7 +11,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape
 from npu.compiler.lower.memory import constant_values
 from npu.graph.graph import Op
-from npu.isa.operations import ElementwiseMode, Kernel, PoolingMode
+from npu.isa.operations import ElementwiseMode, KernelWindow, PoolingMode
 from npu.isa.rules import MAX_EXTENT
 
 
@@ -37,7 +37,7 @@ def _largest(builder: Builder, op: Op, view: View) -> View:
         if max(extent, inner) > MAX_EXTENT:
             raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent} of {inner}")
         target = builder.temporary("largest", (outer, 1, inner), view.element)
-        builder.pool(builder.reshaped(view, (outer, extent, inner)), target, PoolingMode.MAX, kernel=Kernel(1, extent))
+        builder.pool(builder.reshaped(view, (outer, extent, inner)), target, PoolingMode.MAX, kernel=KernelWindow(1, extent))
         view = target
     return view
 

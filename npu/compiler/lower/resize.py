@@ -14,13 +14,13 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import View, Weights
+from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.pooling import mean_scale, repeat
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
-from npu.isa.operations import Kernel, Padding, PoolingMode, Rounding, Scale, Upscale
+from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Rounding, Scale, Upscale
 from npu.records import dataclass
 
 _FACTORS = (2, 4, 8)
@@ -76,9 +76,9 @@ def _shifted(builder: Builder, ifm: View, ofm: View, by: int) -> None:
     builder.convolve(
         ifm,
         ofm,
-        Weights.unbiased(values, Scale(1, 0)),
+        StepWeights.unbiased(values, Scale(1, 0)),
         rounding=Rounding.NATURAL,
-        kernel=Kernel(height, width),
+        kernel=KernelWindow(height, width),
         upscale=Upscale.NEAREST,
         is_depthwise=True,
     )
@@ -124,13 +124,13 @@ def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
     """Average over size x size positions of the twice upscaled map; beyond its end positions do not count."""
     bottom = needed_after(2 * ifm.shape[0], ofm.shape[0], size, 1, 0)
     right = needed_after(2 * ifm.shape[1], ofm.shape[1], size, 1, 0)
-    padding = Padding(0, 0, bottom, right)
+    padding = IfmPadding(0, 0, bottom, right)
     builder.pool(
         ifm,
         ofm,
         PoolingMode.AVERAGE,
-        scale=mean_scale(size * size) if padding == Padding() else None,
-        kernel=Kernel(size, size),
+        scale=mean_scale(size * size) if padding == IfmPadding() else None,
+        kernel=KernelWindow(size, size),
         padding=padding,
         upscale=Upscale.NEAREST,
     )
@@ -150,7 +150,7 @@ def _between(builder: Builder, ifm: View, ofm: View, factor: int) -> None:
             x,
             y,
             _weights(row.kernel, column.kernel, depth),
-            kernel=Kernel(row.kernel, column.kernel),
+            kernel=KernelWindow(row.kernel, column.kernel),
             upscale=Upscale.NEAREST,
             is_depthwise=True,
         )
@@ -169,14 +169,14 @@ def _parts(count: int, size: int, factor: int) -> Iterator[_Part]:
     yield _Part(count - end, end, size - half, half, 1)
 
 
-def _weights(height: int, width: int, depth: int) -> Weights:
+def _weights(height: int, width: int, depth: int) -> StepWeights:
     """1, 2, ..., 2, 1 along every axis that is longer than 1; the factor is 1 / their sum.
 
     Multiplying with two roundings gives the sum itself first; the other one then takes ties away from zero.
     """
     plane = np.outer(_taps(height), _taps(width))
     values = np.broadcast_to(plane[None, :, :, None], (depth, height, width, 1)).copy()
-    return Weights.unbiased(values, mean_scale(int(plane.sum())))
+    return StepWeights.unbiased(values, mean_scale(int(plane.sum())))
 
 
 def _taps(size: int) -> npt.NDArray[np.int16]:

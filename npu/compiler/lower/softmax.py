@@ -21,7 +21,7 @@ from npu.compiler.lower.quantize import FactorError, divide_away
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.numerics.scaling import quantize_multiplier
 from npu.records import dataclass
@@ -55,7 +55,7 @@ def lower_softmax(builder: Builder, op: Op) -> None:
         if source.element is INT16:
             WideSoftmax(builder, (shape[0], width, 1)).lower(x, y, scale * beta / (10.0 / 65535.0))
         else:
-            _Softmax(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale), bits, finish)
+            _SoftmaxSteps(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale), bits, finish)
 
 
 def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -104,7 +104,7 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
 
 
 @dataclass(frozen=True)
-class _Softmax:
+class _SoftmaxSteps:
     """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
 
     builder: Builder
@@ -125,7 +125,7 @@ class _Softmax:
         height, width, depth = ifm.shape
         flat = self.builder.reshaped(ifm, (height * width, depth, 1))
         target = self.builder.temporary("maximum", (height * width, 1, 1), ifm.element)
-        self.builder.pool(flat, target, PoolingMode.MAX, kernel=Kernel(1, depth))
+        self.builder.pool(flat, target, PoolingMode.MAX, kernel=KernelWindow(1, depth))
         return self.builder.reshaped(target, self.rows)
 
     def _exps(self, ifm: View, maximum: View, table: npt.NDArray[np.uint8]) -> View:

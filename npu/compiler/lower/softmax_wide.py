@@ -18,7 +18,7 @@ from npu.compiler.ir import Shape, View
 from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantize import register_scale, round_half_away
-from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Kernel, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.records import dataclass
 
 _RANGE = 10.0
@@ -61,7 +61,7 @@ class WideSoftmax:
     def lower(self, ifm: View, ofm: View, factor: float) -> None:
         exps = self._exps(ifm, self._maximum(ifm), factor)
         total = self._temporary("sum", self.rows, INT32)
-        self._pool(PoolingMode.REDUCE_SUM, exps, total, Kernel())
+        self._pool(PoolingMode.REDUCE_SUM, exps, total, KernelWindow())
         zeros = self._temporary("zeros", self.rows, INT32)
         self.builder.elementwise(ElementwiseMode.CLZ, total, zeros)
         inverse = self._inverse(total, zeros)
@@ -74,7 +74,7 @@ class WideSoftmax:
     def _maximum(self, ifm: View) -> View:
         height, width, depth = ifm.shape
         target = self._temporary("maximum", (height * width, 1, 1), INT16)
-        self._pool(PoolingMode.MAX, self.builder.reshaped(ifm, (height * width, depth, 1)), target, Kernel(1, depth))
+        self._pool(PoolingMode.MAX, self.builder.reshaped(ifm, (height * width, depth, 1)), target, KernelWindow(1, depth))
         return self.builder.reshaped(target, self.rows)
 
     def _exps(self, ifm: View, maximum: View, factor: float) -> View:
@@ -107,5 +107,5 @@ class WideSoftmax:
     def _temporary(self, name: str, shape: Shape, element: ElementType) -> View:
         return self.builder.temporary(name, shape, element)
 
-    def _pool(self, mode: PoolingMode, ifm: View, ofm: View, kernel: Kernel) -> None:
+    def _pool(self, mode: PoolingMode, ifm: View, ofm: View, kernel: KernelWindow) -> None:
         self.builder.pool(ifm, ofm, mode, kernel=kernel)

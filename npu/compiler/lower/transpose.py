@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from npu.compiler.ir import Shape, View, Weights
+from npu.compiler.ir import Shape, StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.memory import constant_values, lower_reshape
@@ -22,7 +22,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
 from npu.hardware.variant import Variant
-from npu.isa.operations import Kernel, Scale
+from npu.isa.operations import KernelWindow, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.machine.port_rates import port_rate
 from npu.records import dataclass
@@ -147,9 +147,9 @@ def _move(builder: Builder, source: View, target: View, way: Way) -> None:
             builder.copy(ifm, ofm)
 
 
-def _select(builder: Builder, ifm: View, ofm: View, weights: Weights) -> None:
+def _select(builder: Builder, ifm: View, ofm: View, weights: StepWeights) -> None:
     """A convolution without padding, whose weights say which input each output channel is."""
-    builder.convolve(ifm, ofm, weights, kernel=Kernel(weights.values.shape[1], 1))
+    builder.convolve(ifm, ofm, weights, kernel=KernelWindow(weights.values.shape[1], 1))
 
 
 def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
@@ -161,13 +161,13 @@ def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
 
 
 @lru_cache(16)
-def _one_tap_each(taps: int) -> Weights:
+def _one_tap_each(taps: int) -> StepWeights:
     """Weights (taps, taps, 1, 1) that give channel i the row i."""
-    return Weights.unbiased(np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1), _UNIT)
+    return StepWeights.unbiased(np.eye(taps, dtype=np.int16).reshape(taps, taps, 1, 1), _UNIT)
 
 
 @lru_cache(16)
-def _one_channel_each(channels: tuple[int, ...]) -> Weights:
+def _one_channel_each(channels: tuple[int, ...]) -> StepWeights:
     """Weights (channels, 1, 1, channels) that give channel i the channel `channels[i]`."""
     values = np.eye(len(channels), dtype=np.int16)[list(channels)].reshape(len(channels), 1, 1, -1)
-    return Weights.unbiased(values, _UNIT)
+    return StepWeights.unbiased(values, _UNIT)

@@ -10,7 +10,7 @@ from npu.compiler.lower.geometry import images, needed_after, same_padding
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op
-from npu.isa.operations import Kernel, Padding, Upscale
+from npu.isa.operations import IfmPadding, KernelWindow, Upscale
 
 
 def lower_transpose_conv(builder: Builder, op: Op) -> None:
@@ -38,8 +38,8 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
             records,
             finish=finish,
             rounding=rounding,
-            kernel=Kernel(kh, kw),
-            padding=Padding(top, left, bottom, right),
+            kernel=KernelWindow(kh, kw),
+            padding=IfmPadding(top, left, bottom, right),
             upscale=Upscale.ZEROS if stride == 2 else Upscale.NONE,
         )
 

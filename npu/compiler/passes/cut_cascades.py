@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npu.compiler.cascade import fit_budget, fit_least, visible_peak
 from npu.compiler.goal import Goal
-from npu.compiler.lifetime import Node
+from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget, staging_reserve
 from npu.compiler.state import GraphState, State
 
@@ -17,7 +17,7 @@ def cut_cascades(state: State) -> State:
     return state.with_graphs(tuple(replace(graph, nodes=tuple(_fitting(graph, state))) for graph in state.graphs))
 
 
-def _fitting(graph: GraphState, state: State) -> Sequence[Node]:
+def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     """The nodes for the arena, and then for the cache that hides behind it where there is one; as small as can be for SIZE."""
     mode, is_smallest = state.variant.memory_mode, state.goal is Goal.SIZE
     if not mode.has_separate_cache:
@@ -26,7 +26,7 @@ def _fitting(graph: GraphState, state: State) -> Sequence[Node]:
     return fit_budget(graph.graph, nodes, mode.arena_cache_bytes - staging_reserve(state.variant), hidden_only=True)
 
 
-def _within(graph: GraphState, budget: int) -> Sequence[Node]:
+def _within(graph: GraphState, budget: int) -> Sequence[PlanNode]:
     """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles."""
     is_beyond = visible_peak(graph.graph, graph.nodes) > budget
     return graph.nodes if is_beyond else fit_budget(graph.graph, graph.nodes, budget)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npu.compiler import emit
-from npu.compiler.state import GraphState, State, Stream
+from npu.compiler.state import GraphState, NodeStream, State
 
 
 def emit_operations(state: State) -> State:
@@ -18,10 +18,10 @@ def emit_operations(state: State) -> State:
     )
 
 
-def _stream(graph: GraphState, number: int, state: State) -> Stream | None:
+def _stream(graph: GraphState, number: int, state: State) -> NodeStream | None:
     plan = graph.planned
     if graph.nodes[number].program is None:
         return None
     addresses = emit.Addresses(plan.places, graph.layouts, plan.transfers[number], plan.buffers[number], plan.starts[number])
     operations, sources = emit.emit_operations(graph.jobs[number], addresses, state.constants, state.variant)
-    return Stream(tuple(operations), tuple(sources))
+    return NodeStream(tuple(operations), tuple(sources))

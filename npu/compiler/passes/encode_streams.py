@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.compiler.state import State, Stream
+from npu.compiler.state import NodeStream, State
 from npu.hardware.variant import Variant
 from npu.isa.encode import encode_stream
 from npu.isa.payload import build_payload
@@ -19,7 +19,7 @@ def encode_streams(state: State) -> State:
     )
 
 
-def _encoded(stream: Stream | None, variant: Variant) -> Stream | None:
+def _encoded(stream: NodeStream | None, variant: Variant) -> NodeStream | None:
     if stream is None:
         return None
     encoded = encode_stream(stream.operations, variant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu.compiler.lifetime import Node
+from npu.compiler.lifetime import PlanNode
 from npu.compiler.state import State
 from npu.graph.graph import Graph
 from npu.graph.partition import ORDERED_KINDS, partition_nodes
@@ -21,14 +21,14 @@ def partition_graphs(state: State) -> State:
     )
 
 
-def _nodes(graph: Graph, accepted: Sequence[int]) -> list[Node]:
+def _nodes(graph: Graph, accepted: Sequence[int]) -> list[PlanNode]:
     """The graph's operators in execution order, those of an NPU partition together."""
     ordered = [index for index, op in enumerate(graph.ops) if op.kind in ORDERED_KINDS]
     subsets = partition_nodes([(op.inputs, op.outputs) for op in graph.ops], accepted, graph.outputs, ordered=ordered)
-    nodes: list[Node] = []
+    nodes: list[PlanNode] = []
     for subset in subsets:
         if subset.delegated:
-            nodes.append(Node(subset.nodes, is_npu=True))
+            nodes.append(PlanNode(subset.nodes, is_npu=True))
         else:
-            nodes += [Node((index,)) for index in subset.nodes]
+            nodes += [PlanNode((index,)) for index in subset.nodes]
     return nodes

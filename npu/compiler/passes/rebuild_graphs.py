@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npu.compiler.container import NpuOperator, Rebuilt, rebuild_graph
-from npu.compiler.lifetime import Node
-from npu.compiler.state import GraphState, State, Stream
+from npu.compiler.lifetime import PlanNode
+from npu.compiler.state import GraphState, NodeStream, State
 from npu.graph.ethos_u import Region
 
 
@@ -24,7 +24,7 @@ def _rebuilt(draft: GraphState, state: State, arena: int, fast: int | None) -> R
     return rebuild_graph(draft.graph, order, state.constants.data(), arena, fast, offsets)
 
 
-def _entry(node: Node, stream: Stream | None) -> int | NpuOperator:
+def _entry(node: PlanNode, stream: NodeStream | None) -> int | NpuOperator:
     if node.program is None or stream is None:
         return node.ops[0]
     return NpuOperator(node.program, stream.payload)

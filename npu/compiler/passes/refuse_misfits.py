@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.compiler.allocate import live_bytes
-from npu.compiler.lifetime import Node, trace_lifetimes
+from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.memory import arena_budget
 from npu.compiler.state import GraphState, Refusal, State
 from npu.graph.graph import Graph
@@ -61,7 +61,7 @@ def _needed_by_steps(state: GraphState) -> dict[int, int]:
 
 def _needed_by_tensors(graph: Graph) -> list[int]:
     """Bytes of tensors that are live at each operator if all run on the CPU."""
-    nodes = [Node((index,)) for index in range(len(graph.ops))]
+    nodes = [PlanNode((index,)) for index in range(len(graph.ops))]
     lifetimes = trace_lifetimes(graph, nodes, [()] * len(nodes), {})
     return live_bytes(list(lifetimes.spans.values()), lifetimes.events)
 

@@ -29,7 +29,7 @@ _CLOSE = 1.005
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _StreamCut:
     """How a stream is cut: rows of sections, a palette for each, and the estimated bits."""
 
     sections: NDArray[np.int64]
@@ -71,7 +71,7 @@ def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
     return hashlib.blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
 
 
-def _plans(codes: NDArray[np.uint16]) -> tuple[list[_Cut], int]:
+def _plans(codes: NDArray[np.uint16]) -> tuple[list[_StreamCut], int]:
     """The ways to cut a stream that are worth a try, and the bits of one without palette and zero runs."""
     histograms, run_costs = _histograms(codes)
     total, total_runs = histograms.sum(axis=0, keepdims=True), run_costs.sum(axis=0, keepdims=True)
@@ -86,7 +86,7 @@ def encode_naively(symbols: NDArray[np.int16]) -> bytes:
     codes = _codes(symbols)
     largest = int(codes.max(initial=0))
     plans = np.array([[0, len(codes), 0, 0, 0, max(2, largest.bit_length())]], dtype=np.int64)
-    return _emit(codes, _Cut(plans, np.zeros((1, search.MAX_PALETTE), dtype=np.int64), 0))
+    return _emit(codes, _StreamCut(plans, np.zeros((1, search.MAX_PALETTE), dtype=np.int64), 0))
 
 
 def _codes(symbols: NDArray[np.int16]) -> NDArray[np.uint16]:
@@ -109,7 +109,7 @@ def _histograms(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int64], NDArray[n
     return histograms, run_costs
 
 
-def _plan(length: int, histograms: NDArray[np.int64], run_costs: NDArray[np.int64]) -> _Cut:
+def _plan(length: int, histograms: NDArray[np.int64], run_costs: NDArray[np.int64]) -> _StreamCut:
     """Sections that come from merging the segments of these histograms; one histogram covers the whole stream."""
     histograms, run_costs = histograms.copy(), run_costs.copy()
     segment = _SEGMENT if len(histograms) > 1 else length
@@ -124,10 +124,10 @@ def _plan(length: int, histograms: NDArray[np.int64], run_costs: NDArray[np.int6
         cost += int(
             search.evaluate(histograms[section], run_costs[section], True, scratch, sections[section], palettes[section])
         )
-    return _Cut(sections, palettes, cost)
+    return _StreamCut(sections, palettes, cost)
 
 
-def _emit(codes: NDArray[np.uint16], plan: _Cut) -> bytes:
+def _emit(codes: NDArray[np.uint16], plan: _StreamCut) -> bytes:
     count = len(plan.sections)
     buffer = np.empty(len(codes) * 2 + 64 * count + 64, dtype=np.uint32)
     words = int(search.emit_sections(codes, plan.sections, plan.palettes, count, buffer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu.rendering.comparison import blocks, place, reason_text, side_name, totals
 from npu.rendering.pages.page import Cell, Column, document, number, paragraphs, section, table, tiles
 from npu.rendering.tables import kib
-from npu.reports.comparison import Comparison, Row
+from npu.reports.comparison import ComparedOperator, Comparison
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -39,7 +39,7 @@ def _rows(comparison: Comparison) -> str:
     return table(columns, [_cells(row) for row in comparison.rows], sums)
 
 
-def _cells(row: Row) -> list[Cell | str]:
+def _cells(row: ComparedOperator) -> list[Cell | str]:
     sides = row.a, row.b
     cells: list[Cell | str] = [number(row.index), row.type, row.name, " | ".join(dict.fromkeys(place(side) for side in sides))]
     cells += [number(side.cycles) if side else Cell("-", -1) for side in sides]

@@ -32,7 +32,7 @@ class Cell:
     value: float | None = None
 
 
-Row: TypeAlias = Sequence[Cell | str]
+TableRow: TypeAlias = Sequence[Cell | str]
 
 
 def number(value: float | None, text: str | None = None) -> Cell:
@@ -42,7 +42,7 @@ def number(value: float | None, text: str | None = None) -> Cell:
     return Cell(f"{value:,}" if text is None else text, float(value))
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row], sums: Row | None = None) -> str:
+def table(columns: Sequence[Column], rows: Iterable[TableRow], sums: TableRow | None = None) -> str:
     """A table that the page's script lets people sort and filter; a list of cards on a narrow screen."""
     head = "".join(f'<th class="{"n" if column.is_number else ""}">{escape(column.name)}</th>' for column in columns)
     body = "".join(_row(columns, row) for row in rows)
@@ -52,7 +52,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row], sums: Row | None = Non
     )
 
 
-def _row(columns: Sequence[Column], row: Row) -> str:
+def _row(columns: Sequence[Column], row: TableRow) -> str:
     cells = []
     for column, item in zip(columns, row, strict=True):
         cell = item if isinstance(item, Cell) else Cell(item)

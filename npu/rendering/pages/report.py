@@ -12,7 +12,7 @@ from npu.graph.ethos_u import Region
 from npu.plots import charts as plots
 from npu.plots import timeline as plots_of_time
 from npu.plots.write import figure
-from npu.rendering.pages.page import Cell, Column, Row, document, escape, folded, number, paragraphs, section, table, tiles
+from npu.rendering.pages.page import Cell, Column, TableRow, document, escape, folded, number, paragraphs, section, table, tiles
 from npu.rendering.tables import kib, short
 from npu.rendering.totals import counted_elsewhere, error_text, memory_text
 from npu.reports.report import OperatorReport, Report
@@ -24,7 +24,7 @@ from npu.toolchain.timing import TimedModel
 _MOST_HOLDERS = 8
 
 
-class _Figures:
+class _ReportFigures:
     """The charts of a page, numbered as they are placed."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class _Figures:
 
 def report_page(reported: ReportedModel) -> str:
     """Everything on one page."""
-    timed, figures = reported.timed, _Figures()
+    timed, figures = reported.timed, _ReportFigures()
     regions = [Region.ARENA, Region.FAST] if any(box.region == Region.FAST for box in reported.stays) else [Region.ARENA]
     memory = "".join(figures_of_region(reported, region, figures) for region in regions) if reported.stays else ""
     parts = {
@@ -58,7 +58,7 @@ def report_page(reported: ReportedModel) -> str:
 
 def run_page(timed: TimedModel) -> str:
     """What a run says: times, memory and traffic of every operator."""
-    figures = _Figures()
+    figures = _ReportFigures()
     parts = {
         "Timeline": figures.place(plots_of_time.timeline(timed)),
         "Operators": operator_table(timed),
@@ -71,7 +71,7 @@ def run_page(timed: TimedModel) -> str:
 
 def explain_page(timed: TimedModel, explained: ExplainedModel) -> str:
     """Where the cycles of every operator go, and which shapes would cost nothing."""
-    figures = _Figures()
+    figures = _ReportFigures()
     parts = {
         "Where the cycles go": figures.place(plots.operator_bars(explained)),
         "Losses": losses_table(explained),
@@ -80,7 +80,7 @@ def explain_page(timed: TimedModel, explained: ExplainedModel) -> str:
     return _document(timed.report, parts, figures)
 
 
-def _document(report: Report, parts: Mapping[str, str], figures: _Figures) -> str:
+def _document(report: Report, parts: Mapping[str, str], figures: _ReportFigures) -> str:
     where = f"{report.target}, {report.system}, {report.memory_mode}, {report.clock_hz / 1e6:g} MHz, profile {report.profile}"
     head = [tiles(key_figures(report)), paragraphs(sentences(report), "quiet")]
     sections = [section(title, content) for title, content in parts.items()]
@@ -156,7 +156,7 @@ def _place(row: OperatorReport) -> str:
 def reasons_table(report: Report) -> str:
     """Each broken rule of each operator on the CPU, with what to do; nothing if there is none."""
     columns = [Column("#", True), Column("operator"), Column("rule"), Column("what", is_wide=True), Column("fix", is_wide=True)]
-    rows: list[Row] = [
+    rows: list[TableRow] = [
         [number(row.index), row.type, violation.rule, violation.message, violation.fix or ""]
         for row in report.operators
         for violation in row.violations
@@ -174,7 +174,7 @@ def bound_table(report: Report) -> str:
             cycles[row.bound_by or "other"] += row.cycles
     total = report.totals.total_cycles or 1
     columns = [Column("bound by"), Column("operators", True), Column("cycles", True), Column("share", True)]
-    rows: list[Row] = [
+    rows: list[TableRow] = [
         [bound, number(counts[bound]), number(taken), number(taken / total, f"{taken / total:.1%}")]
         for bound, taken in cycles.most_common()
     ]
@@ -191,7 +191,7 @@ def traffic_table(report: Report) -> str:
             written[memory] += traffic.write
     held = {name: ", ".join(role for role, place in report.memories.items() if place == name) for name in read}
     columns = [Column("memory"), Column("holds"), Column("read", True), Column("written", True)]
-    rows: list[Row] = [
+    rows: list[TableRow] = [
         [name, held[name], number(read[name], kib(read[name])), number(written[name], kib(written[name]))] for name in read
     ]
     return table(columns, rows) if rows else ""
@@ -201,13 +201,18 @@ def weights_table(reported: ReportedModel) -> str:
     """Weights of every operator before and after compression."""
     names = reported.timed.names
     columns = [Column("operator", is_wide=True), Column("weights", True), Column("in the file", True), Column("of that", True)]
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for item in reported.weights:
         share = item.encoded_bytes / item.original_bytes if item.original_bytes else 0.0
         sizes = number(item.original_bytes, kib(item.original_bytes)), number(item.encoded_bytes, kib(item.encoded_bytes))
         rows.append([names.get(item.operator, "?"), *sizes, number(share, f"{share:.0%}")])
     before, after = (sum(getattr(item, name) for item in reported.weights) for name in ("original_bytes", "encoded_bytes"))
-    sums: Row = ["sum", number(before, kib(before)), number(after, kib(after)), Cell(f"{after / before:.0%}" if before else "")]
+    sums: TableRow = [
+        "sum",
+        number(before, kib(before)),
+        number(after, kib(after)),
+        Cell(f"{after / before:.0%}" if before else ""),
+    ]
     note = "In the file: compressed, with scale records, and once where operations share them."
     return paragraphs([note], "quiet") + table(columns, rows, sums) if rows else ""
 
@@ -222,7 +227,7 @@ def losses_table(explained: ExplainedModel) -> str:
         Column("ideal", True),
     ]
     columns += [Column("lost most to"), Column("hints", is_wide=True)]
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for row in explained.operators:
         losses = ", ".join(f"{name} {cycles:,}" for name, cycles in row.largest_losses()[:3])
         hints = "; ".join(hint.text for hint in row.hints)
@@ -231,7 +236,7 @@ def losses_table(explained: ExplainedModel) -> str:
     return table(columns, rows)
 
 
-def figures_of_region(reported: ReportedModel, region: int, figures: _Figures) -> str:
+def figures_of_region(reported: ReportedModel, region: int, figures: _ReportFigures) -> str:
     """The boxes of a memory, its peak and who holds it."""
     names = reported.timed.names
     said = []
@@ -254,7 +259,7 @@ def _short(name: str) -> str:
 
 def hardware(timed: TimedModel) -> str:
     """All fields of the description that was used, with its digest."""
-    rows: list[Row] = [[Cell(key), Cell(value)] for key, value in _fields(dataclasses.asdict(timed.variant))]
+    rows: list[TableRow] = [[Cell(key), Cell(value)] for key, value in _fields(dataclasses.asdict(timed.variant))]
     digest = paragraphs([f"SHA-256 of all fields: {timed.report.hardware_sha256}"], "quiet")
     return digest + folded(f"{escape(timed.variant.name)}: {len(rows)} fields", table([Column("field"), Column("value")], rows))
 

@@ -17,17 +17,17 @@ _I = ty.int64
 _INTEGERS = (ty.int8, ty.uint8, ty.int16)
 
 
-def _map(element: ty.Scalar) -> ty.Array:
+def _map(element: ty.ScalarType) -> ty.ArrayType:
     return element[:, :, :, ::1]
 
 
-def _read_only(element: ty.Scalar) -> ty.Array:
+def _read_only(element: ty.ScalarType) -> ty.ArrayType:
     """A map that is only read, such as a constant of a file."""
     return ty.constant(element, 4)
 
 
 def _versions(
-    function: Callable[..., None], elements: tuple[ty.Scalar, ...], *between: ty.Scalar | ty.Array
+    function: Callable[..., None], elements: tuple[ty.ScalarType, ...], *between: ty.ScalarType | ty.ArrayType
 ) -> dict[Any, Kernel]:
     """A kernel for each type of elements: a map in, other arguments, a map out."""
     return {element.dtype: kernel(ty.void(_read_only(element), *between, _map(element)))(function) for element in elements}

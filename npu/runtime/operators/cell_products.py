@@ -29,17 +29,17 @@ _CLAMPS: dict[FusedActivation, tuple[float, float | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class CellInput:
     """Activations (batch, features) as float32, and quantized by rows where weights are 8-bit: values, scales, zero points."""
 
     real: Array
     quantized: tuple[Array, Array, Array] | None = None
 
 
-def operand(values: Array, *, hybrid: bool, asymmetric: bool) -> Operand:
+def operand(values: Array, *, hybrid: bool, asymmetric: bool) -> CellInput:
     """Prepare activations (batch, features) for products with several matrices."""
     rows = np.ascontiguousarray(values)
-    return Operand(rows, quantize_rows(rows, asymmetric=asymmetric) if hybrid else None)
+    return CellInput(rows, quantize_rows(rows, asymmetric=asymmetric) if hybrid else None)
 
 
 def signed(weights: RuntimeTensor) -> Array:
@@ -47,7 +47,7 @@ def signed(weights: RuntimeTensor) -> Array:
     return weights.array.view(np.int8)
 
 
-def add_product(total: Array, x: Operand, weights: RuntimeTensor) -> Array:
+def add_product(total: Array, x: CellInput, weights: RuntimeTensor) -> Array:
     """total (batch, units) plus x times the transposed weights (units, features), or times diagonal ones (units,)."""
     if len(weights.shape) == 1:
         diagonal = weights.array

@@ -63,20 +63,20 @@ def products(ifm: RuntimeTensor, scales: Array) -> Array:
 
 def _finish(
     node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, bias: RuntimeTensor | None, channels: int
-) -> _Finish:
+) -> _OutputScaling:
     output = node.output()
     activation: FusedActivation = node.attributes.fused_activation_function
     if ifm.dtype is DType.FLOAT32:
-        return _Finish(bias, None, 0, (0, 0), float_bounds(node, activation), wide=False)
+        return _OutputScaling(bias, None, 0, (0, 0), float_bounds(node, activation), wide=False)
     require_quantized(node, ifm, output)
     factors = products(ifm, filter_scales(node, weights, channels)) / output.scale
     limits = quantized_range(node, activation, output)
     wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
-    return _Finish(bias, multipliers(factors.tolist()), output.zero_point, limits, (None, None), wide=wide)
+    return _OutputScaling(bias, multipliers(factors.tolist()), output.zero_point, limits, (None, None), wide=wide)
 
 
 @dataclass(frozen=True, slots=True)
-class _Finish:
+class _OutputScaling:
     """Sums to outputs: bias, scaling, activation."""
 
     bias: RuntimeTensor | None

@@ -20,7 +20,7 @@ _DAMAGED = (ValueError, IndexError, KeyError, TypeError, AttributeError, Overflo
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _DetectionOptions:
     max_detections: int
     num_classes: int
     score_threshold: float
@@ -29,10 +29,10 @@ class _Options:
     """Of y, x, height, width."""
 
 
-def _init(context: Context, custom_options: bytes) -> _Options:
+def _init(context: Context, custom_options: bytes) -> _DetectionOptions:
     try:
         table = flexbuffers.Loads(custom_options)
-        options = _Options(
+        options = _DetectionOptions(
             max_detections=int(table["max_detections"]),
             num_classes=int(table["num_classes"]),
             score_threshold=float(table["nms_score_threshold"]),
@@ -50,7 +50,7 @@ def _init(context: Context, custom_options: bytes) -> _Options:
 
 
 def _prepare(context: Context, node: Node) -> Status:
-    options: _Options = node.user_data
+    options: _DetectionOptions = node.user_data
     if len(node.inputs) != 3 or len(node.outputs) != 4 or any(index < 0 for index in node.inputs):
         raise InterpreterError(f"{NAME}: must have 3 inputs and 4 outputs, got {len(node.inputs)} and {len(node.outputs)}")
     boxes, scores, anchors = (context.tensors[index] for index in node.inputs)
@@ -71,13 +71,13 @@ def _prepare(context: Context, node: Node) -> Status:
     return Status.OK
 
 
-def _shapes(options: _Options) -> tuple[tuple[int, ...], ...]:
+def _shapes(options: _DetectionOptions) -> tuple[tuple[int, ...], ...]:
     most = options.max_detections
     return (1, most, 4), (1, most), (1, most), (1,)
 
 
 def _invoke(context: Context, node: Node) -> Status:
-    options: _Options = node.user_data
+    options: _DetectionOptions = node.user_data
     encoded, scores, anchors = (_real(context.tensors[index]) for index in node.inputs)
     boxes = _decode(encoded[0], anchors, options)
     by_class = scores[0][:, scores.shape[2] - options.num_classes :]
@@ -99,7 +99,7 @@ def _real(tensor: RuntimeTensor) -> Array:
     return (tensor.array.astype(np.int32) - tensor.zero_point).astype(np.float32) * np.float32(tensor.scale)
 
 
-def _decode(encoded: Array, anchors: Array, options: _Options) -> Array:
+def _decode(encoded: Array, anchors: Array, options: _DetectionOptions) -> Array:
     """Corners (top, left, bottom, right), float32; centre and size are computed in double precision as TFLite does."""
     parts, anchor = encoded.astype(np.float64), anchors.astype(np.float64)
     scale = np.array(options.scales, np.float32).astype(np.float64)
@@ -109,7 +109,7 @@ def _decode(encoded: Array, anchors: Array, options: _Options) -> Array:
         return np.concatenate([centre - half, centre + half], axis=1)
 
 
-def _suppress(boxes: Array, scores: Array, options: _Options) -> list[int]:
+def _suppress(boxes: Array, scores: Array, options: _DetectionOptions) -> list[int]:
     """Rows of `boxes` to keep, the best score first; later ones that overlap a kept one too much are dropped."""
     candidates = np.flatnonzero(scores >= np.float32(options.score_threshold))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]

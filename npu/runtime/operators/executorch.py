@@ -22,7 +22,7 @@ QUANTIZE_KERNELS = {"quantize_per_tensor": QUANTIZE, "dequantize_per_tensor": DE
 _LAYOUT = struct.Struct("<dqqq")
 
 
-class QuantizeOptions(NamedTuple):
+class QuantizeCall(NamedTuple):
     """The numbers that a call gives."""
 
     scale: float
@@ -35,14 +35,14 @@ class QuantizeOptions(NamedTuple):
         return _LAYOUT.pack(*self)
 
 
-def _init(_: Context, options: bytes) -> QuantizeOptions:
+def _init(_: Context, options: bytes) -> QuantizeCall:
     if len(options) != _LAYOUT.size:
         raise InterpreterError(f"{QUANTIZE}: must have {_LAYOUT.size} bytes of options, got {len(options)}")
-    return QuantizeOptions(*_LAYOUT.unpack(options))
+    return QuantizeCall(*_LAYOUT.unpack(options))
 
 
 def _quantize(context: Context, node: Node) -> Status:
-    given: QuantizeOptions = node.user_data
+    given: QuantizeCall = node.user_data
     source, target = (context.tensors[ends[0]].array for ends in (node.inputs, node.outputs))
     with np.errstate(all="ignore"):
         inverse = np.float32(1) / np.float32(given.scale)
@@ -52,7 +52,7 @@ def _quantize(context: Context, node: Node) -> Status:
 
 
 def _dequantize(context: Context, node: Node) -> Status:
-    given: QuantizeOptions = node.user_data
+    given: QuantizeCall = node.user_data
     source, target = (context.tensors[ends[0]].array for ends in (node.inputs, node.outputs))
     with np.errstate(all="ignore"):
         target[...] = (source.astype(np.int64) - given.zero_point).astype(np.float32) * np.float32(given.scale)

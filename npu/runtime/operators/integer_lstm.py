@@ -17,7 +17,7 @@ from npu.runtime.kernels.fixed16 import logistic_table, rounded_shift, tanh_tabl
 from npu.runtime.kernels.integer_norm import normalize_rows
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import multipliers, requantize, require_quantized
-from npu.runtime.operators.lstm_cell import CELL_GATE, FORGET_GATE, INPUT_GATE, OUTPUT_GATE, Cell, Gate
+from npu.runtime.operators.lstm_cell import CELL_GATE, FORGET_GATE, INPUT_GATE, OUTPUT_GATE, Gate, LstmCell
 from npu.runtime.tensor import Array, RuntimeTensor
 
 _INT8, _INT16, _WIDE = (-128, 127), (-32768, 32767), (-(1 << 62), 1 << 62)
@@ -36,7 +36,7 @@ def _effective(*factors: float, over: float) -> Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
+class _GateProduct:
     """Weights (features, units) as float64, sums with zero points (and bias) folded in, and the scale to the gate's."""
 
     matrix: Array
@@ -48,10 +48,10 @@ class _Product:
         return requantize(sums, self.scaling, 0, _WIDE)
 
 
-def _product(weights: RuntimeTensor, bias: RuntimeTensor | None, zero_point: int, scaling: Scaling) -> _Product:
+def _product(weights: RuntimeTensor, bias: RuntimeTensor | None, zero_point: int, scaling: Scaling) -> _GateProduct:
     w = weights.array.astype(np.int64)
     offsets = w.sum(axis=1) * zero_point
-    return _Product(w.T.astype(np.float64), offsets if bias is None else offsets + bias.array, scaling)
+    return _GateProduct(w.T.astype(np.float64), offsets if bias is None else offsets + bias.array, scaling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class _Norm:
 
 @dataclass(frozen=True, slots=True)
 class _IntegerGate:
-    entry: _Product
-    recurrent: _Product
+    entry: _GateProduct
+    recurrent: _GateProduct
     peephole: tuple[Array, Scaling, int] | None
     norm: _Norm | None
 
@@ -93,7 +93,7 @@ class _IntegerGate:
         return flat.reshape(total.shape)
 
 
-def _gate(node: OperatorNode, cell: Cell, gate: Gate, index: int) -> _IntegerGate:
+def _gate(node: OperatorNode, cell: LstmCell, gate: Gate, index: int) -> _IntegerGate:
     ifm = node.input(0)
     require_quantized(node, ifm, cell.state, gate.weights, gate.recurrent)
     scale, norm = 2.0**-12, None
@@ -132,7 +132,7 @@ def _clip_limit(limit: float, scale: float, bounds: tuple[int, int]) -> int:
     return int(min(max(steps, bounds[0]), bounds[1])) if limit > 0 else 0
 
 
-def _check(node: OperatorNode, cell: Cell) -> int:
+def _check(node: OperatorNode, cell: LstmCell) -> int:
     """The exponent of the cell state's scale."""
     if len(node.intermediates) != 5:
         raise node.fail(f"intermediate tensors must be 5 (8-bit activations, 16-bit gates), got {len(node.intermediates)}")
@@ -147,7 +147,7 @@ def _check(node: OperatorNode, cell: Cell) -> int:
     return int(exponent) - 1
 
 
-def integer_step(node: OperatorNode, cell: Cell, *, batch_at_once: bool) -> Callable[[Array, Array | None], Array]:
+def integer_step(node: OperatorNode, cell: LstmCell, *, batch_at_once: bool) -> Callable[[Array, Array | None], Array]:
     """A step of an int8 cell; batches one at a time where the kernel takes them so (batch-major sequences)."""
     exponent = _check(node, cell)
     gates = [None if gate is None else _gate(node, cell, gate, i) for i, gate in enumerate(cell.gates)]
@@ -178,7 +178,7 @@ def integer_step(node: OperatorNode, cell: Cell, *, batch_at_once: bool) -> Call
     return run
 
 
-def _finish(node: OperatorNode, cell: Cell) -> Callable[[Array], Array]:
+def _finish(node: OperatorNode, cell: LstmCell) -> Callable[[Array], Array]:
     """Gate times tanh (Q0.30) to the output: rescaled to int8, then projected."""
     hidden = _intermediate(node, _HIDDEN)
     scaling = multipliers([float(np.float32(2.0**-15 / hidden.scale * 2.0**-15))])

@@ -20,7 +20,7 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import float_logistic
 from npu.runtime.operators.basic_lstm import build_basic_lstm
-from npu.runtime.operators.cell_products import Operand, add_product, cell_activation, operand, real_vector
+from npu.runtime.operators.cell_products import CellInput, add_product, cell_activation, operand, real_vector
 from npu.runtime.operators.integer_lstm import integer_step
 from npu.runtime.operators.lstm_cell import (
     AUXILIARY_INPUT,
@@ -30,8 +30,8 @@ from npu.runtime.operators.lstm_cell import (
     FORWARD,
     INPUT_GATE,
     OUTPUT_GATE,
-    Cell,
     Gate,
+    LstmCell,
     find_cell,
 )
 from npu.runtime.tensor import Array, RuntimeTensor
@@ -40,7 +40,7 @@ CellStep = Callable[[Array, Array | None], Array]
 """One time step: (batch, features) and the auxiliary input to (batch, outputs), updating the states."""
 
 
-def float_step(node: OperatorNode, cell: Cell) -> CellStep:
+def float_step(node: OperatorNode, cell: LstmCell) -> CellStep:
     """A step of a float32 or hybrid cell."""
     a = node.attributes
     hybrid, squash = (
@@ -51,7 +51,7 @@ def float_step(node: OperatorNode, cell: Cell) -> CellStep:
     # Without an activation LiteRT copies nothing to the buffer of the activated cell, in which the cell gate still is.
     leaves_state_out = a.fused_activation_function is FusedActivation.NONE
 
-    def prepared(values: Array) -> Operand:
+    def prepared(values: Array) -> CellInput:
         return operand(values, hybrid=hybrid, asymmetric=asymmetric)
 
     def step(x: Array, auxiliary: Array | None) -> Array:
@@ -74,7 +74,7 @@ def float_step(node: OperatorNode, cell: Cell) -> CellStep:
     return step
 
 
-def _gate_sum(gate: Gate, inputs: tuple[Operand, Operand | None, Operand], cell: Array) -> Array:
+def _gate_sum(gate: Gate, inputs: tuple[CellInput, CellInput | None, CellInput], cell: Array) -> Array:
     x, auxiliary, h = inputs
     total = np.zeros((x.real.shape[0], gate.bias.shape[0]), np.float32)
     if gate.norm is None:
@@ -103,7 +103,7 @@ def _clip(values: Array, limit: float) -> Array:
     return np.clip(values, -clip, clip) if clip > 0 else values
 
 
-def _step(node: OperatorNode, cell: Cell, *, batch_at_once: bool) -> CellStep:
+def _step(node: OperatorNode, cell: LstmCell, *, batch_at_once: bool) -> CellStep:
     if node.input(0).dtype is DType.FLOAT32:
         return float_step(node, cell)
     return integer_step(node, cell, batch_at_once=batch_at_once)

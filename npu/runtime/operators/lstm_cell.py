@@ -51,7 +51,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LstmCell:
     """Tensors of one cell. `gates` in the order input, forget, cell, output; the input gate is None if it is coupled (CIFG)."""
 
     gates: tuple[Gate | None, Gate, Gate, Gate]
@@ -68,7 +68,9 @@ class Cell:
         return tuple(gate for gate in self.gates if gate is not None)
 
 
-def find_cell(node: OperatorNode, at: Positions, features: int, batches: int, auxiliary_features: int | None = None) -> Cell:
+def find_cell(
+    node: OperatorNode, at: Positions, features: int, batches: int, auxiliary_features: int | None = None
+) -> LstmCell:
     """The cell at these positions, its shapes checked; an InterpreterError names what does not fit."""
     weights, recurrent = node.input(at.weights + OUTPUT_GATE), node.input(at.recurrent + OUTPUT_GATE)
     if len(weights.shape) != 2 or len(recurrent.shape) not in (1, 2):
@@ -77,7 +79,7 @@ def find_cell(node: OperatorNode, at: Positions, features: int, batches: int, au
     if (node.optional(at.recurrent) is None) != coupled or (node.optional(at.bias) is None) != coupled:
         raise node.fail("weights, recurrent weights and bias of the input gate must be given together, got some of them")
     gates = [None if coupled and i == 0 else _gate(node, at, i) for i in range(4)]
-    cell = Cell(
+    cell = LstmCell(
         gates=(gates[0], *_mandatory(gates)),
         projection=node.optional(at.projection),
         projection_bias=node.optional(at.projection + 1),
@@ -110,7 +112,7 @@ def _gate(node: OperatorNode, at: Positions, index: int) -> Gate:
     )
 
 
-def _check(node: OperatorNode, cell: Cell, features: int, batches: int, auxiliary_features: int | None) -> None:
+def _check(node: OperatorNode, cell: LstmCell, features: int, batches: int, auxiliary_features: int | None) -> None:
     for gate in cell.given:
         require_shape(node, "weights", gate.weights, cell.units, features)
         if len(gate.recurrent.shape) == 1:
@@ -127,7 +129,7 @@ def _check(node: OperatorNode, cell: Cell, features: int, batches: int, auxiliar
     require_state(node, cell.cell, batches, cell.units)
 
 
-def _check_presence(node: OperatorNode, cell: Cell, auxiliary_features: int | None) -> None:
+def _check_presence(node: OperatorNode, cell: LstmCell, auxiliary_features: int | None) -> None:
     peepholes = {gate.peephole is None for gate in cell.given if gate is not cell.gates[CELL_GATE]}
     norms = {gate.norm is None for gate in cell.given}
     if len(peepholes) > 1 or len(norms) > 1:
@@ -143,7 +145,7 @@ def _check_presence(node: OperatorNode, cell: Cell, auxiliary_features: int | No
             raise node.fail(f"clipping must be at 0 (none) or above, got {limit}")
 
 
-def _check_types(node: OperatorNode, cell: Cell) -> None:
+def _check_types(node: OperatorNode, cell: LstmCell) -> None:
     """All matrices have one type; diagonal recurrent weights are float32 where activations are."""
     kind = cell.gates[FORGET_GATE].weights.dtype
     matrices = [gate.weights for gate in cell.given]

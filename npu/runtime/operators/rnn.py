@@ -24,7 +24,7 @@ CellStep = Callable[[Array, Array | None], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class _RnnCell:
     weights: RuntimeTensor
     recurrent: RuntimeTensor
     bias: RuntimeTensor
@@ -36,7 +36,7 @@ class _Cell:
         return self.weights.shape[0]
 
 
-def _cell(node: OperatorNode, start: int, features: int, batches: int, auxiliary: int | None = None) -> _Cell:
+def _cell(node: OperatorNode, start: int, features: int, batches: int, auxiliary: int | None = None) -> _RnnCell:
     weights, recurrent, bias, state = (node.input(start + i) for i in range(4))
     if len(weights.shape) != 2:
         raise node.fail(f"weights must have rank 2, got {list(weights.shape)}")
@@ -48,10 +48,10 @@ def _cell(node: OperatorNode, start: int, features: int, batches: int, auxiliary
     require_shape(node, "auxiliary weights", extra, units, features)
     require_shape(node, "state", state, batches, units)
     require_state(node, state, batches, units)
-    return _Cell(weights, recurrent, bias, state, extra)
+    return _RnnCell(weights, recurrent, bias, state, extra)
 
 
-def _step(node: OperatorNode, cell: _Cell) -> CellStep:
+def _step(node: OperatorNode, cell: _RnnCell) -> CellStep:
     squash = cell_activation(node, node.attributes.fused_activation_function)
     hybrid, asymmetric = cell.weights.dtype is not DType.FLOAT32, node.attributes.asymmetric_quantize_inputs
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from constraints.rule import Profile
 from constraints.view import OpView
-from constraints.xnnpack import XnnpackOptions as ProfileOptions
+from constraints.xnnpack import XnnpackSwitches as ProfileOptions
 from constraints.xnnpack import xnnpack_profile
 from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.operands import Role

@@ -23,9 +23,9 @@ from npu.runtime.operators.common import pad_before
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
-from npu.runtime.xnnpack.operand import Operand, operand
+from npu.runtime.xnnpack.operand import ConstantOperand, operand
 from npu.runtime.xnnpack.operation import CompiledOperation, Rows
-from npu.runtime.xnnpack.packing import Layout, pack_matrix, pack_taps, sums_fit
+from npu.runtime.xnnpack.packing import PackedLayout, pack_matrix, pack_taps, sums_fit
 
 Array = npt.NDArray[Any]
 Store = Callable[[Array], Array]
@@ -97,7 +97,9 @@ class _Weighted(CompiledOperation):
     _float_kind = r.GEMM_FLOAT
     _byte_kind = r.GEMM_BYTE
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand, packed: Array, layout: Layout) -> None:
+    def __init__(
+        self, index: int, node: OperatorNode, site: Site, given: ConstantOperand, packed: Array, layout: PackedLayout
+    ) -> None:
         super().__init__(index, node, site.workspace, transient=site.transient)
         self._site, self._operand, self._layout = site, given, layout
         self._packed = site.store(packed)
@@ -193,10 +195,10 @@ class _Windowed(_Weighted):
         return True
 
 
-class Convolution(_Windowed):
+class PackedConvolution(_Windowed):
     """CONV_2D of one group; DEPTHWISE_CONV_2D with one input channel is one too."""
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand) -> None:
         channels, height, width, depth = given.weights.shape
         self._kernel = (height, width)
         narrow = depth < _NARROW or depth % 4 != 0
@@ -237,7 +239,7 @@ class Depthwise(_Windowed):
     _float_kind = r.DEPTHWISE_FLOAT
     _byte_kind = r.DEPTHWISE_BYTE
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand) -> None:
         _, height, width, channels = given.weights.shape
         self._kernel = (height, width)
         taps = given.weights.reshape(height * width, channels)
@@ -271,7 +273,7 @@ class Depthwise(_Windowed):
 class FullyConnected(_Weighted):
     """FULLY_CONNECTED; 8-bit sums are scaled in double precision after the product."""
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: Operand) -> None:
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand) -> None:
         units, depth = given.weights.shape
         packed, layout = pack_matrix(given.weights.reshape(units, 1, depth), given.folded(), None)
         super().__init__(index, node, site, given, packed, layout)
@@ -333,8 +335,8 @@ def compile_weighted(index: int, node: OperatorNode, site: Site) -> CompiledOper
     if node.kind == "FULLY_CONNECTED":
         return FullyConnected(index, node, site, given)
     if node.kind == "CONV_2D":
-        return Convolution(index, node, site, given)
+        return PackedConvolution(index, node, site, given)
     if node.input(0).shape[-1:] == (1,) and given.weights.shape[3] > 1:
         # One input channel and several filters: an ordinary convolution with the same sums.
-        return Convolution(index, node, site, replace(given, weights=given.weights.transpose(3, 1, 2, 0)))
+        return PackedConvolution(index, node, site, replace(given, weights=given.weights.transpose(3, 1, 2, 0)))
     return Depthwise(index, node, site, given)

@@ -16,7 +16,7 @@ from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.xnnpack.acceptance import Acceptance
 from npu.runtime.xnnpack.memory import Workspace
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
-from npu.runtime.xnnpack.partition import MemoryReport, Partition, Setting
+from npu.runtime.xnnpack.partition import MemoryReport, Setting, XnnpackPartition
 from npu.runtime.xnnpack.precision import choose_half
 from npu.runtime.xnnpack.threads import Threads
 from npu.runtime.xnnpack.variables import Values
@@ -34,7 +34,7 @@ class XnnpackDelegate(SimpleDelegate):
             raise InterpreterValueError(f"xnnpack: options must be XnnpackOptions, got {options!r}")
         self.refusals: dict[tuple[int, int], tuple[Violation, ...]] = {}
         self._pending: Setting | None = None
-        self._live: list[Partition] = []
+        self._live: list[XnnpackPartition] = []
         self._values: Values = {}
         self._threads = Threads(self.options.num_threads)
         weakref.finalize(self, self._threads.close)
@@ -80,7 +80,7 @@ class XnnpackDelegate(SimpleDelegate):
         return _Counted(self._pending, self._live)
 
     @property
-    def partitions(self) -> tuple[Partition, ...]:
+    def partitions(self) -> tuple[XnnpackPartition, ...]:
         """The kernels that interpreters hold."""
         return tuple(self._live)
 
@@ -119,10 +119,10 @@ class XnnpackDelegate(SimpleDelegate):
         }
 
 
-class _Counted(Partition):
+class _Counted(XnnpackPartition):
     """A partition that is on the delegate's list from its set-up until the interpreter frees it."""
 
-    def __init__(self, setting: Setting, live: list[Partition]) -> None:
+    def __init__(self, setting: Setting, live: list[XnnpackPartition]) -> None:
         super().__init__(setting)
         self._live = live
 

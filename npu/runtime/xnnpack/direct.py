@@ -65,7 +65,7 @@ class _Direct(CompiledOperation):
         return address(self.keep(np.ascontiguousarray(self.node.input(position).array)))
 
 
-class Pairs(_Direct):
+class FloatPairs(_Direct):
     """Two operands with a fused activation."""
 
     def fits(self) -> bool:
@@ -108,7 +108,7 @@ class Softmax(_Direct):
         row["low"] = _bits(self.node.attributes.beta)
 
 
-class Copy(_Direct):
+class Reshape(_Direct):
     """RESHAPE."""
 
     def _fill(self, row: Rows) -> None:
@@ -195,13 +195,13 @@ def make_direct(index: int, node: OperatorNode, site: Site) -> CompiledOperation
     if any(tensor is None or (position == 0 and tensor.dtype is not dtype) for position, tensor in enumerate(node.inputs)):
         return None
     if node.kind == "RESHAPE" and dtype.numpy is not None:
-        return Copy(index, node, site)
+        return Reshape(index, node, site)
     if node.kind == "TRANSPOSE" and dtype in (DType.FLOAT32, DType.INT32, DType.INT8, DType.UINT8):
         return Transpose(index, node, site)
     if dtype is not DType.FLOAT32:
         return None
     if node.kind in _BINARY:
-        return Pairs(index, node, site)
+        return FloatPairs(index, node, site)
     if node.kind in _CLAMPS:
         return Single(index, node, site)
     return Softmax(index, node, site) if node.kind == "SOFTMAX" else None

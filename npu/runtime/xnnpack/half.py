@@ -19,7 +19,7 @@ from npu.runtime.registry import find_operator
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.xnnpack.convolution import window_of
 from npu.runtime.xnnpack.kernels.half import depthwise_half, product_half
-from npu.runtime.xnnpack.operation import Operation
+from npu.runtime.xnnpack.operation import XnnpackOperation
 
 SUMMED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
@@ -38,7 +38,7 @@ def rounded_constant(tensor: RuntimeTensor) -> RuntimeTensor:
     return made
 
 
-class ToHalf(Operation):
+class ToHalf(XnnpackOperation):
     """The conversion of a float32 input of the partition."""
 
     def __init__(self, index: int, node: OperatorNode) -> None:
@@ -63,7 +63,7 @@ class FromHalf(ToHalf):
         self.node.output().array[...] = self.node.input(0).array
 
 
-class HalfOperation(Operation):
+class HalfOperation(XnnpackOperation):
     """Any operator. `native`: one rounding per elementary operation; else float32 first, then fp16."""
 
     def __init__(self, index: int, node: OperatorNode, *, native: bool) -> None:

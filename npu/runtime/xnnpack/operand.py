@@ -24,7 +24,7 @@ _COVERED = ((DType.FLOAT32,) * 3, (DType.INT8,) * 3, (DType.UINT8,) * 3)
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ConstantOperand:
     """Constant weights (out, kernel height, kernel width, in), or (taps, out) for depthwise, with bias and clamp."""
 
     weights: Array
@@ -67,7 +67,7 @@ def _clamp(node: OperatorNode) -> tuple[int, int]:
     return low, high
 
 
-def operand(node: OperatorNode, channel_axis: int) -> Operand | None:
+def operand(node: OperatorNode, channel_axis: int) -> ConstantOperand | None:
     """The constants of an operator whose types the compiled kernels cover, None for others."""
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     types = (ifm.dtype, weights.dtype, output.dtype)
@@ -79,7 +79,7 @@ def operand(node: OperatorNode, channel_axis: int) -> Operand | None:
     low, high = _clamp(node)
     if ifm.dtype is DType.FLOAT32:
         values = np.zeros(channels, np.float32) if bias is None else bias.array.reshape(-1).astype(np.float32)
-        return Operand(weights.array, values, None, None, low, high, 0, 0)
+        return ConstantOperand(weights.array, values, None, None, low, high, 0, 0)
     if bias is not None and bias.dtype is not DType.INT32:
         return None
     scaling = weights.quantization
@@ -92,10 +92,10 @@ def operand(node: OperatorNode, channel_axis: int) -> Operand | None:
     factors = multipliers(scales.tolist())
     values = np.zeros(channels, np.int32) if bias is None else bias.array.reshape(-1).astype(np.int32)
     if ifm.dtype is DType.INT8:
-        return Operand(weights.array, values, factors, scales, low, high, ifm.zero_point, output.zero_point)
+        return ConstantOperand(weights.array, values, factors, scales, low, high, ifm.zero_point, output.zero_point)
     moved, zero_point = _moved(weights.array, weights.zero_point)
     offsets = ifm.zero_point - 128, output.zero_point, zero_point
-    return Operand(moved, values, factors, scales, low, high, *offsets, is_unsigned=True)
+    return ConstantOperand(moved, values, factors, scales, low, high, *offsets, is_unsigned=True)
 
 
 def _has_plain_zero_points(weights: RuntimeTensor) -> bool:

@@ -19,7 +19,7 @@ Rows = npt.NDArray[np.void]
 Array = npt.NDArray[Any]
 
 
-class Operation(ABC):
+class XnnpackOperation(ABC):
     """`prepare` once per allocation, after the operations before it; `run` once per invoke."""
 
     def __init__(self, index: int, node: OperatorNode) -> None:
@@ -36,7 +36,7 @@ class Operation(ABC):
         """Read the inputs, write the outputs."""
 
 
-class ReferenceOperation(Operation):
+class ReferenceOperation(XnnpackOperation):
     """Runs the reference kernel of the operator."""
 
     _run: Run
@@ -48,7 +48,7 @@ class ReferenceOperation(Operation):
         self._run()
 
 
-class CompiledOperation(Operation):
+class CompiledOperation(XnnpackOperation):
     """Describes itself as job rows with absolute addresses. Falls back on the reference kernel for shapes it does not cover.
 
     Indirection tables are kept, or with `transient` built in `workspace` for every run.

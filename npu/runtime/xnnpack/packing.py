@@ -19,7 +19,7 @@ _SUM_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PackedLayout:
     """Where things lie in a packed operand: `length` elements (or groups of four bytes) per stretch, `step` bytes per block."""
 
     segments: int
@@ -36,7 +36,7 @@ def blocks(channels: int) -> tuple[int, int]:
     return groups, channels - 16 * (groups - 1)
 
 
-def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, Layout]:
+def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, PackedLayout]:
     """weights (out, segments, elements) float32, or int8 with four elements side by side; bias (out) float32 or int32."""
     channels, segments, elements = weights.shape
     groups, tail = blocks(channels)
@@ -45,10 +45,10 @@ def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None
     dense = np.zeros((groups * 16, segments, length * unit), weights.dtype)
     dense[:channels, :, :elements] = weights
     ordered = dense.reshape(groups, 16, segments, length, unit).transpose(0, 2, 3, 1, 4)
-    return _joined(ordered, bias, factors, Layout(segments, length, groups, tail, segments * length * 64, 0))
+    return _joined(ordered, bias, factors, PackedLayout(segments, length, groups, tail, segments * length * 64, 0))
 
 
-def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, Layout]:
+def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, PackedLayout]:
     """weights (taps, channels) float32, or int8 with four taps side by side; `length` of the layout is the number of taps."""
     taps, channels = weights.shape
     groups, tail = blocks(channels)
@@ -57,10 +57,12 @@ def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) 
     dense = np.zeros((padded, groups * 16), weights.dtype)
     dense[:taps, :channels] = weights
     ordered = dense.reshape(padded // unit, unit, groups, 16).transpose(2, 0, 3, 1)
-    return _joined(ordered, bias, factors, Layout(padded, taps, groups, tail, padded // unit * 64, 0))
+    return _joined(ordered, bias, factors, PackedLayout(padded, taps, groups, tail, padded // unit * 64, 0))
 
 
-def _joined(ordered: Array, bias: Array, factors: tuple[Array, Array] | None, layout: Layout) -> tuple[Array, Layout]:
+def _joined(
+    ordered: Array, bias: Array, factors: tuple[Array, Array] | None, layout: PackedLayout
+) -> tuple[Array, PackedLayout]:
     stages = [_lanes(bias, layout.groups)]
     if factors is not None:
         multiplier, exponent = factors
@@ -72,7 +74,7 @@ def _joined(ordered: Array, bias: Array, factors: tuple[Array, Array] | None, la
     packed = guarded((size + stage.nbytes,), np.dtype(np.uint8))
     packed[:size] = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
     packed[size:] = np.ascontiguousarray(stage).reshape(-1).view(np.uint8)
-    return packed, Layout(layout.segments, layout.length, layout.groups, layout.tail, layout.step, size)
+    return packed, PackedLayout(layout.segments, layout.length, layout.groups, layout.tail, layout.step, size)
 
 
 def _lanes(values: Array, groups: int) -> Array:

@@ -26,7 +26,7 @@ from npu.runtime.xnnpack.direct import make_direct
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.memory import Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
-from npu.runtime.xnnpack.operation import CompiledOperation, Operation, ReferenceOperation, Rows
+from npu.runtime.xnnpack.operation import CompiledOperation, ReferenceOperation, Rows, XnnpackOperation
 from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.resize import Resize
@@ -88,16 +88,16 @@ def _no_subgraph(index: int) -> InterpreterError:
 _SERVICES = _NoSubgraphs()
 
 
-class Partition(SimpleDelegateKernel):
+class XnnpackPartition(SimpleDelegateKernel):
     """Runs the nodes of one partition on tensors of its own; only the boundary uses the interpreter's buffers."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self.operations: list[Operation] = []
+        self.operations: list[XnnpackOperation] = []
         self.sparse: frozenset[int] = frozenset()
         self._own: dict[int, RuntimeTensor] = {}
         self._packed_bytes = 0
-        self._groups: list[list[Operation]] = []
+        self._groups: list[list[XnnpackOperation]] = []
         self._steps: dict[int, Run] = {}
         self._arena = guarded((0,), np.dtype(np.uint8))
         self._shared: frozenset[int] = frozenset()
@@ -262,14 +262,14 @@ class Partition(SimpleDelegateKernel):
         label = f"xnnpack {kind.lower()} (op {index} of subgraph {context.subgraph_index})"
         return OperatorNode(kind, label, inputs, outputs, None, _SERVICES, RuntimeOptions(), allocate)
 
-    def _operation(self, index: int, node: OperatorNode) -> Operation:
+    def _operation(self, index: int, node: OperatorNode) -> XnnpackOperation:
         if node.kind in VARIABLE_KINDS:
             return VariableOperation(index, node, self._setting.values)
         if self._setting.half is not None:
             return HalfOperation(index, node, native=self._setting.half)
         return self._compiled(index, node) or ReferenceOperation(index, node)
 
-    def _compiled(self, index: int, node: OperatorNode) -> Operation | None:
+    def _compiled(self, index: int, node: OperatorNode) -> XnnpackOperation | None:
         options = self._setting.options
         site = Site(self._store, self._setting.workspace, options.transient_indirection_buffer, self._is_own)
         if index in self.sparse and node.kind == "CONV_2D" and node.input(1).shape[1:3] == (1, 1):
@@ -293,7 +293,7 @@ class Partition(SimpleDelegateKernel):
 
     # --- running -------------------------------------------------------------------------------------------------------------
 
-    def _step(self, key: int, group: list[Operation]) -> Run:
+    def _step(self, key: int, group: list[XnnpackOperation]) -> Run:
         """What runs an operation, or consecutive compiled ones as one list of rows; kept under `key` until a buffer moves."""
         first = group[0]
         if not (isinstance(first, CompiledOperation) and first.is_compiled):
@@ -310,7 +310,7 @@ class Partition(SimpleDelegateKernel):
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)
 
 
-def _bound_rows(group: list[Operation]) -> Rows:
+def _bound_rows(group: list[XnnpackOperation]) -> Rows:
     """The rows of compiled operations for their current buffers."""
     rows = []
     for operation in group:
@@ -323,9 +323,9 @@ def _bound_rows(group: list[Operation]) -> Rows:
     return np.concatenate(rows)
 
 
-def _grouped(operations: list[Operation], *, alone: bool) -> list[list[Operation]]:
+def _grouped(operations: list[XnnpackOperation], *, alone: bool) -> list[list[XnnpackOperation]]:
     """Consecutive compiled operations run as one list of rows, unless each must run `alone`."""
-    groups: list[list[Operation]] = []
+    groups: list[list[XnnpackOperation]] = []
     open_group = False
     for operation in operations:
         compiled = isinstance(operation, CompiledOperation) and operation.is_compiled

@@ -13,8 +13,8 @@ from npu.runtime.operators.common import float_bounds
 from npu.runtime.xnnpack.convolution import Store
 from npu.runtime.xnnpack.kernels.sparse import multiply_sparse
 from npu.runtime.xnnpack.memory import guarded
-from npu.runtime.xnnpack.operand import Operand
-from npu.runtime.xnnpack.operation import Array, Operation
+from npu.runtime.xnnpack.operand import ConstantOperand
+from npu.runtime.xnnpack.operation import Array, XnnpackOperation
 
 _TAILS = ("MEAN", "DEPTH_TO_SPACE")
 
@@ -40,10 +40,10 @@ def _end(graph: Graph, ops: Sequence[int], start: int) -> int | None:
     return None
 
 
-class SparseConvolution(Operation):
+class SparseConvolution(XnnpackOperation):
     """A float CONV_2D with a 1x1 kernel that skips zero weights; sums in the order of the input channels."""
 
-    def __init__(self, index: int, node: OperatorNode, given: Operand, store: Store) -> None:
+    def __init__(self, index: int, node: OperatorNode, given: ConstantOperand, store: Store) -> None:
         super().__init__(index, node)
         matrix = given.weights.reshape(given.weights.shape[0], -1)
         rows, columns = np.nonzero(matrix)

@@ -16,8 +16,8 @@ from npu.isa.operations import (
     AccumulatorFormat,
     Block,
     Elementwise,
-    Kernel,
     KernelOperation,
+    KernelWindow,
     ShramLayout,
     Traversal,
 )
@@ -86,7 +86,7 @@ def test_shram_layout_of_vela_blocks_is_reproduced_on_every_variant(model: str, 
 def test_buffers_of_a_hand_computed_convolution() -> None:
     # 10x4 kernel, stride 2, block 10x6x16, one input channel: IFM 26x14x8 = 2912 B, accumulators 3840 B.
     problem = BlockProblem(
-        work=Work.CONVOLUTION, ofm=(25, 5, 64), ifm_depth=1, ifm_bits=8, ofm_bits=8, kernel=Kernel(10, 4, 2, 2),
+        work=Work.CONVOLUTION, ofm=(25, 5, 64), ifm_depth=1, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(10, 4, 2, 2),
         traversal=Traversal.PART_KERNEL_FIRST,
     )  # fmt: skip
     variant = load_variant("ethos-u55-128")
@@ -102,7 +102,7 @@ def _problems() -> list[BlockProblem]:
         bits = int(random.choice([8, 8, 16, 32] if work in (Work.ELEMENTWISE, Work.REDUCE_SUM) else [8, 8, 16]))
         depth = int(random.integers(1, 300))
         sizes = [int(size) for size in (*random.integers(1, 9, 2), *random.integers(1, 4, 2))]
-        kernel = Kernel() if work in (Work.ELEMENTWISE, Work.REDUCE_SUM) else Kernel(*sizes)
+        kernel = KernelWindow() if work in (Work.ELEMENTWISE, Work.REDUCE_SUM) else KernelWindow(*sizes)
         is_wide = bits == 16 and work not in (Work.MAX_POOL, Work.AVERAGE_POOL)
         problems.append(
             BlockProblem(
@@ -142,7 +142,7 @@ def test_chosen_blocks_obey_the_hardware_rules(variant_name: str) -> None:
 def test_an_operation_without_any_block_is_refused() -> None:
     variant = load_variant("ethos-u55-32")
     problem = BlockProblem(
-        work=Work.DEPTHWISE, ofm=(8, 8, 32), ifm_depth=32, ifm_bits=16, ofm_bits=16, kernel=Kernel(8, 8, 3, 3)
+        work=Work.DEPTHWISE, ofm=(8, 8, 32), ifm_depth=32, ifm_bits=16, ofm_bits=16, kernel=KernelWindow(8, 8, 3, 3)
     )
     tiny = replace(variant, shram=replace(variant.shram, banks=4))
     with pytest.raises(CompileError, match="must have a block that fits 4 SHRAM banks"):

@@ -16,7 +16,7 @@ from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
-from npu.isa.operations import Block, Convolution, Kernel, KernelOperation, Stop, Traversal, WeightedOperation
+from npu.isa.operations import Block, Convolution, KernelOperation, KernelWindow, Stop, Traversal, WeightedOperation
 from npu.isa.shram import Work, buffers_of, shram_layout
 from npu.tflite.writer import write_model
 from sim.timing import schedule
@@ -99,7 +99,7 @@ def test_the_cycles_of_one_block_are_those_of_its_busiest_unit() -> None:
     # Ethos-U55-128, 8x16 outputs of 32 channels from 32: 8 x 8 micro-blocks and 4 of depth, 4 cycles and one to change the
     # weights; the output unit needs half a cycle per element.
     variant = load_variant("ethos-u55-128")
-    problem = BlockProblem(work=Work.CONVOLUTION, ofm=(8, 16, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=Kernel())
+    problem = BlockProblem(work=Work.CONVOLUTION, ofm=(8, 16, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=KernelWindow())
     sizes = (np.array([8]), np.array([16]), np.array([32]))
     estimate = float(estimate_cycles(problem, *sizes, variant)[0])
     array, output = (4 * 8 * 8 + 1) * 4, 8 * 16 * 32 * 0.5
@@ -109,7 +109,7 @@ def test_the_cycles_of_one_block_are_those_of_its_busiest_unit() -> None:
 def test_slices_of_a_map_without_bricks_are_written_pixel_by_pixel() -> None:
     variant = load_variant("ethos-u65-256")
     whole = BlockProblem(
-        work=Work.CONVOLUTION, ofm=(48, 48, 16), ifm_depth=24, ifm_bits=8, ofm_bits=8, kernel=Kernel(), ofm_in_arena=True
+        work=Work.CONVOLUTION, ofm=(48, 48, 16), ifm_depth=24, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(), ofm_in_arena=True
     )
     sizes = (np.array([8]), np.array([16]), np.array([16]))
     part = replace(whole, ofm_map_depth=34)

@@ -6,22 +6,32 @@ import numpy as np
 import pytest
 
 from npu.compiler.cascade import cut_chain, fit_budget
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, Weights
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
-from npu.compiler.lifetime import Node
+from npu.compiler.lifetime import PlanNode
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
-from npu.isa.operations import INT8, ElementwiseMode, Kernel, Layout, OperandScaling, Padding, PoolingMode, Rounding, Scale
+from npu.isa.operations import (
+    INT8,
+    ElementwiseMode,
+    IfmPadding,
+    KernelWindow,
+    Layout,
+    OperandScaling,
+    PoolingMode,
+    Rounding,
+    Scale,
+)
 
 from tests.naive.steps import execute
 
 RANDOM = np.random.default_rng(3)
 
 
-def convolution(ifm: View, ofm: View, kernel: Kernel, padding: Padding, *, depthwise: bool = False) -> ConvolutionStep:
+def convolution(ifm: View, ofm: View, kernel: KernelWindow, padding: IfmPadding, *, depthwise: bool = False) -> ConvolutionStep:
     depth = ofm.shape[2]
     shape = (depth, kernel.height, kernel.width, 1 if depthwise else ifm.shape[2])
-    weights = Weights(
+    weights = StepWeights(
         values=RANDOM.integers(-128, 128, shape).astype(np.int16),
         biases=RANDOM.integers(-900, 900, depth),
         scales=np.full(depth, 1 << 30, np.uint32),
@@ -48,10 +58,10 @@ def program() -> Program:
     result = Storage("out", (10, 5, 8), INT8, 2, True)
     a, b, c = (View.whole(storage, zero_point) for storage, zero_point in zip(maps, (3, -7, -7), strict=True))
     steps: list[Step] = [
-        convolution(View.whole(source, 5), a, Kernel(), Padding()),
-        convolution(a, b, Kernel(3, 3, 2, 2), Padding(1, 1, 1, 1), depthwise=True),
+        convolution(View.whole(source, 5), a, KernelWindow(), IfmPadding()),
+        convolution(a, b, KernelWindow(3, 3, 2, 2), IfmPadding(1, 1, 1, 1), depthwise=True),
         PoolingStep(
-            source=0, ifm=b, ofm=c, minimum=-128, maximum=127, mode=PoolingMode.MAX, kernel=Kernel(3, 1), scale=Scale()
+            source=0, ifm=b, ofm=c, minimum=-128, maximum=127, mode=PoolingMode.MAX, kernel=KernelWindow(3, 1), scale=Scale()
         ),
         ElementwiseStep(
             source=0,
@@ -123,7 +133,7 @@ def graph() -> Graph:
     return Graph("g", tensors, (Op("CUSTOM", (0, 1), (2,)),), (0, 1), (2,))
 
 
-def peak(nodes: list[Node]) -> int:
+def peak(nodes: list[PlanNode]) -> int:
     """Worst sum of live storages, counted step by step from first to last use."""
     steps = [step for node in nodes for step in (node.program.steps if node.program else ())]
     uses: dict[Storage, list[int]] = {}
@@ -139,7 +149,7 @@ def peak(nodes: list[Node]) -> int:
 
 def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
     whole = program()
-    before = [Node((0,), whole)]
+    before = [PlanNode((0,), whole)]
     assert peak(before) > 2800
     after = fit_budget(graph(), before, 2200)
     assert peak(after) <= 2200
@@ -149,7 +159,7 @@ def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
 
 
 def test_a_budget_that_is_met_already_changes_nothing() -> None:
-    nodes = [Node((0,), program())]
+    nodes = [PlanNode((0,), program())]
     assert fit_budget(graph(), nodes, 100_000) == nodes
 
 
@@ -161,14 +171,14 @@ def squeeze_and_excite() -> Program:
     mean, gate = (View.whole(Storage(name, (1, 1, 8), INT8), -5) for name in ("mean", "gate"))
     pool = {"minimum": -128, "maximum": 127, "scale": Scale(1 << 24, 31)}
     steps: list[Step] = [
-        convolution(View.whole(source, 5), a, Kernel(3, 3), Padding(1, 1, 1, 1)),
-        PoolingStep(source=0, ifm=a, ofm=mean, mode=PoolingMode.AVERAGE, kernel=Kernel(16, 9), **pool),  # type: ignore[arg-type]
-        convolution(mean, gate, Kernel(), Padding()),
+        convolution(View.whole(source, 5), a, KernelWindow(3, 3), IfmPadding(1, 1, 1, 1)),
+        PoolingStep(source=0, ifm=a, ofm=mean, mode=PoolingMode.AVERAGE, kernel=KernelWindow(16, 9), **pool),  # type: ignore[arg-type]
+        convolution(mean, gate, KernelWindow(), IfmPadding()),
         ElementwiseStep(
             source=0, ifm=a, ifm2=gate, ofm=product, minimum=-128, maximum=127, mode=ElementwiseMode.MUL,
             scale=Scale(1 << 24, 31), rounding=Rounding.DOUBLE,
         ),
-        convolution(product, View.whole(result), Kernel(), Padding()),
+        convolution(product, View.whole(result), KernelWindow(), IfmPadding()),
         PoolingStep(source=0, ifm=a, ofm=View.whole(kept), mode=PoolingMode.MAX, minimum=-128, maximum=127, scale=Scale()),
     ]  # fmt: skip
     return Program(tuple(steps), ((0, source),), ((2, result), (1, kept)))
@@ -176,7 +186,7 @@ def squeeze_and_excite() -> Program:
 
 def test_a_broadcast_row_is_not_made_in_stripes() -> None:
     whole = squeeze_and_excite()
-    (after,) = fit_budget(graph(), [Node((0,), whole)], 1500, hidden_only=True)
+    (after,) = fit_budget(graph(), [PlanNode((0,), whole)], 1500, hidden_only=True)
     assert after.program is not None
     assert len(after.program.steps) > len(whole.steps)
     assert all(view.shape[0] > 0 and view.offset[0] >= 0 for step in after.program.steps for view in (step.ifm, step.ofm))

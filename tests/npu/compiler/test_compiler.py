@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tflite
 
-from npu.compiler.compiled import NO_SOURCE, Compiled
+from npu.compiler.compiled import NO_SOURCE, CompiledModel
 from npu.compiler.compiler import compile_model
 from npu.compiler.container import Rebuilt, rebuild_model
 from npu.compiler.lower.table import LOWERED
@@ -29,7 +29,7 @@ from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.container import jobs_of
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 from sim.verify.verifier import verify
 
 from tests.support import single_ops as ops
@@ -57,12 +57,12 @@ def everywhere(model: Model, *, cpu: tuple[int, ...] = ()) -> Placement:
     return Placement("test", tuple(ops))
 
 
-def compile_whole(content: bytes, variant: Variant, *, cpu: tuple[int, ...] = ()) -> Compiled:
+def compile_whole(content: bytes, variant: Variant, *, cpu: tuple[int, ...] = ()) -> CompiledModel:
     model = read_model(content)
     return compile_model(model, everywhere(model, cpu=cpu), variant)
 
 
-def simulate(compiled: Compiled, variant: Variant, inputs: list[np.ndarray]) -> list[np.ndarray]:
+def simulate(compiled: CompiledModel, variant: Variant, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Run a file with one NPU job: the arena is laid out by the metadata alone."""
     (job,) = jobs_of(compiled.model)
     graph = compiled.model.graphs[0]
@@ -71,7 +71,7 @@ def simulate(compiled: Compiled, variant: Variant, inputs: list[np.ndarray]) -> 
     constants = graph.tensors[op.inputs[1]].data
     arena = np.full(job.region_bytes[1], 0x5A, np.uint8)
     fast = arena if op.inputs[2] == op.inputs[3] else np.full(job.region_bytes[2], 0x5A, np.uint8)
-    memory = Memory({0: np.zeros(0, np.uint8) if constants is None else constants, 1: arena, 2: fast}, variant)
+    memory = NpuMemory({0: np.zeros(0, np.uint8) if constants is None else constants, 1: arena, 2: fast}, variant)
     for tensor, value in zip(graph.inputs, inputs, strict=True):
         arena[offsets[tensor] : offsets[tensor] + value.nbytes] = value.view(np.uint8).ravel()
     Machine(variant).run(job.payload.words, memory)
@@ -84,7 +84,7 @@ def simulate(compiled: Compiled, variant: Variant, inputs: list[np.ndarray]) -> 
     return found
 
 
-def assert_exact(content: bytes, variant: Variant, seeds: tuple[int, ...] = (0, 1)) -> Compiled:
+def assert_exact(content: bytes, variant: Variant, seeds: tuple[int, ...] = (0, 1)) -> CompiledModel:
     compiled = compile_whole(content, variant)
     for seed in seeds:
         inputs = random_inputs(content, seed)
@@ -94,7 +94,7 @@ def assert_exact(content: bytes, variant: Variant, seeds: tuple[int, ...] = (0, 
     return compiled
 
 
-def assert_sound(compiled: Compiled, variant: Variant) -> None:
+def assert_sound(compiled: CompiledModel, variant: Variant) -> None:
     """No hazard, nothing outside the regions, nothing read before it is written."""
     for job in jobs_of(compiled.model):
         assert verify(decode(job.payload.words, variant), variant, job.region_bytes, job.given) == []

@@ -25,12 +25,12 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
     KernelWait,
+    KernelWindow,
     Layout,
     Operation,
-    Padding,
     Pooling,
     PoolingMode,
     Scale,
@@ -63,8 +63,8 @@ def pooling(
     pad = (window - 1) // 2
     return Pooling(
         ifm=feature_map(source, shape), ofm=feature_map(target, shape), block=block, shram=ShramLayout(6, 14),
-        activation=Activation(-128, 127, function), scale=Scale(), mode=PoolingMode.MAX, kernel=Kernel(window, window),
-        padding=Padding(pad, pad, pad, pad),
+        activation=Activation(-128, 127, function), scale=Scale(), mode=PoolingMode.MAX, kernel=KernelWindow(window, window),
+        padding=IfmPadding(pad, pad, pad, pad),
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def convolution(source: int, target: int, depth: int, traversal: Traversal, bloc
     shape = (4, 4, depth)
     return Convolution(
         ifm=feature_map(source, shape), ofm=feature_map(target, shape), block=block, shram=ShramLayout(6, 14),
-        activation=Activation(-128, 127), kernel=Kernel(), padding=Padding(), weights=(AddressRange(0, 0, 16),),
+        activation=Activation(-128, 127), kernel=KernelWindow(), padding=IfmPadding(), weights=(AddressRange(0, 0, 16),),
         scales=(AddressRange(0, 16, 16),), traversal=traversal, scale=None,
     )  # fmt: skip
 

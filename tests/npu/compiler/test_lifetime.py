@@ -7,7 +7,7 @@ import pytest
 
 import npu
 from npu.compiler.allocate import LiveRange
-from npu.compiler.lifetime import Node, trace_lifetimes
+from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
@@ -57,7 +57,7 @@ def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> No
     middle = b.op("ADD", [first, state], (1, 16), DType.FLOAT32, attributes=at.AddOptions())
     last = b.op("NEG", [middle], (1, 16), DType.FLOAT32)
     b.output(last)
-    found = trace_lifetimes(b.graph(), [Node((index,)) for index in range(3)], [[], [], []], {})
+    found = trace_lifetimes(b.graph(), [PlanNode((index,)) for index in range(3)], [[], [], []], {})
     assert found.spans[state] == LiveRange(64, 0, 2)
     assert found.spans[first] == LiveRange(64, 0, 1)
     assert found.lasting == {state, last}

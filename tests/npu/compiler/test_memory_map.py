@@ -10,7 +10,7 @@ import pytest
 
 import npu
 from npu.cli.main import main
-from npu.compiler.memory_map import MemoryMap, Stay
+from npu.compiler.memory_map import MemoryMap, PlacedBuffer
 from npu.graph.dtype import DType
 
 from tests.support.builder import ModelBuilder
@@ -37,7 +37,7 @@ def test_everything_lies_within_its_memory_and_the_peaks_fill_it(target: str) ->
         assert any(stay.first <= peak.ops[0] <= stay.last for stay in found.stays if stay.memory == peak.memory)
 
 
-def apart(one: Stay, other: Stay) -> bool:
+def apart(one: PlacedBuffer, other: PlacedBuffer) -> bool:
     return one.offset + one.bytes <= other.offset or other.offset + other.bytes <= one.offset
 
 

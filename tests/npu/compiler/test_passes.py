@@ -12,9 +12,9 @@ import npu
 from constraints.checker import check
 from npu.compiler.compiler import compile_model
 from npu.compiler.ir import ElementwiseStep, Program, Step, View
-from npu.compiler.memory import Place
+from npu.compiler.memory import RegionOffset
 from npu.compiler.pipeline import PASSES, pass_names
-from npu.compiler.state import GraphState, State, Stream
+from npu.compiler.state import GraphState, NodeStream, State
 from npu.compiler.text import state_text
 from npu.compiler.verify import verify_state
 from npu.compiler.watch import watching
@@ -131,13 +131,13 @@ def on_top(state: GraphState) -> GraphState:
     """All copies at the same place, all read to the end."""
     plan = state.planned
     transfers = tuple(tuple(dataclasses.replace(one, last=99) for one in row) for row in plan.transfers)
-    buffers = tuple(tuple(Place(one.region, 0) for one in row) for row in plan.buffers)
+    buffers = tuple(tuple(RegionOffset(one.region, 0) for one in row) for row in plan.buffers)
     return dataclasses.replace(state, memory=dataclasses.replace(plan, transfers=transfers, buffers=buffers))
 
 
 def without_end(state: GraphState) -> GraphState:
     stream = state.streams[0]
-    assert isinstance(stream, Stream)
+    assert isinstance(stream, NodeStream)
     return dataclasses.replace(state, streams=(dataclasses.replace(stream, operations=stream.operations[:-1]), None))
 
 

@@ -17,7 +17,7 @@ import pytest
 import npu
 from npu import extras
 from npu.cli.main import main
-from npu.debugger.commands import HELP, Commands
+from npu.debugger.commands import HELP, DebuggerCommands
 from npu.debugger.debugger import Breakpoint, Debugger, Watch
 from npu.debugger.pictures import numbers, picture
 from npu.debugger.screen import DebuggerApp
@@ -100,7 +100,7 @@ def test_a_changed_byte_shows_behind_it_and_is_forgotten_before_it(debugger: Deb
 
 
 def test_commands_say_what_they_did(debugger: Debugger) -> None:
-    commands = Commands(debugger)
+    commands = DebuggerCommands(debugger)
     assert commands.run("step 3") == "operation 3 of 44"
     assert commands.run("back") == "operation 2 of 44"
     assert commands.run("break operator 3") == "stops at operator 3"
@@ -116,7 +116,7 @@ def test_commands_say_what_they_did(debugger: Debugger) -> None:
 )
 def test_commands_that_cannot_be_done_say_why(debugger: Debugger, line: str) -> None:
     with pytest.raises(UsageError):
-        Commands(debugger).run(line)
+        DebuggerCommands(debugger).run(line)
 
 
 def test_stepping_at_the_end_is_an_error(debugger: Debugger) -> None:

@@ -66,7 +66,7 @@ def test_quantizing_rounds_ties_to_even_and_multiplies_by_the_inverse(compiled: 
     interpreter.allocate_tensors()
     model = interpreter.model.graphs[0]
     values = np.resize(np.array([0.5, 1.5, 2.5, -0.5, 1e9, -1e9, np.nan, 3.0], np.float32), model.tensors[0].shape)
-    from npu.runtime.operators.executorch import CUSTOM_OPERATORS, QUANTIZE, QuantizeOptions
+    from npu.runtime.operators.executorch import CUSTOM_OPERATORS, QUANTIZE, QuantizeCall
 
     builder = CUSTOM_OPERATORS[QUANTIZE]
     assert builder.init is not None
@@ -78,7 +78,7 @@ def test_quantizing_rounds_ties_to_even_and_multiplies_by_the_inverse(compiled: 
     class Call:
         tensors = (Tensors(values.ravel()[:8]), Tensors(np.zeros(8, np.int8)))
         inputs, outputs = (0,), (1,)
-        user_data = QuantizeOptions(1.0, 2, -128, 127)
+        user_data = QuantizeCall(1.0, 2, -128, 127)
 
     builder.invoke(Call, Call)  # type: ignore[arg-type]
     assert Call.tensors[1].array.tolist() == [2, 4, 4, 2, 127, -128, -128, 5]
@@ -94,7 +94,7 @@ def test_what_is_no_ethos_u_program_is_refused(compiled: bytes) -> None:
     assert "kernels must be dequantize_per_tensor or quantize_per_tensor, got aten::add" in refusal(
         quantized_program(compiled, in_segment=False, kernel="aten::add")
     )
-    plan = schema.ExecutionPlan("forward", None, (tensor((1,), 6),), (0,), (0,), (schema.Chain(),))
+    plan = schema.ExecutionPlan("forward", None, (tensor((1,), 6),), (0,), (0,), (schema.PteChain(),))
     assert "must call a delegate 'EthosUBackend', got none" in refusal(program(plan, b"", in_segment=False))
     assert "must have one method of one chain" in refusal(program(schema.ExecutionPlan(), b"", in_segment=False))
 

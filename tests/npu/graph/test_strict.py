@@ -11,7 +11,7 @@ import pytest
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.strict import departures
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
@@ -75,7 +75,7 @@ def test_what_is_found_runs_here_and_not_in_litert(case: str) -> None:
     (found,) = departures(read_model(content))
     assert message in found
     inputs = [np.zeros(tensor.shape, tensor.dtype.numpy) for tensor in read_model(content).graphs[0].tensors[:1]]
-    interpreter = Interpreter(model_content=content)
+    interpreter = CpuInterpreter(model_content=content)
     interpreter.allocate_tensors()
     interpreter.invoke()
     count = len(interpreter.get_input_details())

@@ -32,11 +32,11 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
+    KernelWindow,
     Layout,
     OperandScaling,
     Operation,
-    Padding,
     Pooling,
     PoolingMode,
     Scale,
@@ -78,8 +78,8 @@ CONVOLUTION = Convolution(
     shram=ShramLayout(6, 14),
     activation=Activation(-128, 127),
     scale=None,
-    kernel=Kernel(3, 3, 2, 2),
-    padding=Padding(0, 0, 1, 1),
+    kernel=KernelWindow(3, 3, 2, 2),
+    padding=IfmPadding(0, 0, 1, 1),
     weights=(AddressRange(0, 0x40, 0x1000),),
     scales=(AddressRange(0, 0x1040, 0x140),),
 )
@@ -90,8 +90,8 @@ DEPTHWISE = DepthwiseConvolution(
     shram=ShramLayout(6, 14),
     activation=Activation(-128, 127),
     scale=None,
-    kernel=Kernel(3, 3),
-    padding=Padding(1, 1, 1, 1),
+    kernel=KernelWindow(3, 3),
+    padding=IfmPadding(1, 1, 1, 1),
     weights=(AddressRange(0, 0x40, 0x100),),
     scales=(AddressRange(0, 0x140, 0xA0),),
 )
@@ -102,7 +102,7 @@ POOLING = Pooling(
     shram=ShramLayout(6, 14),
     activation=Activation(-128, 127),
     scale=Scale(1 << 30, 32),
-    kernel=Kernel(2, 2, 2, 2),
+    kernel=KernelWindow(2, 2, 2, 2),
     mode=PoolingMode.AVERAGE,
 )
 ADD = Elementwise(
@@ -161,8 +161,8 @@ def test_first_operation_of_vela_is_the_convolution_of_the_model() -> None:
     ifm, ofm = convolution.ifm, convolution.ofm
     assert (ifm.height, ifm.width, ifm.depth, ifm.element, ifm.zero_point) == (8, 8, 4, INT8, -3)
     assert (ofm.height, ofm.width, ofm.depth, ofm.zero_point) == (4, 4, 8, -128)
-    assert convolution.kernel == Kernel(3, 3, 2, 2)
-    assert convolution.padding == Padding(0, 0, 1, 1)
+    assert convolution.kernel == KernelWindow(3, 3, 2, 2)
+    assert convolution.padding == IfmPadding(0, 0, 1, 1)
 
 
 def test_two_cores_have_two_weight_streams() -> None:
@@ -191,7 +191,7 @@ def test_upscaling_halves_the_physical_ifm() -> None:
 
 
 def test_padded_average_with_unit_scale_divides_by_its_count() -> None:
-    padded = replace(POOLING, ifm=feature_map(7, 7, 16), padding=Padding(1, 1, 0, 0), scale=None)
+    padded = replace(POOLING, ifm=feature_map(7, 7, 16), padding=IfmPadding(1, 1, 0, 0), scale=None)
     words = words_of(padded)[:-2] + write("OFM_SCALE", scale=1, shift=0)
     precision = {"sign": 1, "precision": 0, "layout": 0, "scale_mode": 1, "rounding": 0}
     assert decode_words([*words, *write("OFM_PRECISION", **precision), 0x00010005, STOP])[0] == padded
@@ -305,7 +305,7 @@ OPERATIONS: dict[str, tuple[Operation, str]] = {
     ),
     "streams": (replace(CONVOLUTION, weights=()), r"weights: must be ranges for 1 to 1 core\(s\), got 0"),
     "average": (
-        replace(POOLING, ifm=feature_map(7, 7, 16), padding=Padding(1, 1, 0, 0), scale=Scale(1, 0)),
+        replace(POOLING, ifm=feature_map(7, 7, 16), padding=IfmPadding(1, 1, 0, 0), scale=Scale(1, 0)),
         r"scale: must be None for an AVERAGE with padding",
     ),
     "elementwise_extent": (ifm(ADD, width=5), r"IFM: must be of the OFM's extent \(4, 4, 16\), got \(4, 5, 16\)"),

@@ -10,13 +10,13 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.isa import commands
-from npu.isa.command import Command, Kind
+from npu.isa.command import Command, CommandKind
 from npu.isa.commands import COMMANDS, OPERATIONS
 from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
 from npu.isa.operations import Dma, DmaSide, DmaStride, Operation
 from npu.isa.sections import SECTIONS
 
-REGISTERS = [command for command in COMMANDS if command.kind is not Kind.OPERATION]
+REGISTERS = [command for command in COMMANDS if command.kind is not CommandKind.OPERATION]
 
 
 def test_every_register_is_in_one_section() -> None:

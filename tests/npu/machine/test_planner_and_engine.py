@@ -26,11 +26,11 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    Kernel,
+    IfmPadding,
     KernelOperation,
+    KernelWindow,
     Layout,
     OperandScaling,
-    Padding,
     Pooling,
     PoolingMode,
     Scale,
@@ -76,12 +76,12 @@ def random_map(rng: np.random.Generator, shape: tuple[int, int, int], element: E
     return FeatureMap(region, height, width, depth, element, layout, 0, addresses, height, height, width, *strides)
 
 
-def random_window(rng: np.random.Generator) -> tuple[Kernel, Padding, Upscale]:
+def random_window(rng: np.random.Generator) -> tuple[KernelWindow, IfmPadding, Upscale]:
     sizes = [int(rng.choice([1, 1, 2, 3, 3, 5, 9, 12])) for _ in range(2)]
     strides, dilations = rng.integers(1, 4, 2).tolist(), rng.integers(1, 3, 2).tolist()
-    kernel = Kernel(*sizes, *strides, *dilations)
+    kernel = KernelWindow(*sizes, *strides, *dilations)
     top, left = int(rng.integers(kernel.dilated_height)), int(rng.integers(kernel.dilated_width))
-    padding = Padding(top, left, kernel.dilated_height - 1 - top, kernel.dilated_width - 1 - left)
+    padding = IfmPadding(top, left, kernel.dilated_height - 1 - top, kernel.dilated_width - 1 - left)
     return kernel, padding, Upscale(int(rng.choice([0, 0, 0, 1, 2])))
 
 
@@ -161,7 +161,7 @@ def problem_of(operation: KernelOperation, rate: str, variant: Variant) -> Block
     return BlockProblem(
         **known, ofm_bits=ofm.element.bits, output_rank=RATES[rate],
         has_clamp=operation.activation.maximum < ofm.element.maximum,
-        padding=operation.padding if isinstance(operation, WindowOperation) else Padding(),
+        padding=operation.padding if isinstance(operation, WindowOperation) else IfmPadding(),
         ifm_is_bricked=not is_nhwc[0], ofm_is_bricked=not is_nhwc[1],
         ifm_map_depth=ifm.stride_x // ifm.element.bytes if is_nhwc[0] else ifm.depth,
         ofm_map_depth=ofm.stride_x // ofm.element.bytes if is_nhwc[1] else ofm.depth,

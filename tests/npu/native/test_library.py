@@ -186,7 +186,7 @@ def test_an_object_that_needs_more_than_the_c_library_is_refused() -> None:
     calling = (
         'target triple = "x"\ndeclare void @PyErr_Clear()\ndefine void @f() {\n  call void @PyErr_Clear()\n  ret void\n}\n'
     )
-    with pytest.raises(link.Refused, match="the C library, got PyErr_Clear"):
+    with pytest.raises(link.Unlinkable, match="the C library, got PyErr_Clear"):
         link.make_object([calling], ["f"], cpu.current())
 
 

@@ -62,7 +62,7 @@ def test_linked_code_does_what_llvm_s_does(code: bytes) -> None:
 @needs_linker
 def test_code_may_not_be_written_and_data_may_not_be_executed(code: bytes) -> None:
     engine = load.load(code)
-    assert isinstance(engine, load.Code)
+    assert isinstance(engine, load.MachineCode)
     address = engine.get_function_address("count")
     with open("/proc/self/maps") as file:
         ranges = [line.split() for line in file]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from npu.rendering.styled import Column, Table, Text, columns_of
+from npu.rendering.styled import ColumnStyle, StyledText, TextTable, columns_of
 
 ROWS = (("conv", "1,234", "a"), ("a longer operator", "5", "what was found, in a sentence that is folded between its words"))
 
 
 def _lines(width: int, *, colour: bool = False, folds: bool = True) -> list[str]:
-    table = Table([Column("operator"), Column("cycles", "right"), Column("what", folds=folds)])
+    table = TextTable([ColumnStyle("operator"), ColumnStyle("cycles", "right"), ColumnStyle("what", folds=folds)])
     for row in ROWS:
-        table.add_row(Text(row[0], "green"), *row[1:])
+        table.add_row(StyledText(row[0], "green"), *row[1:])
     return table.lines(width, colour=colour)
 
 

@@ -9,7 +9,7 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.delegate import Context, Node, Status
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.plugins import LoadedDelegate
 from npu.runtime.tensor import RuntimeTensor
 
@@ -20,7 +20,7 @@ from tests.support.delegates import C, RawDelegate, RawDelegateWithFree, X, chai
 @pytest.mark.seed("D-R-1", "D-R-2", "D-R-3", "D-R-4", "D-R-6", "D-R-7", "D-R-8", "D-R-9", "D-R-10", "D-R-11", "D-R-13", "Z-12")
 def test_a_raw_delegate_hands_out_buffers_that_are_copied_only_when_read() -> None:
     delegate = RawDelegate()
-    interpreter = Interpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, X)
     interpreter.invoke()
@@ -33,7 +33,7 @@ def test_a_raw_delegate_hands_out_buffers_that_are_copied_only_when_read() -> No
 @pytest.mark.seed("D-R-11")
 def test_cpu_operators_see_the_data_of_a_delegate_before_them() -> None:
     delegate = RawDelegate()
-    interpreter = Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     np.testing.assert_array_equal(run(interpreter), (X + C) * C)
     assert delegate.events == ["init [0]", "copy from 7"]
 
@@ -59,7 +59,7 @@ class Store(RawDelegateWithFree):
 @pytest.mark.seed("D-R-1", "D-R-11", "D-C-7")
 def test_data_are_copied_into_a_buffer_only_when_the_delegate_reads_newer_ones() -> None:
     delegate = Store()
-    interpreter = Interpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     interpreter.set_buffer_handle(0, 3, delegate)
     interpreter.set_tensor(0, X)
@@ -79,7 +79,7 @@ def test_data_are_copied_into_a_buffer_only_when_the_delegate_reads_newer_ones()
 @pytest.mark.seed("D-R-11")
 def test_what_a_cpu_operator_writes_is_newer_than_the_buffer() -> None:
     delegate = Store()
-    interpreter = Interpreter(model_content=chain("MUL", "ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("MUL", "ADD"), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     interpreter.set_buffer_handle(2, 4, delegate)
     for values in (X, 3 * X):
@@ -101,7 +101,7 @@ def test_a_copy_that_fails_is_an_error(direction: str) -> None:
             return Status.DELEGATE_ERROR if direction == "to" else super().copy_to_buffer_handle(context, buffer_handle, tensor)
 
     delegate = Broken()
-    interpreter = Interpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     interpreter.set_buffer_handle(0, 3, delegate)
     interpreter.set_tensor(0, X)
@@ -118,7 +118,7 @@ def test_a_copy_that_fails_is_an_error(direction: str) -> None:
 @pytest.mark.seed("D-R-5", "D-R-12")
 def test_closing_frees_kernels_and_buffer_handles() -> None:
     delegate = RawDelegateWithFree()
-    interpreter = Interpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
     run(interpreter)
     interpreter.close()
     assert delegate.events == ["init [0]", "copy from 7", "free kernel", "free 7"]
@@ -127,7 +127,7 @@ def test_closing_frees_kernels_and_buffer_handles() -> None:
 @pytest.mark.seed("D-R-12")
 def test_a_new_buffer_handle_frees_the_old_one() -> None:
     delegate = RawDelegateWithFree()
-    interpreter = Interpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[delegate])
     interpreter.set_buffer_handle(0, 3, delegate)
     interpreter.set_buffer_handle(0, 4, delegate)
     assert delegate.events[-1] == "free 3"
@@ -137,7 +137,7 @@ def test_a_new_buffer_handle_frees_the_old_one() -> None:
 def test_a_tensor_of_a_loaded_delegate_refers_to_what_the_plugin_created() -> None:
     inner = Store()
     loaded = LoadedDelegate(inner, lambda: None)
-    interpreter = Interpreter(model_content=chain("ADD"), experimental_delegates=[loaded])
+    interpreter = CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[loaded])
     interpreter.allocate_tensors()
     interpreter.set_buffer_handle(0, 3, loaded)
     interpreter.set_tensor(0, X)
@@ -154,7 +154,7 @@ def test_the_arguments_of_a_signature_are_newer_than_the_buffers_of_a_delegate()
     b.output(y)
     b.signature("run", {"x": x}, {"y": y})
     delegate = Store()
-    interpreter = Interpreter(model_content=b.build(), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=b.build(), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     interpreter.set_buffer_handle(x, 3, delegate)
     runner = interpreter.get_signature_runner("run")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from npu.graph.graph import Model
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
@@ -30,8 +30,8 @@ def with_constants(model: Model, values: list[np.ndarray]) -> bytes:
 def test_constants_give_what_inputs_give(case: str) -> None:
     content = CASES[case](np.random.default_rng(3))
     values = random_inputs(content, 3)
-    expected = run(Interpreter(model_content=content), values)
-    result = run(Interpreter(model_content=with_constants(read_model(content), values)), [])
+    expected = run(CpuInterpreter(model_content=content), values)
+    result = run(CpuInterpreter(model_content=with_constants(read_model(content), values)), [])
     assert len(result) == len(expected)
     for one, other in zip(result, expected, strict=True):
         np.testing.assert_array_equal(one, other)

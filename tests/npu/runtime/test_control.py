@@ -17,7 +17,7 @@ from npu.errors import InterpreterError, UserError
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import RuntimeOptions
 
 from tests.support.builder import ModelBuilder
@@ -179,7 +179,7 @@ MODELS: dict[str, tuple[bytes, list[list[Array]]]] = {
 
 def _both(content: bytes) -> tuple[Any, Any]:
     reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    return reference, Interpreter(model_content=content)
+    return reference, CpuInterpreter(model_content=content)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -269,7 +269,7 @@ def test_calls_that_cannot_work_are_refused_when_allocating(case: str) -> None:
     for other in others:
         b.subgraph(other)
     with pytest.raises(UserError, match=message):
-        Interpreter(model_content=b.build()).allocate_tensors()
+        CpuInterpreter(model_content=b.build()).allocate_tensors()
 
 
 def test_an_unsupported_branch_is_refused_when_allocating() -> None:
@@ -277,7 +277,7 @@ def test_an_unsupported_branch_is_refused_when_allocating() -> None:
     x = branch.input((2,), F32)
     branch.output(branch.op("CONCAT_EMBEDDINGS", [x], (2,), F32))
     with pytest.raises(InterpreterError, match=r"concat_embeddings \(op 0 of subgraph 1\)"):
-        Interpreter(model_content=_choice(branch, _binary("ADD", 1))).allocate_tensors()
+        CpuInterpreter(model_content=_choice(branch, _binary("ADD", 1))).allocate_tensors()
 
 
 @pytest.mark.parametrize(("count", "fits"), [(62, True), (500, False)])
@@ -290,7 +290,7 @@ def test_deep_nesting_is_refused_before_anything_runs(count: int, fits: bool) ->
         inner.output(inner.op("CALL", [x], (2,), F32, attributes=options))
         b.subgraph(inner)
     b.subgraph(_binary("ADD", 1))
-    interpreter = Interpreter(model_content=b.build())
+    interpreter = CpuInterpreter(model_content=b.build())
     if not fits:
         with pytest.raises(InterpreterError, match="calls must nest at most 64 deep"):
             interpreter.allocate_tensors()
@@ -311,7 +311,7 @@ def test_calls_that_double_at_every_level_are_refused_before_anything_runs(level
         inner.output(x)
         b.subgraph(inner)
     b.subgraph(_binary("ADD", 1))
-    interpreter = Interpreter(model_content=b.build())
+    interpreter = CpuInterpreter(model_content=b.build())
     if not fits:
         with pytest.raises(InterpreterError, match=r"one inference must make at most 1,000,000 calls, got 1\.1e\+12"):
             interpreter.allocate_tensors()
@@ -326,11 +326,11 @@ def test_a_branch_whose_input_is_a_constant_is_refused() -> None:
     branch.inputs.append(x)
     branch.output(branch.op("NEG", [x], (2,), F32))
     with pytest.raises(InterpreterError, match="must take a value, got a constant"):
-        Interpreter(model_content=_choice(branch, _binary("ADD", 1))).allocate_tensors()
+        CpuInterpreter(model_content=_choice(branch, _binary("ADD", 1))).allocate_tensors()
 
 
 def test_a_loop_can_be_limited() -> None:
-    interpreter = Interpreter(model_content=_loop(_double, 10), options=RuntimeOptions(while_limit=6))
+    interpreter = CpuInterpreter(model_content=_loop(_double, 10), options=RuntimeOptions(while_limit=6))
     interpreter.allocate_tensors()
     invoke(interpreter, [_count(4), _float(1, 2)])
     with pytest.raises(InterpreterError, match=r"while \(op 0 .*must end within 6 iterations \(option while_limit\)"):
@@ -344,7 +344,7 @@ def test_an_endless_loop_can_be_interrupted() -> None:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    interpreter = Interpreter(model_content=_loop(_double, 2**31 - 1))
+    interpreter = CpuInterpreter(model_content=_loop(_double, 2**31 - 1))
     interpreter.allocate_tensors()
     former = signal.signal(signal.SIGALRM, stop)
     try:

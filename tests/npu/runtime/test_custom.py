@@ -15,7 +15,7 @@ from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.runtime.custom import CustomOperator, register_custom_operator, unregister_custom_operator
 from npu.runtime.delegate import Context, Node, Status
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 
 from tests.support.builder import ModelBuilder
 from tests.support.delegates import run
@@ -32,7 +32,7 @@ def test_custom_operators_run_by_name() -> None:
     with pytest.raises(
         InterpreterError, match=r"custom operator 'double-it'.*must have a registered kernel or be taken by a delegate"
     ):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()
 
     def prepare(context: Context, node: Node) -> Status:
         context.resize_tensor(node.outputs[0], context.tensors[node.inputs[0]].shape)
@@ -46,7 +46,7 @@ def test_custom_operators_run_by_name() -> None:
     try:
         with pytest.raises(InterpreterError, match="must be registered once"):
             register_custom_operator("double-it", CustomOperator(invoke))
-        result = run(Interpreter(model_content=content), np.ones((2, 3), np.float32))
+        result = run(CpuInterpreter(model_content=content), np.ones((2, 3), np.float32))
     finally:
         unregister_custom_operator("double-it")
     np.testing.assert_array_equal(result, np.full((2, 3), 2, np.float32))

@@ -14,7 +14,7 @@ from npu.graph.dtype import DType
 from npu.hardware.catalogue import load_variant
 from npu.runtime.delegate import Context, Delegate, KernelRegistration, Status, as_delegate
 from npu.runtime.dummy import create_dummy_delegate
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import default_options
@@ -83,8 +83,8 @@ CASES = {
 }
 
 
-def _run(content: bytes, delegate: Delegate) -> tuple[Interpreter, list[np.ndarray]]:
-    interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+def _run(content: bytes, delegate: Delegate) -> tuple[CpuInterpreter, list[np.ndarray]]:
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     generator = np.random.default_rng(3)
     for detail in interpreter.get_input_details():

@@ -25,7 +25,7 @@ from npu.runtime.delegate import (
     Status,
     as_delegate,
 )
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import RuntimeTensor
 
 from tests.support.builder import ModelBuilder
@@ -86,7 +86,7 @@ class Simple(SimpleDelegate):
 @pytest.mark.seed("D-S-1", "D-S-9")
 def test_a_node_is_judged_by_its_operator_and_the_types_of_its_tensors() -> None:
     delegate = Simple()
-    Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
+    CpuInterpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     floats = [DType.FLOAT32, DType.FLOAT32]
     assert delegate.asked == [(0, "ADD", (0, 1), (2,), floats), (1, "MUL", (2, 1), (3,), floats)]
 
@@ -95,7 +95,7 @@ def test_a_node_is_judged_by_its_operator_and_the_types_of_its_tensors() -> None
 @pytest.mark.parametrize("status", [Status.ERROR, Status.DELEGATE_ERROR])
 def test_nothing_is_asked_after_initialise_has_failed(status: Status) -> None:
     delegate = Simple(status=status)
-    interpreter = Interpreter(model_content=chain("ADD"))
+    interpreter = CpuInterpreter(model_content=chain("ADD"))
     with pytest.raises(InterpreterError, match=status.name):
         interpreter.modify_graph_with_delegate(delegate)
     assert (delegate.log, delegate.asked) == (["initialize"], [])
@@ -104,7 +104,7 @@ def test_nothing_is_asked_after_initialise_has_failed(status: Status) -> None:
 @pytest.mark.seed("D-S-4", "D-S-6", "D-S-7", "D-S-8", "D-C-5", "D-C-6")
 def test_each_partition_has_a_kernel_of_its_own_with_its_nodes_and_borders() -> None:
     delegate = Simple()
-    interpreter = Interpreter(model_content=chain("ADD", "ADD", "MUL", "ADD"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD", "ADD", "MUL", "ADD"), experimental_delegates=[delegate])
     made = ["create", ("init", (0, 1), (0, 1), (3,)), "create", ("init", (3,), (1, 4), (5,))]
     assert delegate.log == ["initialize", *made]
     delegate.log.clear()
@@ -144,7 +144,7 @@ def test_invoke_is_another_name_of_eval() -> None:
             return Older(self.log)
 
     delegate = Delegating()
-    np.testing.assert_array_equal(run(Interpreter(model_content=chain("ADD"), experimental_delegates=[delegate])), X + C)
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=chain("ADD"), experimental_delegates=[delegate])), X + C)
     assert delegate.log[3:5] == ["invoke", ("eval", (0, 1), (2,))]
 
 
@@ -200,7 +200,7 @@ def test_a_raw_delegate_needs_prepare_and_copy_from_and_has_no_flags() -> None:
 @pytest.mark.seed("D-R-3", "D-R-4", "D-R-6", "D-R-7", "D-R-8", "D-R-9", "D-R-10", "D-R-13")
 def test_prepare_sees_the_plan_and_claims_a_list_of_its_nodes() -> None:
     delegate = Least([0, 2])
-    interpreter = Interpreter(model_content=chain("ADD", "SUB", "MUL", "ADD"))
+    interpreter = CpuInterpreter(model_content=chain("ADD", "SUB", "MUL", "ADD"))
     assert interpreter.modify_graph_with_delegate(delegate) is Status.OK
     assert delegate.status is Status.OK
     assert delegate.plan == (0, 1, 2, 3)
@@ -225,13 +225,13 @@ def test_a_node_that_does_not_exist_is_refused(index: int) -> None:
             return Status.OK
 
     with pytest.raises(InterpreterError, match=f"got {index}"):
-        Interpreter(model_content=chain("ADD", "SUB", "MUL", "ADD"), experimental_delegates=[Curious([])])
+        CpuInterpreter(model_content=chain("ADD", "SUB", "MUL", "ADD"), experimental_delegates=[Curious([])])
 
 
 @pytest.mark.seed("D-R-1", "D-R-11")
 def test_a_delegate_without_the_optional_copies_runs_on_the_arrays() -> None:
     delegate = Least([0])
-    interpreter = Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     np.testing.assert_array_equal(run(interpreter), (X + 100) * C)
     interpreter.close()
     delegate.delete()
@@ -255,6 +255,6 @@ def test_shapes_inside_a_partition_are_propagated_for_a_delegate_that_asks() -> 
                 found.append(context.tensors[inner].shape)  # noqa: B023 - called at once
                 return Status.OK
 
-        interpreter = Interpreter(model_content=b.build(), experimental_delegates=[Looking([0, 1])])
+        interpreter = CpuInterpreter(model_content=b.build(), experimental_delegates=[Looking([0, 1])])
         interpreter.allocate_tensors()
     assert found == [(1, 1), (4, 2)]

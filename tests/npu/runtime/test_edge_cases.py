@@ -14,7 +14,7 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
@@ -346,7 +346,7 @@ CASES: dict[str, Build] = {
 def test_edge_case_equals_the_reference_kernel(name: str) -> None:
     content, inputs = CASES[name]()
     (expected,) = run_reference(content, inputs)
-    (got,) = run(Interpreter(model_content=content), inputs)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(got, expected)
 
@@ -358,7 +358,7 @@ _FLOAT = [name for name in CASES if "huge" in name and "halves" not in name] + [
 def test_delegate_treats_edge_cases_as_the_reference_kernel(name: str) -> None:
     content, inputs = CASES[name]()
     (expected,) = run_reference(content, inputs)
-    (got,) = run(Interpreter(model_content=content, experimental_delegates=[XnnpackDelegate()]), inputs)
+    (got,) = run(CpuInterpreter(model_content=content, experimental_delegates=[XnnpackDelegate()]), inputs)
     np.testing.assert_array_equal(got, expected)
 
 
@@ -413,7 +413,7 @@ UNDEFINED: dict[str, tuple[Build, str]] = {
 def test_what_the_reference_kernels_leave_undefined_is_refused(name: str) -> None:
     build, text = UNDEFINED[name]
     with pytest.raises(InterpreterError, match=text):
-        Interpreter(model_content=build()[0]).allocate_tensors()
+        CpuInterpreter(model_content=build()[0]).allocate_tensors()
 
 
 def _convolved_words(bias: Any, said: Any) -> tuple[bytes, list[Array]]:
@@ -443,7 +443,7 @@ def test_what_the_reference_kernels_refuse_is_refused(name: str) -> None:
     with pytest.raises((RuntimeError, ValueError)):
         run_reference(content, inputs)
     with pytest.raises(InterpreterError, match=text):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()
 
 
 def _hybrid(kind: str, shape: tuple[int, ...], options: Any, out: tuple[int, ...], *first: In) -> bytes:
@@ -471,7 +471,7 @@ NO_IMAGES = {
 
 @pytest.mark.parametrize("kind", NO_IMAGES)
 def test_a_hybrid_convolution_of_no_images_gives_none(kind: str) -> None:
-    interpreter = Interpreter(model_content=NO_IMAGES[kind])
+    interpreter = CpuInterpreter(model_content=NO_IMAGES[kind])
     interpreter.allocate_tensors()
     interpreter.invoke()
     (detail,) = interpreter.get_output_details()
@@ -509,7 +509,7 @@ OPEN = {
 def test_results_that_the_reference_kernel_leaves_open_are_clamped(kind: str) -> None:
     content, inputs = OPEN[kind]()
     (reference,) = run_reference(content, inputs)
-    (got,) = run(Interpreter(model_content=content), inputs)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
     limits = np.iinfo(got.dtype)
     assert got.reshape(-1).tolist() == [limits.min, limits.min, limits.min, 0, limits.max, limits.max, limits.max]
     assert not np.array_equal(got, reference)
@@ -519,7 +519,7 @@ def test_operands_of_scales_from_1_on_are_compared_as_what_they_stand_for() -> N
     same = (_NUMBERS, In((), I8, 4.0)), (np.zeros(7, np.int8), In((), I8, 0.5))
     content, inputs = _one("GREATER", same, In((1,), BOOL))
     (reference,) = run_reference(content, inputs)
-    (got,) = run(Interpreter(model_content=content), inputs)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
     assert got.tolist() == [False, False, False, False, True, True, True]
     assert not np.array_equal(got, reference)
 
@@ -528,7 +528,7 @@ def test_a_bias_of_32_bits_is_read_as_what_it_is() -> None:
     """LiteRT's int16 kernel reads numbers of 64 bits unless an option says otherwise: every second one, and behind the last."""
     content, inputs = _convolved_words(I32, F32)
     (reference,) = run_reference(content, inputs)
-    (got,) = run(Interpreter(model_content=content), inputs)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
     assert got.reshape(-1).tolist() == [10, 20, 30, 40]
     assert reference.reshape(-1).tolist()[:2] == [10, 30]
 
@@ -567,10 +567,12 @@ def test_what_the_reference_kernels_take_for_something_else_is_refused(name: str
     build, text = STRICTER[name]
     run_reference(*build())
     with pytest.raises(InterpreterError, match=text):
-        Interpreter(model_content=build()[0]).allocate_tensors()
+        CpuInterpreter(model_content=build()[0]).allocate_tensors()
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
 def test_a_cell_without_activation_is_that_of_the_reference_kernel(kind: str) -> None:
     content, inputs = _lstm(kind)()
-    np.testing.assert_allclose(run(Interpreter(model_content=content), inputs)[0], run_reference(content, inputs)[0], atol=1e-6)
+    np.testing.assert_allclose(
+        run(CpuInterpreter(model_content=content), inputs)[0], run_reference(content, inputs)[0], atol=1e-6
+    )

@@ -9,7 +9,7 @@ from flatbuffers import flexbuffers
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.registry import OPERATORS
 from npu.tools.tf_compat import ALIASES
 
@@ -27,7 +27,7 @@ _ALSO_UINT8 = {
 
 
 def _run(content: bytes, *inputs: np.ndarray) -> list[np.ndarray]:
-    return run(Interpreter(model_content=content), inputs)
+    return run(CpuInterpreter(model_content=content), inputs)
 
 
 @pytest.mark.seed("T-Y-1")

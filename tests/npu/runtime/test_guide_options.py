@@ -15,7 +15,7 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
 from tests.support.interpreters import run
@@ -224,7 +224,7 @@ CASES = {f"{kind}: {what}": (kind, case) for kind, what, case in cases()}
 
 
 def ours(content: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    return run(Interpreter(model_content=content), inputs)
+    return run(CpuInterpreter(model_content=content), inputs)
 
 
 def _parameters() -> list[Any]:
@@ -282,7 +282,7 @@ def test_integers_without_a_scale_have_no_activation() -> None:
     map_ = In((2, 3), I32)
     content = model("CONCATENATION", [map_, map_], [map_], at.ConcatenationOptions(0, FusedActivation.RELU))
     with pytest.raises(InterpreterError, match="fused activation must be NONE for int32, got RELU"):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()
 
 
 @pytest.mark.seed("T-CONV_2D")

@@ -16,13 +16,13 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.dummy import create_dummy_delegate
-from npu.runtime.interpreter import Interpreter, OpResolverType
+from npu.runtime.interpreter import CpuInterpreter, OpResolverType
 from npu.runtime.operator import RuntimeOptions
 
 from tests.support.builder import ModelBuilder
 
 Make = Callable[..., Any]
-BOTH = pytest.mark.parametrize("make", [pytest.param(Interpreter, id="ours"), pytest.param(LiteRt, id="litert")])
+BOTH = pytest.mark.parametrize("make", [pytest.param(CpuInterpreter, id="ours"), pytest.param(LiteRt, id="litert")])
 
 
 def _two_inputs() -> bytes:
@@ -55,7 +55,7 @@ def _script(interpreter: Any) -> list[Any]:
 
 def test_a_script_gives_the_same_results_after_changing_the_import() -> None:
     for ours, theirs in zip(
-        _script(Interpreter(model_content=_two_inputs())), _script(LiteRt(model_content=_two_inputs())), strict=True
+        _script(CpuInterpreter(model_content=_two_inputs())), _script(LiteRt(model_content=_two_inputs())), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.shape == theirs.shape
@@ -66,7 +66,7 @@ def test_tensor_details_have_the_keys_and_values_of_litert() -> None:
     x = b.input((1, 2, 2, 3), DType.INT8, scale=0.5, zero_point=-7, name="x")
     b.output(b.op("RELU", [x], (1, 2, 2, 3), DType.INT8, scale=0.25, zero_point=-128, name="y"))
     content = b.build()
-    ours, theirs = Interpreter(model_content=content), LiteRt(model_content=content)
+    ours, theirs = CpuInterpreter(model_content=content), LiteRt(model_content=content)
     ours.allocate_tensors()
     theirs.allocate_tensors()
     for mine, other in zip(
@@ -143,7 +143,7 @@ def test_a_model_must_be_given_once(make: Make) -> None:
 
 
 def test_errors_name_what_must_be_what() -> None:
-    interpreter = Interpreter(model_content=_two_inputs())
+    interpreter = CpuInterpreter(model_content=_two_inputs())
     with pytest.raises(InterpreterError, match="allocate_tensors must be called first"):
         interpreter.invoke()
     interpreter.allocate_tensors()
@@ -165,7 +165,7 @@ def test_unsupported_types_are_refused_when_allocating() -> None:
     b = ModelBuilder()
     x = b.input((2,), DType.INT64)
     b.output(b.op("SOFTMAX", [x], (2,), DType.INT64, attributes=at.SoftmaxOptions(1.0)))
-    interpreter = Interpreter(model_content=b.build())
+    interpreter = CpuInterpreter(model_content=b.build())
     with pytest.raises(InterpreterError, match=r"softmax \(op 0 of subgraph 0\): types must be one of .*, got i64 -> i64"):
         interpreter.allocate_tensors()
 
@@ -176,7 +176,7 @@ def test_operators_without_kernel_are_named() -> None:
     x = b.input((2, 2), DType.FLOAT32)
     b.output(b.op("CONCAT_EMBEDDINGS", [x], (2, 2), DType.FLOAT32))
     with pytest.raises(InterpreterError, match=r"concat_embeddings .* must be an operator that has a CPU kernel, got CONCAT"):
-        Interpreter(model_content=b.build()).allocate_tensors()
+        CpuInterpreter(model_content=b.build()).allocate_tensors()
 
 
 @pytest.mark.seed("T-N-4")
@@ -193,13 +193,13 @@ def test_operators_of_the_guide_that_are_not_ready_refuse_types_that_they_never_
     b.multi_op(kind, [x] * inputs, made)
     b.output(made[0])
     with pytest.raises(InterpreterError, match=rf"{kind.lower()} \(op 0 of subgraph 0\): types must be one of"):
-        Interpreter(model_content=b.build()).allocate_tensors()
+        CpuInterpreter(model_content=b.build()).allocate_tensors()
 
 
 def test_a_path_and_the_other_arguments_of_litert_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(_two_inputs())
-    interpreter = Interpreter(
+    interpreter = CpuInterpreter(
         str(path),
         num_threads=2,
         experimental_preserve_all_tensors=True,
@@ -211,7 +211,7 @@ def test_a_path_and_the_other_arguments_of_litert_are_accepted(tmp_path: Path) -
 
 
 def test_results_are_copies_and_views_follow_the_buffer() -> None:
-    interpreter = Interpreter(model_content=_two_inputs())
+    interpreter = CpuInterpreter(model_content=_two_inputs())
     interpreter.allocate_tensors()
     before = interpreter.get_tensor(3)
     view = interpreter.tensor(0)
@@ -222,7 +222,7 @@ def test_results_are_copies_and_views_follow_the_buffer() -> None:
 
 
 def test_a_held_view_stops_calls_that_could_move_it() -> None:
-    interpreter = Interpreter(model_content=_two_inputs())
+    interpreter = CpuInterpreter(model_content=_two_inputs())
     interpreter.allocate_tensors()
     part = interpreter.tensor(0)()[0, 1:]
     for call in (interpreter.invoke, interpreter.allocate_tensors, lambda: interpreter.resize_tensor_input(0, [2, 4])):
@@ -234,9 +234,9 @@ def test_a_held_view_stops_calls_that_could_move_it() -> None:
 
 def test_kinds_of_op_resolvers_are_those_of_litert() -> None:
     for kind in (None, OpResolverType.BUILTIN_REF, LiteRtResolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
-        Interpreter(model_content=_two_inputs(), experimental_op_resolver_type=kind)
+        CpuInterpreter(model_content=_two_inputs(), experimental_op_resolver_type=kind)
     with pytest.raises(ValueError, match=r"op resolver type must be one of \['AUTO', .*\], got 'fast'"):
-        Interpreter(model_content=_two_inputs(), experimental_op_resolver_type="fast")
+        CpuInterpreter(model_content=_two_inputs(), experimental_op_resolver_type="fast")
 
 
 def test_what_operators_are_to_blame_for_is_a_runtime_error() -> None:
@@ -245,7 +245,7 @@ def test_what_operators_are_to_blame_for_is_a_runtime_error() -> None:
     b.output(
         b.op("EMBEDDING_LOOKUP", [b.input((1,), DType.INT32), b.constant(np.eye(2, dtype=np.float32))], (1, 2), DType.FLOAT32)
     )
-    for make in (Interpreter, LiteRt):
+    for make in (CpuInterpreter, LiteRt):
         interpreter = make(model_content=b.build())
         interpreter.allocate_tensors()
         interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.array([7], np.int32))
@@ -256,7 +256,7 @@ def test_what_operators_are_to_blame_for_is_a_runtime_error() -> None:
 
 
 def test_profile_names_every_step() -> None:
-    interpreter = Interpreter(model_content=_two_inputs())
+    interpreter = CpuInterpreter(model_content=_two_inputs())
     interpreter.allocate_tensors()
     interpreter.start_profile()
     interpreter.invoke()
@@ -284,7 +284,7 @@ def test_a_delegate_does_not_judge_shapes_of_the_last_run_after_a_resize() -> No
     x, size, z = b.input((2, 6), DType.FLOAT32), b.input((2,), DType.INT32), b.input((3, 4), DType.FLOAT32)
     y = b.op("RESHAPE", [x, size], (3, 4), DType.FLOAT32, attributes=at.ReshapeOptions())
     b.output(b.op("PACK", [y, z], (2, 3, 4), DType.FLOAT32, attributes=at.PackOptions(2, 0)))
-    interpreter = Interpreter(model_content=b.build(), experimental_delegates=[create_dummy_delegate()])
+    interpreter = CpuInterpreter(model_content=b.build(), experimental_delegates=[create_dummy_delegate()])
     for rows, shape in ((2, (3, 4)), (3, (6, 3))):
         given, other = np.arange(rows * 6, dtype=np.float32), np.ones(shape, np.float32)
         interpreter.resize_tensor_input(x, (rows, 6))
@@ -391,7 +391,7 @@ def test_a_new_shape_resets_variable_tensors_and_an_equal_one_does_not() -> None
     b.output(b.op("UNIDIRECTIONAL_SEQUENCE_RNN", [x, *weights, state], (1, 3, 5), DType.FLOAT32, attributes=options))
     content = b.build()
     expected = _running(content, partial(LiteRt, experimental_op_resolver_type=LiteRtResolver.BUILTIN_REF))
-    for ours, reference in zip(_running(content, Interpreter), expected, strict=True):
+    for ours, reference in zip(_running(content, CpuInterpreter), expected, strict=True):
         np.testing.assert_allclose(ours, reference, rtol=1e-5)
 
 
@@ -415,7 +415,7 @@ def test_fully_connected_offers_the_rounding_of_the_npu() -> None:
     b.output(b.op("FULLY_CONNECTED", [x, weights, None], (1, 1), DType.INT8, scale=1.0, attributes=at.FullyConnectedOptions()))
     results = []
     for rounding in ("double", "npu"):
-        interpreter = Interpreter(model_content=b.build(), options=RuntimeOptions(fully_connected_rounding=rounding))
+        interpreter = CpuInterpreter(model_content=b.build(), options=RuntimeOptions(fully_connected_rounding=rounding))
         interpreter.allocate_tensors()
         interpreter.set_tensor(0, np.array([[1]], np.int8))
         interpreter.invoke()

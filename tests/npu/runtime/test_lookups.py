@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import OpResolverType
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.kernels.fingerprint import fingerprint64
 
 from tests.support.builder import ModelBuilder
@@ -112,7 +112,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
 def _compare(name: str, seed: int) -> None:
     content, inputs = CASES[name](np.random.default_rng(seed))
     reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    for expected, result in zip(run(reference, inputs), run(Interpreter(model_content=content), inputs), strict=True):
+    for expected, result in zip(run(reference, inputs), run(CpuInterpreter(model_content=content), inputs), strict=True):
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
         np.testing.assert_array_equal(result, expected)
 
@@ -144,7 +144,7 @@ def _refused(kind: str, inputs: list[tuple[Any, DType]], attributes: Any = None,
     b.multi_op(kind, given, made, attributes=attributes)
     b.output(*made)
     with pytest.raises(InterpreterError) as caught:
-        run(Interpreter(model_content=b.build()), values or [])
+        run(CpuInterpreter(model_content=b.build()), values or [])
     return str(caught.value)
 
 
@@ -177,7 +177,7 @@ def test_tables_with_a_zero_point_are_refused() -> None:
     table = b.constant(np.ones((3, 2), np.int8), scale=0.1, zero_point=3)
     b.output(b.op("EMBEDDING_LOOKUP", [b.input((2,), I32), table], (1,), F32, version=3))
     with pytest.raises(InterpreterError, match="zero point 0"):
-        Interpreter(model_content=b.build()).allocate_tensors()
+        CpuInterpreter(model_content=b.build()).allocate_tensors()
 
 
 @pytest.mark.parametrize("kind", ["CONCAT_EMBEDDINGS", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"])
@@ -188,4 +188,4 @@ def test_operators_that_the_reference_resolver_lacks_are_refused_by_name(kind: s
     with pytest.raises(ValueError, match=f"Didn't find op for builtin opcode '{kind}'"):
         LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     with pytest.raises(InterpreterError, match=f"must be an operator that has a CPU kernel, got {kind}"):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()

@@ -12,7 +12,7 @@ from npu.errors import UserError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Tensor
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
@@ -34,7 +34,7 @@ def _spoiled(tensor: Tensor, generator: np.random.Generator) -> Tensor:
 
 
 def _run(model: Model, generator: np.random.Generator) -> None:
-    interpreter = Interpreter(model=model)
+    interpreter = CpuInterpreter(model=model)
     interpreter.allocate_tensors()
     for index in model.graphs[0].inputs:
         view = interpreter.tensor(index)()
@@ -68,7 +68,7 @@ def test_factors_that_are_no_finite_numbers_are_refused_with_the_operator(kind: 
     b = ModelBuilder()
     x = b.input((1, 4), DType.INT8, scale=0.1)
     b.output(b.op(kind, [x], (1, 4), DType.INT8, scale=1 / 256, zero_point=-128, attributes=OVERFLOWING[kind]))
-    interpreter = Interpreter(model_content=b.build())
+    interpreter = CpuInterpreter(model_content=b.build())
     with pytest.raises(
         UserError, match=rf"{kind.lower()} \(op 0 of subgraph 0\): scales: .* must be a finite number, got (inf|nan)"
     ):
@@ -80,7 +80,7 @@ def test_a_tensor_that_only_a_huge_memory_could_hold_is_refused_before_it_is_mad
     b = ModelBuilder()
     x = b.input((1 + memory // 16,), DType.INT8, scale=0.1)
     b.output(b.op("RELU", [x], (1 + memory // 16,), DType.INT8, scale=0.1))
-    interpreter = Interpreter(model_content=b.build())
+    interpreter = CpuInterpreter(model_content=b.build())
     with pytest.raises(
         UserError, match=rf"tensor 0 .*must take at most {memory // 16} bytes, a sixteenth of this machine's memory"
     ):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 
 from tests.support.builder import ModelBuilder
 
@@ -24,8 +24,8 @@ def _chain() -> bytes:
     return b.build()
 
 
-def _run(*, preserve: bool) -> Interpreter:
-    interpreter = Interpreter(model_content=_chain(), experimental_preserve_all_tensors=preserve)
+def _run(*, preserve: bool) -> CpuInterpreter:
+    interpreter = CpuInterpreter(model_content=_chain(), experimental_preserve_all_tensors=preserve)
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, X)
     interpreter.invoke()

@@ -13,7 +13,7 @@ import pytest
 
 from npu.errors import InterpreterError, UserError
 from npu.runtime.accuracy import ACCEPTED, ACCURACY, OTHER_VALUES, REFUSED, Departure
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.registry import OPERATORS
 from npu.runtime.type_page import operator_types_page
 
@@ -61,7 +61,7 @@ def _without_scales(cell: str) -> bool:
 def _check(cell: str, seed: int, answer: Answer) -> None:
     content, inputs = model_and_inputs(cell, seed)
     try:
-        got: Answer = run(Interpreter(model_content=content), inputs)
+        got: Answer = run(CpuInterpreter(model_content=content), inputs)
     except UserError as error:
         got = str(error)
     if isinstance(got, str):
@@ -95,7 +95,7 @@ def test_type_combinations_are_those_of_the_reference_on_many_cases(seed: int) -
 
 def _refusal(cell: str) -> str | None:
     try:
-        Interpreter(model_content=model_and_inputs(cell, 0)[0]).allocate_tensors()
+        CpuInterpreter(model_content=model_and_inputs(cell, 0)[0]).allocate_tensors()
     except InterpreterError as error:
         return str(error)
     return None

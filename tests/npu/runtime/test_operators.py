@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 from npu.runtime.accuracy import ACCURACY
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.registry import OPERATORS
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
@@ -58,7 +58,7 @@ def _compare(name: str, seed: int, plugged: str | None) -> None:
     if name.partition("-")[0] in NOT_IN_REFERENCE_RESOLVER:
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     expected = run(LiteRt(model_content=content, experimental_op_resolver_type=resolver, num_threads=1), inputs)
-    interpreter = Interpreter(model_content=content) if plugged is None else plugged_interpreter(content, plugged)
+    interpreter = CpuInterpreter(model_content=content) if plugged is None else plugged_interpreter(content, plugged)
     allowed = DELEGATES[plugged] if plugged is not None else Plugged(())
     kind = name.partition("-")[0]
     sizes = magnitudes(kind, content, inputs) if needs_magnitudes(kind) and "float" in name else [None] * len(expected)

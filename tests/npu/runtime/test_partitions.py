@@ -14,7 +14,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
 from npu.runtime.dummy import DummyDelegate, DummyOptions
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 
 from tests.support.builder import ModelBuilder
 
@@ -41,13 +41,13 @@ def graphs(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int, int]], frozense
     return b.build(), nodes, accepted, outputs
 
 
-def _groups(interpreter: Interpreter) -> list[tuple[bool, list[int]]]:
+def _groups(interpreter: CpuInterpreter) -> list[tuple[bool, list[int]]]:
     return [(bool(s["replaces"]), s["replaces"] or [s["index"]]) for s in interpreter.execution_plan()]
 
 
-def _delegated(content: bytes, accepted: frozenset[int], options: DummyOptions = DummyOptions()) -> Interpreter:  # noqa: B008
+def _delegated(content: bytes, accepted: frozenset[int], options: DummyOptions = DummyOptions()) -> CpuInterpreter:  # noqa: B008
     delegate = RestrictedDelegate(as_delegate(DummyDelegate(options)), accepted)
-    return Interpreter(model_content=content, experimental_delegates=[delegate])
+    return CpuInterpreter(model_content=content, experimental_delegates=[delegate])
 
 
 def _ancestors(nodes: list[tuple[int, int, int]]) -> list[set[int]]:
@@ -59,7 +59,7 @@ def _ancestors(nodes: list[tuple[int, int, int]]) -> list[set[int]]:
     return found
 
 
-def _outputs(interpreter: Interpreter) -> list[np.ndarray]:
+def _outputs(interpreter: CpuInterpreter) -> list[np.ndarray]:
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, np.array([[0.5, -1, 2, 3]], np.float32))
     interpreter.invoke()
@@ -124,7 +124,7 @@ def test_any_partition_gives_the_results_of_the_graph_without_delegates(
 ) -> None:
     content, nodes, accepted, _ = case
     options = DummyOptions(max_delegated_partitions=most, min_nodes_per_partition=least)
-    expected = _outputs(Interpreter(model_content=content))
+    expected = _outputs(CpuInterpreter(model_content=content))
     interpreter = _delegated(content, accepted, options)
     rest = RestrictedDelegate(as_delegate(DummyDelegate(DummyOptions())), frozenset(range(len(nodes))) - accepted)
     taken = [members for is_delegated, members in _groups(interpreter) if is_delegated]
@@ -150,7 +150,7 @@ def test_a_delegate_of_convolutions_and_means_splits_the_graph_of_the_guide() ->
     b.output(b.op("CONV_2D", [product, weights, bias], (1, 4, 4, 2), DType.FLOAT32, attributes=convolution))
     content = b.build()
     delegate = DummyDelegate(DummyOptions(allowed_builtins=("CONV_2D", "MEAN")))
-    interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])
     assert [(s["op_name"], s["replaces"]) for s in interpreter.execution_plan()] == [
         ("DummyDelegate", [0, 1]), ("MUL", []), ("DummyDelegate", [3]),
     ]  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 
 import npu
 from npu.errors import InterpreterError
-from npu.runtime.interpreter import Interpreter, load_delegate
+from npu.runtime.interpreter import CpuInterpreter, load_delegate
 
 from tests.support.delegates import C, X, chain, run
 
@@ -88,7 +88,7 @@ def test_what_a_library_reports_is_the_text_of_a_value_error(library: Path, opti
 
 @pytest.mark.seed("D-X-1")
 def test_the_delegate_of_a_shared_library_says_that_it_cannot_run_here(library: Path) -> None:
-    interpreter = Interpreter(model_content=chain("ADD", "MUL"))
+    interpreter = CpuInterpreter(model_content=chain("ADD", "MUL"))
     with pytest.raises(InterpreterError, match="must be a Python plug-in to run in this interpreter"):
         interpreter.modify_graph_with_delegate(load_delegate(library))
     np.testing.assert_array_equal(run(interpreter), (X + C) * C)
@@ -142,7 +142,7 @@ def test_a_library_may_have_a_version_in_its_name_and_lie_in_the_working_folder(
 @pytest.mark.seed("D-X-1", "D-X-4", "D-X-8")
 def test_a_python_file_is_a_plugin(module: Path) -> None:
     delegate = load_delegate(str(module), {"shape": "round"})
-    interpreter = Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     assert [step["delegate"] for step in interpreter.execution_plan()] == ["DummyDelegate"]
     np.testing.assert_array_equal(run(interpreter), (X + C) * C)
     with pytest.raises(InterpreterError, match="'DummyDelegate': must outlive its interpreters, got delete while 1 use it"):
@@ -223,7 +223,7 @@ def test_a_module_must_create_a_delegate(tmp_path: Path) -> None:
 @pytest.mark.seed("D-X-8", "D-R-14")
 def test_a_forgotten_interpreter_frees_its_kernels_before_the_plugin_is_destroyed(module: Path) -> None:
     delegate = load_delegate(module)
-    interpreter = Interpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model_content=chain("ADD", "MUL"), experimental_delegates=[delegate])
     run(interpreter)
     destroyed = delegate._finalizer.peek()
     assert destroyed is not None
@@ -235,7 +235,7 @@ def test_a_forgotten_interpreter_frees_its_kernels_before_the_plugin_is_destroye
 
 @pytest.mark.seed("D-X-5", "D-X-8")
 def test_a_delegate_that_only_its_interpreter_refers_to_outlives_the_kernels() -> None:
-    interpreter = Interpreter(
+    interpreter = CpuInterpreter(
         model_content=chain("ADD", "MUL"), experimental_delegates=[load_delegate("xnnpack", {"num_threads": 1})]
     )
     np.testing.assert_array_equal(run(interpreter), (X + C) * C)

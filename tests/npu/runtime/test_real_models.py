@@ -18,7 +18,7 @@ from ai_edge_litert.interpreter import OpResolverType
 
 from npu.errors import UserError
 from npu.graph.graph import Op
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import RuntimeOptions
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
@@ -70,7 +70,7 @@ def _first_version(op: Op) -> Op:
 def _compare(name: str, runs: int, *, xnnpack: bool) -> None:
     content = _content(name)
     reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
-    ours = Interpreter(model_content=content, options=RuntimeOptions(use_xnnpack=xnnpack))
+    ours = CpuInterpreter(model_content=content, options=RuntimeOptions(use_xnnpack=xnnpack))
     for interpreter in (reference, ours):
         interpreter.allocate_tensors()
     for seed in range(runs):
@@ -105,4 +105,4 @@ def test_outputs_equal_the_reference_over_many_runs(name: str, xnnpack: bool) ->
 @pytest.mark.parametrize("name", sorted({"custom_op_unknown", "invalid_makefile"} & set(shared_models())))
 def test_what_nobody_can_run_is_refused(name: str) -> None:
     with pytest.raises(UserError):
-        Interpreter(str(shared_models()[name])).allocate_tensors()
+        CpuInterpreter(str(shared_models()[name])).allocate_tensors()

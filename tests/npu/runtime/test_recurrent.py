@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import OpResolverType
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.kernels.fixed16 import logistic_table, tanh_table
 from npu.runtime.registry import OPERATORS
 from npu.tflite.reader import read_model
@@ -34,7 +34,7 @@ RUNS = 4
 def _compare(name: str, seed: int) -> None:
     content = STATEFUL[name](np.random.default_rng(seed))
     reference = LiteRt(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
-    ours = Interpreter(model_content=content)
+    ours = CpuInterpreter(model_content=content)
     reference.allocate_tensors()
     ours.allocate_tensors()
     for turn in range(RUNS):
@@ -109,7 +109,7 @@ def test_cells_that_do_not_fit_are_refused(case: str) -> None:
     changed, message = REFUSED[case]
     content = single("LSTM", _lstm_inputs(**changed), [In((1,), F32)], at.LSTMOptions(at.FusedActivation.TANH))
     with pytest.raises(InterpreterError, match=message):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()
 
 
 def test_negative_clipping_and_unknown_activations_are_refused() -> None:
@@ -118,7 +118,7 @@ def test_negative_clipping_and_unknown_activations_are_refused() -> None:
         (at.LSTMOptions(at.FusedActivation.TANH, 0.0, float("nan")), "clipping must be at 0"),
     ):
         with pytest.raises(InterpreterError, match=message):
-            Interpreter(model_content=single("LSTM", _lstm_inputs(), [In((1,), F32)], options)).allocate_tensors()
+            CpuInterpreter(model_content=single("LSTM", _lstm_inputs(), [In((1,), F32)], options)).allocate_tensors()
 
 
 def _integer_inputs(cell_scale: float) -> list[In | None]:
@@ -142,7 +142,7 @@ def test_integer_cells_say_what_they_lack(scale: float, between: int, message: s
         intermediates=intermediates,
     )
     with pytest.raises(InterpreterError, match=message):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()
 
 
 def test_16_bit_activations_of_cells_are_refused_by_name() -> None:
@@ -150,7 +150,7 @@ def test_16_bit_activations_of_cells_are_refused_by_name() -> None:
     inputs[0] = In((1, 2), I16, 0.1)
     content = single("LSTM", inputs, [In((1,), I16, 0.1)], at.LSTMOptions(at.FusedActivation.TANH))
     with pytest.raises(InterpreterError, match=r"lstm \(op 0 of subgraph 0\): types must be one of .*, got i16 i8 i8"):
-        Interpreter(model_content=content).allocate_tensors()
+        CpuInterpreter(model_content=content).allocate_tensors()
 
 
 def test_merged_batches_of_a_batch_major_cell_are_refused() -> None:
@@ -162,7 +162,7 @@ def test_merged_batches_of_a_batch_major_cell_are_refused() -> None:
         if not options.time_major and graph.tensors[graph.inputs[0]].shape[0] > 1:
             break
     op = replace(graph.ops[0], attributes=replace(options, merge_outputs=True), outputs=graph.ops[0].outputs[:1])
-    interpreter = Interpreter(model=replace(model, graphs=(replace(graph, ops=(op,), outputs=op.outputs),)))
+    interpreter = CpuInterpreter(model=replace(model, graphs=(replace(graph, ops=(op,), outputs=op.outputs),)))
     with pytest.raises(InterpreterError, match="merged outputs of several batches must be time-major"):
         interpreter.allocate_tensors()
 

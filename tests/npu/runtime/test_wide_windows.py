@@ -12,7 +12,7 @@ from npu.graph import attributes as at
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import XnnpackOptions, default_options
 from npu.tflite.writer import write_model
@@ -70,7 +70,7 @@ DELEGATES: dict[str, XnnpackOptions | None] = {
 def _result(content: bytes, options: XnnpackOptions | None) -> tuple[np.ndarray, int]:
     """The output, and the most memory that was in use."""
     tracemalloc.start()
-    interpreter = Interpreter(model_content=content)
+    interpreter = CpuInterpreter(model_content=content)
     if options is not None:
         interpreter.modify_graph_with_delegate(XnnpackDelegate(options))
     interpreter.allocate_tensors()

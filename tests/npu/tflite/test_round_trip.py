@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from npu.graph.graph import Model
-from npu.graph.wire import Array, OneOf, SubTable, SubTables, Table, wire_fields
+from npu.graph.wire import NumberArray, SubTable, SubTables, Table, UnionMember, wire_fields
 from npu.tflite.flatbuffer import TableReader
 from npu.tflite.reader import read_model
 from npu.tflite.schema import IDENTIFIER, ModelTable
@@ -90,12 +90,12 @@ def assert_same_tables(ours: Table, theirs: Any) -> None:
     for field in wire_fields(type(ours)):
         camel = "".join(part[:1].upper() + part[1:] for part in field.name.split("_"))
         found, expected = getattr(ours, field.name), getattr(theirs, camel[0].lower() + camel[1:])
-        if isinstance(found, Table) and isinstance(field.wire, SubTable | OneOf):
+        if isinstance(found, Table) and isinstance(field.wire, SubTable | UnionMember):
             assert_same_tables(found, expected)
         elif isinstance(field.wire, SubTables):
             for item, expected_item in zip(found or (), expected if expected is not None else (), strict=True):
                 assert_same_tables(item, expected_item)
-        elif isinstance(field.wire, Array) and found is not None:
+        elif isinstance(field.wire, NumberArray) and found is not None:
             np.testing.assert_array_equal(found, expected)
         elif isinstance(found, str):
             assert found.encode() == (expected or b"")

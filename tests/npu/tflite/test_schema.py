@@ -16,7 +16,19 @@ from npu.graph import attributes, attributes_2
 from npu.graph.attributes import BUILTIN_OPTIONS
 from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
 from npu.graph.dtype import DType
-from npu.graph.wire import Array, Blob, OneOf, Scalar, SubTable, SubTables, Table, Text, Vector, WireField, wire_fields
+from npu.graph.wire import (
+    Blob,
+    NumberArray,
+    NumberField,
+    StringField,
+    SubTable,
+    SubTables,
+    Table,
+    UnionMember,
+    Vector,
+    WireField,
+    wire_fields,
+)
 from npu.tflite import schema
 from npu.tflite.flatbuffer import TableReader, TableWriter
 
@@ -73,12 +85,12 @@ def number(value: Any) -> Any:
 
 def expected_slots(field: WireField) -> dict[str, tuple[str, int, Any]]:
     """What a generated Add function must record for each id that the field has."""
-    if isinstance(field.wire, OneOf):
+    if isinstance(field.wire, UnionMember):
         return {
             f"{camel(field.name)}Type": ("PrependUint8Slot", field.id - 1, 0),
             camel(field.name): ("PrependUOffsetTRelativeSlot", field.id, 0),
         }
-    if isinstance(field.wire, Scalar):
+    if isinstance(field.wire, NumberField):
         slot = f"Prepend{field.wire.type.capitalize()}Slot"
         return {camel(field.name): (slot, field.id, number(field.default))}
     return {camel(field.name): ("PrependUOffsetTRelativeSlot", field.id, 0)}
@@ -96,7 +108,7 @@ def assert_same_fields(module: Any, name: str) -> None:
         assert (found, found_index, found_default) == (slot, index, default), function
     for field in fields:
         start = getattr(module, f"{name}Start{camel(field.name)}Vector", None)
-        if isinstance(field.wire, Vector | Array) and start is not None:
+        if isinstance(field.wire, Vector | NumberArray) and start is not None:
             size = np.dtype(field.wire.type).itemsize
             assert recorded(module, start.__name__, 1) == ("StartVector", (size, 1, size))
 
@@ -156,26 +168,26 @@ SMALL_UNIONS = {
 def test_the_other_unions_number_their_members_as_published(name: str) -> None:
     published = {key: value for key, value in vars(getattr(litert, name)).items() if not key.startswith("_")}
     for field in wire_fields(SMALL_UNIONS[name]):
-        if isinstance(field.wire, OneOf):
+        if isinstance(field.wire, UnionMember):
             assert {cls.__name__: index + 1 for index, cls in enumerate(field.wire.members)} | {"NONE": 0} == published
 
 
 def sample(field: WireField, generator: np.random.Generator, depth: int) -> Any:
     """A random value of a field; tables of tables three levels deep."""
     wire = field.wire
-    if isinstance(wire, Scalar | Vector | Array):
-        count = 1 if isinstance(wire, Scalar) else int(generator.integers(1, 5))
+    if isinstance(wire, NumberField | Vector | NumberArray):
+        count = 1 if isinstance(wire, NumberField) else int(generator.integers(1, 5))
         values = numbers(wire.type, count, generator)
-        if isinstance(wire, Array):
+        if isinstance(wire, NumberArray):
             return values
         choices = list(field.convert) if field.convert is not None else None
         plain = tuple(choices[int(generator.integers(len(choices)))] if choices else value.item() for value in values)
-        return plain[0] if isinstance(wire, Scalar) else plain
-    if isinstance(wire, Text):
+        return plain[0] if isinstance(wire, NumberField) else plain
+    if isinstance(wire, StringField):
         return f"name {int(generator.integers(1000))} é"
     if isinstance(wire, Blob):
         return bytes(generator.integers(0, 256, 5, np.uint8))
-    if isinstance(wire, OneOf):
+    if isinstance(wire, UnionMember):
         return random_table(wire.members[int(generator.integers(len(wire.members)))], generator, depth + 1)
     assert isinstance(wire, SubTable | SubTables)
     assert field.convert is not None

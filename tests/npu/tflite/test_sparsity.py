@@ -15,7 +15,7 @@ from npu.errors import ModelError
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
 from npu.graph.wire import UnknownMember
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.schema import (
     DimensionMetadata,
@@ -125,7 +125,7 @@ def test_litert_unpacks_the_same_values(case: str) -> None:
     found = read_model(content).graphs[0].tensors[weights]
     assert is_sparse(found)
     np.testing.assert_array_equal(densify(found), expected)
-    interpreter = Interpreter(model_content=content)
+    interpreter = CpuInterpreter(model_content=content)
     interpreter.allocate_tensors()
     interpreter.invoke()
     np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), expected)

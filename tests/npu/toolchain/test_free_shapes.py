@@ -8,7 +8,7 @@ from npu.api import explain as explain_model
 from npu.api import time_model
 from npu.tflite.writer import write_model
 from npu.toolchain.explain import ExplainedOperator, Hint
-from sim.trace import Column
+from sim.trace import TraceColumn
 
 from tests.support import single_ops
 
@@ -54,7 +54,7 @@ def test_input_channels_are_weighed_in_the_traversal_that_suits_them(channels: i
 
     def array_cycles(ifm_channels: int) -> int:
         trace = time_model(model(ifm_channels), "ethos-u55-128").jobs[0].trace
-        return int(trace.column(Column.MAC_ACTIVE).sum())
+        return int(trace.column(TraceColumn.MAC_ACTIVE).sum())
 
     (hint,) = (
         item for item in explain_model(model(channels), "ethos-u55-128").operators[0].hints if item.axis == "input channels"

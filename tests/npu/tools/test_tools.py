@@ -22,8 +22,7 @@ from npu.tools.parameters import ToolParameters
 from npu.tools.providers.dummy import DummyDelegateProvider
 from npu.tools.registrar import default_parameters, register_delegate_provider, unregister_delegate_provider
 from npu.tools.statistics import summarize
-from npu.tools.tf_compat import ALIASES, NOT_READY, OPERATIONS, find_operations, judge
-from npu.tools.tf_compat import Status as GuideStatus
+from npu.tools.tf_compat import ALIASES, NOT_READY, OPERATIONS, GuideStatus, find_operations, judge
 
 from tests.support.builder import ModelBuilder
 

@@ -13,7 +13,7 @@ from npu.isa.operations import Convolution, KernelOperation, Layout, Operation
 from sim.functional.fast import make_row
 from sim.functional.kernels import rows
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations import run_operation
 from tests.support.machine import TIERS, Workbench
@@ -33,7 +33,7 @@ def assert_all_equal(bench: Workbench, operation: Operation, where: str) -> None
             assert_same(found, expected, f"{where}, {tier}: {operation}")
 
 
-def assert_same(found: Memory, expected: Memory, where: str) -> None:
+def assert_same(found: NpuMemory, expected: NpuMemory, where: str) -> None:
     for region, data in found.regions.items():
         different = np.flatnonzero(data != expected.regions[region])
         assert different.size == 0, f"{where}: {different.size} bytes differ, first at {different[0]:#x}"
@@ -126,13 +126,13 @@ def test_weights_that_change_in_memory_are_decoded_again() -> None:
             break
     memory = bench.memory()
     machine = Machine(bench.variant)
-    memory = Memory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
+    memory = NpuMemory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
     machine.run([operation], memory)
     part = operation.scales[0]
     memory.regions[0][part.address] ^= 0x5A
     memory.regions[0][part.address + 1] ^= 0x3C
     memory.regions[1][:] = bench.arena
     machine.run([operation], memory)
-    expected = Memory({0: memory.regions[0].copy(), 1: bench.arena.copy()}, bench.variant)
+    expected = NpuMemory({0: memory.regions[0].copy(), 1: bench.arena.copy()}, bench.variant)
     run_operation(operation, expected)
     assert_same(memory, expected, "after the change")

@@ -22,7 +22,7 @@ from npu.isa.operations import (
     ShramLayout,
 )
 from sim.functional.prepared import Tier, join_operations, prepare_operation, run_prepared
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.support.families import sibling
 
@@ -45,7 +45,7 @@ def added(variant: Variant, tier: Tier) -> int:
         scale=Scale(1, 19),
     )
     area = np.repeat(np.array([0, 64, 0], np.uint8), 16)
-    memory = Memory({0: area}, variant)
+    memory = NpuMemory({0: area}, variant)
     run_prepared(join_operations([prepare_operation(Decoded(operation, 0, 0), memory, tier)], tier), memory)
     (value,) = set(area[32:].tolist())
     return value

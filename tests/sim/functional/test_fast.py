@@ -21,10 +21,10 @@ from npu.isa.operations import (
     ElementType,
     Elementwise,
     ElementwiseMode,
-    Kernel,
+    IfmPadding,
     KernelOperation,
+    KernelWindow,
     Layout,
-    Padding,
     Rounding,
     Scale,
 )
@@ -33,7 +33,7 @@ from sim.functional.fast import make_row
 from sim.functional.kernels import rows
 from sim.functional.prepared import Tier
 from sim.machine import Machine
-from sim.memory import Memory, feature_map_ranges
+from sim.memory import NpuMemory, feature_map_ranges
 
 from tests.naive.operations import run_operation
 from tests.support.guard import guarded
@@ -42,11 +42,11 @@ from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela, only_job
 
 
-def assert_exact(bench: Workbench, operation: KernelOperation | Dma, kind: int, memory: Memory | None = None) -> None:
+def assert_exact(bench: Workbench, operation: KernelOperation | Dma, kind: int, memory: NpuMemory | None = None) -> None:
     """The operation has a row of this kind, and every tier gives the naive twin's bytes."""
     memory = bench.memory() if memory is None else memory
     start = {region: data.copy() for region, data in memory.regions.items()}
-    expected = Memory({region: data.copy() for region, data in start.items()}, bench.variant)
+    expected = NpuMemory({region: data.copy() for region, data in start.items()}, bench.variant)
     expected.shram[:] = memory.shram
     run_operation(operation, expected)
     for tier in TIERS:
@@ -68,22 +68,22 @@ def in_one_tile(operation: KernelOperation) -> KernelOperation:
     return replace(operation, **{name: replace(fm, tile_width_0=fm.width) for name, fm in maps.items()})  # type: ignore[arg-type]
 
 
-WINDOWS: dict[str, tuple[Kernel, Padding]] = {
-    "1x1": (Kernel(1, 1), Padding()),
-    "3x3 padded": (Kernel(3, 3), Padding(1, 1, 1, 1)),
-    "5x5 padded": (Kernel(5, 5), Padding(2, 2, 2, 2)),
-    "5x5 in strides of 2": (Kernel(5, 5, 2, 2), Padding(1, 2, 2, 1)),
-    "5x5 in strides of 3": (Kernel(5, 5, 3, 3), Padding(2, 2, 1, 1)),
-    "9x1": (Kernel(9, 1, 2, 1), Padding(4, 0, 4, 0)),
-    "1x9": (Kernel(1, 9), Padding(0, 4, 0, 4)),
-    "10x4": (Kernel(10, 4, 2, 2), Padding(4, 1, 5, 2)),
-    "15x1": (Kernel(15, 1), Padding()),
-    "4x5 with strides that differ": (Kernel(4, 5, 1, 3), Padding(0, 4, 3, 0)),
-    "stride beyond the window": (Kernel(2, 1, 1, 3), Padding()),
-    "dilated": (Kernel(3, 3, 1, 1, 2, 2), Padding(2, 2, 2, 2)),
-    "dilated columns": (Kernel(2, 4, 1, 2, 1, 2), Padding(1, 5, 0, 6)),
-    "dilated in strides of 3": (Kernel(3, 4, 3, 3, 2, 2), Padding(4, 3, 3, 2)),
-    "padding on one side": (Kernel(4, 6), Padding(3, 0, 0, 5)),
+WINDOWS: dict[str, tuple[KernelWindow, IfmPadding]] = {
+    "1x1": (KernelWindow(1, 1), IfmPadding()),
+    "3x3 padded": (KernelWindow(3, 3), IfmPadding(1, 1, 1, 1)),
+    "5x5 padded": (KernelWindow(5, 5), IfmPadding(2, 2, 2, 2)),
+    "5x5 in strides of 2": (KernelWindow(5, 5, 2, 2), IfmPadding(1, 2, 2, 1)),
+    "5x5 in strides of 3": (KernelWindow(5, 5, 3, 3), IfmPadding(2, 2, 1, 1)),
+    "9x1": (KernelWindow(9, 1, 2, 1), IfmPadding(4, 0, 4, 0)),
+    "1x9": (KernelWindow(1, 9), IfmPadding(0, 4, 0, 4)),
+    "10x4": (KernelWindow(10, 4, 2, 2), IfmPadding(4, 1, 5, 2)),
+    "15x1": (KernelWindow(15, 1), IfmPadding()),
+    "4x5 with strides that differ": (KernelWindow(4, 5, 1, 3), IfmPadding(0, 4, 3, 0)),
+    "stride beyond the window": (KernelWindow(2, 1, 1, 3), IfmPadding()),
+    "dilated": (KernelWindow(3, 3, 1, 1, 2, 2), IfmPadding(2, 2, 2, 2)),
+    "dilated columns": (KernelWindow(2, 4, 1, 2, 1, 2), IfmPadding(1, 5, 0, 6)),
+    "dilated in strides of 3": (KernelWindow(3, 4, 3, 3, 2, 2), IfmPadding(4, 3, 3, 2)),
+    "padding on one side": (KernelWindow(4, 6), IfmPadding(3, 0, 0, 5)),
 }
 
 
@@ -107,11 +107,11 @@ def test_a_convolution_whose_maps_end_their_region_is_exact_on_the_fast_kernels(
             operation = in_one_tile(operation)
             memory = at_the_end(bench, operation)
             if is_depthwise and depth % 16:
-                memory = Memory({**memory.regions, 1: np.append(memory.regions[1], np.zeros(16, np.uint8))}, bench.variant)
+                memory = NpuMemory({**memory.regions, 1: np.append(memory.regions[1], np.zeros(16, np.uint8))}, bench.variant)
             assert_exact(bench, operation, rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION, memory)
 
 
-def at_the_end(bench: Workbench, operation: KernelOperation, *, is_guarded: bool = False, at_end: bool = True) -> Memory:
+def at_the_end(bench: Workbench, operation: KernelOperation, *, is_guarded: bool = False, at_end: bool = True) -> NpuMemory:
     """A memory whose region 1 ends where the last of the operation's maps does."""
     whole = bench.memory()
     maps = [fm for fm in (operation.ifm, operation.ofm, getattr(operation, "ifm2", None)) if fm is not None]
@@ -119,7 +119,7 @@ def at_the_end(bench: Workbench, operation: KernelOperation, *, is_guarded: bool
     regions = {0: whole.regions[0], 1: whole.regions[1][:end].copy()}
     if is_guarded:
         regions = {number: guarded(data, at_end=at_end) for number, data in regions.items()}
-    memory = Memory(regions, bench.variant)
+    memory = NpuMemory(regions, bench.variant)
     memory.shram[:] = whole.shram
     return memory
 
@@ -150,7 +150,7 @@ def test_tiles_larger_than_their_map_are_read_and_written_up_to_its_end(at_end: 
 def assert_contained(bench: Workbench, operation: KernelOperation, *, at_end: bool) -> None:
     """The naive twin's bytes, in regions whose neighbours cannot be touched."""
     memory = at_the_end(bench, operation, is_guarded=True, at_end=at_end)
-    expected = Memory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
+    expected = NpuMemory({number: data.copy() for number, data in memory.regions.items()}, bench.variant)
     expected.shram[:] = memory.shram
     before = memory.regions[1].copy()
     run_operation(operation, expected)
@@ -167,12 +167,14 @@ PLAIN_SCALES = Scale(1 << 30, 40)
 @pytest.mark.parametrize("weight", [-255, -129, 128, 254, 255])
 def test_weights_beyond_8_bits_are_exact_on_the_fast_kernels(weight: int, is_depthwise: bool) -> None:
     bench = Workbench(1, plain=True)
-    kernel, depth, outputs = Kernel(3, 5), 7, 19
+    kernel, depth, outputs = KernelWindow(3, 5), 7, 19
     channels, inputs = (depth, 1) if is_depthwise else (outputs, depth)
     weights = bench.rng.integers(-255, 256, (channels, kernel.height, kernel.width, inputs))
     weights[0], weights[-1, 0, 0, 0] = weight, weight
     constants = (weights, [5 - o for o in range(channels)], [PLAIN_SCALES] * channels)
-    operation = bench.windowed(kernel, Padding(1, 2, 1, 2), (3, 6), depth, None if is_depthwise else outputs, UINT8, constants)
+    operation = bench.windowed(
+        kernel, IfmPadding(1, 2, 1, 2), (3, 6), depth, None if is_depthwise else outputs, UINT8, constants
+    )
     assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
 
 
@@ -188,7 +190,13 @@ def test_channels_that_are_constant_for_their_huge_shifts_are_exact_on_the_fast_
     biases = [records[o % len(records)][0] for o in range(20)]
     scales = [Scale((1 << 31) - 1 - o, records[o % len(records)][1]) for o in range(20)]
     operation = bench.windowed(
-        Kernel(3, 3), Padding(1, 1, 1, 1), (3, 4), depth, None if is_depthwise else outputs, INT8, (weights, biases, scales)
+        KernelWindow(3, 3),
+        IfmPadding(1, 1, 1, 1),
+        (3, 4),
+        depth,
+        None if is_depthwise else outputs,
+        INT8,
+        (weights, biases, scales),
     )
     assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
 
@@ -196,7 +204,7 @@ def test_channels_that_are_constant_for_their_huge_shifts_are_exact_on_the_fast_
 def test_a_channel_that_is_not_constant_keeps_a_sum_beyond_the_kernels_exact() -> None:
     bench = Workbench(3, plain=True)
     constants = (np.full((4, 1, 1, 3), 127), [3 << 29] * 4, [Scale(1 << 30, 60)] * 4)
-    operation = in_one_tile(bench.windowed(Kernel(1, 1), Padding(), (3, 4), 3, 4, INT8, constants))
+    operation = in_one_tile(bench.windowed(KernelWindow(1, 1), IfmPadding(), (3, 4), 3, 4, INT8, constants))
     assert make_row(operation, bench.memory()).kind == rows.CONVOLUTION
     assert_exact(bench, operation, rows.GENERAL)
 
@@ -221,7 +229,7 @@ EDGES = (
 )
 
 
-def vectors(bench: Workbench, element: ElementType, second_depth: int = 32) -> tuple[Elementwise, Memory]:
+def vectors(bench: Workbench, element: ElementType, second_depth: int = 32) -> tuple[Elementwise, NpuMemory]:
     """An addition of two maps of values at the edges of their type, with every pair of neighbours."""
     ifm, ofm = (bench.feature_map(1, 8, 32, element, reversible=False) for _ in range(2))
     ifm2 = bench.feature_map(1, 8, second_depth, element)
@@ -287,8 +295,12 @@ def test_a_table_for_one_core_is_copied_by_the_fast_kernels(target: str, mask: i
 def test_a_window_beyond_the_hardware_is_not_prepared(is_depthwise: bool) -> None:
     """As damaged streams have it; its tables would take minutes, its weights cannot be there."""
     bench = Workbench(6, plain=True)
-    operation = bench.windowed(Kernel(1, 1), Padding(), (1, 1), 1, None if is_depthwise else 1)
-    for kernel, kind in ((Kernel(64, 64), None), (Kernel(64, 65), rows.GENERAL), (Kernel(65536, 65536), rows.GENERAL)):
+    operation = bench.windowed(KernelWindow(1, 1), IfmPadding(), (1, 1), 1, None if is_depthwise else 1)
+    for kernel, kind in (
+        (KernelWindow(64, 64), None),
+        (KernelWindow(64, 65), rows.GENERAL),
+        (KernelWindow(65536, 65536), rows.GENERAL),
+    ):
         ifm = replace(operation.ifm, height=kernel.height, width=kernel.width, stride_x=0, stride_y=0, tile_width_0=65536)
         found = make_row(replace(operation, ifm=ifm, kernel=kernel), bench.memory()).kind
         assert found == (kind if kind is not None else rows.DEPTHWISE if is_depthwise else rows.CONVOLUTION)
@@ -308,7 +320,7 @@ COMPILED = (
 def test_no_operation_of_a_real_network_is_left_to_the_general_kernels(name: str) -> None:
     variant = load_variant("ethos-u55-128")
     job = only_job(compile_with_vela(shared_models()[name].read_bytes(), variant.name))
-    memory = Memory(
+    memory = NpuMemory(
         {0: job.read_only, 1: np.zeros(job.scratch_bytes, np.uint8), 2: np.zeros(job.fast_bytes, np.uint8)}, variant
     )
     words, machine = parse_payload(job.payload).words, Machine(variant)
@@ -333,7 +345,7 @@ def test_a_convolution_with_another_output_stage_is_exact_on_the_fast_kernels(st
     for seed, depth in enumerate((1, 16, 35)):
         bench = Workbench(seed, plain=True)
         outputs = None if is_depthwise else 21
-        operation = bench.windowed(Kernel(5, 3, 1, 2), Padding(2, 1, 1, 1), (4, 5), depth, outputs)
+        operation = bench.windowed(KernelWindow(5, 3, 1, 2), IfmPadding(2, 1, 1, 1), (4, 5), depth, outputs)
         changes = dict(STAGES[stage])
         if "ofm" in changes:
             ofm = bench.feature_map(4, 5, operation.ofm.depth, changes["ofm"])  # type: ignore[arg-type]
@@ -344,7 +356,7 @@ def test_a_convolution_with_another_output_stage_is_exact_on_the_fast_kernels(st
 
 def test_an_output_in_four_tiles_is_exact_on_the_fast_kernels() -> None:
     bench = Workbench(4, plain=True)
-    operation = in_one_tile(bench.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (4, 5), 20, 30))
+    operation = in_one_tile(bench.windowed(KernelWindow(3, 3), IfmPadding(1, 1, 1, 1), (4, 5), 20, 30))
     tiles = {"tile_width_0": 2, "tile_height_0": 1, "tile_height_1": 3}
     assert_exact(bench, replace(operation, ofm=replace(operation.ofm, **tiles)), rows.CONVOLUTION)
 
@@ -352,7 +364,7 @@ def test_an_output_in_four_tiles_is_exact_on_the_fast_kernels() -> None:
 def test_an_input_that_the_output_overwrites_is_read_first() -> None:
     bench = Workbench(5, plain=True)
     for outputs, kind in ((None, rows.DEPTHWISE), (20, rows.CONVOLUTION)):
-        operation = in_one_tile(bench.windowed(Kernel(3, 3), Padding(1, 1, 1, 1), (4, 5), 20, outputs))
+        operation = in_one_tile(bench.windowed(KernelWindow(3, 3), IfmPadding(1, 1, 1, 1), (4, 5), 20, outputs))
         assert_exact(bench, replace(operation, ofm=replace(operation.ifm, zero_point=operation.ofm.zero_point)), kind)
 
 

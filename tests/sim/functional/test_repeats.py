@@ -14,7 +14,7 @@ from sim.functional import threads
 from sim.functional.kernels import rows
 from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.support.processes import ROOT
 from tests.support.shared import shared_models
@@ -35,11 +35,11 @@ class Bench:
         self.job, self.variant = only_job(content), load_variant(target)
         self.words = parse_payload(self.job.payload).words
 
-    def memory(self, constants: np.ndarray | None = None) -> Memory:
+    def memory(self, constants: np.ndarray | None = None) -> NpuMemory:
         """Constants that nobody can change, unless others are given."""
         held = np.frombuffer(self.job.read_only.tobytes(), np.uint8) if constants is None else constants
         scratch = {1: np.zeros(self.job.scratch_bytes, np.uint8), 2: np.zeros(self.job.fast_bytes, np.uint8)}
-        return Memory({0: held, **scratch}, self.variant)
+        return NpuMemory({0: held, **scratch}, self.variant)
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def bench(model: str, target: str) -> Bench:
     return Bench(npu.compile(str(MODELS[model]), target).content, target)
 
 
-def assert_runs_exact(of: Bench, machine: Machine, memory: Memory, *, runs: int = RUNS) -> None:
+def assert_runs_exact(of: Bench, machine: Machine, memory: NpuMemory, *, runs: int = RUNS) -> None:
     """Runs from random contents of what can be written, each compared with the general kernels."""
     rng = np.random.default_rng(runs)
     for _ in range(runs):
@@ -62,7 +62,7 @@ def assert_runs_exact(of: Bench, machine: Machine, memory: Memory, *, runs: int 
             np.testing.assert_array_equal(memory.regions[region], expected.regions[region])
 
 
-def known(machine: Machine, of: Bench, memory: Memory) -> dict[int, int]:
+def known(machine: Machine, of: Bench, memory: NpuMemory) -> dict[int, int]:
     """How many rows of each kind are known to need no check or no copy."""
     plan = machine._prepared(of.words, memory)[0].rows
     return {kind: int(plan["is_known"][plan["kind"] == kind].sum()) for kind in (rows.CONVOLUTION, rows.COPY)}

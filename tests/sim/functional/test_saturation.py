@@ -9,7 +9,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.operations import INT32, Activation, Block, Elementwise, ElementwiseMode, FeatureMap, Layout, Scale, ShramLayout
 from sim.functional.prepared import Tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.support.machine import TIERS
 
@@ -48,5 +48,5 @@ def test_a_result_beyond_32_bits(name: str, tier: Tier) -> None:
         shram=ShramLayout(2, 16, 8),
         scale=None if mode is ElementwiseMode.SHL else Scale(1, shift),
     )
-    Machine(VARIANT, tier).run([operation], Memory({1: arena.view(np.uint8)}, VARIANT))
+    Machine(VARIANT, tier).run([operation], NpuMemory({1: arena.view(np.uint8)}, VARIANT))
     assert arena[8:].tolist() == [expected] * 4

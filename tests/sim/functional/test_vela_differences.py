@@ -13,7 +13,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
@@ -84,7 +84,7 @@ def test_variables_are_read_before_they_are_set() -> None:
     kinds = [op.kind for op in read_model(compiled).graphs[0].ops]
     assert kinds.index("READ_VARIABLE") < kinds.index("CALL_ONCE")
     frames = [random_inputs(model, seed) for seed in range(5)]
-    interpreter = Interpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()])
+    interpreter = CpuInterpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()])
     interpreter.allocate_tensors()
     found = []
     for (frame,) in frames:

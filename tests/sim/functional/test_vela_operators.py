@@ -25,7 +25,7 @@ from npu.isa.payload import parse_payload
 from npu.rendering.run import run_text
 from npu.tflite.reader import read_model
 from npu.toolchain.listing import assemble
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations import run_operation
 from tests.naive.vela_arithmetic import FORMULAS, real_sum, reduced_axes, sum_over_first_axis
@@ -93,7 +93,7 @@ def twin(compiled: bytes, target: str, inputs: list[Array]) -> list[Array]:
     arena = np.zeros(job.scratch_bytes, np.uint8)
     for (offset, _, _), value in zip(job.inputs, inputs, strict=True):
         arena[offset : offset + value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-    memory = Memory({0: job.read_only, 1: arena, 2: np.zeros(job.fast_bytes, np.uint8)}, variant)
+    memory = NpuMemory({0: job.read_only, 1: arena, 2: np.zeros(job.fast_bytes, np.uint8)}, variant)
     for decoded in decode(parse_payload(job.payload).words, variant):
         run_operation(decoded.operation, memory)
     arena = memory.regions[1]

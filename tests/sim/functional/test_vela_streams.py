@@ -15,7 +15,7 @@ from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.functional.prepared import Tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.support.litert import random_inputs, run_reference
 from tests.support.random_graphs import OPERATORS, cases, chains
@@ -33,7 +33,7 @@ ACCELERATORS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256"
 def run_job(job: Job, target: str, inputs: list[np.ndarray], tier: Tier | None = None) -> list[np.ndarray]:
     variant = load_variant(target)
     arena = np.zeros(job.scratch_bytes, np.uint8)
-    memory = Memory({0: job.read_only, 1: arena, 2: np.zeros(job.fast_bytes, np.uint8)}, variant)
+    memory = NpuMemory({0: job.read_only, 1: arena, 2: np.zeros(job.fast_bytes, np.uint8)}, variant)
     for (offset, _, _), value in zip(job.inputs, inputs, strict=True):
         arena[offset : offset + value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     Machine(variant, tier).run(parse_payload(job.payload).words, memory)

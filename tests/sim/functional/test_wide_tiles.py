@@ -9,7 +9,7 @@ import pytest
 
 from sim.functional.prepared import Tier
 from sim.machine import Machine
-from sim.memory import Memory
+from sim.memory import NpuMemory
 
 from tests.naive.operations import run_operation
 from tests.support.machine import Workbench
@@ -24,7 +24,7 @@ def test_a_tile_that_is_wider_than_its_map_is_exact(tier: Tier | None) -> None:
         wide = {name: replace(fm, tile_width_0=fm.width + 3) for name, fm in maps.items()}
         operation = replace(operation, **wide)
         memory = bench.memory()
-        expected = Memory({region: data.copy() for region, data in memory.regions.items()}, bench.variant)
+        expected = NpuMemory({region: data.copy() for region, data in memory.regions.items()}, bench.variant)
         expected.shram[:] = memory.shram
         run_operation(operation, expected)
         Machine(bench.variant, tier).run([operation], memory)

@@ -15,7 +15,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
 from npu.isa.operations import Block
 from sim.timing import schedule
-from sim.trace import Totals
+from sim.trace import JobTotals
 
 from tests.support.timing import convolution
 
@@ -35,7 +35,7 @@ RECORD: dict[str, Any] = {
 
 
 def comparison(cycles: int, **changes: Any) -> Comparison:
-    return Comparison(RECORD | changes, Totals(cycles, cycles, 0, 0, 0, 0, 0, {}, {}), True)
+    return Comparison(RECORD | changes, JobTotals(cycles, cycles, 0, 0, 0, 0, 0, {}, {}), True)
 
 
 def test_error_is_zero_within_the_resolution_and_signed_beyond() -> None:

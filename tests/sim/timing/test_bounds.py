@@ -10,7 +10,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port, Variant
 from npu.isa.operations import AddressRange, Block, Layout
 from sim.timing import schedule
-from sim.trace import Bound, Column
+from sim.trace import Bound, TraceColumn
 
 from tests.support.timing import convolution, feature_map
 
@@ -48,7 +48,7 @@ def test_short_bursts_count_as_the_time_that_they_take() -> None:
         )
     ]  # fmt: skip
     trace = schedule(stream, variant, stream_words=0)
-    (mac_active,) = trace.column(Column.MAC_ACTIVE)
+    (mac_active,) = trace.column(TraceColumn.MAC_ACTIVE)
     assert (
         trace.totals.total_cycles / 2 < mac_active < 32 * 10 * 4 * variant.system.adapters[Port.AXI1].write_latency_cycles / 12
     )

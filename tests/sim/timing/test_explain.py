@@ -8,7 +8,7 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
-from npu.isa.operations import Block, Kernel
+from npu.isa.operations import Block, KernelWindow
 from sim.timing.explain import PARTS, explain_operation
 
 from tests.support.timing import addition, convolution, copy_operation, feature_map, round_variant, with_adapter
@@ -20,7 +20,7 @@ OPERATIONS = {
     "convolution": convolution(8, 8, 16, 32, BLOCK, stream_bytes=640),
     "odd_convolution": convolution(7, 5, 19, 17, Block(4, 4, 24), stream_bytes=700),
     "pooling": copy_operation(9, 9, 16, Block(4, 4, 16)),
-    "large_pooling": copy_operation(9, 9, 16, Block(4, 4, 16), kernel=Kernel(7, 7)),
+    "large_pooling": copy_operation(9, 9, 16, Block(4, 4, 16), kernel=KernelWindow(7, 7)),
     "addition": addition(7, 7, 19, Block(4, 4, 32)),
 }
 

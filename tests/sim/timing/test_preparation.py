@@ -15,7 +15,7 @@ from npu.isa.operations import Block, DmaWait, Operation
 from sim.timing.preparation import _known_totals
 from sim.timing.scheduler import time_rows
 from sim.timing.stream_rows import StreamRows, stream_rows
-from sim.trace import Column
+from sim.trace import TraceColumn
 
 from tests.support.timing import convolution, transfer
 
@@ -66,8 +66,13 @@ def test_a_beat_that_is_not_full_counts() -> None:
     variant = load_variant("ethos-u55-128")
     beat = variant.accelerator.axi_data_bytes
     for bytes_read, beats in ((0, 0), (1, 1), (beat, 1), (beat + 1, 2)):
-        sums = [0] * len(Column)
-        for column in (Column.AXI0_READ_BYTES, Column.AXI0_WRITE_BYTES, Column.AXI1_READ_BYTES, Column.AXI1_WRITE_BYTES):
+        sums = [0] * len(TraceColumn)
+        for column in (
+            TraceColumn.AXI0_READ_BYTES,
+            TraceColumn.AXI0_WRITE_BYTES,
+            TraceColumn.AXI1_READ_BYTES,
+            TraceColumn.AXI1_WRITE_BYTES,
+        ):
             sums[column] = bytes_read
         totals = _known_totals(sums, variant)
         found = (totals.axi0_read_beats, totals.axi0_write_beats, totals.axi1_read_beats, totals.axi1_write_beats)

@@ -20,16 +20,16 @@ from npu.isa.operations import (
     Block,
     DmaWait,
     ElementwiseMode,
-    Kernel,
+    IfmPadding,
     KernelWait,
+    KernelWindow,
     Layout,
     Operation,
-    Padding,
     ShramLayout,
     Stop,
 )
 from sim.timing import schedule
-from sim.trace import Bound, Column, TimedUnit, Trace
+from sim.trace import Bound, TimedUnit, Trace, TraceColumn
 
 from tests.support.operations import operations as random_streams
 from tests.support.timing import addition, convolution, copy_operation, feature_map, round_variant, transfer, with_adapter
@@ -46,7 +46,7 @@ def run(*stream: Operation, words: int = 0, variant=None) -> Trace:  # type: ign
 
 def rows(trace: Trace) -> list[Any]:
     """One record per operation of the stream: the columns of the trace's table by their names."""
-    names = [column.name.lower() for column in Column]
+    names = [column.name.lower() for column in TraceColumn]
     return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in trace.table.tolist()]
 
 
@@ -173,7 +173,7 @@ def test_the_array_loses_a_cycle_between_two_sets_of_weights() -> None:
     variant = round_variant(weight_switch_cycles=1)
     # 16 output channels are two micro-blocks deep: two sets of weights; with a kernel of 3x3 taps, nine times two.
     assert rows(run(convolution(4, 4, 16, 32, SMALL), variant=variant))[0].mac_active == MAC + 2
-    wide = convolution(4, 4, 16, 32, SMALL, kernel=Kernel(3, 3), padding=Padding(1, 1, 1, 1))
+    wide = convolution(4, 4, 16, 32, SMALL, kernel=KernelWindow(3, 3), padding=IfmPadding(1, 1, 1, 1))
     assert rows(run(wide, variant=variant))[0].mac_active == 9 * (MAC + 2)
     # A block of one micro-block has its own bubble, here 0: 32 cycles for each of the two.
     assert rows(run(convolution(1, 2, 16, 32, Block(1, 2, 16)), variant=variant))[0].mac_active == 2 * 32
@@ -324,12 +324,12 @@ TRAFFIC_CASES = {
     ),
     "overlapping_windows_are_fetched_twice": (
         copy_operation(
-            4, 8, 16, SMALL, kernel=Kernel(3, 3), padding=Padding(1, 1, 1, 1)
+            4, 8, 16, SMALL, kernel=KernelWindow(3, 3), padding=IfmPadding(1, 1, 1, 1)
         ), (4 * 5 + 4 * 5) * 16, 4 * 8 * 16, 0,
     ),
     "each_sub_kernel_window_is_fetched_for_itself": (
         copy_operation(
-            4, 4, 16, SMALL, kernel=Kernel(9, 1), ifm=feature_map(12, 4, 16)
+            4, 4, 16, SMALL, kernel=KernelWindow(9, 1), ifm=feature_map(12, 4, 16)
         ), (11 + 4) * 4 * 16, 4 * 4 * 16, 0,
     ),
     "rows_of_plain_maps_cost_the_beats_they_touch": (

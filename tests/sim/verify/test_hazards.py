@@ -19,9 +19,9 @@ from npu.isa.operations import (
     Convolution,
     ElementType,
     FeatureMap,
-    Kernel,
+    IfmPadding,
+    KernelWindow,
     Layout,
-    Padding,
     Pooling,
     PoolingMode,
     Scale,
@@ -124,14 +124,14 @@ def pair(work: str, element: ElementType, rng: np.random.Generator) -> tuple[Poo
         return Block(int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.choice(depths)))
 
     first = Pooling(
-        ifm=shared, ofm=shared, kernel=Kernel(), mode=PoolingMode.MAX, scale=None, block=block([8, 16, 32, 64]), **COMMON
+        ifm=shared, ofm=shared, kernel=KernelWindow(), mode=PoolingMode.MAX, scale=None, block=block([8, 16, 32, 64]), **COMMON
     )
     out_depth = {"maximum": depth, "sum": 1}.get(work, 24)
-    around = Padding(*[size // 2] * 4)
+    around = IfmPadding(*[size // 2] * 4)
     window = {
         "ifm": shared,
         "ofm": a_map(rng, element, height, width, out_depth),
-        "kernel": Kernel(size, size),
+        "kernel": KernelWindow(size, size),
         "padding": around,
         "block": block([8, 16]),
         "blockdep": int(rng.integers(1, 4)),
@@ -166,13 +166,15 @@ def test_the_judge_finds_what_is_read_too_early_and_nothing_else(case: str) -> N
 def test_the_second_fetch_of_a_sum_of_32_bits_begins_at_channel_32() -> None:
     """One pixel of 64 channels, made in blocks of 16: channels 32 to 63 are fetched while the last block is unfinished."""
     shared = a_map(np.random.default_rng(0), INT32, 1, 1, 64)
-    first = Pooling(ifm=shared, ofm=shared, kernel=Kernel(), mode=PoolingMode.MAX, scale=None, block=Block(1, 1, 16), **COMMON)
+    first = Pooling(
+        ifm=shared, ofm=shared, kernel=KernelWindow(), mode=PoolingMode.MAX, scale=None, block=Block(1, 1, 16), **COMMON
+    )
     ofm = a_map(np.random.default_rng(0), INT32, 1, 1, 1)
     for blockdep, is_early in ((1, False), (2, True)):
         second = Pooling(
             ifm=shared,
             ofm=ofm,
-            kernel=Kernel(),
+            kernel=KernelWindow(),
             mode=PoolingMode.REDUCE_SUM,
             scale=Scale(1, 0),
             block=Block(1, 1, 8),

@@ -9,7 +9,7 @@ from npu.compiler.ir import ConvolutionStep, PoolingStep
 from npu.compiler.lower.partition import lower_partition
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
-from npu.isa.operations import Padding as PaddingAmounts
+from npu.isa.operations import IfmPadding as PaddingAmounts
 
 from tests.support.lowering import assert_exact, lowered, variant
 from tests.support.random_graphs import Sketch, random_inputs

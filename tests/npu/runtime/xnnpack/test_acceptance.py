@@ -9,7 +9,7 @@ import pytest
 
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 
 from tests.constraints.test_xnnpack import ROWS, quantized_rows, transpose_conv
@@ -26,7 +26,7 @@ F32, INT8, UINT8 = DType.FLOAT32, DType.INT8, DType.UINT8
 def taken(model: Model, **switches: Any) -> tuple[bool, str]:
     """Whether the delegate takes the only operator, and its reasons if not."""
     delegate = XnnpackDelegate(options(**({"qs8": True, "qu8": True} | switches)))
-    interpreter = Interpreter(model=model, experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model=model, experimental_delegates=[delegate])
     replaced = [index for step in interpreter.execution_plan() for index in step["replaces"]]
     return replaced == [0], delegate.refusal_table().get((0, 0), "")
 

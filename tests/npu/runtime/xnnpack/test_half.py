@@ -16,7 +16,7 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.kernels.half import round_half
@@ -190,6 +190,6 @@ def test_rounding_to_half_equals_numpy(value: float) -> None:
 def test_the_delegate_can_be_used_on_a_model_object_with_written_metadata() -> None:
     model: Model = with_reduced_precision(read_model(elementwise()))
     delegate = XnnpackDelegate(options(half_precision=HalfPrecision.NATIVE))
-    interpreter = Interpreter(model=model, experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model=model, experimental_delegates=[delegate])
     assert len(interpreter.execution_plan()) == 1
     assert delegate.partitions[0].operations[0].name == "CONVERT_TO_FP16"

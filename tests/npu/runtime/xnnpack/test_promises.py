@@ -12,7 +12,7 @@ import pytest
 from npu.graph import attributes as at
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import HalfPrecision
 from npu.runtime.xnnpack.reduced_precision import with_reduced_precision
@@ -100,7 +100,7 @@ def test_a_network_of_sparse_weights_runs_in_half_precision_too() -> None:
     results = []
     for forced in (False, True):
         delegate = XnnpackDelegate(options(force_fp16=forced))
-        interpreter = Interpreter(model=model, experimental_delegates=[delegate])
+        interpreter = CpuInterpreter(model=model, experimental_delegates=[delegate])
         assert delegate.refusal_table() == {}
         results.append(run(interpreter, inputs)[0])
     half, dense = results[1], run(delegated(content, force_fp16=True)[0], inputs)[0]
@@ -112,7 +112,7 @@ def test_a_network_of_sparse_weights_runs_in_half_precision_too() -> None:
 @pytest.mark.seed("X-S-1")
 def test_only_the_1x1_convolutions_of_a_sparse_network_skip_zeros() -> None:
     delegate = XnnpackDelegate(options())
-    interpreter = Interpreter(model=with_densify(network()), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model=with_densify(network()), experimental_delegates=[delegate])
     (partition,) = delegate.partitions
     sparse = [operation.node for operation in partition.operations if isinstance(operation, SparseConvolution)]
     assert [node.input(1).shape for node in sparse] == [(24, 1, 1, 16), (24, 1, 1, 24)]

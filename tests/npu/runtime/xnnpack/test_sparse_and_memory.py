@@ -13,7 +13,7 @@ from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Op
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.sparse import SparseConvolution
 from npu.tflite.reader import read_model
@@ -53,7 +53,7 @@ def sparse_count(content: bytes) -> int:
     The reference runs the file with dense weights.
     """
     delegate = XnnpackDelegate(options())
-    interpreter = Interpreter(model=with_densify(content), experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model=with_densify(content), experimental_delegates=[delegate])
     assert delegate.refusal_table() == {}
     inputs = random_inputs(content, 0)
     assert steps_apart(run(interpreter, inputs)[0], run_reference(content, inputs)[0]) <= 32
@@ -108,7 +108,7 @@ def test_operators_inside_a_sparse_network(inside: Change) -> None:
 )
 def test_other_operators_inside_make_the_network_dense(inside: Change) -> None:
     delegate = XnnpackDelegate(options())
-    Interpreter(model=with_densify(network(inside=inside)), experimental_delegates=[delegate])
+    CpuInterpreter(model=with_densify(network(inside=inside)), experimental_delegates=[delegate])
     assert not any(partition.sparse for partition in delegate.partitions)
 
 
@@ -162,7 +162,7 @@ def test_weights_stored_sparse_are_unpacked_wherever_their_operators_stand(moved
     if moved == "first":
         model = replace(model, graphs=(replace(graph, ops=unpacking + tuple(op for op in graph.ops if op.kind != "DENSIFY")),))
     delegate = XnnpackDelegate(options())
-    interpreter = Interpreter(model=model, experimental_delegates=[delegate])
+    interpreter = CpuInterpreter(model=model, experimental_delegates=[delegate])
     inputs = random_inputs(content, 0)
     assert steps_apart(run(interpreter, inputs)[0], run_reference(content, inputs)[0]) <= 32
     operations = [operation for partition in delegate.partitions for operation in partition.operations]

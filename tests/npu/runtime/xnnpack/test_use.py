@@ -14,7 +14,7 @@ import pytest
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter, OpResolverType
+from npu.runtime.interpreter import CpuInterpreter, OpResolverType
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
 from npu.runtime.xnnpack import threads as threads_module
@@ -38,24 +38,24 @@ def _by_default() -> Iterator[None]:
     disable_by_default()
 
 
-def delegates(interpreter: Interpreter) -> list[str | None]:
+def delegates(interpreter: CpuInterpreter) -> list[str | None]:
     return [step["delegate"] for step in interpreter.execution_plan()]
 
 
 @pytest.mark.seed("X-E-1")
 def test_an_interpreter_option_applies_the_delegate_and_is_off_by_default() -> None:
-    assert set(delegates(Interpreter(model_content=CONTENT))) == {None}
-    assert delegates(Interpreter(model_content=CONTENT, options=RuntimeOptions(use_xnnpack=True))) == ["XnnpackDelegate"]
+    assert set(delegates(CpuInterpreter(model_content=CONTENT))) == {None}
+    assert delegates(CpuInterpreter(model_content=CONTENT, options=RuntimeOptions(use_xnnpack=True))) == ["XnnpackDelegate"]
 
 
 @pytest.mark.seed("X-E-2")
 @pytest.mark.usefixtures("_by_default")
 def test_a_process_wide_default_gives_every_interpreter_the_delegate_except_where_kernels_are_named() -> None:
-    assert delegates(Interpreter(model_content=CONTENT)) == ["XnnpackDelegate"]
+    assert delegates(CpuInterpreter(model_content=CONTENT)) == ["XnnpackDelegate"]
     quantized = mobile_network(INT8, blocks=1)
-    assert delegates(Interpreter(model_content=quantized)) == ["XnnpackDelegate"]
+    assert delegates(CpuInterpreter(model_content=quantized)) == ["XnnpackDelegate"]
     for resolver in (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
-        assert set(delegates(Interpreter(model_content=CONTENT, experimental_op_resolver_type=resolver))) == {None}
+        assert set(delegates(CpuInterpreter(model_content=CONTENT, experimental_op_resolver_type=resolver))) == {None}
 
 
 @pytest.mark.seed("X-E-2")
@@ -63,9 +63,9 @@ def test_an_environment_variable_gives_every_interpreter_the_delegate(monkeypatc
     quantized = mobile_network(INT8, blocks=1)
     for value, floating, signed in (("1", True, False), ("qs8, qu8", True, True), ("0", False, False), ("", False, False)):
         monkeypatch.setenv("NPU_XNNPACK", value)
-        assert ("XnnpackDelegate" in delegates(Interpreter(model_content=CONTENT))) is floating
-        assert ("XnnpackDelegate" in delegates(Interpreter(model_content=quantized))) is signed
-        named = Interpreter(model_content=CONTENT, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+        assert ("XnnpackDelegate" in delegates(CpuInterpreter(model_content=CONTENT))) is floating
+        assert ("XnnpackDelegate" in delegates(CpuInterpreter(model_content=quantized))) is signed
+        named = CpuInterpreter(model_content=CONTENT, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
         assert set(delegates(named)) == {None}
 
 
@@ -73,7 +73,7 @@ def test_an_environment_variable_gives_every_interpreter_the_delegate(monkeypatc
 def test_an_unknown_name_in_the_environment_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPU_XNNPACK", "qs8,fast")
     with pytest.raises(ValueError, match=r"NPU_XNNPACK: must be 0, 1 or names of qs8, .*, got 'fast'"):
-        Interpreter(model_content=CONTENT)
+        CpuInterpreter(model_content=CONTENT)
 
 
 @pytest.mark.seed("X-E-3")
@@ -89,13 +89,13 @@ def test_importing_one_module_registers_the_delegate() -> None:
 @pytest.mark.seed("X-E-4", "X-E-7")
 def test_the_low_level_order_is_options_delegate_modify_allocate_close() -> None:
     delegate = XnnpackDelegate(default_options())
-    interpreter = Interpreter(model_content=CONTENT)
+    interpreter = CpuInterpreter(model_content=CONTENT)
     interpreter.modify_graph_with_delegate(delegate)
     inputs = random_inputs(CONTENT, 0)
     assert steps_apart(run(interpreter, inputs)[0], run_reference(CONTENT, inputs)[0]) <= 64
     interpreter.close()
     delegate.close()
-    late = Interpreter(model_content=CONTENT)
+    late = CpuInterpreter(model_content=CONTENT)
     late.allocate_tensors()
     with pytest.raises(InterpreterStateError, match="before allocate_tensors"):
         late.modify_graph_with_delegate(XnnpackDelegate())
@@ -123,7 +123,7 @@ def test_options_come_from_the_defaults_function_with_one_thread() -> None:
 
 @pytest.mark.seed("X-E-6")
 def test_an_interpreter_whose_delegate_failed_runs_on_default_kernels_or_another_delegate() -> None:
-    interpreter = Interpreter(model_content=CONTENT)
+    interpreter = CpuInterpreter(model_content=CONTENT)
     failing = XnnpackDelegate(options(force_fp16=True, half_precision=HalfPrecision.NONE))
     with pytest.raises(InterpreterError, match="forced fp16 must have a CPU"):
         interpreter.modify_graph_with_delegate(failing)
@@ -141,24 +141,24 @@ def test_closing_the_delegate_before_its_interpreter_is_an_error() -> None:
     interpreter.close()
     delegate.close()
     with pytest.raises(InterpreterError, match="must be open, it was closed"):
-        Interpreter(model_content=CONTENT, experimental_delegates=[delegate])
+        CpuInterpreter(model_content=CONTENT, experimental_delegates=[delegate])
 
 
 @pytest.mark.seed("X-E-9")
 def test_interpreters_with_and_without_the_delegate_run_side_by_side() -> None:
     inputs = random_inputs(CONTENT, 1)
-    plain, (fast, _) = Interpreter(model_content=CONTENT), delegated(CONTENT)
+    plain, (fast, _) = CpuInterpreter(model_content=CONTENT), delegated(CONTENT)
     assert steps_apart(run(fast, inputs)[0], run(plain, inputs)[0]) <= 64
 
 
 @pytest.mark.seed("X-E-11")
 def test_the_number_of_threads_is_the_delegate_s_option_or_the_interpreter_s_argument_by_default() -> None:
     delegate = XnnpackDelegate(options(num_threads=3))
-    Interpreter(model_content=CONTENT, num_threads=1, experimental_delegates=[delegate])
+    CpuInterpreter(model_content=CONTENT, num_threads=1, experimental_delegates=[delegate])
     assert delegate.options.num_threads == 3
     enable_by_default()
     try:
-        interpreter = Interpreter(model_content=CONTENT, num_threads=2)
+        interpreter = CpuInterpreter(model_content=CONTENT, num_threads=2)
         assert [made.options.num_threads for made in interpreter._owned] == [2]  # type: ignore[attr-defined]
     finally:
         disable_by_default()

@@ -10,7 +10,7 @@ import pytest
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
@@ -32,7 +32,7 @@ def counter(shape: tuple[int, ...] = (3,), read_shape: tuple[int, ...] = (3,)) -
     return b.build()
 
 
-def resources(interpreter: Interpreter) -> dict[Any, Any]:
+def resources(interpreter: CpuInterpreter) -> dict[Any, Any]:
     return interpreter._state.resources
 
 
@@ -81,7 +81,7 @@ def test_a_delegate_forgets_the_variables_of_an_interpreter_that_is_closed() -> 
     first, delegate = delegated(counter(), variable_operators=True)
     run(first, [x])
     first.close()
-    second = Interpreter(model_content=counter(), experimental_delegates=[delegate])
+    second = CpuInterpreter(model_content=counter(), experimental_delegates=[delegate])
     np.testing.assert_array_equal(run(second, [x])[0], x)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.weights_cache import PAGE_BYTES, CacheState, WeightsCache
@@ -25,7 +25,7 @@ WEIGHTED = 8
 """Five convolutions, two depthwise ones, one fully connected layer."""
 
 
-def shared(cache: WeightsCache, content: bytes = CONTENT) -> tuple[Interpreter, XnnpackDelegate]:
+def shared(cache: WeightsCache, content: bytes = CONTENT) -> tuple[CpuInterpreter, XnnpackDelegate]:
     return delegated(content, weights_cache=cache)
 
 
@@ -94,7 +94,7 @@ def test_no_delegate_is_made_after_hard_finalising() -> None:
     with pytest.raises(InterpreterStateError, match="must be made before hard finalising"):
         XnnpackDelegate(options(weights_cache=cache))
     with pytest.raises(InterpreterError, match="must not be asked for weights after hard finalising"):
-        Interpreter(model_content=CONTENT, experimental_delegates=[early])
+        CpuInterpreter(model_content=CONTENT, experimental_delegates=[early])
 
 
 @pytest.mark.seed("X-W-6")
