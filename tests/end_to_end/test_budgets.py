@@ -142,11 +142,11 @@ def tower(seed: int) -> bytes:
 
 def test_rolling_buffers_are_exact(tmp_path: Path) -> None:
     rolled = 0
-    for seed in range(8):
+    for seed in range(4):
         model = tower(seed)
         whole = npu.compile(model).report.totals.sram_bytes
         path = config(tmp_path, max(int(whole * 0.5), 1024))
         steps = [step for part in npu.compile(model, config=path).result.partitions for step in part.program.steps]
         rolled += any(step.ofm.storage.is_rolling for step in steps)
         run_exactly(model, config=path)
-    assert rolled > 3
+    assert rolled >= 2

@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz.campaign import KINDS, RESULTS, Tally, add_results, run
 from tests.fuzz.page import PAGE, page
 
-CASES = {"models": 120, "streams": 200, "weights": 1500, "descriptions": 200, "files": 60, "options": 120}
+CASES = {"models": 120, "streams": 200, "weights": 1500, "descriptions": 60, "files": 40, "options": 120}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,6 +57,7 @@ def models(name: str) -> tuple[bytes, ...]:
     return tuple(with_shapes(VELA_CASES[name](np.random.default_rng([seed, 7]))) for seed in SEEDS)
 
 
+@cache
 def ours(name: str) -> list[bool]:
     """Whether each model of a row goes to the NPU as a whole."""
     found = (npu.compile(model, target=TARGET).result.placement.ops for model in models(name))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import mmap
+import os
 import pickle
 import subprocess
 import sys
@@ -31,20 +33,13 @@ def model_and_inputs(cell: str, seed: int) -> tuple[bytes, list[Any]]:
 
 
 def ask(cells: Sequence[str], seed: int) -> dict[str, Answer]:
-    """LiteRT's reference kernels on every cell; a process that stops is replaced."""
-    answers: dict[str, Answer] = {}
-    while len(answers) < len(cells):
-        rest = cells[len(answers) :]
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.support.type_probe", str(seed)], input="\n".join(rest), text=True, check=False,
-            capture_output=True, cwd=Path(__file__).parents[2],
-        )  # fmt: skip
-        lines = [line.removeprefix("cell ") for line in done.stdout.splitlines() if line.startswith("cell ")]
-        for cell, line in zip(rest, lines, strict=False):
-            answers[cell] = pickle.loads(base64.b64decode(line))
-        if len(answers) < len(cells):
-            answers[cells[len(answers)]] = CRASH
-    return answers
+    """LiteRT's reference kernels on every cell."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.type_probe", str(seed)], input="\n".join(cells), text=True, check=True,
+        capture_output=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    lines = [line.removeprefix("cell ") for line in done.stdout.splitlines() if line.startswith("cell ")]
+    return {cell: pickle.loads(base64.b64decode(line)) for cell, line in zip(cells, lines, strict=True)}
 
 
 def _answer(cell: str, seed: int) -> Answer:
@@ -60,10 +55,26 @@ def _answer(cell: str, seed: int) -> Answer:
 
 
 def _main() -> None:
-    for line in sys.stdin.read().splitlines():
-        answer = base64.b64encode(pickle.dumps(_answer(line, int(sys.argv[1])))).decode()
-        sys.stdout.write(f"\ncell {answer}\n")
-        sys.stdout.flush()
+    """One line per cell, from a fork that goes through them; one that stops is replaced behind the cell that stopped it."""
+    cells, seed = sys.stdin.read().splitlines(), int(sys.argv[1])
+    answered = mmap.mmap(-1, 8)
+    while (first := _count(answered)) < len(cells):
+        if (child := os.fork()) == 0:
+            for number, cell in enumerate(cells[first:], first + 1):
+                _tell(_answer(cell, seed), answered, number)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            _tell(CRASH, answered, _count(answered) + 1)
+
+
+def _count(answered: mmap.mmap) -> int:
+    return int.from_bytes(answered[:8], "little")
+
+
+def _tell(answer: Answer, answered: mmap.mmap, count: int) -> None:
+    sys.stdout.write(f"\ncell {base64.b64encode(pickle.dumps(answer)).decode()}\n")
+    sys.stdout.flush()
+    answered[:8] = count.to_bytes(8, "little")
 
 
 if __name__ == "__main__":

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import tflite
 
+from tests.support.vela_fork import compile_forked
+
 
 @functools.cache
 def compile_with_vela(model: bytes, accelerator: str, *arguments: str) -> bytes:
-    """Compile `model` with the installed Vela, e.g. for "ethos-u55-128"; RuntimeError with its output if it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "model.tflite"
-        source.write_bytes(model)
-        vela = Path(sys.executable).with_name("vela")
-        command = [str(vela), str(source), "--accelerator-config", accelerator, "--output-dir", folder, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        compiled = Path(folder) / "model_vela.tflite"
-        if done.returncode != 0 or not compiled.exists():
-            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-        return compiled.read_bytes()
+    """What the installed Vela makes of `model`, e.g. for "ethos-u55-128"; RuntimeError with its last words if it fails."""
+    return compile_forked(model, accelerator, *arguments)
 
 
 @dataclass(frozen=True, slots=True)
