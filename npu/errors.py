@@ -8,8 +8,7 @@ Wording: *where: what must be what, got value*; add what to do where it helps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import TypeVar
 
 from npu.plain import printable, shortened
@@ -75,10 +74,22 @@ class InterpreterError(UserError):
     """The interpreter was used in the wrong order, or given data that do not fit the model."""
 
 
-@contextmanager
-def stream_errors_at(where: str, *, operator: int | None = None) -> Iterator[None]:
+class _StreamErrorsAt:
+    """A context manager that may be entered again, because every inference does."""
+
+    __slots__ = ("_operator", "_where")
+
+    def __init__(self, where: str, operator: int | None) -> None:
+        self._where, self._operator = where, operator
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, StreamError | SimulationError | InterpreterError):
+            raise error.at(self._where, operator=self._operator) from error
+
+
+def stream_errors_at(where: str, *, operator: int | None = None) -> _StreamErrorsAt:
     """Faults of command streams, and of delegates that run them, tell where they are: a file, or an operator of one."""
-    try:
-        yield
-    except (StreamError, SimulationError, InterpreterError) as error:
-        raise error.at(where, operator=operator) from error
+    return _StreamErrorsAt(where, operator)

@@ -27,7 +27,7 @@ from npu.runtime.delegate import (
     SimpleDelegateKernel,
     Status,
 )
-from npu.runtime.tensor import RuntimeTensor
+from npu.runtime.tensor import Array, RuntimeTensor
 from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title
 from sim.functional.prepared import Tier
 from sim.machine import Hook, Machine
@@ -119,7 +119,7 @@ class _JobKernel(SimpleDelegateKernel):
     def eval(self, context: Context, node: Node) -> Status:
         made: frozenset[int] = frozenset()
         for job in self._jobs:
-            with stream_errors_at(job_title(job.index), operator=job.index):
+            with job.errors:
                 job.run(context, made)
             made |= job.outputs
         return Status.OK
@@ -136,7 +136,7 @@ class _BoundJob:
         place = context.subgraph_index, node.index
         job = job_of(context.model, *place) if file is None else file.job(*place)
         tensors = context.tensors
-        self.index = node.index
+        self.errors = stream_errors_at(job_title(node.index), operator=node.index)
         self._delegate = delegate
         self._machine = delegate.machine(decode_config(job.payload.config_word))
         self._stream = CommandStream(job.payload.words, self._machine.variant) if file is None else file.stream(*place)
@@ -148,30 +148,46 @@ class _BoundJob:
         regions |= {region: _separate(job, region) for region in job.region_bytes.keys() - regions.keys()}
         self._memory = NpuMemory(regions, self._machine.variant)
         self._inputs, self._outputs = _places(job.inputs, regions), _places(job.outputs, regions)
-        placed = {index for index, _ in (*self._inputs, *self._outputs)}
+        self.outputs = frozenset(place.index for place in self._outputs)
+        """Indices of the tensors it writes."""
+        placed = self.outputs.union(place.index for place in self._inputs)
         for index in (*node.inputs[Input.FIRST_MAP :], *node.outputs):
             if index not in placed and not tensors[index].is_constant:
                 raise SimulationError(f"tensor '{tensors[index].name}': must have a place in the arena, got none")
-
-    @property
-    def outputs(self) -> frozenset[int]:
-        """Indices of the tensors it writes."""
-        return frozenset(index for index, _ in self._outputs)
 
     def run(self, context: Context, made_before: frozenset[int] = frozenset()) -> None:
         """Copy the inputs into scratch, execute, copy the outputs out.
 
         Tensors inside a partition have no buffer: those of `made_before`, outputs of its earlier jobs, are in scratch.
         """
-        for index, place in self._inputs:
-            if index in made_before and context.tensors[index].data is None:
+        tensors = context.tensors
+        for place in self._inputs:
+            array = tensors[place.index].data
+            if array is None and place.index in made_before:
                 continue
-            place[:] = np.ascontiguousarray(context.tensors[index].array).reshape(-1).view(np.uint8)
+            place.as_array(tensors[place.index].array)[...] = array
         self._machine.run(self._stream, self._memory, hook=self._delegate.hook)
-        for index, place in self._outputs:
-            array = context.tensors[index].data
+        for place in self._outputs:
+            array = tensors[place.index].data
             if array is not None:
-                array[...] = place.view(array.dtype).reshape(array.shape)
+                array[...] = place.as_array(array)
+
+
+class _Place:
+    """Where a tensor is in its region."""
+
+    __slots__ = ("_array", "_bytes", "_view", "index")
+
+    def __init__(self, index: int, data: npt.NDArray[np.uint8]) -> None:
+        self.index, self._bytes = index, data
+        self._array: Array | None = None
+        self._view: Array = data
+
+    def as_array(self, like: Array) -> Array:
+        """Its values as the type and shape of a tensor's buffer, which is another one only after an allocation."""
+        if like is not self._array:
+            self._array, self._view = like, self._bytes.view(like.dtype).reshape(like.shape)
+        return self._view
 
 
 def _read_only(tensor: RuntimeTensor) -> npt.NDArray[np.uint8]:
@@ -194,8 +210,8 @@ def _separate(job: NpuJob, region: int) -> npt.NDArray[np.uint8]:
     return np.zeros(size, np.uint8)
 
 
-def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]) -> list[tuple[int, npt.NDArray[np.uint8]]]:
-    """(tensor index, its bytes in its region); constants without a place are in the read-only data."""
+def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]) -> list[_Place]:
+    """Of the tensors; constants without a place are in the read-only data."""
     places = []
     for fm in maps:
         region, start, end = fm.place
@@ -203,5 +219,5 @@ def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]
             raise SimulationError(
                 f"tensor '{fm.name}': {end - start} bytes must lie in {regions[region].size} of scratch, got offset {start}"
             )
-        places.append((fm.index, regions[region][start:end]))
+        places.append(_Place(fm.index, regions[region][start:end]))
     return places

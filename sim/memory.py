@@ -6,6 +6,7 @@ compiled kernels behind this module may use raw addresses.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -42,7 +43,7 @@ class NpuMemory:
             self.bases[number] = data.ctypes.data
         self.bases[MAX_REGIONS] = self.shram.ctypes.data + variant.shram.lut_address
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[tuple[int, int, bool, int | None], ...]:
         """(region, bytes, writable, distance) of every region: two memories of one shape accept the same accesses.
 

@@ -29,8 +29,8 @@ def _c_types(kind: ScalarType | ArrayType) -> list[type[Any]]:
     return [REAL if kind.dtype.kind == "f" else WORD]
 
 
-def caller(signature: KernelSignature, address: int, name: str) -> Callable[..., Any]:
-    """A Python function that calls the entry at an address."""
+def caller(signature: KernelSignature, address: int, name: str) -> tuple[Callable[..., Any], Callable[..., Callable[[], Any]]]:
+    """A Python function that calls the entry at an address, and one that makes such a call ready to be repeated."""
     entry = ctypes.CFUNCTYPE(STATUS, *prototype(signature))(address)
     converters = [_converter(kind) for kind in signature.arguments]
     count = len(converters)
@@ -49,15 +49,29 @@ def caller(signature: KernelSignature, address: int, name: str) -> Callable[...,
         if status:
             raise ArithmeticError(f"{name} divided by zero or found no memory")
 
+    def value(out: Any) -> Any:
+        return tuple(getattr(out, name) for name in returned) if signature.is_tuple else out.r0
+
     def call_void(*arguments: Any) -> None:
         check(entry(*words_of(arguments)))
 
     def call(*arguments: Any) -> Any:
         out = results()
         check(entry(*words_of(arguments), ctypes.addressof(out)))
-        return tuple(getattr(out, name) for name in returned) if signature.is_tuple else out.r0
+        return value(out)
 
-    return call if signature.returns else call_void
+    def bind(*arguments: Any) -> Callable[[], Any]:
+        out = results()
+        words = [kind(word) for kind, word in zip(prototype(signature), words_of(arguments), strict=False)]
+        words += [ctypes.c_void_p(ctypes.addressof(out))] if returned else []
+
+        def again(_kept: tuple[Any, ...] = arguments) -> Any:
+            check(entry(*words))
+            return value(out) if returned else None
+
+        return again
+
+    return (call if returned else call_void), bind
 
 
 def _wide(scalar: ScalarType) -> type[Any]:

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DECLARED: dict[str, list[Kernel]] = defaultdict(list)
 """The kernels of each module, in order."""
-_binding = Lock()
+_loading = Lock()
 
 
 class Kernel:
@@ -29,10 +29,15 @@ class Kernel:
         self.function, self.signature, self.error_model = function, signature, error_model
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
         self._call: Callable[..., Any] | None = None
+        self._bind: Callable[..., Callable[[], Any]] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function. A TypeError if an array has another type or a number cannot become one of the type."""
-        return (self._call or self._bind())(*arguments)
+        return (self._call or self._load()[0])(*arguments)
+
+    def bind(self, *arguments: Any) -> Callable[[], Any]:
+        """A call with these arguments, checked once, for one thread at a time; the arrays must stay where they are."""
+        return (self._bind or self._load()[1])(*arguments)
 
     def __repr__(self) -> str:
         return f"<kernel {self.__module__}.{self.__name__}>"
@@ -49,13 +54,13 @@ class Kernel:
 
         return type_of_kernel(self)
 
-    def _bind(self) -> Callable[..., Any]:
+    def _load(self) -> tuple[Callable[..., Any], Callable[..., Callable[[], Any]]]:
         from npu.native.library import address_of
 
-        with _binding:
-            if self._call is None:
-                self._call = caller(self.signature, address_of(self), str(self))
-        return self._call
+        with _loading:
+            if self._call is None or self._bind is None:
+                self._call, self._bind = caller(self.signature, address_of(self), str(self))
+        return self._call, self._bind
 
 
 class Inlined(Generic[F]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from enum import Enum
 
@@ -67,6 +67,8 @@ class PreparedStream:
     """How many, from the first operation to the last."""
     is_shared: bool = False
     """Whether threads can run all rows."""
+    again: Callable[[], int] | None = None
+    """Runs the rows of a repeated run."""
 
 
 def best_tier() -> Tier:
@@ -110,7 +112,7 @@ def run_prepared(
     end = len(stream.operations) if last is None else last
     is_whole = first == 0 and end == len(stream.operations)
     if not is_whole or stream.memory is None or stream.memory() is not memory:
-        stream.memory, stream.whole_runs = weakref.ref(memory), 0
+        stream.memory, stream.whole_runs, stream.again = weakref.ref(memory), 0, None
     is_repeated = stream.whole_runs >= _RUNS_BEFORE
     if is_repeated and stream.is_shared and threads is not None:
         threads.run(stream.rows, memory.bases, with_dot_product=stream.tier is Tier.VNNI)
@@ -119,7 +121,10 @@ def run_prepared(
     index = first
     while index < end:
         if stream.tier is not Tier.GENERAL:
-            index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
+            if index == 0 and stream.again is not None:
+                index = stream.again()
+            else:
+                index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
             if index == end:
                 break
         index += _run_general(stream.operations[index], memory)
@@ -131,6 +136,7 @@ def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads
     stream.whole_runs += 1
     if stream.whole_runs == _RUNS_BEFORE:
         mark_repeats([prepared.operation for prepared in stream.operations], stream.rows, memory)
+        stream.again = run.bind(stream.rows, memory.bases, 0, stream.tier is Tier.VNNI, True)
         stream.is_shared = threads is not None and stream.tier is not Tier.GENERAL and threads.share(stream.rows)
 
 

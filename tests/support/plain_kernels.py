@@ -23,5 +23,5 @@ def _dispatcher(kernel: Kernel) -> Any:
 def install() -> None:
     """From here on no library is used; before any kernel is imported."""
     cpu.use(cpu.current())
-    Kernel._bind = lambda kernel: _dispatcher(kernel)  # type: ignore[method-assign]
+    Kernel._load = lambda kernel: (_dispatcher(kernel), lambda *arguments: lambda: _dispatcher(kernel)(*arguments))  # type: ignore[method-assign]
     Kernel._numba_type_ = property(lambda kernel: nb.types.Dispatcher(_dispatcher(kernel)))  # type: ignore[assignment,method-assign]
