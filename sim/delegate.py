@@ -173,7 +173,7 @@ class _BoundJob:
                 array[...] = place.as_array(array)
 
 
-class _Place:
+class _BoundTensor:
     """Where a tensor is in its region."""
 
     __slots__ = ("_array", "_bytes", "_view", "index")
@@ -210,7 +210,7 @@ def _separate(job: NpuJob, region: int) -> npt.NDArray[np.uint8]:
     return np.zeros(size, np.uint8)
 
 
-def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]) -> list[_Place]:
+def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]) -> list[_BoundTensor]:
     """Of the tensors; constants without a place are in the read-only data."""
     places = []
     for fm in maps:
@@ -219,5 +219,5 @@ def _places(maps: Sequence[JobMap], regions: Mapping[int, npt.NDArray[np.uint8]]
             raise SimulationError(
                 f"tensor '{fm.name}': {end - start} bytes must lie in {regions[region].size} of scratch, got offset {start}"
             )
-        places.append(_Place(fm.index, regions[region][start:end]))
+        places.append(_BoundTensor(fm.index, regions[region][start:end]))
     return places
