@@ -42,13 +42,13 @@ class Point:
 
 def measure(name: str, content: bytes, target: str) -> Iterator[Point]:
     """The points of one model, from the largest arena to the smallest."""
-    whole = npu.compile(content, target=target).result.usage.arena_bytes
+    whole = npu.compile(content, target=target).compiled_model.usage.arena_bytes
     for share in SHARES:
         limit = whole * share // 100
         compiled = npu.compile(content, session=Session(Hardware(target, arena_cache_bytes=limit)))
         cycles = npu.time_model(compiled.content, target=target).report.totals.total_cycles or 0
-        on_cpu = sum(bool(op.violations) for op in compiled.result.placement.ops)
-        yield Point(name, share, limit, compiled.result.usage.arena_bytes, cycles, on_cpu)
+        on_cpu = sum(bool(op.violations) for op in compiled.compiled_model.placement.ops)
+        yield Point(name, share, limit, compiled.compiled_model.usage.arena_bytes, cycles, on_cpu)
 
 
 def page(points: Sequence[Point], target: str, picture: str) -> Iterator[str]:

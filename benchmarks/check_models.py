@@ -62,7 +62,7 @@ def cell(name: str, path: Path, target: str) -> Cell:
         field for field in FIELDS if getattr(checked.totals, field) != getattr(known.get(field, compiled.report.totals), field)
     ]
     placed = [(row.graph, row.base.index, row.base.placement) for row in checked.operators]
-    if placed != [(op.graph, op.index, op.device.value) for op in compiled.result.placement.ops]:
+    if placed != [(op.graph, op.index, op.device.value) for op in compiled.compiled_model.placement.ops]:
         differences.append("placement")
     totals = checked.totals.total_cycles or 0, timed.totals.total_cycles or 0
     return Cell(name, target, *totals, tuple(differences), seconds)

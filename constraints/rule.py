@@ -242,8 +242,8 @@ class Profile:
         if candidates is None:
             return (self._unlisted(view),)
         rules = next((rules for rule_set, rules in candidates if rule_set.applies(view)), candidates[0][1])
-        result = (rule.check(view) for rule in rules)
-        return tuple(violation for violation in result if violation is not None)
+        violations = (rule.check(view) for rule in rules)
+        return tuple(violation for violation in violations if violation is not None)
 
     def _unlisted(self, view: OpView) -> Violation:
         name = view.op.name

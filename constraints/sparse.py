@@ -168,15 +168,15 @@ def sparse_violations(graph: Graph, ops: Sequence[int]) -> tuple[Violation, ...]
     region = _without_densify(graph, ops)
     if not region.ops:
         return (Violation("X-S-2", "a sparse subgraph must have operators, got none", "operators", "none"),)
-    result: list[Violation | None] = []
+    violations: list[Violation | None] = []
     last = len(region.ops) - 1
     for position, op in enumerate(region.ops):
         view = OpView(region, op)
         rules = [*ALWAYS, *((FIRST,) if position == 0 else ()), *((LAST,) if position == last else ())]
         rules += INNER if 0 < position < last else ()
-        result += [rule.check(view) for rule in rules if not rule.operators or op.kind in rule.operators]
-    result.append(WHOLE.check(OpView(region, region.ops[0])))
-    return tuple(violation for violation in result if violation is not None)
+        violations += [rule.check(view) for rule in rules if not rule.operators or op.kind in rule.operators]
+    violations.append(WHOLE.check(OpView(region, region.ops[0])))
+    return tuple(violation for violation in violations if violation is not None)
 
 
 def _without_densify(graph: Graph, ops: Sequence[int]) -> Graph:

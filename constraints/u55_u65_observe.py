@@ -210,8 +210,8 @@ def int32_activation(view: OpView) -> Iterator[Observed]:
 def cell_parts(view: OpView) -> Iterator[Observed]:
     """What an LSTM cell has beside gates."""
     parts = {"peephole": (9, 10, 11), "projection": (16, 17), "normalisation": (20, 21, 22, 23)}
-    result = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
-    yield Observed("parts", tuple(result))
+    output = [name for name, positions in parts.items() if any(view.input(position) is not None for position in positions)]
+    yield Observed("parts", tuple(output))
 
 
 def cell_exponent(view: OpView) -> Iterator[Observed]:
@@ -313,9 +313,9 @@ def reduced(view: OpView) -> Iterator[Observed]:
 
 
 def mean_elements(view: OpView) -> Iterator[Observed]:
-    result, ifm = _mean_axes(view), view.ifm
-    if result is not None and ifm is not None:
-        yield Observed("elements", math.prod(ifm.shape[axis] for axis in result[1]))
+    output, ifm = _mean_axes(view), view.ifm
+    if output is not None and ifm is not None:
+        yield Observed("elements", math.prod(ifm.shape[axis] for axis in output[1]))
 
 
 def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

@@ -50,14 +50,14 @@ class OpView:
     @cached_property
     def inputs(self) -> tuple[tuple[str, Tensor], ...]:
         """Feature maps that are read, with what to call them."""
-        result = ((position, self.input(position)) for position in inputs_with(Role.FEATURE_MAP, self.op))
-        return tuple((f"input {position}", tensor) for position, tensor in result if tensor is not None)
+        tensors = ((position, self.input(position)) for position in inputs_with(Role.FEATURE_MAP, self.op))
+        return tuple((f"input {position}", tensor) for position, tensor in tensors if tensor is not None)
 
     @cached_property
     def outputs(self) -> tuple[tuple[str, Tensor], ...]:
         """Feature maps that are written, with what to call them."""
-        result = ((position, self.output(position)) for position in range(len(self.op.outputs)))
-        return tuple((f"output {position}", tensor) for position, tensor in result if tensor is not None)
+        tensors = ((position, self.output(position)) for position in range(len(self.op.outputs)))
+        return tuple((f"output {position}", tensor) for position, tensor in tensors if tensor is not None)
 
     @cached_property
     def feature_maps(self) -> tuple[tuple[str, Tensor], ...]:

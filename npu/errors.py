@@ -36,10 +36,10 @@ class UserError(Exception):
     def at(self: Kind, where: str, *, operator: int | None = None, command: int | None = None) -> Kind:
         """The same error with `where` before its message, unless it begins so already."""
         message = str(self)
-        result = type(self)(message if message.startswith(f"{where}: ") else f"{where}: {message}")
-        result.operator = self.operator if operator is None else operator
-        result.command = self.command if command is None else command
-        return result
+        moved = type(self)(message if message.startswith(f"{where}: ") else f"{where}: {message}")
+        moved.operator = self.operator if operator is None else operator
+        moved.command = self.command if command is None else command
+        return moved
 
 
 class ArgumentTypeError(UserError, TypeError):

@@ -1,7 +1,7 @@
 """Where independent pieces of work are done: here, in processes of this machine, or on a cluster. Dask does the distributing.
 
-A piece of work is a function at the top of a module and one picklable item. Each is done once and gives the same wherever it is
-done; one whose worker dies is done again by another.
+A piece of work is a function at the top of a module and one picklable argument. Each is done once and gives the same wherever
+it is done; one whose worker dies is done again by another.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 from npu.errors import UserError
 from npu.extras import load
 
-Item = TypeVar("Item")
+Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 ANSWER_SECONDS = 10
 """How long a scheduler may take to answer."""
 MOST_DEATHS = 3
-"""Workers that one item may cost before it is given up."""
+"""Workers that one argument may cost before it is given up."""
 _IN_FLIGHT = 64
 """Items per worker that are handed out ahead, so that nobody waits for the next one."""
 
@@ -33,7 +33,7 @@ _SILENT = logging.CRITICAL + 1
 
 
 class WorkerDiedError(UserError):
-    """An item was tried by several workers, and each of them died: it needs more memory than there is, or crashes."""
+    """An argument was tried by several workers, and each of them died: it needs more memory than there is, or crashes."""
 
 
 class Workers(ABC):
@@ -43,22 +43,26 @@ class Workers(ABC):
     """How many are done at a time."""
 
     @abstractmethod
-    def each(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result | WorkerDiedError]]:
-        """The number of an item and its result, in the order in which they are done.
+    def as_completed(
+        self, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+    ) -> Iterator[tuple[int, Result | WorkerDiedError]]:
+        """The number of an argument and its result, in the order in which they are done.
 
-        What `function` raises is raised here. A WorkerDiedError is a result, because it says nothing of the other items.
+        What `function` raises is raised here. A WorkerDiedError is a result, because it says nothing of the other arguments.
         """
 
 
 class Here(Workers):
-    """This process, one item after the other."""
+    """This process, one argument after the other."""
 
     count = 1
 
-    def each(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result | WorkerDiedError]]:
-        """Results in the order of the items."""
-        for number, item in enumerate(items):
-            yield number, function(item)
+    def as_completed(
+        self, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+    ) -> Iterator[tuple[int, Result | WorkerDiedError]]:
+        """Results in the order of the arguments."""
+        for number, argument in enumerate(arguments):
+            yield number, function(argument)
 
 
 class Cluster(Workers):
@@ -68,15 +72,17 @@ class Cluster(Workers):
         self._client = client
         self.count = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
 
-    def each(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result | WorkerDiedError]]:
+    def as_completed(
+        self, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+    ) -> Iterator[tuple[int, Result | WorkerDiedError]]:
         """Results as they come."""
         distributed = load("distributed", "cluster")
-        waiting = iter(enumerate(items))
+        waiting = iter(enumerate(arguments))
         numbers: dict[Any, int] = {}
 
         def hand_out() -> Any:
-            for number, item in waiting:
-                future = self._client.submit(function, item, pure=False, retries=0)
+            for number, argument in waiting:
+                future = self._client.submit(function, argument, pure=False, retries=0)
                 numbers[future] = number
                 return future
             return None
@@ -115,7 +121,7 @@ def open_workers(count: int | None = None, scheduler: str | None = None) -> Iter
     logging.getLogger("distributed").setLevel(_SILENT)
     settings = {
         "distributed.scheduler.allowed-failures": MOST_DEATHS - 1,
-        "distributed.scheduler.worker-saturation": 1.0,  # no second item that is blamed for the death of its neighbour
+        "distributed.scheduler.worker-saturation": 1.0,  # no second argument that is blamed for the death of its neighbour
     }
     with dask.config.set(settings), contextlib.ExitStack() as stack:
         place: Any = scheduler

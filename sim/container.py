@@ -129,7 +129,7 @@ def _job(model: Model, number: int, index: int, payload: Payload | None) -> NpuJ
     graph, op = model.graphs[number], model.graphs[number].ops[index]
     if len(op.inputs) < Input.FIRST_MAP or min(op.inputs) < 0:
         raise StreamError(f"{job_title(index)}: must have at least {Input.FIRST_MAP} inputs, got {len(op.inputs)}")
-    offsets = arena_offsets(model)[sum(len(item.tensors) for item in model.graphs[:number]) :]
+    offsets = arena_offsets(model)[sum(len(other.tensors) for other in model.graphs[:number]) :]
     positions = {Region.CONSTANTS: Input.CONSTANTS, Region.ARENA: Input.SCRATCH, Region.FAST: Input.FAST_SCRATCH}
     sizes: dict[int, int] = {region: graph.tensors[op.inputs[position]].bytes for region, position in positions.items()}
     constants = graph.tensors[op.inputs[Input.CONSTANTS]]

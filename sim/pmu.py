@@ -188,7 +188,7 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
     engine; idle is what is neither work nor a stall (before, after, other work). What is left of the job after the last
     work, and the rounding of the parts, is idle time of the last operator.
     """
-    result: dict[int, list[UnitTime]] = {int(owner): [] for owner in np.unique(owners)}
+    times: dict[int, list[UnitTime]] = {int(owner): [] for owner in np.unique(owners)}
     for (unit, (active_column, stall_columns, idle_column)), tail in zip(_UNITS.items(), trace.tails, strict=True):
         parts = np.stack(
             [trace.table[:, active_column], trace.table[:, list(stall_columns)].sum(axis=1), trace.table[:, idle_column]]
@@ -198,9 +198,9 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
             raise AssertionError(f"{unit}: active, stalled and idle must add up to the job, but {rounding} cycles are missing")
         if parts.size:
             parts[2, -1] += tail + rounding
-        for owner, times in result.items():
-            times.append(UnitTime(unit, *(int(value) for value in parts[:, owners == owner].sum(axis=1))))
-    return {owner: tuple(times) for owner, times in result.items()}
+        for owner, column in times.items():
+            column.append(UnitTime(unit, *(int(value) for value in parts[:, owners == owner].sum(axis=1))))
+    return {owner: tuple(column) for owner, column in times.items()}
 
 
 def pmu_report(jobs: Sequence[TimedJob], variant: Variant) -> dict[str, Any]:

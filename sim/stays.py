@@ -47,20 +47,20 @@ def stays(operations: Sequence[Operation], owners: Sequence[int], region: int = 
 
 def _read(present: list[BufferLifetime], start: int, end: int, index: int) -> list[BufferLifetime]:
     """Boxes after a read: those that it touches are in use until now; what nobody wrote was there before."""
-    result, unknown = [], [(start, end)]
+    remaining, unknown = [], [(start, end)]
     for stay in present:
         if stay.start < end and start < stay.end:
             unknown = [rest for part in unknown for rest in _without(part, stay.start, stay.end)]
             stay = dataclasses.replace(stay, last=index)
-        result.append(stay)
-    return result + [BufferLifetime(INPUT, -1, low, high, 0, index) for low, high in unknown]
+        remaining.append(stay)
+    return remaining + [BufferLifetime(INPUT, -1, low, high, 0, index) for low, high in unknown]
 
 
 def _written(
     present: list[BufferLifetime], gone: list[tuple[int, BufferLifetime]], new: BufferLifetime
 ) -> list[BufferLifetime]:
     """Boxes after a write: a box of the writer grows if its new bytes were free meanwhile, of others nothing is left there."""
-    result, now = [], new.first
+    remaining, now = [], new.first
     for stay in present:
         is_own = stay.owner == new.owner and stay.kind == new.kind and stay.start <= new.end and new.start <= stay.end
         if is_own and _was_free(present, gone, stay, new):
@@ -69,10 +69,10 @@ def _written(
         elif stay.start < new.end and new.start < stay.end:
             low, high = max(stay.start, new.start), min(stay.end, new.end)
             gone.append((now, dataclasses.replace(stay, start=low, end=high)))
-            result += [dataclasses.replace(stay, start=a, end=b) for a, b in _without((stay.start, stay.end), low, high)]
+            remaining += [dataclasses.replace(stay, start=a, end=b) for a, b in _without((stay.start, stay.end), low, high)]
         else:
-            result.append(stay)
-    return [*result, new]
+            remaining.append(stay)
+    return [*remaining, new]
 
 
 def _was_free(

@@ -260,7 +260,7 @@ def _add_bytes(operators: dict[int, OperatorTime], job: TimedJob, variant: Varia
 def owners_of(job: TimedJob) -> NDArray[np.int64]:
     """The operator of each operation, shape (operations,); operations of none count for the last operator before them."""
     owners, operator = [], 0
-    for item in job.operator_of:
-        operator = item if item >= 0 else operator
+    for own in job.operator_of:
+        operator = own if own >= 0 else operator
         owners.append(operator)
     return np.array(owners, np.int64)

@@ -99,7 +99,7 @@ def compile(options: argparse.Namespace) -> int:
     if options.report:
         write_atomically(options.report, compiled.report.to_json().encode())
     if options.memory_map:
-        table = compiled.result.memory
+        table = compiled.compiled_model.memory
         is_json = options.memory_map.suffix == ".json"
         write_atomically(options.memory_map, (json.dumps(table.to_json(), indent=1) + "\n" if is_json else str(table)).encode())
     console.print_compiled(compiled.report, options.output, len(compiled.content))
@@ -284,12 +284,14 @@ def diff(options: argparse.Namespace) -> int:
     from npu.toolchain import diff as verb
 
     inputs = read_inputs(options)
-    result = verb.diff(options.reference, options.model, options.session, inputs, seed=options.seed, database=options.debug_db)
+    difference = verb.diff(
+        options.reference, options.model, options.session, inputs, seed=options.seed, database=options.debug_db
+    )
     if options.format == "json":
-        emit(json.dumps(dataclasses.asdict(result), indent=2) + "\n", options.output)
+        emit(json.dumps(dataclasses.asdict(difference), indent=2) + "\n", options.output)
     else:
-        emit(console.difference_text(options.reference.name, options.model.name, result), options.output)
-    return FAILED if result.first is not None else 0
+        emit(console.difference_text(options.reference.name, options.model.name, difference), options.output)
+    return FAILED if difference.first is not None else 0
 
 
 def verify(options: argparse.Namespace) -> int:

@@ -21,15 +21,15 @@ def compare(options: argparse.Namespace) -> int:
         raise UsageError("B, or an option that begins with --b-, is needed: a model does not differ from itself")
     models = options.model, options.other or options.model
     with console.progress() as progress:
-        result = verb(*models, (options.session, other), origin=origin_of(options), progress=progress)
+        comparison = verb(*models, (options.session, other), origin=origin_of(options), progress=progress)
     if options.format == "json":
-        emit(result.to_json(), options.output)
+        emit(comparison.to_json(), options.output)
     elif options.format == "html":
         from npu.rendering.pages.comparison import comparison_page
 
-        emit(comparison_page(result), options.output)
+        emit(comparison_page(comparison), options.output)
     elif options.format == "md":
-        emit(comparison_markdown(result), options.output)
+        emit(comparison_markdown(comparison), options.output)
     else:
-        emit(comparison_text(result, width_for(options.output)), options.output)
+        emit(comparison_text(comparison, width_for(options.output)), options.output)
     return 0

@@ -49,7 +49,7 @@ def inference_diff(options: argparse.Namespace) -> int:
     from npu.tools.inference_diff import compare
 
     with console.progress() as progress:
-        result = compare(
+        difference = compare(
             options.model,
             _parameters(options),
             options.test_model,
@@ -61,10 +61,10 @@ def inference_diff(options: argparse.Namespace) -> int:
             progress=progress,
         )
     emit(
-        result.to_json() if options.format == "json" else tools.comparison_text(result, width_for(options.output)),
+        difference.to_json() if options.format == "json" else tools.comparison_text(difference, width_for(options.output)),
         options.output,
     )
-    return FAILED if any(output.max > options.tolerance for output in result.outputs) else 0
+    return FAILED if any(output.max > options.tolerance for output in difference.outputs) else 0
 
 
 def eval_classification(options: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def eval_classification(options: argparse.Namespace) -> int:
     from npu.tools.classification import evaluate
 
     with console.progress() as progress:
-        result = evaluate(
+        evaluation = evaluate(
             options.model,
             options.images,
             _parameters(options),
@@ -85,7 +85,7 @@ def eval_classification(options: argparse.Namespace) -> int:
             progress=progress,
         )
     emit(
-        result.to_json() if options.format == "json" else tools.classification_text(result, width_for(options.output)),
+        evaluation.to_json() if options.format == "json" else tools.classification_text(evaluation, width_for(options.output)),
         options.output,
     )
     return 0
@@ -96,7 +96,7 @@ def eval_detection(options: argparse.Namespace) -> int:
     from npu.tools.detection import evaluate
 
     with console.progress() as progress:
-        result = evaluate(
+        evaluation = evaluate(
             options.model,
             options.images,
             options.annotations,
@@ -108,7 +108,7 @@ def eval_detection(options: argparse.Namespace) -> int:
             progress=progress,
         )
     emit(
-        result.to_json() if options.format == "json" else tools.detection_text(result, width_for(options.output)),
+        evaluation.to_json() if options.format == "json" else tools.detection_text(evaluation, width_for(options.output)),
         options.output,
     )
     return 0

@@ -52,11 +52,11 @@ def live_bytes(buffers: Sequence[LiveRange], events: int) -> list[int]:
         size = round_up(buffer.size_bytes)
         change[buffer.first] += size
         change[buffer.last + 1] -= size
-    total, result = 0, []
+    total, usage = 0, []
     for delta in change[:events]:
         total += delta
-        result.append(total)
-    return result
+        usage.append(total)
+    return usage
 
 
 def allocate(buffers: Sequence[LiveRange]) -> Allocation:
@@ -74,15 +74,15 @@ def allocate(buffers: Sequence[LiveRange]) -> Allocation:
 def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
     """For every buffer the others that are live at the same time as it."""
     order = sorted(range(len(buffers)), key=lambda index: buffers[index].first)
-    result: list[list[int]] = [[] for _ in buffers]
+    conflicts: list[list[int]] = [[] for _ in buffers]
     active: list[int] = []
     for index in order:
         active = [other for other in active if buffers[other].last >= buffers[index].first]
         for other in active:
-            result[index].append(other)
-            result[other].append(index)
+            conflicts[index].append(other)
+            conflicts[other].append(index)
         active.append(index)
-    return result
+    return conflicts
 
 
 def _greedy(buffers: Sequence[LiveRange], conflicts: list[list[int]]) -> tuple[list[int], Allocation]:

@@ -55,7 +55,7 @@ class BlockChooser:
 
 def _choose(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockChoice:
     likely, others = _traversals(problem)
-    choices = (_best(item, variant, depth_limit) for item in likely)
+    choices = (_best(traversed, variant, depth_limit) for traversed in likely)
     legal = [choice for choice in choices if choice is not None]
     if not legal:
         choices = (_best(other, variant, depth_limit) for other in others)
@@ -73,9 +73,9 @@ def _traversals(problem: BlockProblem) -> tuple[list[BlockProblem], list[BlockPr
     if problem.work is not Work.CONVOLUTION:
         return [problem], []
     both = [replace(problem, traversal=traversal) for traversal in (Traversal.DEPTH_FIRST, Traversal.PART_KERNEL_FIRST)]
-    least = min(multiplying_steps(item) for item in both)
-    likely = [item for item in both if multiplying_steps(item) < least * _HOPELESS]
-    return likely, [item for item in both if item not in likely]
+    least = min(multiplying_steps(traversed) for traversed in both)
+    likely = [traversed for traversed in both if multiplying_steps(traversed) < least * _HOPELESS]
+    return likely, [traversed for traversed in both if traversed not in likely]
 
 
 def _candidates(problem: BlockProblem, variant: Variant, depth_limit: int) -> tuple[Ints, Ints, Ints]:

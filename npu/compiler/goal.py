@@ -21,5 +21,5 @@ def goal_named(goal: Goal | str) -> Goal:
     try:
         return Goal(goal)
     except ValueError:
-        names = ", ".join(item.value for item in Goal)
+        names = ", ".join(one.value for one in Goal)
         raise UserError(f"optimise: must be one of {names}, got {goal!r}") from None

@@ -35,14 +35,14 @@ class Missing:
 class Fit:
     """A model on a board: it fits if it compiles and nothing is `missing`.
 
-    `result` has the columns of a sweep's results. `arena_bytes` of `arena_limit_bytes` are taken (of the NPU's own memory,
+    `figures` has the columns of a sweep's results. `arena_bytes` of `arena_limit_bytes` are taken (of the NPU's own memory,
     where it has one); `least_arena_bytes`, if asked, is the smallest limit that was found to take no more cycles.
     """
 
     model: str
     board: str
     title: str
-    result: PointRow
+    figures: PointRow
     arena_bytes: int = 0
     arena_limit_bytes: int = 0
     least_arena_bytes: int | None = None
@@ -50,7 +50,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        return self.result["error"] is None and not self.missing
+        return self.figures["error"] is None and not self.missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def fit(
     unique = {key: questions[pair] for pair, key in keys.items()}
     answers: dict[str, tuple[PointRow, int | None]] = {}
     names = list(unique)
-    for done, (number, answer) in enumerate(workers.each(_answer, list(unique.values())), 1):
+    for done, (number, answer) in enumerate(workers.as_completed(_answer, list(unique.values())), 1):
         answers[names[number]] = (failed(str(answer)), None) if isinstance(answer, WorkerDiedError) else answer
         if progress is not None:
             progress("models and boards", done, len(unique))
@@ -133,9 +133,9 @@ def _with_arena(point: Point, limit: int) -> Point:
     return dataclasses.replace(point, hardware=dataclasses.replace(point.hardware, changes=(*point.hardware.changes, change)))
 
 
-def _fast_bytes(point: Point, result: PointRow) -> int:
+def _fast_bytes(point: Point, figures: PointRow) -> int:
     """Bytes of what the arena limit is about: the fast memory of the NPU alone, or the arena."""
-    return int(result[_cache_column(load_variant(str(point.hardware.target)))])
+    return int(figures[_cache_column(load_variant(str(point.hardware.target)))])
 
 
 def _cache_column(variant: Variant) -> str:
@@ -143,12 +143,12 @@ def _cache_column(variant: Variant) -> str:
     return "dram_bytes" if variant.system.memories[variant.memory_mode.cache].name == "dram" else "sram_bytes"
 
 
-def _judged(model: Source, board: str, result: PointRow, least: int | None) -> Fit:
+def _judged(model: Source, board: str, figures: PointRow, least: int | None) -> Fit:
     variant = load_variant(board_target(board))
-    missing = tuple(_missing(result, variant)) if result["error"] is None else ()
-    used = 0 if result["error"] is not None else int(result[_cache_column(variant)])
+    missing = tuple(_missing(figures, variant)) if figures["error"] is None else ()
+    used = 0 if figures["error"] is not None else int(figures[_cache_column(variant)])
     return Fit(
-        model_name(model), board, load_board(board).title, result, used, variant.memory_mode.arena_cache_bytes, least, missing
+        model_name(model), board, load_board(board).title, figures, used, variant.memory_mode.arena_cache_bytes, least, missing
     )
 
 
@@ -157,15 +157,15 @@ def _not_modelled(model: Source, board: str) -> Fit:
     return Fit(model_name(model), board, about.title, failed(str(about.not_modelled)))
 
 
-def _missing(result: PointRow, variant: Variant) -> list[Missing]:
+def _missing(figures: PointRow, variant: Variant) -> list[Missing]:
     """What a compiled model needs beyond the arena's limit, and beyond each memory as a whole."""
     mode, memories = variant.memory_mode, variant.system.memories
-    needs = [Missing(f"{ARENA} in {memories[mode.cache].name}", result[_cache_column(variant)], mode.arena_cache_bytes)]
+    needs = [Missing(f"{ARENA} in {memories[mode.cache].name}", figures[_cache_column(variant)], mode.arena_cache_bytes)]
     held: dict[str, int] = {}
     for name in {memories[mode.arena].name, memories[mode.cache].name}:
-        held[name] = held.get(name, 0) + result["dram_bytes" if name == "dram" else "sram_bytes"]
+        held[name] = held.get(name, 0) + figures["dram_bytes" if name == "dram" else "sram_bytes"]
     constants = memories[mode.constants].name
-    held[constants] = held.get(constants, 0) + result["flash_bytes"]
+    held[constants] = held.get(constants, 0) + figures["flash_bytes"]
     sizes = {memory.name: memory.size_bytes or sys.maxsize for memory in memories.values()}
     needs += [Missing(name, size, sizes[name]) for name, size in held.items()]
     return [need for need in needs if need.needed_bytes > need.available_bytes]

@@ -47,14 +47,14 @@ def _read(path: Path) -> dict[str, PointRow]:
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(path, str(error)) from error
     lines = content.split("\n")[:-1]
-    results = {}
+    rows = {}
     for number, line in enumerate(lines, 1):
         try:
             entry: dict[str, Any] = json.loads(line)
-            results[str(entry["key"])] = {name: entry["result"][name] for name in RESULTS}
+            rows[str(entry["key"])] = {name: entry["result"][name] for name in RESULTS}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _refused(path, f"line {number}") from error
-    return results
+    return rows
 
 
 def _opened(path: Path) -> TextIO:

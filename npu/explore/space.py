@@ -146,7 +146,7 @@ def field_values(field: str, given: Any) -> tuple[Value, ...]:
 
 def _of_text(field: str, text: str) -> tuple[Value, ...]:
     if ".." not in text:
-        return tuple(_number(item.strip()) for item in text.split(",") if item.strip())
+        return tuple(_number(part.strip()) for part in text.split(",") if part.strip())
     match = _RANGE.fullmatch(text.replace("_", ""))
     if match is None:
         raise UserError(f"--over {field}: a range must be FIRST..LAST:COUNT, as 64K..512K:8 or 1..256:9:log, got {text!r}")
@@ -212,6 +212,6 @@ def read_study(path: Path) -> dict[str, Any]:
 
 def _texts(path: Path, name: str, value: Any) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, str) for item in values):
+    if not all(isinstance(one, str) for one in values):
         raise ConfigError(f"{path}: {name}: must be a text or a list of texts, got {value!r}")
     return values

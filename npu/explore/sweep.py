@@ -31,11 +31,11 @@ def sweep(points: Sequence[Point], workers: Workers, journal: Journal, progress:
     unknown = {key: point for key, point in zip(keys, points, strict=True) if key not in journal.results}
     total, left = len(unknown), list(unknown)
     try:
-        for done, (number, result) in enumerate(workers.each(measure, list(unknown.values())), 1):
-            if isinstance(result, WorkerDiedError):  # says something of the cluster too: tried again the next time
-                journal.results[left[number]] = failed(str(result))
+        for done, (number, row) in enumerate(workers.as_completed(measure, list(unknown.values())), 1):
+            if isinstance(row, WorkerDiedError):  # says something of the cluster too: tried again the next time
+                journal.results[left[number]] = failed(str(row))
             else:
-                journal.add(left[number], result)
+                journal.add(left[number], row)
             if progress is not None:
                 progress("points", done, total)
     finally:

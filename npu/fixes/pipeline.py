@@ -19,9 +19,9 @@ def fix_model(model: Model, accepts: Accepts) -> tuple[Model, list[Change]]:
     """
     graphs, changes = [], []
     for graph in model.graphs:
-        fixed, result = _fix_graph(graph, accepts)
+        fixed, outcome = _fix_graph(graph, accepts)
         graphs.append(fixed)
-        changes += result
+        changes += outcome
     return replace(model, graphs=tuple(graphs)), changes
 
 

@@ -89,17 +89,17 @@ def _by_image(editor: Editor, graph: Graph, position: int, op: Op, accepts: Acce
     count = ifm.shape[0]
     added = len(editor.tensors)
     images = [editor.add(_image(ifm, number)) for number in range(count)]
-    results = [editor.add(_image(ofm, number)) for number in range(count)]
+    outputs = [editor.add(_image(ofm, number)) for number in range(count)]
     axis = editor.add(Tensor(f"{ifm.name}_axis", (), DType.INT32, data=np.array(0, np.int32)))
     parts = [
-        replace(op, inputs=(image, *op.inputs[1:]), outputs=(result,)) for image, result in zip(images, results, strict=True)
+        replace(op, inputs=(image, *op.inputs[1:]), outputs=(output,)) for image, output in zip(images, outputs, strict=True)
     ]
     whole = replace(graph, tensors=tuple(editor.tensors))
     if not all(accepts(whole, part) for part in parts):
         del editor.tensors[added:]
         return
     split = Op("SPLIT", (axis, op.inputs[0]), tuple(images), SplitOptions(count))
-    join = Op("CONCATENATION", tuple(results), op.outputs, ConcatenationOptions(0))
+    join = Op("CONCATENATION", tuple(outputs), op.outputs, ConcatenationOptions(0))
     editor.put(position, [split, *parts, join], f"one image of the batch of {count} at a time")
 
 

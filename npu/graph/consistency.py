@@ -36,9 +36,9 @@ def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape]
     def tensor(index: int) -> Tensor | None:
         if index == ABSENT:
             return None
-        result = graph.tensors[index]
+        operands = graph.tensors[index]
         shape = shapes.get(index) if shapes else None
-        return result if shape is None or shape == result.shape else replace(result, shape=shape)
+        return operands if shape is None or shape == operands.shape else replace(operands, shape=shape)
 
     inputs = [tensor(index) for index in op.inputs]
     contents = [None if one is None or one.is_variable or one.dtype.numpy is None else one.data for one in inputs]
@@ -74,7 +74,7 @@ def inconsistencies(graph: Graph, *, is_entry: bool = True) -> Mapping[int, Inco
     Who calls a graph that is no entry decides the shapes of its inputs, so that nothing in it is known to run nowhere.
     """
     shapes: dict[int, Shape | None] = {}
-    result: dict[int, Inconsistency] = {}
+    mistake: dict[int, Inconsistency] = {}
     for index, op in enumerate(graph.ops):
         row = BY_NAME.get(op.kind)
         unknown = row is None or row.shape is None or any(shapes.get(i, ()) is None for i in op.inputs)
@@ -82,8 +82,8 @@ def inconsistencies(graph: Graph, *, is_entry: bool = True) -> Mapping[int, Inco
         defect, made = (None, None) if row is None or unknown else _judge(row, graph, op, known)
         shapes.update(zip(op.outputs, [None] * len(op.outputs) if made is None else made, strict=False))
         if defect is not None:
-            result[index] = defect if is_entry else replace(defect, runs=True)
-    return result
+            mistake[index] = defect if is_entry else replace(defect, runs=True)
+    return mistake
 
 
 def _judge(
@@ -135,6 +135,6 @@ def _with_reason(op: OpPlacement, inconsistency: Inconsistency) -> OpPlacement:
 def require_runnable(model: Model) -> None:
     """Raise ModelError for the first operator of the entry graph that no kernel runs."""
     graph = model.graphs[0]
-    for index, result in inconsistencies(graph).items():
-        if not result.runs:
-            raise ModelError(f"{graph.ops[index].name} (op {index}): {result.message}; no kernel runs the operator")
+    for index, defect in inconsistencies(graph).items():
+        if not defect.runs:
+            raise ModelError(f"{graph.ops[index].name} (op {index}): {defect.message}; no kernel runs the operator")

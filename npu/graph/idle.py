@@ -26,10 +26,10 @@ def working_partitions(graph: Graph, accepted: Collection[int]) -> list[Partitio
     """
     chosen = frozenset(accepted)
     while True:
-        result = partition(graph, chosen)
-        idle = {index for part in result if _is_idle(graph, part) for index in part.ops}
+        working = partition(graph, chosen)
+        idle = {index for part in working if _is_idle(graph, part) for index in part.ops}
         if not idle or len(chosen) == len(graph.ops):
-            return result
+            return working
         chosen -= idle
 
 

@@ -80,8 +80,8 @@ def parse(text: str) -> OperandSchema:
 @lru_cache(maxsize=256)
 def positions(text: str, role: Role, count: int) -> tuple[int, ...]:
     """Those of `count` inputs that have a role in a signature."""
-    result = ((position, parse(text).input(position)) for position in range(count))
-    return tuple(position for position, operand in result if operand is not None and operand.role is role)
+    positions = ((position, parse(text).input(position)) for position in range(count))
+    return tuple(position for position, operand in positions if operand is not None and operand.role is role)
 
 
 def count_defect(operands: Sequence[Operand], is_given: Sequence[bool], what: str) -> str | None:

@@ -63,7 +63,7 @@ def energy_of(macs: int, traffic: Mapping[str, int], table: EnergyTable) -> Ener
     parts = {MAC: (macs, table.mac_pj)} | {
         memory: (size, table.byte_pj[memory]) for memory, size in traffic.items() if memory in table.byte_pj
     }
-    high = {name: count * each.high * PICO * 1e3 for name, (count, each) in parts.items()}
-    low = sum(count * each.low * PICO * 1e3 for count, each in parts.values())
+    high = {name: count * part.high * PICO * 1e3 for name, (count, part) in parts.items()}
+    low = sum(count * part.low * PICO * 1e3 for count, part in parts.values())
     unknown = tuple(sorted(memory for memory, size in traffic.items() if size and memory not in table.byte_pj))
     return Energy(low, sum(high.values()), max(high, key=lambda name: high[name]), unknown)

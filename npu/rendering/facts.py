@@ -80,11 +80,11 @@ def broken_rules(report: CheckReport) -> dict[str, tuple[str, str | None]]:
     """What each broken rule demands, and its fix, by rule id in order of first appearance."""
     profile = profile_named(report.profile) if report.profile in profile_names() else None
     demands = {rule.id: rule.sentence() for rule in profile.rules} if profile else {}
-    result: dict[str, tuple[str, str | None]] = {}
+    broken: dict[str, tuple[str, str | None]] = {}
     for row in report.operators:
         for violation in row.base.violations:
-            result.setdefault(violation.rule, (demands.get(violation.rule, violation.limit), violation.fix))
-    return result
+            broken.setdefault(violation.rule, (demands.get(violation.rule, violation.limit), violation.fix))
+    return broken
 
 
 def worthwhile(report: CheckReport, most: int) -> list[tuple[str, int, float]]:

@@ -39,7 +39,7 @@ def _models(fits: Sequence[Fit]) -> list[str]:
 
 
 def _model_text(model: str, fits: Sequence[Fit], width: int) -> str:
-    groups, refused = same(fits), [one for one in fits if one.result["error"] is not None]
+    groups, refused = same(fits), [one for one in fits if one.figures["error"] is not None]
     rows = [[StyledText(cell) for cell in _cells(group[0])] for group in groups]
     unasked = () if any(one.least_arena_bytes is not None for one in fits) else ("least",)
     names, rows = without(list(_HEADS), rows, unasked)
@@ -48,7 +48,7 @@ def _model_text(model: str, fits: Sequence[Fit], width: int) -> str:
         f"{group[0].board}, and the same: {', '.join(one.board for one in group[1:])}" for group in groups if len(group) > 1
     ]
     notes += [f"{one.board}: {need}" for group in groups for one in group[:1] for need in missing_texts(one)]
-    notes += [f"{one.board}: {one.result['error']}" for one in refused]
+    notes += [f"{one.board}: {one.figures['error']}" for one in refused]
     notes += [ARENA_NOTE, ENERGY_NOTE]
     summary = "\n".join(line for note in notes for line in wrapped(printable(note), width, "", "  "))
     if not rows:
@@ -66,9 +66,9 @@ def same(fits: Sequence[Fit]) -> list[list[Fit]]:
     """The boards with a result, those with the same one together, the fastest first and those that do not fit last."""
     groups: dict[str, list[Fit]] = {}
     for one in fits:
-        if one.result["error"] is None:
-            groups.setdefault(repr((one.result, one.missing, one.arena_limit_bytes)), []).append(one)
-    return sorted(groups.values(), key=lambda group: (not group[0].fits, group[0].result["time_ms"]))
+        if one.figures["error"] is None:
+            groups.setdefault(repr((one.figures, one.missing, one.arena_limit_bytes)), []).append(one)
+    return sorted(groups.values(), key=lambda group: (not group[0].fits, group[0].figures["time_ms"]))
 
 
 def missing_texts(one: Fit) -> Iterator[str]:
@@ -81,19 +81,19 @@ def missing_texts(one: Fit) -> Iterator[str]:
 
 
 def _cells(one: Fit) -> list[str]:
-    result = one.result
+    figures = one.figures
     return [
         one.board,
         "yes" if one.fits else "no",
-        f"{result['time_ms']:.3f}",
-        f"{result['npu_cycles']:,}",
-        f"{result['cpu_cycles']:,}",
-        f"{result['cpu_operators']} of {result['operators']}",
+        f"{figures['time_ms']:.3f}",
+        f"{figures['npu_cycles']:,}",
+        f"{figures['cpu_cycles']:,}",
+        f"{figures['cpu_operators']} of {figures['operators']}",
         _kib(one.arena_bytes),
         _kib(one.arena_limit_bytes),
         "" if one.least_arena_bytes is None else _kib(one.least_arena_bytes),
-        _kib(result["flash_bytes"]),
-        f"{result['energy_low_mj'] * 1e3:.3g} to {result['energy_high_mj'] * 1e3:.3g}",
+        _kib(figures["flash_bytes"]),
+        f"{figures['energy_low_mj'] * 1e3:.3g} to {figures['energy_high_mj'] * 1e3:.3g}",
     ]
 
 
@@ -102,7 +102,7 @@ def _kib(size: int) -> str:
 
 
 def fit_json(fits: Sequence[Fit]) -> str:
-    """A list of records; `result` has the columns of a sweep."""
+    """A list of records; `figures` has the columns of a sweep."""
     rows = [{**dataclasses.asdict(one), "fits": one.fits} for one in fits]
     return json.dumps({"schema": SCHEMA, "npulab_version": __version__, "fits": rows}, indent=2) + "\n"
 
@@ -118,7 +118,7 @@ def _model_html(model: str, fits: Sequence[Fit]) -> str:
     head = "".join(f'<th class="{"n" if name in _RIGHT else "t"}">{name}</th>' for name in _HEADS)
     rows = "".join(_row_html(group) for group in same(fits))
     refused = [
-        f"<li>{_escape(one.board)}: {_escape(one.result['error'])}</li>" for one in fits if one.result["error"] is not None
+        f"<li>{_escape(one.board)}: {_escape(one.figures['error'])}</li>" for one in fits if one.figures["error"] is not None
     ]
     errors = (
         f"<details><summary>{len(refused)} without a result</summary><ul>{''.join(refused)}</ul></details>" if refused else ""

@@ -408,8 +408,8 @@ class _GraphCheck:
         after = [False] * len(self.graph.ops)
         before = [False] * len(self.graph.ops)
         sources = [{writer[tensor] for tensor in op.inputs if tensor in writer} for op in self.graph.ops]
-        for index, result in enumerate(sources):
-            after[index] = any(after[source] or source in self.on_npu for source in result)
+        for index, splitting in enumerate(sources):
+            after[index] = any(after[source] or source in self.on_npu for source in splitting)
         for index in range(len(sources) - 1, -1, -1):
             for source in sources[index]:
                 before[source] = before[source] or before[index] or index in self.on_npu
@@ -491,6 +491,6 @@ def _ranking(graphs: list[_GraphCheck], operators: list[OperatorCheck], total: i
             kinds[operator.base.type].append(operator)
     for kind, rows in kinds.items():
         if len(rows) > 1 and remedies:
-            result = sum(graph.total({row.base.index for row in rows if row.graph == graph.number}) for graph in graphs)
-            remedies.append(Remedy(f"every {kind} ({len(rows)})", tuple(row.number for row in rows), result, total - result))
+            ranking = sum(graph.total({row.base.index for row in rows if row.graph == graph.number}) for graph in graphs)
+            remedies.append(Remedy(f"every {kind} ({len(rows)})", tuple(row.number for row in rows), ranking, total - ranking))
     return tuple(sorted(remedies, key=lambda remedy: (-remedy.saved_cycles, remedy.what)))

@@ -39,7 +39,7 @@ class Figures:
     @property
     def traffic(self) -> int:
         """Bytes read and written over all ports."""
-        return sum(item.read + item.write for item in self.bytes.values())
+        return sum(memory.read + memory.write for memory in self.bytes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ComparedRun:
     @property
     def traffic(self) -> int:
         """Bytes read and written over all ports."""
-        return sum(item.read + item.write for item in self.bytes.values())
+        return sum(memory.read + memory.write for memory in self.bytes.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,10 +205,10 @@ def _window(operation: WindowOperation) -> str:
 
 def _with_transfers(decoded: Sequence[Decoded], owners: list[int]) -> tuple[int, ...]:
     """`owners` with transfers and waits given to the kernel operation behind them."""
-    result, following = list(owners), -1
+    completed, following = list(owners), -1
     for index in reversed(range(len(owners))):
         if owners[index] >= 0:
             following = owners[index]
         elif not isinstance(decoded[index].operation, Stop):
-            result[index] = following
-    return tuple(result)
+            completed[index] = following
+    return tuple(completed)

@@ -88,7 +88,7 @@ def map_of_database(file: CompiledFile, database: VelaDatabase) -> OperatorMap:
     sources: dict[int, tuple[int, ...]] = {}
     for number, job in enumerate(file.jobs()):
         decoded = file.operations(job.graph, job.index)
-        owners = [database.owner(number, (item,)) for item in decoded]
+        owners = [database.owner(number, (row,)) for row in decoded]
         following = -1
         for position in reversed(range(len(owners))):
             following = owner if (owner := owners[position]) is not None else following

@@ -62,10 +62,10 @@ class SharedMemory:
 def _sizes(tensors: Sequence[RuntimeTensor], nodes: Sequence[Node], foreign: Collection[int]) -> dict[int, int]:
     """Bytes of the tensors that the arena may hold."""
     written = {index for node in nodes for index in node.outputs if index != ABSENT}
-    result = {}
+    sizes = {}
     for index in sorted(written.difference(foreign)):
         tensor = tensors[index]
         fixed = not (tensor.is_constant or tensor.is_variable or tensor.is_dynamic)
         if fixed and tensor.data is not None and tensor.data.nbytes and tensor.data.dtype != object:
-            result[index] = tensor.data.nbytes
-    return result
+            sizes[index] = tensor.data.nbytes
+    return sizes

@@ -122,6 +122,6 @@ def _strings(source: Tensor) -> Array:
     bounds = np.frombuffer(raw, "<i4", count + 1, 4).tolist()
     if any(not 4 * (count + 2) <= a <= b <= len(raw) for a, b in pairwise(bounds)):
         raise InterpreterError(f"{where}: strings must lie inside the {len(raw)} bytes of data, got offsets {bounds}")
-    result = np.empty(count, object)
-    result[:] = [raw[a:b] for a, b in pairwise(bounds)]
-    return result.reshape(source.shape)
+    strings = np.empty(count, object)
+    strings[:] = [raw[a:b] for a, b in pairwise(bounds)]
+    return strings.reshape(source.shape)

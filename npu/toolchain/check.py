@@ -121,7 +121,7 @@ def measured_report(source: Model, name: str, session: Session, progress: Progre
     from npu.toolchain.compile import compile_in_session
 
     compilation = compile_in_session(source, name, session, progress=progress)
-    return build_check_report(source, compilation.result.placement, name, session.variant, _measured(compilation))
+    return build_check_report(source, compilation.compiled_model.placement, name, session.variant, _measured(compilation))
 
 
 def _measured(compilation: Compilation) -> Measured:
@@ -134,7 +134,7 @@ def _measured(compilation: Compilation) -> Measured:
     streams = [time_streams(file, number) for number in range(len(file.model.graphs))]
     main = build_timeline(list(tasks_of(file.model.graphs[0], operators.sources, streams[0], variant)), variant)
     cycles = {(0, row.index): main.operators[row.index].cycles for row in operators.operators if row.index in main.operators}
-    for part in compilation.result.partitions:
+    for part in compilation.compiled_model.partitions:
         if part.graph:
             job = build_timeline([TimedJob(streams[part.graph][part.op_index].trace, part.source_of, 0, 0)], variant)
             cycles |= {(part.graph, index): time.cycles for index, time in job.operators.items()}

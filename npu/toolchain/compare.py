@@ -48,9 +48,9 @@ def blocks_of(timed: TimedModel) -> dict[int, tuple[str, ...]]:
     """The OFM blocks of each operator as height x width x depth, the commonest first."""
     counts: dict[int, Counter[str]] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        for owner, item in zip(owners_of(job).tolist(), stream.decoded, strict=True):
-            if isinstance(item.operation, KernelOperation):
-                block = item.operation.block
+        for owner, decoded in zip(owners_of(job).tolist(), stream.decoded, strict=True):
+            if isinstance(decoded.operation, KernelOperation):
+                block = decoded.operation.block
                 counts.setdefault(owner, Counter())[f"{block.height}x{block.width}x{block.depth}"] += 1
     return {owner: tuple(block for block, _ in held.most_common()) for owner, held in counts.items()}
 
@@ -60,7 +60,7 @@ def arena_of(timed: TimedModel) -> dict[int, int]:
     region = Region.FAST if timed.variant.memory_mode.has_separate_cache else Region.ARENA
     most: dict[int, int] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        used = arena_use([item.operation for item in stream.decoded], region).tolist()
+        used = arena_use([decoded.operation for decoded in stream.decoded], region).tolist()
         for owner, size in zip(owners_of(job).tolist(), used, strict=True):
             most[owner] = max(most.get(owner, 0), size)
     return most

@@ -40,23 +40,23 @@ class Compilation:
 
     model: Model
     operators: OperatorMap
-    result: CompiledModel
+    compiled_model: CompiledModel
     variant: Variant
 
     def file(self) -> CompiledFile:
         """The model as a compiled file, with the streams as the compiler made them."""
-        streams = {(partition.graph, partition.op_index): partition.stream for partition in self.result.partitions}
+        streams = {(partition.graph, partition.op_index): partition.stream for partition in self.compiled_model.partitions}
         return CompiledFile(self.model, self.variant, streams)
 
     @property
     def usage(self) -> Usage:
         """Memory of the model; without NPU jobs, that of an arena as the CPU's runtime plans it."""
-        return self.result.usage if self.result.partitions else memory_of_file(self.model)
+        return self.compiled_model.usage if self.compiled_model.partitions else memory_of_file(self.model)
 
     def notes(self) -> tuple[str, ...]:
         """What to say of the compilation: an arena that is too large, and where it is largest."""
-        notes = tuple(arena_notes(self.result.usage.arena_bytes, self.variant))
-        return (*notes, *_peak_notes(self.result)) if notes else ()
+        notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, self.variant))
+        return (*notes, *_peak_notes(self.compiled_model)) if notes else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Compiled(Tabular):
     content: bytes = field(repr=False)
     report: Report
     variant: Variant = field(repr=False)
-    result: CompiledModel = field(repr=False)
+    compiled_model: CompiledModel = field(repr=False)
 
     def records(self) -> list[Record]:
         """The operators of the report."""
@@ -124,7 +124,7 @@ def compile_source(
 def _written(compilation: Compilation, name: str) -> Compiled:
     report = compile_report(compilation.operators, name, compilation.variant, compilation.usage)
     report = dataclasses.replace(report, notes=compilation.notes() or None)
-    return Compiled(write_model(compilation.model), report, compilation.variant, compilation.result)
+    return Compiled(write_model(compilation.model), report, compilation.variant, compilation.compiled_model)
 
 
 def compile_in_session(

@@ -176,9 +176,9 @@ def operations_of(timed: TimedModel) -> dict[int, list[BlockOperation]]:
     """The kernel operations of each source operator, in order."""
     kernels: dict[int, list[BlockOperation]] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        for operator, item in zip(job.operator_of, stream.decoded, strict=True):
-            if isinstance(item.operation, BlockOperation):
-                kernels.setdefault(max(operator, 0), []).append(item.operation)
+        for operator, decoded in zip(job.operator_of, stream.decoded, strict=True):
+            if isinstance(decoded.operation, BlockOperation):
+                kernels.setdefault(max(operator, 0), []).append(decoded.operation)
     return kernels
 
 
@@ -186,8 +186,8 @@ def _copied_bytes(timed: TimedModel) -> dict[int, int]:
     """Bytes that transfers take out of the constants for each source operator."""
     copied: dict[int, int] = {}
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        for operator, item in zip(owners_of(job).tolist(), stream.decoded, strict=True):
-            if isinstance(copy := item.operation, Dma) and copy.source.region == Region.CONSTANTS:
+        for operator, decoded in zip(owners_of(job).tolist(), stream.decoded, strict=True):
+            if isinstance(copy := decoded.operation, Dma) and copy.source.region == Region.CONSTANTS:
                 copied[operator] = copied.get(operator, 0) + copy.length_bytes * copy.rows * copy.planes
     return copied
 
@@ -235,8 +235,8 @@ def _hints(explained: Sequence[Explanation], operations: Sequence[BlockOperation
     if not explained:
         return ()
     last = operations[-1]
-    planes = {(item.ofm.height, item.ofm.width, item.ofm.addresses[0] if item.ofm.depth == last.ofm.depth else 0)
-              for item in operations}  # fmt: skip
+    planes = {(other.ofm.height, other.ofm.width, other.ofm.addresses[0] if other.ofm.depth == last.ofm.depth else 0)
+              for other in operations}  # fmt: skip
     is_cut_in_plane = len({(height, width) for height, width, _ in planes}) > 1
     if is_cut_in_plane and len(operations) > 1:
         return tuple(_hint(shape) for shape in explained[-1].shapes if shape.axis == "input channels")

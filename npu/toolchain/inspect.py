@@ -38,7 +38,7 @@ def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> l
     for job in jobs_of(source):
         with stream_errors_at(job_title(job.index)):
             of_job, left = _verify_job(job, _constants(source, job), kept, operators, variant)
-        findings += [(job.index, item) for item in of_job]
+        findings += [(job.index, finding) for finding in of_job]
         kept += left
     return findings
 
@@ -59,7 +59,7 @@ def _verify_job(
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
     started = tuple(read_operations(job.payload.words, variant))
     refused = [value for value in started if isinstance(value, RefusedOperation)]
-    decoded = [item for item in started if isinstance(item, Decoded)]
+    decoded = [kick_off for kick_off in started if isinstance(kick_off, Decoded)]
     findings = [Finding("REFUSED", value.command_index, value.word_index, value.name, value.reason) for value in refused]
     labels = {one.command_index: held for one, held in zip(decoded, label(decoded, job, operators), strict=True)}
     words = None if refused else job.payload.words

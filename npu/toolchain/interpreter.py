@@ -72,22 +72,22 @@ class Interpreter(CpuInterpreter):
         None depends on another: variables have their initial values before each. `num_threads` run at a time, each in an
         interpreter of its own that is kept for the next batch; one at a time if the caller gave delegates.
         """
-        items = _items(inputs, self.get_input_details())
-        count = 1 if self._has_delegates else min(self._num_threads, len(items))
+        examples = _items(inputs, self.get_input_details())
+        count = 1 if self._has_delegates else min(self._num_threads, len(examples))
         if count <= 1:
-            return _stacked([self._infer(item) for item in items])
+            return _stacked([self._infer(example) for example in examples])
         while len(self._twins) < count:
             self._twins.append(self._twin())
             self._twins[-1].allocate_tensors()
-        results: list[list[Array]] = [[]] * len(items)
+        outputs: list[list[Array]] = [[]] * len(examples)
 
         def work(first: int) -> None:
-            for k in range(first, len(items), count):
-                results[k] = self._twins[first]._infer(items[k])
+            for k in range(first, len(examples), count):
+                outputs[k] = self._twins[first]._infer(examples[k])
 
         with ThreadPoolExecutor(count) as pool:
             list(pool.map(work, range(count)))
-        return _stacked(results)
+        return _stacked(outputs)
 
     def _infer(self, inputs: Sequence[Array]) -> list[Array]:
         """Outputs of one inference that begins anew."""

@@ -107,7 +107,7 @@ def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None
 
 def _final_writes(decoded: Sequence[Decoded], job: NpuJob) -> dict[int, str]:
     """Operations whose output stays in an output tensor of the job, with the tensor's name."""
-    result: dict[int, str] = {}
+    names: dict[int, str] = {}
     later: list[Place] = []
     for index in reversed(range(len(decoded))):
         operation = decoded[index].operation
@@ -115,9 +115,9 @@ def _final_writes(decoded: Sequence[Decoded], job: NpuJob) -> dict[int, str]:
             place = place_of(operation.ofm)
             inside = next((out for out in job.outputs if _inside(place, out.place)), None)
             if inside is not None and not any(_overlap(place, other) and not _inside(other, inside.place) for other in later):
-                result[index] = inside.name
+                names[index] = inside.name
             later.append(place)
-    return result
+    return names
 
 
 def _name_at(place: Place, held: Sequence[tuple[Place, str]]) -> str:

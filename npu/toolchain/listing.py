@@ -57,7 +57,7 @@ def list_streams(model: Source, session: Session) -> tuple[str, StreamError | No
 
 def _section(listing: Listing, job: NpuJob, source: Model, name: str, variant: Variant) -> str:
     labels = label(listing.operations, job, known_map(source, name))
-    notes = {item.word_index: list(_notes(item, held)) for item, held in zip(listing.operations, labels, strict=True)}
+    notes = {decoded.word_index: list(_notes(decoded, held)) for decoded, held in zip(listing.operations, labels, strict=True)}
     lines = [f"{_OPERATOR} {job.graph} {job.index} ; {printable(name)} for {variant.name}", *_places(job)]
     lines.append(f".product {listing.product.name}")
     for line in listing.lines:
@@ -159,15 +159,15 @@ def _new_payload(model: Model, key: tuple[int, int], section: str) -> tuple[int,
 
 def _patched(content: bytes, payloads: dict[tuple[int, int], tuple[int, bytes, bytes]]) -> bytes | None:
     """The file with streams replaced in place; None where lengths differ or a stream's place is not unique."""
-    result = bytearray(content)
+    patched = bytearray(content)
     for _, old, new in payloads.values():
         if old == new:
             continue
         if len(old) != len(new) or content.count(old) != 1:
             return None
         start = content.index(old)
-        result[start : start + len(old)] = new
-    return bytes(result)
+        patched[start : start + len(old)] = new
+    return bytes(patched)
 
 
 def _rewritten(model: Model, payloads: dict[tuple[int, int], tuple[int, bytes, bytes]]) -> Model:

@@ -25,7 +25,7 @@ class Origin:
     def digest(self) -> str:
         """What tells two origins apart by what their files hold."""
         held = (*(() if self.source is None else (self.source,)), *(() if self.database is None else (self.database,)))
-        return "".join(digest(contents(item)) for item in held)
+        return "".join(digest(contents(source)) for source in held)
 
     def map_of(self, file: CompiledFile, name: str) -> OperatorMap:
         """The map that the file carries; without one, what its origin tells; else what its streams tell."""

@@ -116,7 +116,7 @@ class _Entries:
         count = columns[2].size
         if shapes.ndim != 2 or any(column.shape != (count,) for column in columns) or shapes.shape[0] != count or not count:
             raise self._error(f"{kind}_shape", f"must have a row for each of the {kind}s, at least one", shapes.shape)
-        result = []
+        tensors = []
         for index in range(count):
             size, region, offset = (int(column[index]) for column in columns)
             shape = _trimmed([int(extent) for extent in shapes[index]])
@@ -128,8 +128,8 @@ class _Entries:
                 raise self._error(f"{kind}_region", f"must be {regions[0]} or {regions[1]}", region)
             if not 0 <= offset < _LIMIT_BYTES or min(shape) < 1 or math.prod(shape) > _LIMIT_BYTES:
                 raise self._error(f"{kind} {index}", "must have a positive shape and an offset within 2 GiB", (shape, offset))
-            result.append((Tensor(f"{kind}_{index}", shape, dtype), offset))
-        return result
+            tensors.append((Tensor(f"{kind}_{index}", shape, dtype), offset))
+        return tensors
 
     def _entry(self, name: str) -> Array:
         try:

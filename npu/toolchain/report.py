@@ -90,7 +90,7 @@ def _job_starts(timed: TimedModel) -> list[int]:
 def _timed_stays(timed: TimedModel, region: int) -> Iterator[TimedStay]:
     for begin, job, stream in zip(_job_starts(timed), timed.jobs, timed.streams, strict=True):
         first, last = (job.trace.column(column).tolist() for column in (TraceColumn.START, TraceColumn.END))
-        for box in stays([item.operation for item in stream.decoded], owners_of(job).tolist(), region):
+        for box in stays([decoded.operation for decoded in stream.decoded], owners_of(job).tolist(), region):
             yield TimedStay(region, box, begin + first[box.first], begin + last[box.last])
 
 
@@ -98,7 +98,7 @@ def _peaks(timed: TimedModel, region: int) -> Iterator[RegionPeak]:
     """The peak of the region over all jobs."""
     best: RegionPeak | None = None
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
-        operations, owners = [item.operation for item in stream.decoded], owners_of(job).tolist()
+        operations, owners = [decoded.operation for decoded in stream.decoded], owners_of(job).tolist()
         used = arena_use(operations, region)
         if len(used) and (best is None or used.max() > best.bytes):
             where = int(used.argmax())
@@ -114,8 +114,8 @@ def _weights(timed: TimedModel) -> Iterator[WeightSize]:
     seen: set[AddressRange] = set()
     for job, stream in zip(timed.jobs, timed.streams, strict=True):
         staged: Staged = {}
-        for owner, item in zip(owners_of(job).tolist(), stream.decoded, strict=True):
-            operation = item.operation
+        for owner, decoded in zip(owners_of(job).tolist(), stream.decoded, strict=True):
+            operation = decoded.operation
             if isinstance(operation, Dma):
                 stage(operation, staged)
             elif isinstance(operation, WeightedOperation):

@@ -81,7 +81,7 @@ def rank(scores: Array, label: int, path: Path) -> int:
 
 def top_k(ranks: list[int], top: int) -> tuple[float, ...]:
     """Shares of ranks below 1, 2, ... `top`."""
-    return tuple(sum(item < k for item in ranks) / len(ranks) for k in range(1, top + 1))
+    return tuple(sum(label < k for label in ranks) / len(ranks) for k in range(1, top + 1))
 
 
 def _truth(paths: list[Path], folder: Path, ground_truth: Path | None, names: list[str] | None) -> list[tuple[Path, int]]:

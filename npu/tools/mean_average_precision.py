@@ -69,12 +69,14 @@ def _of_class(truth: Sequence[GroundTruth], detections: Sequence[Detection]) -> 
     scores: list[float] = []
     outcomes: list[Array] = []
     for image in sorted({box.image for box in truth} | {detection.image for detection in detections}):
-        result = sorted(
+        precisions = sorted(
             (detection for detection in detections if detection.image == image), key=lambda detection: -detection.score
         )[:MAX_DETECTIONS]
         boxes = sorted((box for box in truth if box.image == image), key=lambda box: box.is_crowd)
-        scores.extend(box.score for box in result)
-        outcomes.append(np.array([_match(result, boxes, threshold) for threshold in THRESHOLDS]).reshape(len(THRESHOLDS), -1))
+        scores.extend(box.score for box in precisions)
+        outcomes.append(
+            np.array([_match(precisions, boxes, threshold) for threshold in THRESHOLDS]).reshape(len(THRESHOLDS), -1)
+        )
     positives = sum(not box.is_crowd for box in truth)
     order = np.argsort(-np.array(scores), kind="mergesort")
     joined = np.concatenate(outcomes, axis=1)[:, order]

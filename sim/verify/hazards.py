@@ -100,7 +100,7 @@ def _newest(pending: list[_Pending], count: int) -> list[_Pending]:
 
 
 def _conflicts(rule: str, new: _Pending, pending: list[_Pending]) -> list[Conflict]:
-    result = []
+    conflicts = []
     for old in pending:
         pairs = (
             (new.footprint.reads, old.footprint.writes),
@@ -110,8 +110,8 @@ def _conflicts(rule: str, new: _Pending, pending: list[_Pending]) -> list[Confli
         clash = next((hit for mine, theirs in pairs for hit in _first_common(mine, theirs)), None)
         if clash:
             what, region, address = clash
-            result.append(Conflict(rule, new.decoded, old.decoded, region, address, what))
-    return result
+            conflicts.append(Conflict(rule, new.decoded, old.decoded, region, address, what))
+    return conflicts
 
 
 def _first_common(

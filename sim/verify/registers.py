@@ -30,7 +30,7 @@ class UnreadWrite:
 
 def unread_writes(words: npt.NDArray[np.uint32], decoded: Sequence[Decoded], variant: Variant) -> Iterator[UnreadWrite]:
     """Writes that no operation sees, in the order in which that shows. `decoded` are the operations of `words`."""
-    operations = {item.command_index: item.operation for item in decoded}
+    operations = {one.command_index: one.operation for one in decoded}
     pending: dict[str, RawCommand] = {}
     for command in read_commands(words, variant.accelerator.product):
         name = command.command.name

@@ -112,8 +112,8 @@ def verify(
 
 def written_by(decoded: Iterable[Decoded], variant: Variant) -> Iterator[tuple[int, int, int]]:
     """(region, start, end) of what a stream writes outside SHRAM, gaps included: a later job of the file may find it there."""
-    for item in decoded:
-        for _, part in footprint(item.operation, variant).writes:
+    for one in decoded:
+        for _, part in footprint(one.operation, variant).writes:
             if part.region != SHRAM:
                 yield part.region, part.start, part.end
 
@@ -191,13 +191,15 @@ class _Memory:
         return True
 
     def unwritten(self, touched: Footprint) -> list[tuple[str, int, int]]:
-        result = []
+        unwritten = []
         for name, part in touched.reads:
             missing = part.mask & ~self._written[part.region][part.start : part.end]
             if missing.any():
                 address = part.start + int(missing.argmax())
-                result.append((f"its {name} reads {int(missing.sum())} bytes that nothing has written", part.region, address))
-        return result
+                unwritten.append(
+                    (f"its {name} reads {int(missing.sum())} bytes that nothing has written", part.region, address)
+                )
+        return unwritten
 
     def write(self, touched: Footprint) -> None:
         for _, part in touched.writes:

@@ -59,7 +59,7 @@ def assert_exact(model: Model, target: str) -> None:
     content = write_model(model)
     inputs = random_inputs(content, 1)
     compiled = npu.compile(content, target=target)
-    assert [violation.rule for op in compiled.result.placement.ops for violation in op.violations] == []
+    assert [violation.rule for op in compiled.compiled_model.placement.ops for violation in op.violations] == []
     found = npu.run(compiled.content, inputs).outputs
     expected = run_reference(content, inputs, fully_connected="npu")
     for ours, theirs in zip(found, expected, strict=True):

@@ -146,7 +146,7 @@ def test_rolling_buffers_are_exact(tmp_path: Path) -> None:
         model = tower(seed)
         whole = npu.compile(model).report.totals.sram_bytes
         path = config(tmp_path, max(int(whole * 0.5), 1024))
-        steps = [step for part in npu.compile(model, config=path).result.partitions for step in part.program.steps]
+        steps = [step for part in npu.compile(model, config=path).compiled_model.partitions for step in part.program.steps]
         rolled += any(step.ofm.storage.is_rolling for step in steps)
         run_exactly(model, config=path)
     assert rolled >= 2

@@ -33,7 +33,7 @@ def assert_the_same(path: Path, target: str) -> None:
     for name in CYCLES:
         assert getattr(checked.totals, name) == getattr(timed.totals, name), name
     placed = [(row.graph, row.base.index, row.base.placement) for row in checked.operators]
-    assert placed == [(op.graph, op.index, op.device.value) for op in compiled.result.placement.ops]
+    assert placed == [(op.graph, op.index, op.device.value) for op in compiled.compiled_model.placement.ops]
     assert checked.cycles_from == "compilation"
 
 

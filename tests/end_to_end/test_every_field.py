@@ -183,7 +183,7 @@ def measured(variant: Variant, name: str) -> tuple[str, ...]:
         check_variant(variant, str)
         made = compile_source(model, name, variant)
         compiled = read_model(made.content)
-        timed = time_executable(Executable(CompiledFile(compiled, variant), name, map_of_compiled(made.result)))
+        timed = time_executable(Executable(CompiledFile(compiled, variant), name, map_of_compiled(made.compiled_model)))
     except UserError as error:
         return ("refused", str(error))
     report = timed.report_with_pmu().to_json() + str(variant_row(variant))

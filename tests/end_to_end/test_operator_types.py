@@ -46,7 +46,7 @@ def test_an_operator_that_vela_takes_is_exact_on_the_npu_or_has_a_reason(name: s
 @pytest.mark.parametrize("name", cases())
 def test_an_operator_that_vela_takes_is_exact_on_every_target(name: str, target: str) -> None:
     for seed, model in enumerate(models(name)):
-        ops = npu.compile(model, target=target).result.placement.ops
+        ops = npu.compile(model, target=target).compiled_model.placement.ops
         if all(op.device is Device.NPU for op in ops):
             assert_exact(name, model, target, seed)
 

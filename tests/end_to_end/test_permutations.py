@@ -51,7 +51,7 @@ def assert_exact(model: bytes, seed: int, **hardware: Any) -> list[str]:
     for ours, theirs in zip(npu.run(compiled.content, inputs, **hardware).outputs, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert verify(compiled.content, **hardware) == []
-    return [op.kind for op in compiled.result.placement.ops if op.violations]
+    return [op.kind for op in compiled.compiled_model.placement.ops if op.violations]
 
 
 def is_refused(model: Model) -> bool:
@@ -115,7 +115,7 @@ def test_a_permutation_never_writes_over_what_it_reads(order: tuple[int, ...]) -
     turned = s.op("TRANSPOSE", [before, s.numbers(order)], [s.tensor((1, 8, 8, 8), 0.2, 3)], at.TransposeOptions())
     model = Model((s.graph([s.op("ADD", [turned, turned], [s.tensor((1, 8, 8, 8), 0.4, 3)], at.AddOptions())]),))
     compiled = npu.compile(write_model(model), target="ethos-u55-128")
-    (part,) = compiled.result.partitions
+    (part,) = compiled.compiled_model.partitions
     moves = [
         operation
         for operation, source in zip(part.operations, part.source_of, strict=True)
@@ -146,5 +146,5 @@ def one(*, is_constant: bool = True, dtype: DType = DType.INT32, scale: float = 
 def test_what_is_no_permutation_of_integers_stays_on_the_cpu_with_the_reason(case: str) -> None:
     fields, rule = REFUSED[case]
     compiled = npu.compile(one(**fields), target="ethos-u55-128")
-    assert compiled.result.partitions == ()
-    assert rule in [violation.rule for violation in compiled.result.placement.ops[0].violations]
+    assert compiled.compiled_model.partitions == ()
+    assert rule in [violation.rule for violation in compiled.compiled_model.placement.ops[0].violations]

@@ -28,7 +28,7 @@ def check(form: str, count: int, seed: int) -> None:
     for number, case in enumerate(function_chains(count, seed, is_unsigned=form == "uint8")):
         content = write_model(Model((FORMS[form](case.graph),)))
         compiled = npu.compile(content, target=TARGETS[number % len(TARGETS)])
-        assert [op.kind for op in compiled.result.placement.ops if op.device is not Device.NPU] == [], case.name
+        assert [op.kind for op in compiled.compiled_model.placement.ops if op.device is not Device.NPU] == [], case.name
         inputs = random_inputs(content, number)
         expected = run_reference(content, inputs, fully_connected="npu")
         for ours, theirs in zip(npu.run(compiled.content, inputs).outputs, expected, strict=True):

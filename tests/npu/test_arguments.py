@@ -92,7 +92,7 @@ def test_a_signature_that_is_no_name_is_a_wrong_value(key: Any) -> None:
 def test_all_kinds_of_bytes_are_a_model(make: Callable[[bytes], Any]) -> None:
     content = make(MODEL.read_bytes())
     assert len(npu.load(content).graphs) == 1
-    assert len(npu.check(content).ops) == len(npu.compile(content).result.placement.ops)
+    assert len(npu.check(content).ops) == len(npu.compile(content).compiled_model.placement.ops)
     assert npu.run(content, seed=1).report.model == "<bytes>"
 
 

@@ -52,31 +52,31 @@ def refuse(number: int) -> int:
 def test_one_worker_is_this_process() -> None:
     with open_workers(1) as chosen:
         assert isinstance(chosen, Here)
-        assert list(chosen.each(square, [3, 4])) == [(0, 9), (1, 16)]
+        assert list(chosen.as_completed(square, [3, 4])) == [(0, 9), (1, 16)]
 
 
 def test_every_item_is_done_once_in_any_number(two: Workers) -> None:
     assert two.count == 2
-    assert dict(two.each(square, list(range(300)))) == {number: number * number for number in range(300)}
-    assert list(two.each(square, [])) == []
+    assert dict(two.as_completed(square, list(range(300)))) == {number: number * number for number in range(300)}
+    assert list(two.as_completed(square, [])) == []
 
 
 def test_a_killed_worker_is_replaced_and_its_item_done_again(two: Workers, tmp_path: Path) -> None:
     marker = str(tmp_path / "died")
-    done = dict(two.each(die_once, [(number, marker) for number in range(20)]))
+    done = dict(two.as_completed(die_once, [(number, marker) for number in range(20)]))
     assert Path(marker).exists()
     assert done == {number: number * number for number in range(20)}
 
 
 def test_an_item_that_kills_every_worker_is_given_up_and_the_others_are_done(two: Workers) -> None:
-    done = dict(two.each(die_always, list(range(12))))
+    done = dict(two.as_completed(die_always, list(range(12))))
     assert isinstance(done.pop(5), WorkerDiedError)
     assert done == {number: number for number in range(12) if number != 5}
 
 
 def test_an_error_of_an_item_is_raised_here(two: Workers) -> None:
     with pytest.raises(UserError, match="is at fault"):
-        list(two.each(refuse, [1]))
+        list(two.as_completed(refuse, [1]))
 
 
 def test_a_sweep_on_two_workers_gives_the_rows_of_one(two: Workers) -> None:
@@ -87,16 +87,16 @@ def test_a_sweep_on_two_workers_gives_the_rows_of_one(two: Workers) -> None:
     assert here.results == there.results
 
 
-def test_a_point_whose_workers_die_is_an_error_that_is_tried_again_next_time() -> None:
+def test_a_point_whose_workers_die_is_an_error_that_is_tried_again_next_time(tmp_path: Path) -> None:
     class Deadly(Here):
-        def each(self, function, items):  # type: ignore[no-untyped-def]
-            for number, _ in enumerate(items):
+        def as_completed(self, function, arguments):  # type: ignore[no-untyped-def]
+            for number, _ in enumerate(arguments):
                 yield number, WorkerDiedError("3 workers died of it")
 
-    journal = Journal(Path(os.devnull).with_name("none"))
+    journal = Journal(tmp_path / "journal.jsonl")
     swept = sweep(list(make_space([DIGITS]).points()), Deadly(), journal)
     assert swept.errors == ["3 workers died of it"]
-    assert not Path(os.devnull).with_name("none").exists()
+    assert not (tmp_path / "journal.jsonl").exists()
 
 
 def test_a_scheduler_that_does_not_answer_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,4 +133,4 @@ def test_a_running_scheduler_lends_its_workers() -> None:
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60) as cluster,
         open_workers(scheduler=cluster.scheduler_address) as chosen,
     ):
-        assert dict(chosen.each(square, [2, 3])) == {0: 4, 1: 9}
+        assert dict(chosen.as_completed(square, [2, 3])) == {0: 4, 1: 9}

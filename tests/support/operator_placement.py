@@ -60,7 +60,7 @@ def models(name: str) -> tuple[bytes, ...]:
 @cache
 def ours(name: str) -> list[bool]:
     """Whether each model of a row goes to the NPU as a whole."""
-    found = (npu.compile(model, target=TARGET).result.placement.ops for model in models(name))
+    found = (npu.compile(model, target=TARGET).compiled_model.placement.ops for model in models(name))
     return [all(op.device is Device.NPU for op in ops) for ops in found]
 
 

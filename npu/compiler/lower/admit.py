@@ -56,9 +56,9 @@ def _defect(graph: Graph, op: Op, limit: Limit | None, *, needs_options: bool) -
     defect = defect or _weight_defect(graph, op) or _parameter_defect(graph, op)
     if defect is not None:
         return defect
-    result = inconsistency(graph, op)
-    if result is not None:
-        return result.message
+    mistake = inconsistency(graph, op)
+    if mistake is not None:
+        return mistake.message
     return None if limit is None else limit(operands_of(row, graph, op))
 
 

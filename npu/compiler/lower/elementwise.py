@@ -172,9 +172,9 @@ def sum_arithmetic(
     Where both scales are equal the cheap form with two 16-bit scales is taken if it gives the same value for every sum.
     """
     largest = 2.0 * float(max(first, second))
-    result = register_scale(largest / (float(1 << bits) * float(output)))
+    output_scale = register_scale(largest / (float(1 << bits) * float(output)))
     if first == second:
-        cheap = _short_operands(mode, result) if bits <= 16 else _simple_sum(mode, result)
+        cheap = _short_operands(mode, output_scale) if bits <= 16 else _simple_sum(mode, output_scale)
         if cheap is not None:
             return cheap
     scales_first = first <= second
@@ -183,7 +183,7 @@ def sum_arithmetic(
     operand = register_scale(smaller / largest)
     # The reference shifts the operand left by `bits` before it multiplies; the hardware scale holds both.
     operand = Scale(operand.scale, operand.shift - bits) if operand.shift >= bits else operand
-    return Arithmetic(mode, result, operand_scaling=scaling, opa_scale=operand)
+    return Arithmetic(mode, output_scale, operand_scaling=scaling, opa_scale=operand)
 
 
 def _short_operands(mode: ElementwiseMode, scale: Scale) -> Arithmetic:

@@ -60,13 +60,13 @@ def strided_box(
 
 def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Sequence[int]]) -> list[list[Box]]:
     """For each input of a concatenation the boxes of the folded output that hold it."""
-    result, position = [], 0
+    boxes, position = [], 0
     for shape in inputs:
         offset = [0] * len(output)
         offset[axis] = position
-        result.append(box(offset, shape, output))
+        boxes.append(box(offset, shape, output))
         position += shape[axis]
-    return result
+    return boxes
 
 
 def crop(view: View, offset: Shape, shape: Shape) -> View:

@@ -92,13 +92,13 @@ def lower_pad(builder: Builder, op: Op) -> None:
 
 def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> int | None:
     """Which map of the input lies at map `number` of the padded output, None where it is padding."""
-    result, factor = 0, 1
+    index, factor = 0, 1
     for extent, (first, last) in zip(reversed(shape), reversed(amounts), strict=True):
         number, at = divmod(number, extent + first + last)
         if not first <= at < first + extent:
             return None
-        result, factor = result + (at - first) * factor, factor * extent
-    return result
+        index, factor = index + (at - first) * factor, factor * extent
+    return index
 
 
 def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:
@@ -210,7 +210,7 @@ def _take_strided(
 ) -> None:
     """Copy every `steps`-th element of a box; maps have any pitch from row to row and from column to column."""
     rank = max(3, len(whole))
-    whole, shape, steps = ((1,) * (rank - len(item)) + tuple(item) for item in (whole, shape, steps))
+    whole, shape, steps = ((1,) * (rank - len(extents)) + tuple(extents) for extents in (whole, shape, steps))
     offset = (0,) * (rank - len(offset)) + tuple(offset)
     pitches = [math.prod(whole[axis + 1 :]) for axis in range(rank)]
     source = builder.reshaped(builder.input(op.inputs[0]), fold_shape(whole))

@@ -25,7 +25,7 @@ def lower_tile(builder: Builder, op: Op) -> None:
         while filled[axis] < full[axis]:
             shape = list(filled)
             shape[axis] = min(filled[axis], full[axis] - filled[axis])
-            start = [filled[axis] if item == axis else 0 for item in range(len(full))]
+            start = [filled[axis] if other == axis else 0 for other in range(len(full))]
             _copy_box(builder, target, full, shape, start)
             filled[axis] += shape[axis]
 

@@ -48,10 +48,10 @@ def _stride(builder: Builder, op: Op, options: TransposeConvOptions) -> int:
     """The stride of both directions; that of a direction with one element may be any."""
     strides = (options.stride_h, options.stride_w)
     sizes = builder.tensor(op.inputs[2]).shape[1:3]
-    result = {stride for stride, size in zip(strides, sizes, strict=True) if size > 1} or {1}
-    if len(result) > 1 or not result <= {1, 2}:
+    used = {stride for stride, size in zip(strides, sizes, strict=True) if size > 1} or {1}
+    if len(used) > 1 or not used <= {1, 2}:
         raise builder.error(op, f"strides must be 1x1 or 2x2, got {options.stride_h}x{options.stride_w}")
-    return result.pop()
+    return used.pop()
 
 
 def _padding(extent: int, output: int, kernel: int, stride: int, scheme: PaddingScheme) -> tuple[int, int]:

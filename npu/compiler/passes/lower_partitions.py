@@ -46,9 +46,9 @@ def try_lower(graph: Graph, number: int, ops: Sequence[int], variant: Variant) -
 
 def _defects(state: State) -> list[Refusal]:
     """The operators on the NPU that cannot be lowered even by themselves."""
-    result = (
+    outcomes = (
         try_lower(state.model.graphs[op.graph], op.graph, (op.index,), state.variant)
         for op in state.placement.ops
         if not op.violations
     )
-    return [one for one in result if isinstance(one, Refusal)]
+    return [one for one in outcomes if isinstance(one, Refusal)]

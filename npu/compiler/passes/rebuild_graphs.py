@@ -20,7 +20,7 @@ def rebuild_graphs(state: State) -> State:
 def _rebuilt(draft: GraphState, state: State, arena: int, fast: int | None) -> Rebuilt:
     order = [_entry(node, stream) for node, stream in zip(draft.nodes, draft.streams, strict=True)]
     places = draft.planned.places.items()
-    offsets = {item: place.offset for item, place in places if isinstance(item, int) and place.region == Region.ARENA}
+    offsets = {tensor: place.offset for tensor, place in places if isinstance(tensor, int) and place.region == Region.ARENA}
     return rebuild_graph(draft.graph, order, state.constants.data(), arena, fast, offsets)
 
 

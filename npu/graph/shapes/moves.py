@@ -113,10 +113,10 @@ def block_pairs(operands: Operands) -> tuple[list[int], list[tuple[int, int]]] |
 
 
 def space_to_batch(operands: Operands) -> Shapes:
-    result, ifm = block_pairs(operands), operands.shape(0)
-    if result is None:
+    shape, ifm = block_pairs(operands), operands.shape(0)
+    if shape is None:
         return None
-    sizes, pads = result
+    sizes, pads = shape
     padded = [ifm[axis + 1] + sum(pads[axis]) for axis in range(len(sizes))]
     if any(extent % size for extent, size in zip(padded, sizes, strict=True)):
         raise Mismatch(f"padded sizes must be multiples of the block {sizes}, got {padded}")
@@ -125,10 +125,10 @@ def space_to_batch(operands: Operands) -> Shapes:
 
 
 def batch_to_space(operands: Operands) -> Shapes:
-    result, ifm = block_pairs(operands), operands.shape(0)
-    if result is None:
+    shape, ifm = block_pairs(operands), operands.shape(0)
+    if shape is None:
         return None
-    sizes, crops = result
+    sizes, crops = shape
     total = math.prod(sizes)
     if ifm[0] % total:
         raise Mismatch(f"batches must be a multiple of the block's {total}, got {ifm[0]}")

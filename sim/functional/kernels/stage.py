@@ -105,7 +105,7 @@ class StageEmitter(Emitter):
             for stage, count, totals, addresses in groups:
                 scale = scaler(row, stage)
                 outputs.append([(scale(t), at, count, w) for t, at, w in zip(totals, addresses, wanted, strict=True)])
-            self.put(row, [item for of_group in outputs for item in of_group])
+            self.put(row, [value for of_group in outputs for value in of_group])
 
         def write_sums():  # type: ignore[no-untyped-def]
             for _, _, totals, addresses in groups:

@@ -39,7 +39,7 @@ MODELS = {
 
 def kernels_of(model: Model, target: str) -> list[KernelOperation]:
     """The kernel operations that our compiler makes."""
-    partitions = npu.compile(write_model(model), target=target).result.partitions
+    partitions = npu.compile(write_model(model), target=target).compiled_model.partitions
     return [operation for part in partitions for operation in part.operations if isinstance(operation, KernelOperation)]
 
 

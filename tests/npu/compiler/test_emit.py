@@ -40,7 +40,7 @@ def gates_before_large_weights() -> Model:
 
 @pytest.mark.parametrize("target", ["ethos-u65-256", "ethos-u65-512"])
 def test_tables_are_loaded_before_weights_that_are_needed_later(target: str) -> None:
-    (partition,) = npu.compile(write_model(gates_before_large_weights()), target=target).result.partitions
+    (partition,) = npu.compile(write_model(gates_before_large_weights()), target=target).compiled_model.partitions
     copies = [operation for operation in partition.operations if isinstance(operation, Dma)]
     tables = [number for number, copy in enumerate(copies) if copy.destination.region is None]
     weights = [number for number, copy in enumerate(copies) if copy.destination.region is not None]

@@ -19,7 +19,7 @@ MODELS = ("mlperf_kws_int8", "mlperf_resnet8_int8")
 
 
 def sram(content: bytes, target: str, **choices: str) -> int:
-    usage = npu.compile(content, target, **choices).result.usage  # type: ignore[arg-type]
+    usage = npu.compile(content, target, **choices).compiled_model.usage  # type: ignore[arg-type]
     return usage.arena_bytes + usage.fast_bytes
 
 
@@ -36,13 +36,13 @@ def test_size_needs_less_memory_and_gives_the_same_results(name: str, target: st
 
 def test_less_arena_costs_cycles_smoothly_and_no_operator_its_place() -> None:
     content = shared_models()["person_detect_int8"].read_bytes()
-    whole = npu.compile(content).result.usage.arena_bytes
+    whole = npu.compile(content).compiled_model.usage.arena_bytes
     times = []
     for share in (1.0, 0.85, 0.7, 0.56, 0.4):
         session = Session(Hardware(arena_cache_bytes=int(whole * share)))
         compiled = npu.compile(content, session=session)
-        assert compiled.result.usage.arena_bytes <= whole * share
-        assert all(not op.violations for op in compiled.result.placement.ops)
+        assert compiled.compiled_model.usage.arena_bytes <= whole * share
+        assert all(not op.violations for op in compiled.compiled_model.placement.ops)
         times.append(npu.time_model(compiled.content).report.totals.total_cycles)
     assert all(later < 1.35 * earlier for earlier, later in pairwise(times))
 
@@ -50,15 +50,15 @@ def test_less_arena_costs_cycles_smoothly_and_no_operator_its_place() -> None:
 @pytest.mark.parametrize("bytes_", [24_000, 40_000, 65_536])
 def test_a_small_separate_cache_is_not_exceeded(bytes_: int) -> None:
     content = shared_models()["mlperf_resnet8_int8"].read_bytes()
-    usage = npu.compile(content, session=Session(Hardware("ethos-u65-256", arena_cache_bytes=bytes_))).result.usage
+    usage = npu.compile(content, session=Session(Hardware("ethos-u65-256", arena_cache_bytes=bytes_))).compiled_model.usage
     assert 0 < usage.fast_bytes <= bytes_
 
 
 def test_what_cannot_fit_is_not_cut() -> None:
     """The input alone exceeds 1 KiB: stripes would cost cycles and still not fit."""
     content = shared_models()["mlperf_resnet8_int8"].read_bytes()
-    small = npu.compile(content, session=Session(Hardware(arena_cache_bytes=1024))).result
-    whole = npu.compile(content).result
+    small = npu.compile(content, session=Session(Hardware(arena_cache_bytes=1024))).compiled_model
+    whole = npu.compile(content).compiled_model
     assert [len(part.program.steps) for part in small.partitions] == [len(part.program.steps) for part in whole.partitions]
     assert all(not op.violations for op in small.placement.ops)
 

@@ -20,7 +20,7 @@ DIGITS = ROOT / "examples" / "digits.tflite"
 
 
 def table(name: str, target: str) -> tuple[MemoryMap, int, int]:
-    result = npu.compile(shared_models()[name], target).result
+    result = npu.compile(shared_models()[name], target).compiled_model
     return result.memory, result.usage.arena_bytes, result.usage.fast_bytes
 
 
@@ -72,4 +72,4 @@ def test_a_model_without_outputs_keeps_nothing() -> None:
     b.op(
         "RESHAPE", [b.input((4, 8), DType.INT8, scale=0.1), b.constant(np.array([32], np.int32))], (32,), DType.INT8, scale=0.1
     )
-    assert npu.compile(b.build(), "ethos-u55-128").result.memory == MemoryMap()
+    assert npu.compile(b.build(), "ethos-u55-128").compiled_model.memory == MemoryMap()

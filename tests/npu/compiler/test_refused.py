@@ -58,7 +58,7 @@ def test_a_computed_bias_of_profile_v0_1_runs_on_the_cpu(kind: str) -> None:
     content = with_computed_bias(kind)
     assert [op.device for op in npu.check(content, profile="v0.1").ops] == [Device.NPU] * 3
     compiled = npu.compile(content, profile="v0.1")
-    (violation,) = compiled.result.placement.ops[1].violations
+    (violation,) = compiled.compiled_model.placement.ops[1].violations
     assert violation.rule == "LOWERING"
     assert violation.message == f"{kind} cannot be lowered: bias must be constant"
     assert [op.name for op in read_model(compiled.content).graphs[0].ops] == ["ethos-u", kind, "ethos-u"]
@@ -176,6 +176,6 @@ def test_one_number_of_32_bits_is_an_operand(value: int, is_first: bool) -> None
     b.output(b.op("SUB", [y, x] if is_first else [x, y], (1, 2, 3, 8), DType.INT32, attributes=at.SubOptions()))
     content, values = b.build(), [np.arange(-24, 24, dtype=np.int32).reshape(1, 2, 3, 8) * 44_000]
     compiled = npu.compile(content)
-    assert compiled.result.partitions
+    assert compiled.compiled_model.partitions
     assert npu.verify(compiled.content) == []
     np.testing.assert_array_equal(npu.run(compiled.content, values).outputs[0], run_reference(content, values)[0])

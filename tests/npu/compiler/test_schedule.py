@@ -22,7 +22,7 @@ from tests.support.layers import pointwise_pair
 def test_slices_are_whole_blocks_where_these_are_clearly_faster(
     target: str, shape: tuple[int, int, int], slices: list[int]
 ) -> None:
-    (partition,) = npu.compile(write_model(pointwise_pair(*shape)), target=target).result.partitions
+    (partition,) = npu.compile(write_model(pointwise_pair(*shape)), target=target).compiled_model.partitions
     found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
     assert found[-len(slices) :] == slices
     assert sum(found) == shape[1] + shape[2]

@@ -19,7 +19,7 @@ from tests.support.layers import pointwise_pair
 
 def copies(content: bytes, hardware: Hardware) -> tuple[int, Usage]:
     """Bytes that transfers copy, and the memory taken."""
-    result = npu.compile(content, session=Session(hardware)).result
+    result = npu.compile(content, session=Session(hardware)).compiled_model
     (partition,) = result.partitions
     return sum(op.length_bytes for op in partition.operations if isinstance(op, Dma)), result.usage
 
@@ -58,16 +58,18 @@ def two_graphs() -> Model:
 
 
 def test_graphs_that_run_one_at_a_time_share_the_arena() -> None:
-    arenas = [npu.compile(write_model(Model((graph,))), target="ethos-u55-128").result.usage for graph in two_graphs().graphs]
-    both = npu.compile(write_model(two_graphs()), target="ethos-u55-128").result.usage
+    arenas = [
+        npu.compile(write_model(Model((graph,))), target="ethos-u55-128").compiled_model.usage for graph in two_graphs().graphs
+    ]
+    both = npu.compile(write_model(two_graphs()), target="ethos-u55-128").compiled_model.usage
     assert both.arena_bytes == max(usage.arena_bytes for usage in arenas)
 
 
 def test_graphs_with_variables_have_memory_of_their_own() -> None:
     model = two_graphs()
     graphs = tuple(_with_variable(graph) for graph in model.graphs)
-    alone = [npu.compile(write_model(Model((graph,))), target="ethos-u55-128").result.usage for graph in graphs]
-    both = npu.compile(write_model(replace(model, graphs=graphs)), target="ethos-u55-128").result.usage
+    alone = [npu.compile(write_model(Model((graph,))), target="ethos-u55-128").compiled_model.usage for graph in graphs]
+    both = npu.compile(write_model(replace(model, graphs=graphs)), target="ethos-u55-128").compiled_model.usage
     assert both.arena_bytes == sum(usage.arena_bytes for usage in alone)
 
 

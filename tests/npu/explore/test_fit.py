@@ -30,8 +30,8 @@ def test_the_figures_are_those_of_a_run(board: str, tmp_path: Path) -> None:
         assert main(["run", model, "--timing-only", "--board", board, "--report", str(report)]) == 0
         said = json.loads(report.read_text())
         assert one.fits
-        assert {name: one.result[name] for name in said["totals"]} == said["totals"]
-        assert one.result["cpu_operators"] == sum(operator["placement"] == "cpu" for operator in said["operators"])
+        assert {name: one.figures[name] for name in said["totals"]} == said["totals"]
+        assert one.figures["cpu_operators"] == sum(operator["placement"] == "cpu" for operator in said["operators"])
 
 
 def test_what_is_missing_is_told_in_bytes_and_by_memory(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_what_is_missing_is_told_in_bytes_and_by_memory(tmp_path: Path) -> None:
     assert not one.fits
     arena, flash = one.missing
     assert (arena.where, arena.available_bytes) == ("arena in sram", 1024)
-    assert arena.needed_bytes == one.result["sram_bytes"] > 1024
-    assert flash == Missing("flash", one.result["flash_bytes"], 4096)
+    assert arena.needed_bytes == one.figures["sram_bytes"] > 1024
+    assert flash == Missing("flash", one.figures["flash_bytes"], 4096)
     assert f"needs {flash.needed_bytes:,} bytes of flash, {flash.needed_bytes - 4096:,} more than" in " ".join(
         fit_text([one], 120).split()
     )
@@ -53,7 +53,7 @@ def test_constants_and_arena_share_a_memory_where_there_is_but_one(tmp_path: Pat
     changes = "memory_mode: {arena_cache_bytes: 8192}\nsystem: {memories: {axi0: {size_bytes: 14000}}}\n"
     board.write_text(f"extends: boards/infineon-psoc-edge-e84\n{changes}")
     (one,) = fit([DIGITS], [str(board)], Here())
-    assert one.missing == (Missing("sram", one.result["sram_bytes"] + one.result["flash_bytes"], 14000),)
+    assert one.missing == (Missing("sram", one.figures["sram_bytes"] + one.figures["flash_bytes"], 14000),)
 
 
 def test_the_least_arena_takes_the_cycles_of_the_whole_and_less_takes_more(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_least_arena_takes_the_cycles_of_the_whole_and_less_takes_more(tmp_p
         assert main([*command, "--report", str(report)]) == 0
         return int(json.loads(report.read_text())["totals"]["total_cycles"])
 
-    assert cycles(least) <= one.result["total_cycles"] < cycles(least - 1024)
+    assert cycles(least) <= one.figures["total_cycles"] < cycles(least - 1024)
 
 
 def test_every_board_has_an_answer_and_equal_hardware_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_every_board_has_an_answer_and_equal_hardware_is_measured_once(monkeypat
     assert [one.board for one in fits] == list(list_boards())
     for one in fits:
         assert one.fits != bool(load_board(one.board).not_modelled)
-        assert one.fits or "Ethos-U85" in one.result["error"]
+        assert one.fits or "Ethos-U85" in one.figures["error"]
     assert len(measured) == 10
 
 

@@ -42,7 +42,7 @@ def open_model(signature: tuple[int, ...] = (1, -1, -1, 3), *, flat: bool = Fals
 def test_a_model_of_open_size_is_compiled_for_the_shape_that_is_given_and_equals_litert(tmp_path: Path) -> None:
     model, shape = open_model(), (1, 20, 14, 3)
     compiled = npu.compile(model, input_shapes={"image": shape})
-    assert compiled.result.partitions != ()
+    assert compiled.compiled_model.partitions != ()
     compiled.save(tmp_path / "made.tflite")
     image = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
     interpreter = Interpreter(model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
@@ -61,7 +61,7 @@ def test_a_model_of_open_size_is_refused_without_a_shape_and_says_how_to_give_on
 
 
 def test_an_open_batch_is_one() -> None:
-    assert npu.compile(open_model((-1, 1, 1, 3))).result is not None
+    assert npu.compile(open_model((-1, 1, 1, 3))).compiled_model is not None
 
 
 WRONG: dict[str, tuple[bytes, dict[str, tuple[int, ...]], str]] = {

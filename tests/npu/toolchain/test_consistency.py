@@ -28,7 +28,7 @@ def test_other_declared_shapes_put_the_operator_on_the_cpu_which_computes_those_
     (op,) = npu.check(model).ops
     assert any(v.rule == CONSISTENCY and message in v.message for v in op.violations)
     compiled = npu.compile(model)
-    assert compiled.result.partitions == ()
+    assert compiled.compiled_model.partitions == ()
     inputs = random_inputs(model, 3)
     for ours, theirs in zip(npu.run(compiled.content, inputs).outputs, run_reference(model, inputs), strict=True):
         assert np.array_equal(ours, theirs)

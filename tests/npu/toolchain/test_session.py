@@ -120,7 +120,7 @@ def test_a_stream_from_the_compiler_holds_what_its_words_say() -> None:
     for target in ("ethos-u55-64", "ethos-u65-512"):
         variant = Session(npu.Hardware(target)).variant
         for content in (DIGITS.read_bytes(), PARTIAL.read_bytes(), *(keyword_network(random) for _ in range(4))):
-            for partition in compile_in_memory(read_model(content), "model", variant).result.partitions:
+            for partition in compile_in_memory(read_model(content), "model", variant).compiled_model.partitions:
                 words = parse_payload(partition.payload).words
                 assert np.array_equal(partition.stream.words, words)
                 assert partition.stream.operations == decode(words, variant)

@@ -14,7 +14,7 @@ VARIANT = load_variant("ethos-u55-128")
 
 
 def compiled(channels: int) -> Model:
-    return compile_source(single_ops.conv(out_channels=channels), "conv", VARIANT).result.model
+    return compile_source(single_ops.conv(out_channels=channels), "conv", VARIANT).compiled_model.model
 
 
 def only_stream(file: CompiledFile, *, with_events: bool = False) -> TimedStream:

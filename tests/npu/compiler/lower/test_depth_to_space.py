@@ -79,7 +79,7 @@ def test_a_large_map_takes_few_operations() -> None:
 def test_the_compiled_operator_runs_on_the_npu_and_equals_litert(kind: str, target: str) -> None:
     content = write_model(Model((graph_of(kind, (1, 8, 12, 32), 2, inside=True),)))
     compiled = npu.compile(content, target)
-    assert {op.device for op in compiled.result.placement.ops} == {Device.NPU}
+    assert {op.device for op in compiled.compiled_model.placement.ops} == {Device.NPU}
     inputs = random_inputs(content, 3)
     (ours,) = npu.run(compiled.content, inputs).outputs
     (theirs,) = run_reference(content, inputs)

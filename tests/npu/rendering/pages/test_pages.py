@@ -53,7 +53,7 @@ def test_the_table_of_operators_sums_to_the_total() -> None:
 
 def test_weights_are_those_of_the_memory_map() -> None:
     reported = report(DIGITS, Session())
-    compressed = npu.compile(DIGITS).result.memory.compressions
+    compressed = npu.compile(DIGITS).compiled_model.memory.compressions
     assert [(item.operator, item.original_bytes) for item in reported.weights] == [
         (item.op, item.original_bytes) for item in compressed
     ]
