@@ -12,7 +12,6 @@ import numpy.typing as npt
 from npu.errors import SimulationError
 from npu.isa.family import FamilyArithmetic
 from npu.isa.operations import (
-    ActivationFunction,
     ClipRange,
     Convolution,
     DepthwiseConvolution,
@@ -33,17 +32,13 @@ from npu.isa.operations import (
 from sim.functional import weights as constants
 from sim.functional.kernels import compute, feature_map, output
 from sim.functional.kernels import values as v
+from sim.inconsistent import inconsistent, lut_kind, output_limits
 from sim.memory import NpuMemory
 from sim.undefined import undefined
 
 Cube = npt.NDArray[np.int64]
 _SCALAR = ((0, 0, 0, 0), 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0)
 """The `feature_map.FEATURE_MAP` of a second input that is not in memory."""
-_CLIP_LIMITS = {
-    ClipRange.FORCE_UINT8: (0, 255),
-    ClipRange.FORCE_INT8: (-128, 127),
-    ClipRange.FORCE_INT16: (-32768, 32767),
-}
 
 
 def execute(operation: Operation, memory: NpuMemory) -> None:
@@ -191,97 +186,16 @@ def is_self_dividing(operation: Pooling) -> bool:
     return operation.scale is None or is_padded
 
 
-def output_limits(operation: KernelOperation) -> tuple[int, int]:
-    """Lowest and highest value after the clamps of the output stage."""
-    low, high = operation.activation.minimum, operation.activation.maximum
-    clip = _CLIP_LIMITS.get(operation.activation.clip_range)
-    if clip is not None:
-        low = min(max(clip[0], low), high)
-        high = max(min(clip[1], high), low)
-    return low, high
-
-
 def _check_kernel(operation: KernelOperation, memory: NpuMemory) -> None:
     memory.check_feature_map(operation.ifm)
     memory.check_feature_map(operation.ofm, writes=True)
-    _check_stage(operation, memory)
-    if isinstance(operation, WindowOperation):
-        _check_window(operation)
+    reason = inconsistent(operation, memory.variant) or undefined(operation)
+    if reason is not None:
+        raise SimulationError(reason)
     if isinstance(operation, Convolution | DepthwiseConvolution):
-        if operation.ifm.element.bits == 32:
-            raise SimulationError("convolution: IFM must have 8 or 16 bits, got 32")
         constants.check_constants(operation, memory)
-    elif isinstance(operation, Elementwise):
-        _check_elementwise(operation, memory)
-    left_open = undefined(operation)
-    if left_open is not None:
-        raise SimulationError(left_open)
-
-
-def _check_window(operation: WindowOperation) -> None:
-    kernel, padding, ifm, ofm = operation.kernel, operation.padding, operation.ifm, operation.ofm
-    factor = 1 if operation.upscale is Upscale.NONE else 2
-    for axis, needed, size in (
-        ("height", (ofm.height - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom, ifm.height),
-        ("width", (ofm.width - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right, ifm.width),
-    ):
-        if -(-needed // factor) != size:
-            raise SimulationError(f"IFM {axis}: must be {-(-needed // factor)} to fit OFM, kernel and padding, got {size}")
-    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
-    same_depth = isinstance(operation, DepthwiseConvolution | Pooling) and not is_sum
-    if same_depth and ofm.depth != ifm.depth:
-        raise SimulationError(f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}")
-
-
-def _check_elementwise(operation: Elementwise, memory: NpuMemory) -> None:
-    ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
-    shape = (ofm.height, ofm.width, ofm.depth)
-    if (ifm.height, ifm.width, ifm.depth) != shape:
-        raise SimulationError(f"elementwise: IFM must have the OFM's extent {shape}, got {ifm.height, ifm.width, ifm.depth}")
-    if operation.mode.is_unary:
-        return
-    if (ifm2 is None) == (operation.scalar is None):
-        raise SimulationError(
-            "elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none"
-        )
-    if ifm2 is None:
-        return
-    memory.check_feature_map(ifm2)
-    extent = (ifm2.height, ifm2.width, ifm2.depth)
-    if any(size not in (1, full) for size, full in zip(extent, shape, strict=True)):
-        raise SimulationError(f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}")
-
-
-def _check_stage(operation: KernelOperation, memory: NpuMemory) -> None:
-    activation = operation.activation
-    if activation.function is ActivationFunction.NONE:
-        return
-    index = activation.function.lut_index
-    if index is None:
-        if operation.ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
-            got = activation.function.name
-            raise SimulationError(f"activation: a 32-bit OFM without clip range must have none, got {got}")
-        return
-    kind, size = lut_kind(operation)
-    if kind == 0:
-        raise SimulationError(f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range")
-    if memory.arithmetic.table_slot_bytes * index + size > memory.variant.shram.lut_bytes:
-        raise SimulationError(f"LUT {index}: {size} bytes must fit the table area of {memory.variant.shram.lut_bytes}")
-    low, high = output_limits(operation)
-    first, last = {1: (0, 255), 5: (-32768, 32767)}.get(kind if kind == 5 else kind & 1, (-128, 127))
-    if low < first or high > last:
-        raise SimulationError(f"LUT {index}: clamped values must lie in [{first}, {last}], got [{low}, {high}]")
-
-
-def lut_kind(operation: KernelOperation) -> tuple[int, int]:
-    """(kind of table for the kernels, bytes of the table); kind 0 if the operation cannot use one."""
-    element, clip = operation.ofm.element, operation.activation.clip_range
-    if element.bits == 8:
-        return (2 if element.is_signed else 1), 256
-    if clip in (ClipRange.FORCE_INT8, ClipRange.FORCE_UINT8):
-        unsigned = clip is ClipRange.FORCE_UINT8
-        return (4 - unsigned, 1024) if element.bits == 32 else (6 + unsigned, 512)
-    return (5, 2048) if element.bits == 16 else (0, 0)
+    elif isinstance(operation, Elementwise) and operation.ifm2 is not None and not operation.mode.is_unary:
+        memory.check_feature_map(operation.ifm2)
 
 
 def _stage(

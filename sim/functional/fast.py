@@ -29,11 +29,12 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
-from sim.functional.execute import combination, output_limits, prepare, prepare_output
+from sim.functional.execute import combination, prepare, prepare_output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
 from sim.functional.packing import LIMIT, Numbers, PackedRow, unsigned_offset
+from sim.inconsistent import output_limits
 from sim.memory import MAX_REGIONS, NpuMemory, brick_stride, feature_map_ranges, pixel_stride
 
 _GUARD_BYTES = 64

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from npu.isa.operations import Convolution, DepthwiseConvolution, FeatureMap, KernelOperation
 from npu.records import dataclass
-from sim.functional.execute import output_limits
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import make_stage, pack, summarise
 from sim.functional.kernels.values import zeroed
 from sim.functional.weights import DecodedConstants, source_ranges
+from sim.inconsistent import output_limits
 
 Numbers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.int16]

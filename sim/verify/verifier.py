@@ -16,6 +16,7 @@ from npu.isa.decode import Decoded
 from npu.isa.operations import Dma, Operation
 from npu.records import dataclass
 from sim.assumptions import assumption
+from sim.inconsistent import inconsistent
 from sim.undefined import undefined
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
@@ -86,6 +87,9 @@ def verify(
         findings += [_finding("BOUNDS", step, *where) for where in outside]
         if not hazards.has_effect(step.operation):
             findings.append(_finding("NO-EFFECT", step, "nothing that it waits for is unfinished", None, None))
+        refused = inconsistent(step.operation, variant)
+        if refused is not None:
+            findings.append(_finding("REFUSED", step, refused, None, None))
         left_open = undefined(step.operation)
         if left_open is not None:
             findings.append(_finding("UNDEFINED", step, left_open, None, None))

@@ -16,28 +16,33 @@ import pytest
 import npu
 from npu.api import disassemble
 from npu.api import verify as verify_file
-from npu.errors import UserError
+from npu.errors import SimulationError, UserError
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.operations import (
     ActivationFunction,
+    ClipRange,
     Convolution,
     DepthwiseConvolution,
     Dma,
     DmaSide,
     DmaWait,
+    ElementType,
     Elementwise,
     KernelOperation,
     KernelWait,
     Operation,
     Pooling,
+    PoolingMode,
     ShramLayout,
 )
 from npu.tflite.writer import write_model
 from npu.toolchain.listing import assemble
 from sim.container import NpuJob, jobs_of
+from sim.functional.execute import check
+from sim.memory import NpuMemory
 from sim.verify.verifier import RULES, Finding, verify, written_by
 
 from tests.support.litert import repaired
@@ -309,6 +314,50 @@ def test_a_table_in_a_slot_of_another_size_is_found() -> None:
     decoded, index, operation = first_kernel(operation_uses_table)
     moved = replace(operation.activation, function=ActivationFunction.LUT_7)
     assert "LUT" in rules_of(changed(decoded, index, replace(operation, activation=moved)))
+
+
+REFUSED: dict[str, tuple[Callable[[Operation], bool], Callable[[Operation], Operation], str]] = {
+    "a clamp beyond the table": (
+        operation_uses_table,
+        lambda kernel: replace(
+            kernel,
+            ofm=replace(kernel.ofm, element=ElementType(8, True)),
+            activation=replace(kernel.activation, clip_range=ClipRange.OFM_PRECISION, maximum=2109),
+        ),
+        "clamped values must lie in",
+    ),
+    "an input that the window does not fit": (
+        lambda kernel: isinstance(kernel, Convolution),
+        lambda kernel: replace(kernel, ifm=replace(kernel.ifm, height=kernel.ifm.height + 7)),
+        "IFM height: must be",
+    ),
+    "another depth out of a pooling": (
+        lambda kernel: isinstance(kernel, Pooling) and kernel.mode is not PoolingMode.REDUCE_SUM,
+        lambda kernel: replace(kernel, ofm=replace(kernel.ofm, depth=kernel.ofm.depth + 1)),
+        "OFM depth: must equal the IFM's",
+    ),
+    "operands of extents that differ": (
+        lambda kernel: isinstance(kernel, Elementwise) and kernel.ifm2 is not None,
+        lambda kernel: replace(kernel, ifm=replace(kernel.ifm, width=kernel.ifm.width + 3)),
+        "IFM must have the OFM's extent",
+    ),
+    "a scalar beside a second input": (
+        lambda kernel: isinstance(kernel, Elementwise) and kernel.ifm2 is not None,
+        lambda kernel: replace(kernel, scalar=1),
+        "exactly one of a second IFM and a scalar",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_run_refuses_of_an_operation_is_found(case: str) -> None:
+    condition, change, what = REFUSED[case]
+    decoded, index, operation = first_kernel(condition)
+    broken = changed(decoded, index, change(operation))
+    assert any(finding.rule == "REFUSED" and what in finding.message for finding in judge(job_of(TARGET), TARGET, broken))
+    memory = NpuMemory({region: np.zeros(1 << 20, np.uint8) for region in range(3)}, load_variant(TARGET))
+    with pytest.raises(SimulationError, match=what):
+        check(broken[index].operation, memory)
 
 
 def test_a_transfer_over_the_buffers_in_shram_is_found() -> None:

@@ -1,0 +1,119 @@
+"""What the parts of one operation must be for each other: the one place that says which operations nothing can run.
+
+`npu run` refuses such an operation, and `npu verify` finds it. Its ranges and alignments are the decoder's business, its
+addresses that of whoever knows the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npu.hardware.variant import Variant
+from npu.isa.operations import (
+    ActivationFunction,
+    ClipRange,
+    Convolution,
+    DepthwiseConvolution,
+    Elementwise,
+    KernelOperation,
+    Operation,
+    Pooling,
+    PoolingMode,
+    Upscale,
+    WindowOperation,
+)
+from npu.isa.shram import LUT_SLOT_BYTES
+
+_CLIP_LIMITS = {
+    ClipRange.FORCE_UINT8: (0, 255),
+    ClipRange.FORCE_INT8: (-128, 127),
+    ClipRange.FORCE_INT16: (-32768, 32767),
+}
+
+
+def inconsistent(operation: Operation | KernelOperation, variant: Variant) -> str | None:
+    """The first thing that must hold between the parts of an operation and does not; None if all does."""
+    return next(_reasons(operation, variant), None) if isinstance(operation, KernelOperation) else None
+
+
+def _reasons(operation: KernelOperation, variant: Variant) -> Iterator[str]:
+    yield from _of_output(operation, variant)
+    if isinstance(operation, WindowOperation):
+        yield from _of_window(operation)
+    if isinstance(operation, Convolution | DepthwiseConvolution) and operation.ifm.element.bits == 32:
+        yield "convolution: IFM must have 8 or 16 bits, got 32"
+    if isinstance(operation, Elementwise):
+        yield from _of_elementwise(operation)
+
+
+def output_limits(operation: KernelOperation) -> tuple[int, int]:
+    """Lowest and highest value after the clamps of the output stage."""
+    low, high = operation.activation.minimum, operation.activation.maximum
+    clip = _CLIP_LIMITS.get(operation.activation.clip_range)
+    if clip is not None:
+        low = min(max(clip[0], low), high)
+        high = max(min(clip[1], high), low)
+    return low, high
+
+
+def _of_window(operation: WindowOperation) -> Iterator[str]:
+    kernel, padding, ifm, ofm = operation.kernel, operation.padding, operation.ifm, operation.ofm
+    factor = 1 if operation.upscale is Upscale.NONE else 2
+    for axis, needed, size in (
+        ("height", (ofm.height - 1) * kernel.stride_y + kernel.dilated_height - padding.top - padding.bottom, ifm.height),
+        ("width", (ofm.width - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right, ifm.width),
+    ):
+        if -(-needed // factor) != size:
+            yield f"IFM {axis}: must be {-(-needed // factor)} to fit OFM, kernel and padding, got {size}"
+    is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
+    same_depth = isinstance(operation, DepthwiseConvolution | Pooling) and not is_sum
+    if same_depth and ofm.depth != ifm.depth:
+        yield f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}"
+
+
+def _of_elementwise(operation: Elementwise) -> Iterator[str]:
+    ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
+    shape = (ofm.height, ofm.width, ofm.depth)
+    if (ifm.height, ifm.width, ifm.depth) != shape:
+        yield f"elementwise: IFM must have the OFM's extent {shape}, got {ifm.height, ifm.width, ifm.depth}"
+    if operation.mode.is_unary:
+        return
+    if (ifm2 is None) == (operation.scalar is None):
+        yield "elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none"
+    if ifm2 is None:
+        return
+    extent = (ifm2.height, ifm2.width, ifm2.depth)
+    if any(size not in (1, full) for size, full in zip(extent, shape, strict=True)):
+        yield f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}"
+
+
+def _of_output(operation: KernelOperation, variant: Variant) -> Iterator[str]:
+    activation = operation.activation
+    if activation.function is ActivationFunction.NONE:
+        return
+    index = activation.function.lut_index
+    if index is None:
+        if operation.ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
+            got = activation.function.name
+            yield f"activation: a 32-bit OFM without clip range must have none, got {got}"
+        return
+    kind, size = lut_kind(operation)
+    if kind == 0:
+        yield f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range"
+    if LUT_SLOT_BYTES * index + size > variant.shram.lut_bytes:
+        yield f"LUT {index}: {size} bytes must fit the table area of {variant.shram.lut_bytes}"
+    low, high = output_limits(operation)
+    first, last = {1: (0, 255), 5: (-32768, 32767)}.get(kind if kind == 5 else kind & 1, (-128, 127))
+    if low < first or high > last:
+        yield f"LUT {index}: clamped values must lie in [{first}, {last}], got [{low}, {high}]"
+
+
+def lut_kind(operation: KernelOperation) -> tuple[int, int]:
+    """(kind of table for the kernels, bytes of the table); kind 0 if the operation cannot use one."""
+    element, clip = operation.ofm.element, operation.activation.clip_range
+    if element.bits == 8:
+        return (2 if element.is_signed else 1), 256
+    if clip in (ClipRange.FORCE_INT8, ClipRange.FORCE_UINT8):
+        unsigned = clip is ClipRange.FORCE_UINT8
+        return (4 - unsigned, 1024) if element.bits == 32 else (6 + unsigned, 512)
+    return (5, 2048) if element.bits == 16 else (0, 0)
