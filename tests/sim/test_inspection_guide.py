@@ -39,7 +39,7 @@ def test_the_example_steps_to_the_result_of_the_first_operation(monkeypatch: pyt
     operation, memory = found["first"].operation, found["memory"]
     assert found["result"].shape == (operation.ofm.height, operation.ofm.width, operation.ofm.depth)
     assert found["machine"].next_operation.command_index > found["first"].command_index
-    before = found["Memory"]({0: found["constants"], 1: np.zeros_like(found["arena"])}, memory.variant)
+    before = found["NpuMemory"]({0: found["constants"], 1: np.zeros_like(found["arena"])}, memory.variant)
     for decoded in decode(found["job"].payload.words, memory.variant):
         run_operation(decoded.operation, before)
         if decoded.command_index == found["first"].command_index:
