@@ -26,6 +26,7 @@ from npu.runtime.subgraph import Subgraph
 from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.views import Views
 from npu.tflite.reader import read_model
+from npu.tflite.sparsity import is_sparse
 
 
 class OpResolverType(Enum):
@@ -288,9 +289,10 @@ class CpuInterpreter:
             tensor.mark_written()
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        """A copy of a tensor's current value."""
+        """A copy of a tensor's current value; of a sparse constant what the file stores, flat, as LiteRT gives it."""
         with self._lock:
-            return self._readable(tensor_index, subgraph_index).copy()
+            array, source = self._readable(tensor_index, subgraph_index), self._tensor(tensor_index, subgraph_index).source
+            return (source.data.reshape(-1) if source.data is not None and is_sparse(source) else array).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of the tensor's buffer; call it again after each allocation, and before each write.

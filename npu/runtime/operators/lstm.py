@@ -99,8 +99,9 @@ def _normalized(rows: Array) -> Array:
 
 
 def _clip(values: Array, limit: float) -> Array:
+    """Values between -limit and limit, where it is above 0; what is no number is the limit, as of LiteRT's std::min."""
     clip = np.float32(limit)
-    return np.clip(values, -clip, clip) if clip > 0 else values
+    return np.fmax(np.fmin(values, clip), -clip) if clip > 0 else values
 
 
 def _step(node: OperatorNode, cell: LstmCell, *, batch_at_once: bool) -> CellStep:

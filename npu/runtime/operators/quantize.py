@@ -101,9 +101,9 @@ def _truncate(values: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def build_fake_quant(node: OperatorNode) -> Run:
     ifm, output, a = node.input(0), node.output(), node.attributes
-    quant_min, quant_max = (1 if a.narrow_range else 0), (1 << a.num_bits) - 1
     if not a.max > a.min or not 2 <= a.num_bits <= 16:
         raise node.fail(f"minimum must be below maximum and bits in [2, 16], got {a.min}, {a.max} and {a.num_bits}")
+    quant_min, quant_max = (1 if a.narrow_range else 0), (1 << a.num_bits) - 1
     f32 = np.float32
     scale = f32((f32(a.max) - f32(a.min)) / f32(quant_max - quant_min))
     from_min = f32(quant_min) - f32(a.min) / scale

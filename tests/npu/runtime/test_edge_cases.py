@@ -213,6 +213,12 @@ def _faked() -> tuple[bytes, list[Array]]:
     return _one("FAKE_QUANT", [np.concatenate(around)], In((1,), F32), options)
 
 
+def _faked_to(bits: int) -> tuple[bytes, list[Array]]:
+    return _one(
+        "FAKE_QUANT", [np.zeros(4, np.float32)], In((1,), F32), at.FakeQuantOptions(-1.0, 1.0, bits, narrow_range=False)
+    )
+
+
 def _filtered_without_numbers(activation: FusedActivation) -> Build:
     state, bias = In((1, 2), F32, is_variable=True), In((2,), F32, data=[np.nan, -0.5])
     rest = [In((2, 1), F32, data=np.ones((2, 1))), In((2, 1), F32, data=np.ones((2, 1))), bias, state]
@@ -405,8 +411,10 @@ def _range(*values: float) -> tuple[bytes, list[Any]]:
 UNDEFINED: dict[str, tuple[Build, str]] = {
     "bytes joined at a scale of nearly nothing": (lambda: _joined_without_scale(1e-38), "scales must be above 1e-30"),
     "bytes joined at scales too far apart": (lambda: _joined_without_scale(1e-9), "at most 1000000.0 apart"),
+    "numbers of fewer bits than none": (lambda: _faked_to(-(2**31)), r"bits in \[2, 16\], got -1.0, 1.0 and -2147483648"),
+    "numbers of more bits than there are": (lambda: _faked_to(2**31 - 1), r"bits in \[2, 16\]"),
 }
-"""Where LiteRT converts reals to integers that cannot hold them."""
+"""Where LiteRT converts reals to integers that cannot hold them, or shifts by more bits than there are."""
 
 
 @pytest.mark.parametrize("name", UNDEFINED)

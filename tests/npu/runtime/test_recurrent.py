@@ -21,8 +21,8 @@ from npu.tflite.reader import read_model
 
 from tests.naive import gemmlowp
 from tests.support.accuracy import assert_as_accurate
-from tests.support.interpreters import invoke
-from tests.support.litert import random_inputs
+from tests.support.interpreters import invoke, run
+from tests.support.litert import random_inputs, run_reference
 from tests.support.operator_cases import F32, I8, I16, I32, In
 from tests.support.recurrent_cases import STATEFUL, single
 
@@ -110,6 +110,20 @@ def test_cells_that_do_not_fit_are_refused(case: str) -> None:
     content = single("LSTM", _lstm_inputs(**changed), [In((1,), F32)], at.LSTMOptions(at.FusedActivation.TANH))
     with pytest.raises(InterpreterError, match=message):
         CpuInterpreter(model_content=content).allocate_tensors()
+
+
+def test_a_cell_that_is_no_number_is_clipped_to_the_limit_as_by_the_reference_kernel() -> None:
+    weights = _constant(3, 2)
+    assert weights.data is not None
+    spoilt = np.array(weights.data, np.float32)
+    spoilt[0, 1] = np.nan
+    inputs = _lstm_inputs(i3=replace(weights, data=spoilt))
+    content = single("LSTM", inputs, [In((1,), F32)], at.LSTMOptions(at.FusedActivation.TANH, 0.5))
+    values = [np.array([[0.5, -1]], np.float32)]
+    (expected,) = run_reference(content, values)
+    (got,) = run(CpuInterpreter(model_content=content), values)
+    assert np.isfinite(expected[0, 0])
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
 def test_negative_clipping_and_unknown_activations_are_refused() -> None:

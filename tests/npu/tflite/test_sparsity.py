@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ from npu.tflite.writer import write_model
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import run_reference
+from tests.support.sample_models import sparse_weights
 
 VECTORS = {"int32": Int32Vector, "uint16": Uint16Vector, "uint8": Uint8Vector}
 
@@ -194,3 +196,12 @@ def test_the_reader_refuses_wrong_metadata_and_names_the_tensor() -> None:
     b.tensor(SOUND.shape, DType.FLOAT32, data=SOUND.data, extra=level(SOUND, 0, dense_size=3).extra, name="weights")
     with pytest.raises(ModelError, match=r"model: subgraphs\[0\]\.tensors\[0\]: 'weights': dimension 0 .*must be 2, got 3"):
         read_model(write_model(b.model()))
+
+
+def test_the_interpreter_gives_a_sparse_constant_as_it_is_stored_as_litert_does() -> None:
+    content = sparse_weights()
+    theirs, ours = Interpreter(model_content=content), CpuInterpreter(model_content=content)
+    for interpreter in (theirs, ours):
+        interpreter.allocate_tensors()
+        np.testing.assert_array_equal(interpreter.get_tensor(1), np.array([1, 2], np.float32))
+    assert list(ours.get_tensor_details()[1]["shape"]) == list(theirs.get_tensor_details()[1]["shape"]) == [2, 3]
