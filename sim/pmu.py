@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npu.hardware.variant import Variant
 from npu.records import dataclass
 from sim.timeline import TimedJob, cycles_of_job, owners_of
-from sim.timing.counters import operation_events, sum_events
 from sim.trace import Trace, TraceColumn
 
 _CODES: tuple[tuple[str, int], ...] = (
@@ -203,7 +201,7 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
     return {owner: tuple(column) for owner, column in times.items()}
 
 
-def pmu_report(jobs: Sequence[TimedJob], variant: Variant) -> dict[str, Any]:
+def pmu_report(jobs: Sequence[TimedJob]) -> dict[str, Any]:
     """Counters of all jobs and of every operator that they work for, by event name, and how the units spent the jobs.
 
     `events` gives the numbers of the names, `not_modelled` the events without a value and why, `notes` what to know of a
@@ -217,12 +215,11 @@ def pmu_report(jobs: Sequence[TimedJob], variant: Variant) -> dict[str, Any]:
     for job in jobs:
         _add(total, job.trace.pmu)
         owners = owners_of(job)
-        events = operation_events(job.trace.table, job.trace.kinds, variant)
         cycles = cycles_of_job(job)
         for operator, times in unit_times(job.trace, owners).items():
             _add_times(units, times)
             _add_times(operator_units.setdefault(str(operator), {}), times)
-            counters = sum_events(events, np.flatnonzero(owners == operator), cycles.get(operator, 0))
+            counters = job.trace.counters(np.flatnonzero(owners == operator), cycles.get(operator, 0))
             _add(operators.setdefault(str(operator), {}), counters)
     return {
         "events": {event.name: {"driver_id": event.driver_id, "code": event.code} for event in EVENTS if event.name in total},

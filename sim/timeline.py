@@ -152,7 +152,7 @@ class Timeline(Tabular):
 def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant) -> Timeline:
     """Lay `tasks` end to end. The time of overlapping operations of a job goes to the one that ends first."""
     ratio = variant.system.clock_hz / variant.cpu.clock_hz
-    row = _TimelineRow()
+    row = _TimelineRow(variant)
     operators: dict[int, OperatorTime] = {}
     jobs = 0
     for task in tasks:
@@ -165,7 +165,7 @@ def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant)
             time.add(cycles, "CPU")
             time.span_cycles += cycles
         else:
-            _add_job(row, operators, task, variant, jobs)
+            _add_job(row, operators, task, jobs)
             _add_bytes(operators, task, variant)
             jobs += 1
     return Timeline(tuple(row.segments), operators, variant.system.clock_hz)
@@ -175,6 +175,7 @@ def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant)
 class _TimelineRow:
     """Segments under construction, one behind the other."""
 
+    variant: Variant
     segments: list[Segment] = field(default_factory=list)
 
     def append(self, device: str, operator: int, cycles: int, job: int = -1) -> None:
@@ -182,8 +183,8 @@ class _TimelineRow:
         self.segments.append(Segment(device, operator, start, start + cycles, job))
 
 
-def _add_job(row: _TimelineRow, operators: dict[int, OperatorTime], job: TimedJob, variant: Variant, number: int) -> None:
-    around = _around_job(job.input_bytes, job.output_bytes, variant)
+def _add_job(row: _TimelineRow, operators: dict[int, OperatorTime], job: TimedJob, number: int) -> None:
+    around = _around_job(job.input_bytes, job.output_bytes, row.variant)
     for part in (CACHE_CLEAN, JOB_START):
         row.append("cpu", part, around[part], number)
     for operator, cycles, bound_by in _shares(job):

@@ -146,7 +146,7 @@ class Events:
 class Trace:
     """What happened when, for one command stream on one variant.
 
-    `table` is (operations, len(Column)) int64. `bounds` and `pmu` are made when a report first asks for them.
+    `table` is (operations, len(Column)) int64. `bounds` and the counters are made when a report first asks for them.
     """
 
     variant: str
@@ -159,7 +159,7 @@ class Trace:
     tails: tuple[int, int, int]
     """Cycles that MAC array, output unit and weight decoder are idle after their last work."""
     find_bounds: Callable[[], tuple[Bound, ...]] = field(compare=False, repr=False)
-    count_events: Callable[[], Mapping[str, int]] = field(compare=False, repr=False)
+    find_events: Callable[[], Mapping[str, NDArray[np.int64]]] = field(compare=False, repr=False)
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:
@@ -169,7 +169,18 @@ class Trace:
     @cached_property
     def pmu(self) -> Mapping[str, int]:
         """Counters by the driver's event names, for the whole job."""
-        return self.count_events()
+        return self.counters(slice(None), self.totals.total_cycles)
+
+    @cached_property
+    def operation_events(self) -> Mapping[str, NDArray[np.int64]]:
+        """Counters of each operation, shape (operations,) by event name."""
+        return self.find_events()
+
+    def counters(self, rows: slice | NDArray[np.int64], cycles: int) -> dict[str, int]:
+        """Counters of some operations that take `cycles` together."""
+        counters = {"CYCLE": cycles, "NPU_ACTIVE": cycles, "NPU_IDLE": 0}
+        counters |= {name: int(values[rows].sum()) for name, values in self.operation_events.items()}
+        return counters | dict.fromkeys(("AXI0_ENABLED_CYCLES", "AXI1_ENABLED_CYCLES"), cycles)
 
     def column(self, column: TraceColumn) -> NDArray[np.int64]:
         """One column of the table, shape (operations,)."""

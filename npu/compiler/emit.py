@@ -58,10 +58,9 @@ class Addresses:
     start: int
 
 
-def emit_operations(
-    jobs: Sequence[Job], addresses: Addresses, constants: Constants, variant: Variant
-) -> tuple[list[Operation], list[int]]:
+def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Constants) -> tuple[list[Operation], list[int]]:
     """The operations of one partition with waits and BLOCKDEP, ended by Stop, and the source operator of each."""
+    variant = constants.variant
     uses = [_table_use(job) for job in jobs]
     slots = assign_tables(uses, variant)
     order: list[Operation] = []

@@ -42,7 +42,7 @@ class Constants:
     """Collects the read-only region of one model for one variant."""
 
     def __init__(self, variant: Variant, encoder: Encoder | None = None) -> None:
-        self._variant = variant
+        self.variant = variant
         family = family_of(variant.accelerator.product)
         self._format, self._scales = family.weights, family.scales
         self.encoder = encoder or self._format.encode
@@ -109,7 +109,7 @@ class Constants:
     def _encode(
         self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
     ) -> WeightSlice:
-        accelerator = self._variant.accelerator
+        accelerator = self.variant.accelerator
         cores = min(accelerator.cores, channels.stop - channels.start)
         values = np.ascontiguousarray(weights.values[channels])
         parts: list[bytes] = []

@@ -11,13 +11,12 @@ import numpy.typing as npt
 from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region
 from npu.graph.graph import Model
-from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, RefusedOperation, read_operations
 from npu.reports.operator_map import OperatorMap
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, load_compiled, model_name
-from sim.container import NpuJob, Place, job_title, jobs_of
+from sim.container import CompiledFile, NpuJob, Place, job_title
 from sim.verify.verifier import Finding, written_by
 from sim.verify.verifier import verify as verify_stream
 
@@ -29,15 +28,15 @@ def verify(model: Source, session: Session) -> list[tuple[int, Finding]]:
     """
     source, name = load_compiled(model), model_name(model)
     with stream_errors_at(name):
-        return _verify(source, known_map(source, name), session.variant_of(source, name))
+        return _verify(CompiledFile(source, session.variant_of(source, name)), known_map(source, name))
 
 
-def _verify(source: Model, operators: OperatorMap | None, variant: Variant) -> list[tuple[int, Finding]]:
+def _verify(file: CompiledFile, operators: OperatorMap | None) -> list[tuple[int, Finding]]:
     findings: list[tuple[int, Finding]] = []
     kept: list[tuple[int, int, int]] = []
-    for job in jobs_of(source):
+    for job in file.jobs():
         with stream_errors_at(job_title(job.index)):
-            of_job, left = _verify_job(job, _constants(source, job), kept, operators, variant)
+            of_job, left = _verify_job(file, job, kept, operators)
         findings += [(job.index, finding) for finding in of_job]
         kept += left
     return findings
@@ -54,9 +53,10 @@ def _constants(source: Model, job: NpuJob) -> Contents:
 
 
 def _verify_job(
-    job: NpuJob, contents: Contents, kept: Sequence[Place], operators: OperatorMap | None, variant: Variant
+    file: CompiledFile, job: NpuJob, kept: Sequence[Place], operators: OperatorMap | None
 ) -> tuple[list[Finding], list[Place]]:
     """What is wrong with one job, given what earlier ones left in the arena; and what it leaves there."""
+    variant, contents = file.variant, _constants(file.model, job)
     started = tuple(read_operations(job.payload.words, variant))
     refused = [value for value in started if isinstance(value, RefusedOperation)]
     decoded = [kick_off for kick_off in started if isinstance(kick_off, Decoded)]

@@ -7,7 +7,7 @@ reason).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 from npu.hardware.variant import Variant
 from npu.machine.parameters import burst_bytes
 from sim.trace import PORT_BYTES, TraceColumn
-
-
-def count_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant, cycles: int) -> dict[str, int]:
-    """Counter values by event name of a job that takes `cycles`: a trace's table (n, len(Column)) and kinds."""
-    return sum_events(operation_events(table, kinds, variant), slice(None), cycles)
-
-
-def sum_events(events: Mapping[str, NDArray[np.int64]], rows: slice | NDArray[np.int64], cycles: int) -> dict[str, int]:
-    """Counters of some operations that take `cycles` together, from the `operation_events` of their job."""
-    counters = {"CYCLE": cycles, "NPU_ACTIVE": cycles, "NPU_IDLE": 0}
-    counters |= {name: int(values[rows].sum()) for name, values in events.items()}
-    return counters | dict.fromkeys(("AXI0_ENABLED_CYCLES", "AXI1_ENABLED_CYCLES"), cycles)
 
 
 def operation_events(table: NDArray[np.int64], kinds: Sequence[str], variant: Variant) -> dict[str, NDArray[np.int64]]:

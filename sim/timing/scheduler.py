@@ -15,7 +15,7 @@ from npu.isa.operations import Operation
 from npu.machine.kernels.rows import DMA
 from npu.machine.parameters import port_rows
 from sim.timing.bounds import find_bounds
-from sim.timing.counters import count_events
+from sim.timing.counters import operation_events
 from sim.timing.kernels import rows as r
 from sim.timing.kernels.engine import run
 from sim.timing.preparation import engine_rows, prepare, prepare_for
@@ -58,7 +58,7 @@ def time_rows(stream: StreamRows, variant: Variant, *, with_events: bool = False
         events=_events(stream, table, times) if with_events else None,
         tails=(round(finish - mac_end), round(finish - output_end), round(finish - decoder_end)),
         find_bounds=partial(_bounds, stream, table, variant),
-        count_events=partial(count_events, table, stream.kinds, variant, cycles),
+        find_events=partial(operation_events, table, stream.kinds, variant),
     )
 
 

@@ -105,9 +105,10 @@ class StreamRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Regions:
-    """Port number of each of the eight regions, and the bytes of a full transaction of each port."""
+class _PortMap:
+    """What rows are made for: port number of each of the eight regions, and the bytes of a full transaction of each port."""
 
+    variant: Variant
     ports: tuple[int, ...]
     bursts: tuple[int, ...]
 
@@ -117,8 +118,8 @@ def stream_rows(operations: Sequence[Operation], variant: Variant, *, stream_wor
 
     Raises SimulationError if the operations ask for more fetches than MAX_FETCHES.
     """
-    regions = _Regions(region_ports(variant), tuple(burst_bytes(variant, port) for port in PORT_NUMBERS))
-    table = np.frombuffer(bytearray().join([_row(operation, variant, regions) for operation in operations]), r.OPERATION)
+    port_map = _PortMap(variant, region_ports(variant), tuple(burst_bytes(variant, port) for port in PORT_NUMBERS))
+    table = np.frombuffer(bytearray().join([_row(operation, port_map) for operation in operations]), r.OPERATION)
     _share_words(table, stream_words)
     kinds = tuple(_KIND_NAMES[kind] for kind in table["kind"].tolist())
     return StreamRows(kinds, table, expand_rows(table, machine_rows(variant)), variant.accelerator.axi_data_bytes)
@@ -141,17 +142,17 @@ def region_ports(variant: Variant) -> tuple[int, ...]:
     return (PORT_NUMBERS[mode.constants], arena, PORT_NUMBERS[mode.cache], arena, arena, arena, arena, arena)
 
 
-def _row(operation: Operation, variant: Variant, regions: _Regions) -> bytes:
+def _row(operation: Operation, port_map: _PortMap) -> bytes:
     """An OPERATION row; packed, because numpy takes three times as long for a row of so many fields."""
     if isinstance(operation, KernelOperation):
         return _NUMBERS.pack(
-            *_IN_ORDER(_kernel_fields(operation, variant, regions)),
-            *_map_fields(operation.ifm, regions),
-            *(_map_fields(operation.ifms[1], regions) if len(operation.ifms) > 1 else _NO_MAP),
-            *_map_fields(operation.ofm, regions),
+            *_IN_ORDER(_kernel_fields(operation, port_map)),
+            *_map_fields(operation.ifm, port_map),
+            *(_map_fields(operation.ifms[1], port_map) if len(operation.ifms) > 1 else _NO_MAP),
+            *_map_fields(operation.ofm, port_map),
         )
     if isinstance(operation, Dma):
-        return _transfer_row(operation, regions)
+        return _transfer_row(operation, port_map)
     if isinstance(operation, DmaWait):
         return _mapless_row(kind=r.DMA_WAIT, outstanding=operation.outstanding)
     if isinstance(operation, KernelWait):
@@ -164,7 +165,7 @@ def _mapless_row(**fields: int) -> bytes:
     return _NUMBERS.pack(*_IN_ORDER(_EMPTY | fields), *_NO_MAP, *_NO_MAP, *_NO_MAP)
 
 
-def _transfer_row(dma: Dma, regions: _Regions) -> bytes:
+def _transfer_row(dma: Dma, port_map: _PortMap) -> bytes:
     size = dma.length_bytes * dma.rows * dma.planes
     if size > MAX_TRANSFER_BYTES:
         raise SimulationError(f"timing: a DMA transfer must move at most {MAX_TRANSFER_BYTES} bytes, got {size}")
@@ -172,13 +173,13 @@ def _transfer_row(dma: Dma, regions: _Regions) -> bytes:
     return _mapless_row(
         kind=r.DMA,
         dma_bytes=size,
-        dma_from=-1 if source is None else regions.ports[source],
-        dma_to=-1 if target is None else regions.ports[target],
+        dma_from=-1 if source is None else port_map.ports[source],
+        dma_to=-1 if target is None else port_map.ports[target],
     )
 
 
-def _map_fields(fm: FeatureMap, regions: _Regions) -> tuple[int, ...]:
-    port = regions.ports[fm.region]
+def _map_fields(fm: FeatureMap, port_map: _PortMap) -> tuple[int, ...]:
+    port = port_map.ports[fm.region]
     fields: tuple[int, ...] = _MAP_IN_ORDER(
         {
             "height": fm.height,
@@ -190,13 +191,13 @@ def _map_fields(fm: FeatureMap, regions: _Regions) -> tuple[int, ...]:
             "stride_y": fm.stride_y,
             "stride_x": fm.stride_x,
             "port": port,
-            "burst_bytes": regions.bursts[port],
+            "burst_bytes": port_map.bursts[port],
         }
     )
     return fields
 
 
-def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regions) -> dict[str, float]:
+def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, float]:
     ifm, ofm, block, kind = operation.ifm, operation.ofm, operation.block, _kind(operation)
     window = operation if isinstance(operation, WindowOperation) else None
     kernel, padding = (_UNIT, _NO_PADDING) if window is None else (window.kernel, window.padding)
@@ -207,9 +208,9 @@ def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regio
     if isinstance(operation, WeightedOperation):
         is_small = operation.has_4x4_sub_kernels
         stream_bytes = sum(map(_LENGTH, operation.weights)) + sum(map(_LENGTH, operation.scales))
-        weight_port = regions.ports[operation.weights[0].region]
+        weight_port = port_map.ports[operation.weights[0].region]
     ublock_height, ublock_width = working_ublock(
-        variant, (ofm.height, ofm.width), kernel.height, is_convolution=isinstance(operation, Convolution)
+        port_map.variant, (ofm.height, ofm.width), kernel.height, is_convolution=isinstance(operation, Convolution)
     )
     return {
         "kind": kind,
@@ -242,7 +243,7 @@ def _kernel_fields(operation: KernelOperation, variant: Variant, regions: _Regio
         "dma_to": 0,
         "outstanding": 0,
         "command_words": 0,
-        "output_element_cycles": _output_element_cycles(operation, variant),
+        "output_element_cycles": _output_element_cycles(operation, port_map.variant),
     }
 
 

@@ -82,7 +82,7 @@ def test_units_are_active_stalled_or_idle_at_any_time() -> None:
 def test_counters_of_operators_add_up_to_the_totals() -> None:
     variant = board()
     task = job(variant)
-    report = pmu_report([task], variant)
+    report = pmu_report([task])
     assert report["events"]["MAC_ACTIVE"] == {"driver_id": 6, "code": 0x30}
     assert set(report["operators"]) == {"0", "2"}
     for name in ("MAC_ACTIVE", "AO_ACTIVE", "NPU_ACTIVE", "AXI0_RD_DATA_BEAT_RECEIVED", "MAC_STALLED_BY_IB"):

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu.compiler.ir import Shape
 from npu.compiler.lower.activation_tables import VALUES
-from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, largest_padding, pad_amounts
+from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
 from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -16,7 +16,6 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
-from npu.hardware.variant import Variant
 from npu.records import dataclass
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -91,11 +90,11 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
 
 
-def find_fusions(graph: Graph, ops: Sequence[int], variant: Variant) -> Fusions:
+def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int) -> Fusions:
     """Decide the fusions and nestings of the partition `ops`."""
     uses = _Uses(graph, ops)
     fused_ops = _fuse_functions(uses)
-    pad = _fuse_pads(uses, most=largest_padding(variant)[0])
+    pad = _fuse_pads(uses, most=most_padding)
     carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
         p: conv for conv, p in pad.items()
     }

@@ -10,6 +10,7 @@ from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import find_fusions
+from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
@@ -27,7 +28,7 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
-    fusions = find_fusions(graph, ops, variant)
+    fusions = find_fusions(graph, ops, largest_padding(variant)[0])
     builder = Builder(graph, fusions, variant)
     for index in ops:
         if index not in fusions.carrier:

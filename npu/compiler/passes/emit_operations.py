@@ -23,5 +23,5 @@ def _stream(graph: GraphState, number: int, state: State) -> NodeStream | None:
     if graph.nodes[number].program is None:
         return None
     addresses = emit.Addresses(plan.places, graph.layouts, plan.transfers[number], plan.buffers[number], plan.starts[number])
-    operations, sources = emit.emit_operations(graph.jobs[number], addresses, state.constants, state.variant)
+    operations, sources = emit.emit_operations(graph.jobs[number], addresses, state.constants)
     return NodeStream(tuple(operations), tuple(sources))

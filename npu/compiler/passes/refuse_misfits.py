@@ -22,9 +22,7 @@ def refuse_misfits(state: State) -> State:
     """The state, with refusals if anything would fit that does not."""
     if state.keeps_misfits:
         return state
-    return state.refuse(
-        tuple(one for number, graph in enumerate(state.graphs) for one in _refusals(number, graph, state.variant))
-    )
+    return state.refuse(tuple(one for number in range(len(state.graphs)) for one in _refusals(state, number)))
 
 
 def exceeds_budget(state: State) -> bool:
@@ -38,12 +36,12 @@ def _needed(state: GraphState) -> Sequence[int]:
     return _needed_by_tensors(state.graph) if state.memory is None else state.memory.feature_bytes
 
 
-def _refusals(number: int, state: GraphState, variant: Variant) -> list[Refusal]:
-    budget = arena_budget(variant)
-    needed = {op: live for op, live in _needed_by_steps(state).items() if live > budget}
-    on_cpu = _needed_by_tensors(state.graph) if needed else []
+def _refusals(state: State, number: int) -> list[Refusal]:
+    budget, graph = arena_budget(state.variant), state.graphs[number].graph
+    needed = {op: live for op, live in _needed_by_steps(state.graphs[number]).items() if live > budget}
+    on_cpu = _needed_by_tensors(graph) if needed else []
     return [
-        Refusal(number, op, _violation(state.graph.ops[op].kind, live, variant))
+        Refusal(number, op, _violation(graph.ops[op].kind, live, state.variant))
         for op, live in needed.items()
         if on_cpu[op] <= budget
     ]
