@@ -1,22 +1,26 @@
 """The verbs as Python programs call them: hardware and rules as keywords, or a `session` that many calls share.
 
-What the keywords mean stands in `npu`. The verbs themselves, in `npu.toolchain`, know sessions only.
+The keywords that verbs share are declared once, in `Choices`; what they mean stands in `npu`. The verbs themselves, in
+`npu.toolchain`, know sessions only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy.typing as npt
 
 from npu.compiler.goal import Goal
-from npu.errors import ConfigError
+from npu.errors import ArgumentTypeError, ConfigError
 from npu.hardware.choice import Config, Hardware
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from npu.graph.placement import Placement
     from npu.progress import Progress
     from npu.reports.check_report import CheckReport
@@ -36,35 +40,46 @@ Name = str | Path | None
 Inputs = Sequence[npt.NDArray[Any]] | Mapping[str, npt.NDArray[Any]] | None
 
 
-def check(
-    model: Source,
-    target: Name = None,
-    config: Config | None = None,
-    *,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
-    session: Session | None = None,
-) -> Placement:
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+class Choices(TypedDict, total=False):
+    """Keywords of every verb beside `target` and `config`: sections of the description, rules, or a session in place of all."""
+
+    memory_mode: Name
+    system: Name
+    profile: str | None
+    session: Session | None
+
+
+def _takes_choices(verb: Verb) -> Verb:
+    """A verb whose signature, as `help` and notebooks show it, has the choices by name."""
+    shape = signature(verb)
+    *own, _ = shape.parameters.values()
+    choices = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__) for name, kind in _KINDS.items()
+    ]
+    verb.__signature__ = shape.replace(parameters=[*own, *choices])  # type: ignore[attr-defined]
+    return verb
+
+
+_KINDS = Choices.__annotations__
+
+
+@_takes_choices
+def check(model: Source, target: Name = None, config: Config | None = None, **choices: Unpack[Choices]) -> Placement:
     """NPU or CPU for every operator by the limits of the profile, with every one that it violates.
 
     Nothing is compiled: what the memory or the compiler refuse, and costs, are for `check_report` to tell.
     """
     from npu.toolchain.check import check as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile))
+    return verb(model, _session(target, config, choices))
 
 
+@_takes_choices
 def check_report(
-    model: Source,
-    target: Name = None,
-    config: Config | None = None,
-    *,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
-    is_compiled: bool = False,
-    session: Session | None = None,
+    model: Source, target: Name = None, config: Config | None = None, *, is_compiled: bool = False, **choices: Unpack[Choices]
 ) -> CheckReport:
     """What `npu check` says: placement, cycles and memory of the model as it is compiled, what to change, conditions.
 
@@ -72,7 +87,7 @@ def check_report(
     """
     from npu.toolchain.check import check_report as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), is_compiled=is_compiled)
+    return verb(model, _session(target, config, choices), is_compiled=is_compiled)
 
 
 def compare(
@@ -91,18 +106,16 @@ def compare(
     return verb(a, a if b is None else b, (first, other or first), origin=origin, progress=progress)
 
 
+@_takes_choices
 def compile(
     model: Source,
     target: Name = None,
     config: Config | None = None,
     *,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
     optimise: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
-    session: Session | None = None,
+    **choices: Unpack[Choices],
 ) -> Compiled:
     """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
 
@@ -111,10 +124,11 @@ def compile(
     """
     from npu.toolchain.compile import compile as verb
 
-    chosen = _session(session, Hardware(target, config, memory_mode, system), profile, optimise)
+    chosen = _session(target, config, choices, optimise)
     return verb(model, chosen, input_shapes=input_shapes, progress=progress)
 
 
+@_takes_choices
 def diff(
     reference: Source,
     compiled: Source,
@@ -124,7 +138,7 @@ def diff(
     *,
     seed: int = 0,
     database: Path | None = None,
-    session: Session | None = None,
+    **choices: Unpack[Choices],
 ) -> DiffResult:
     """Run both on the same inputs (seeded random ones if none are given) and compare.
 
@@ -133,49 +147,46 @@ def diff(
     """
     from npu.toolchain.diff import diff as verb
 
-    return verb(reference, compiled, _session(session, Hardware(target, config)), inputs, seed=seed, database=database)
+    return verb(reference, compiled, _session(target, config, choices), inputs, seed=seed, database=database)
 
 
-def disassemble(model: Source, target: Name = None, config: Config | None = None, *, session: Session | None = None) -> str:
+@_takes_choices
+def disassemble(model: Source, target: Name = None, config: Config | None = None, **choices: Unpack[Choices]) -> str:
     """The annotated listing of every command stream of a compiled file, in file order. StreamError for words that are none.
 
     `target` or `config` names the hardware if it is none of the shipped targets.
     """
     from npu.toolchain.listing import disassemble as verb
 
-    return verb(model, _session(session, Hardware(target, config)))
+    return verb(model, _session(target, config, choices))
 
 
+@_takes_choices
 def explain(
     model: Source,
     target: Name = None,
     config: Config | None = None,
     *,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
     progress: Progress | None = None,
     origin: Origin | None = None,
-    session: Session | None = None,
+    **choices: Unpack[Choices],
 ) -> ExplainedModel:
     """Time a model, compiled first if need be, and take the cycles of every operator apart."""
     from npu.toolchain.explain import explain as verb
 
-    chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
+    chosen = _session(target, config, choices)
     return verb(model, chosen, progress=progress, origin=origin)
 
 
+@_takes_choices
 def export(
     model: Source,
     target: Name = None,
     config: Config | None = None,
     *,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
     inputs: Inputs = None,
     seed: int = 0,
-    session: Session | None = None,
+    **choices: Unpack[Choices],
 ) -> Exported:
     """C sources of a compiled file for TensorFlow Lite Micro, with a self-test; a plain model is compiled first.
 
@@ -183,23 +194,18 @@ def export(
     """
     from npu.toolchain.export import export as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system), profile), inputs, seed=seed)
+    return verb(model, _session(target, config, choices), inputs, seed=seed)
 
 
-def fix(
-    model: Source,
-    target: Name = None,
-    config: Config | None = None,
-    *,
-    profile: str | None = None,
-    session: Session | None = None,
-) -> Fixed:
+@_takes_choices
+def fix(model: Source, target: Name = None, config: Config | None = None, **choices: Unpack[Choices]) -> Fixed:
     """Apply the fixes that keep every result bit for bit. ModelError for a file that is compiled already."""
     from npu.toolchain.fix import fix as verb
 
-    return verb(model, _session(session, Hardware(target, config), profile))
+    return verb(model, _session(target, config, choices))
 
 
+@_takes_choices
 def run(
     model: Source,
     inputs: Inputs = None,
@@ -207,14 +213,11 @@ def run(
     config: Config | None = None,
     *,
     seed: int = 0,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
     progress: Progress | None = None,
     dump: bool = False,
     with_events: bool = False,
     origin: Origin | None = None,
-    session: Session | None = None,
+    **choices: Unpack[Choices],
 ) -> RunResult:
     """Compile a plain model if need be, execute the compiled file bit-exactly, and time it.
 
@@ -225,7 +228,7 @@ def run(
     """
     from npu.toolchain.run import run as verb
 
-    chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
+    chosen = _session(target, config, choices)
     return verb(model, chosen, inputs, seed=seed, progress=progress, dump=dump, with_events=with_events, origin=origin)
 
 
@@ -275,19 +278,17 @@ def sweep(
     return frame_of(swept.rows)
 
 
+@_takes_choices
 def time_model(
     model: Source,
     target: Name = None,
     config: Config | None = None,
     *,
-    memory_mode: Name = None,
-    system: Name = None,
-    profile: str | None = None,
     progress: Progress | None = None,
     with_events: bool = False,
     with_weights: bool = True,
     origin: Origin | None = None,
-    session: Session | None = None,
+    **choices: Unpack[Choices],
 ) -> TimedModel:
     """Compile a plain model if need be, and time it without executing it; `with_events` keeps what a trace shows.
 
@@ -295,27 +296,27 @@ def time_model(
     """
     from npu.toolchain.timing import time_model as verb
 
-    chosen = _session(session, Hardware(target, config, memory_mode, system), profile)
+    chosen = _session(target, config, choices)
     return verb(model, chosen, progress=progress, with_events=with_events, with_weights=with_weights, origin=origin)
 
 
+@_takes_choices
 def verify(
-    model: Source,
-    target: Name = None,
-    config: Config | None = None,
-    *,
-    memory_mode: Name = None,
-    system: Name = None,
-    session: Session | None = None,
+    model: Source, target: Name = None, config: Config | None = None, **choices: Unpack[Choices]
 ) -> list[tuple[int, Finding]]:
     """Judge every command stream of a compiled file; (operator index, finding) in order, empty if all is well."""
     from npu.toolchain.inspect import verify as verb
 
-    return verb(model, _session(session, Hardware(target, config, memory_mode, system)))
+    return verb(model, _session(target, config, choices))
 
 
-def _session(session: Session | None, hardware: Hardware, profile: str | None = None, optimise: str | None = None) -> Session:
+def _session(target: Name, config: Config | None, choices: Choices, optimise: str | None = None) -> Session:
     """The session that was given, or one for this call. ConfigError for both a session and what it decides."""
+    unknown = ", ".join(sorted(choices.keys() - _KINDS.keys()))
+    if unknown:
+        raise ArgumentTypeError(f"keywords: must be those of the function or {', '.join(_KINDS)}, got {unknown}")
+    hardware = Hardware(target, config, choices.get("memory_mode"), choices.get("system"))
+    session, profile = choices.get("session"), choices.get("profile")
     if session is None:
         chosen = DEFAULT_PROFILE if profile is None else profile
         return Session(hardware, chosen, Goal.PERFORMANCE if optimise is None else optimise)

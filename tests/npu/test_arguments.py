@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import npu
 from npu.arguments import whole_numbers
-from npu.errors import InterpreterError, UserError
+from npu.errors import ArgumentTypeError, InterpreterError, UserError
 from npu.graph.attributes import AddOptions
 from npu.graph.dtype import DType
 
@@ -126,3 +127,15 @@ def test_whole_numbers_come_from_lists_and_arrays() -> None:
     for wrong in ([[1]], ["a"], [None], 5):
         with pytest.raises(UserError, match="x: must be a list of whole numbers, got"):
             whole_numbers("x", wrong)  # type: ignore[arg-type]
+
+
+def test_the_signature_of_a_verb_names_the_keywords_that_all_share() -> None:
+    shared = list(inspect.signature(npu.check).parameters.values())[3:]
+    assert [parameter.name for parameter in shared] == ["memory_mode", "system", "profile", "session"]
+    for verb in (npu.compile, npu.diff, npu.explain, npu.export, npu.fix, npu.run, npu.time_model, npu.verify):
+        assert list(inspect.signature(verb).parameters.values())[-4:] == shared
+
+
+def test_a_keyword_that_no_verb_has_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"keywords: must be those of the function or memory_mode, .*, got profiel"):
+        npu.check(MODEL, profiel="v0.1")  # type: ignore[call-arg]
