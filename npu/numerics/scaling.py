@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from npu.errors import ModelError
 
@@ -31,3 +35,10 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     if exponent > _MOST_SHIFT:
         raise ModelError(f"scales: their ratio must be below 2**{_MOST_SHIFT}, got {real:.3g}")
     return multiplier, exponent
+
+
+def round_away(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Nearest whole numbers as floats of the same type, ties away from zero: std::round (0.49999997 of float32 becomes 0)."""
+    whole = np.trunc(values)
+    result: npt.NDArray[Any] = whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
+    return result

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import PoolingStep, View
-from npu.compiler.lower.activation_tables import Floats, Quantized, real_function
+from npu.compiler.lower.activation_tables import Quantized, real_function
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
+from npu.numerics.scaling import round_away
 
 
 def lower_rectifier(builder: Builder, op: Op) -> None:
@@ -150,10 +151,10 @@ def interpolated(op: Op, source: Quantized, target: Quantized) -> npt.NDArray[np
         step, inverse = (high - low) / f32(_LINES), f32(65536) / (out_high - out_low)
         starts = low + np.arange(_LINES + 1, dtype=f32) * step
         at, middle = function(starts), function(starts + step / f32(2))
-        rounded = _away(at * inverse)
-        between = _away((at[1:] * inverse + rounded[:-1]) / f32(2))
-        bias = _away((between - _away(middle[:-1] * inverse)) / f32(2))
-        samples = np.concatenate([rounded[:-1] - bias, _away(function(np.array([high], f32)) * inverse)])
+        rounded = round_away(at * inverse)
+        between = round_away((at[1:] * inverse + rounded[:-1]) / f32(2))
+        bias = round_away((between - round_away(middle[:-1] * inverse)) / f32(2))
+        samples = np.concatenate([rounded[:-1] - bias, round_away(function(np.array([high], f32)) * inverse)])
     return lines(np.nan_to_num(np.clip(samples, -32768, 32767), nan=0.0).astype(np.int64))
 
 
@@ -166,8 +167,3 @@ def table_of_lines(first: npt.NDArray[np.int64], rise: npt.NDArray[np.int64]) ->
     """The table of 512 lines: the first value of each in the low 16 bits, what it rises by over 128 in the high ones."""
     words = (first & 0xFFFF) | (rise & 0xFFFF) << 16
     return words.astype("<u4").view(np.uint8)
-
-
-def _away(x: Floats) -> Floats:
-    """To nearest, ties away from zero."""
-    return np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x).astype(np.float32)

@@ -19,7 +19,7 @@ from npu.graph.attributes import GeluOptions, LeakyReluOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op, Tensor
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.scaling import quantize_multiplier, round_away
 from npu.records import dataclass
 
 ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
@@ -61,6 +61,16 @@ def result_of(op: Op, values: Integers, source: Quantized, target: Quantized) ->
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         made = VALUES[op.kind](op, values - source.zero_point, source, target)
     return target.saturated(made + target.zero_point)
+
+
+def joined(values: Integers, source: Quantized, target: Quantized) -> Integers:
+    """Stored values of a uint8 input of CONCATENATION in its output: one float32 factor, rounded once, ties away from zero.
+
+    Not the two roundings of QUANTIZE: TFLite's ConcatenationWithScaling.
+    """
+    scale = source.scale * (np.float32(1) / target.scale)
+    real = values.astype(np.float32) * scale + np.float32(-source.zero_point) * scale
+    return target.saturated(round_away(real).astype(np.int64) + target.zero_point)
 
 
 def as_bytes(values: Integers) -> npt.NDArray[np.uint8]:

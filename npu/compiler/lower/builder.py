@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Shape, Step, StepWeights, Storage, View
-from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, result_of
+from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import crop, fold_shape
@@ -359,6 +359,14 @@ class Builder:
         limits = source.element.minimum, source.element.maximum
         plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
         return self._with_fused(plain, result_of(op, source.values, source, own))
+
+    def rescaled(self, op: Op, tensor: int) -> Finish:
+        """How a uint8 input of CONCATENATION with another quantization than the output's ends: by a table."""
+        source, own = self.quantized(tensor), self.quantized(op.outputs[0])
+        finish = self.finish(op)
+        values = np.clip(joined(source.values, source, own), finish.minimum, finish.maximum)
+        plain = Finish(op.outputs[0], 0, 0, source.element.minimum, source.element.maximum, None, source.element)
+        return self._with_fused(plain, values)
 
     def _with_fused(self, plain: Finish, values: Integers | None) -> Finish:
         """The same with the functions fused into the operator; `values`: its own results for all that a step computes."""

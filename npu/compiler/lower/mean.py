@@ -16,6 +16,7 @@ from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
 from npu.isa.operations import KernelWindow, PoolingMode, Rounding, Scale
+from npu.numerics.scaling import round_away
 
 _MAX_HEIGHT = 256
 _MAX_AREA = 1 << 16
@@ -45,7 +46,7 @@ def _is_exact(source: Quantized, target: Quantized, count: int) -> bool:
     fixed = rule_a(sums - count * source.zero_point, float(source.scale) / float(target.scale))
     scale = source.scale / target.scale
     real = sums.astype(np.float32) * scale + np.float32(-source.zero_point) * scale * np.float32(count)
-    floating = np.copysign(np.floor(np.abs(real) + np.float32(0.5)), real).astype(np.int64)
+    floating = round_away(real).astype(np.int64)
     wanted, made = (target.saturated(values + target.zero_point) for values in (floating, fixed))
     return np.array_equal(wanted, made)
 

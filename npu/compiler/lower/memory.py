@@ -12,8 +12,8 @@ from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts, strided_box
-from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
+from npu.graph.dtype import DType
 from npu.graph.graph import Op
 
 
@@ -34,7 +34,7 @@ def lower_pack(builder: Builder, op: Op) -> None:
 
 
 def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) -> None:
-    """Put inputs of `shapes` side by side; those with another quantization than the output's are requantized."""
+    """Put inputs of `shapes` side by side; uint8 ones of another quantization go through a table, as the reference rescales."""
     own = op.outputs[0]
     finish = builder.finish(op)
     output = builder.tensor(own)
@@ -44,15 +44,12 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
         nest = builder.fusions.nest.get(tensor)
         if tensor not in placed and nest is not None and nest.parent == own and nest.offset == boxes[0].offset:
             placed.add(tensor)
-        elif same_quantization(builder.tensor(tensor), output):
-            for part, piece in _pieces(builder, builder.input(tensor), boxes):
-                target = crop(builder.output(own), part.offset, part.shape)
-                builder.point(piece, target, finish.minimum, finish.maximum, finish.lut)
-        else:
-            scale = register_scale(float(builder.scale(tensor)) / float(builder.scale(own)))
-            for part, piece in _pieces(builder, builder.input(tensor, builder.zero_point(tensor)), boxes):
-                target = crop(builder.output(own, finish.zero_point), part.offset, part.shape)
-                builder.requantize(piece, target, scale, finish.minimum, finish.maximum, finish.lut)
+            continue
+        is_copied = output.dtype is not DType.UINT8 or same_quantization(builder.tensor(tensor), output)
+        end = finish if is_copied else builder.rescaled(op, tensor)
+        for part, piece in _pieces(builder, builder.input(tensor), boxes):
+            target = crop(builder.output(own, end.offset), part.offset, part.shape)
+            builder.point(piece, target, end.minimum, end.maximum, end.lut)
     builder.output(own)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.numerics.scaling import round_away
 from npu.runtime.tensor import Array
 
 
@@ -48,13 +49,6 @@ def _asymmetric(row: Array) -> tuple[Array, np.float32, int]:
     inverse = np.float32(1.0 / scale)
     values = round_away(np.float32(zero_point) + row * inverse)
     return np.clip(values, -128, 127).astype(np.int8), np.float32(scale), zero_point
-
-
-def round_away(values: Array) -> Array:
-    """Nearest integer, ties away from zero, exact for float32 (0.49999997 stays 0)."""
-    whole = np.trunc(values)
-    result: Array = whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
-    return result
 
 
 def dequantize_rows(

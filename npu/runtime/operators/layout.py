@@ -10,6 +10,7 @@ import numpy as np
 from npu.graph.attributes import MirrorPadMode
 from npu.graph.dtype import DType
 from npu.graph.shapes.common import pad_amounts
+from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, stored_limits
@@ -53,8 +54,7 @@ def _rescaler(node: OperatorNode, tensor: RuntimeTensor, output: RuntimeTensor) 
 
     def rescale() -> Array:
         real = tensor.array.astype(np.float32) * scale + bias
-        rounded = np.copysign(np.floor(np.abs(real) + 0.5), real)
-        result: Array = np.clip(rounded + output.zero_point, *INTEGER_RANGE[output.dtype]).astype(np.uint8)
+        result: Array = np.clip(round_away(real) + output.zero_point, *INTEGER_RANGE[output.dtype]).astype(np.uint8)
         return result
 
     return rescale

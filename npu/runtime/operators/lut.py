@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.scaling import round_away
 from npu.runtime.kernels.softmax import look_up
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, round_half_away
-from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
 
 Real = Callable[[Array], Array]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, multipliers, requantize, require_quantized, round_half_away
-from npu.runtime.operators.hybrid import round_away
 from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 

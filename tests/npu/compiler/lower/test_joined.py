@@ -1,0 +1,47 @@
+"""CONCATENATION of inputs that have another quantization than the output: uint8 is rescaled, int16 copied, as LiteRT does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph
+
+from tests.support.lowering import assert_exact
+from tests.support.random_graphs import Sketch
+
+RATIOS = [0.01, 0.3980471, 0.4999999, 0.5, 0.75, 1.0, 1.2, 1.5, 3.0, 17.3]
+
+
+def joined(dtype: DType, scales: tuple[float, float, float], zero_points: tuple[int, int, int], size: int) -> Graph:
+    """Two inputs of `size` values each, one behind the other in the last dimension."""
+    s = Sketch(np.random.default_rng(3))
+    a, b = (s.input((1, 1, 1, size), scale, zero) for scale, zero in zip(scales[:2], zero_points[:2], strict=True))
+    op = s.op("CONCATENATION", [a, b], [s.tensor((1, 1, 1, 2 * size), scales[2], zero_points[2])], at.ConcatenationOptions(3))
+    graph = s.graph([op])
+    return replace(graph, tensors=tuple(replace(tensor, dtype=dtype) for tensor in graph.tensors))
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_uint8_inputs_are_rescaled_and_rounded_once(ratio: float) -> None:
+    graph = joined(DType.UINT8, (0.079 * ratio, 0.079, 0.079), (138, 191, 191), 256)
+    every = np.arange(256, dtype=np.uint8).reshape(1, 1, 1, 256)
+    assert_exact(graph, [every, every])
+
+
+def test_ties_and_their_neighbours_are_rounded_as_float32_does() -> None:
+    below_half = float(np.nextafter(np.float32(0.5), np.float32(0)))
+    for scale in (0.5, below_half, 0.25, 1.5):
+        graph = joined(DType.UINT8, (scale, 1.0, 1.0), (128, 3, 0), 256)
+        every = np.arange(256, dtype=np.uint8).reshape(1, 1, 1, 256)
+        assert_exact(graph, [every, every], str(scale))
+
+
+def test_int16_inputs_are_copied() -> None:
+    graph = joined(DType.INT16, (0.01, 0.02, 0.03), (0, 0, 0), 64)
+    values = np.arange(-32768, 32767, 1024, dtype=np.int16).reshape(1, 1, 1, 64)
+    assert_exact(graph, [values, values[..., ::-1].copy()])
