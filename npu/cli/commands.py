@@ -16,7 +16,7 @@ import numpy.typing as npt
 from npu.errors import InterpreterError, StreamError, UsageError, UserError
 from npu.files import load_arrays, read_text, write_atomically
 from npu.plain import printable
-from npu.rendering import console
+from npu.rendering import console, progress_bars
 from npu.rendering.terminal import is_coloured, say, width_for
 
 FAILED = 3
@@ -40,7 +40,7 @@ def check(options: argparse.Namespace) -> int:
     forms = {path: form_of_file(path) for path in options.save or ()}
     demands = _demands(options)
     is_compiled = options.exact or demands.needs_compilation
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         checked = check_report(options.model, options.session, is_compiled=is_compiled, progress=progress)
     report = gate.judge(checked, demands)
     for path, form in forms.items():
@@ -92,7 +92,7 @@ def compile(options: argparse.Namespace) -> int:
     from npu.toolchain import compile as verb
 
     observers = watching(options.dump_after, verifies=options.verify_passes, write=say)
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         shapes = dict(options.input_shape or ())
         compiled = verb.compile(options.model, options.session, input_shapes=shapes, progress=progress, observers=observers)
     compiled.save(options.output)
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
 
     labels = _read_labels(options.labels) if options.labels else None
     inputs = read_inputs(options)
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         answer = verb.run(
             options.model,
             options.session,
@@ -149,7 +149,7 @@ def _time(options: argparse.Namespace) -> int:
     for name in ("input", "output_dir", "labels", "dump_tensors"):
         if getattr(options, name):
             raise UserError(f"--{name.replace('_', '-')}: needs an execution; leave it or --timing-only out")
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         with_events = options.trace is not None
         timed = time_model(
             options.model, options.session, progress=progress, with_events=with_events, origin=origin_of(options)
@@ -180,7 +180,7 @@ def explain(options: argparse.Namespace) -> int:
     from npu.rendering.explain import explain_text
     from npu.toolchain.explain import explain as verb
 
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         explained = verb(options.model, options.session, progress=progress, origin=origin_of(options))
     if options.plot:
         _plot_model(options, explained)

@@ -7,7 +7,7 @@ import argparse
 from npu.cli.commands import emit, origin_of
 from npu.cli.sessions import other_session
 from npu.errors import UsageError
-from npu.rendering import console
+from npu.rendering import progress_bars
 from npu.rendering.terminal import width_for
 
 
@@ -20,7 +20,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.other is None and other.hardware == options.session.hardware and other.goal == options.session.goal:
         raise UsageError("B, or an option that begins with --b-, is needed: a model does not differ from itself")
     models = options.model, options.other or options.model
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         comparison = verb(*models, (options.session, other), origin=origin_of(options), progress=progress)
     if options.format == "json":
         emit(comparison.to_json(), options.output)

@@ -17,7 +17,7 @@ from npu.explore.table import require_form, write_table
 from npu.files import check_outputs, write_atomically
 from npu.hardware.shipped import list_boards
 from npu.plain import printable
-from npu.rendering import console, explore
+from npu.rendering import explore, progress_bars
 from npu.rendering.terminal import say, width_for
 from npu.workers import open_workers
 
@@ -35,7 +35,7 @@ def sweep(options: argparse.Namespace) -> int:
     journal = Journal(options.table[0].with_name(options.table[0].name + JOURNAL) if options.table else None)
     known = len(journal.results)
     try:
-        with open_workers(options.workers, options.scheduler) as workers, console.progress(with_rate=True) as progress:
+        with open_workers(options.workers, options.scheduler) as workers, progress_bars.progress(with_rate=True) as progress:
             swept = sweep_points(points, workers, journal, progress)
     except KeyboardInterrupt:
         if journal.path is not None:
@@ -99,7 +99,7 @@ def fit(options: argparse.Namespace) -> int:
     from npu.rendering import fit as rendering
 
     boards = space.every_board(options.boards) or list(list_boards())
-    with open_workers(options.workers, options.scheduler) as workers, console.progress(with_rate=True) as progress:
+    with open_workers(options.workers, options.scheduler) as workers, progress_bars.progress(with_rate=True) as progress:
         fits = verb(
             options.models, list(dict.fromkeys(boards)), workers, finds_least_arena=options.least_arena, progress=progress
         )

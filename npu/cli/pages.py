@@ -6,7 +6,7 @@ import argparse
 
 from npu.cli.commands import emit, origin_of
 from npu.extras import load
-from npu.rendering import console
+from npu.rendering import progress_bars
 from npu.rendering.terminal import say
 
 
@@ -16,7 +16,7 @@ def report(options: argparse.Namespace) -> int:
     from npu.rendering.pages.report import report_page
     from npu.toolchain.report import report as verb
 
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         reported = verb(options.model, options.session, progress=progress, origin=origin_of(options))
     page = report_page(reported)
     emit(page, options.output)

@@ -7,7 +7,7 @@ import json
 
 from npu.cli.commands import FAILED, emit, read_inputs
 from npu.errors import UserError
-from npu.rendering import console, tools
+from npu.rendering import progress_bars, tools
 from npu.rendering.terminal import width_for
 from npu.tools.images import Preprocessing
 from npu.tools.parameters import ToolParameters, take_flags
@@ -19,7 +19,7 @@ def benchmark(options: argparse.Namespace) -> int:
     from npu.tools.benchmark import Measurement, measure
 
     def once(parameters: ToolParameters) -> Measurement:
-        with console.progress() as progress:
+        with progress_bars.progress() as progress:
             return measure(
                 options.model,
                 parameters,
@@ -48,7 +48,7 @@ def inference_diff(options: argparse.Namespace) -> int:
     """Compare; FAILED if an output differs by more than --tolerance."""
     from npu.tools.inference_diff import compare
 
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         difference = compare(
             options.model,
             _parameters(options),
@@ -71,7 +71,7 @@ def eval_classification(options: argparse.Namespace) -> int:
     """Top-k accuracy."""
     from npu.tools.classification import evaluate
 
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         evaluation = evaluate(
             options.model,
             options.images,
@@ -95,7 +95,7 @@ def eval_detection(options: argparse.Namespace) -> int:
     """Mean average precision."""
     from npu.tools.detection import evaluate
 
-    with console.progress() as progress:
+    with progress_bars.progress() as progress:
         evaluation = evaluate(
             options.model,
             options.images,

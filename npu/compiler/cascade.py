@@ -23,6 +23,7 @@ from npu.compiler.layout import choose_layouts, reads, views
 from npu.compiler.lifetime import PlanNode, share_in_place, shared_spans, trace_lifetimes
 from npu.graph.graph import Graph
 from npu.isa.operations import PoolingMode, Upscale
+from npu.progress import Progress, counted
 from npu.records import dataclass
 
 _STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -59,6 +60,7 @@ class _PeakGoal:
     peak: int
     budget: int
     hidden_only: bool
+    progress: Progress | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class _Trial:
     work: float
 
 
-def fit_budget(graph: Graph, nodes: Sequence[PlanNode], budget: int, *, hidden_only: bool = False) -> list[PlanNode]:
+def fit_budget(
+    graph: Graph, nodes: Sequence[PlanNode], budget: int, *, hidden_only: bool = False, progress: Progress | None = None
+) -> list[PlanNode]:
     """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or as near to it as was found.
 
     `hidden_only` counts only maps that nobody outside a partition sees.
@@ -81,20 +85,20 @@ def fit_budget(graph: Graph, nodes: Sequence[PlanNode], budget: int, *, hidden_o
         budget = max(budget, visible_peak(graph, nodes))
     tried: list[tuple[int, int, list[PlanNode]]] = []
     for share in _GOALS:
-        cut, peak = _cut_down(graph, nodes, int(budget * share), hidden_only)
+        cut, peak = _cut_down(graph, nodes, int(budget * share), hidden_only, progress)
         if peak <= budget:
             return cut
         tried.append((peak, len(tried), cut))
     return min(tried)[2]
 
 
-def fit_least(graph: Graph, nodes: Sequence[PlanNode]) -> list[PlanNode]:
+def fit_least(graph: Graph, nodes: Sequence[PlanNode], progress: Progress | None = None) -> list[PlanNode]:
     """The nodes with cascades so that the peak is about the smallest that any have, and with the least work for that."""
-    smallest = fit_budget(graph, nodes, 0)
+    smallest = fit_budget(graph, nodes, 0, progress=progress)
     peak = _peak(graph, smallest)
     trials = [smallest]
     for allowed in _ALLOWED_PEAKS:
-        cut = fit_budget(graph, nodes, int(peak * allowed))
+        cut = fit_budget(graph, nodes, int(peak * allowed), progress=progress)
         if _peak(graph, cut) <= peak * allowed:
             trials.append(cut)
     return min(trials, key=lambda cut: (_total_work(cut) * _peak(graph, cut) ** _WORTH_OF_PEAK, _peak(graph, cut)))
@@ -108,7 +112,9 @@ def _total_work(nodes: Sequence[PlanNode]) -> int:
     return sum(_work(node.program.steps) for node in nodes if node.program)
 
 
-def _cut_down(graph: Graph, nodes: Sequence[PlanNode], budget: int, hidden_only: bool) -> tuple[list[PlanNode], int]:
+def _cut_down(
+    graph: Graph, nodes: Sequence[PlanNode], budget: int, hidden_only: bool, progress: Progress | None
+) -> tuple[list[PlanNode], int]:
     """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
     result = list(nodes)
     for _ in range(_MOST_CASCADES):
@@ -117,7 +123,8 @@ def _cut_down(graph: Graph, nodes: Sequence[PlanNode], budget: int, hidden_only:
         if peak <= budget:
             break
         node = max(i for i in range(len(result)) if starts[i] <= usage.index(peak))
-        better = _improve(graph, result, node, usage.index(peak) - starts[node], _PeakGoal(peak, budget, hidden_only))
+        goal = _PeakGoal(peak, budget, hidden_only, progress)
+        better = _improve(graph, result, node, usage.index(peak) - starts[node], goal)
         if better is None:
             break
         result[node] = better
@@ -148,7 +155,7 @@ def _improve(graph: Graph, nodes: list[PlanNode], number: int, worst: int, goal:
     if node.program is None:
         return None
     trials: list[_Trial] = []
-    for first, last in _chains(node.program.steps, worst):
+    for first, last in counted(list(_chains(node.program.steps, worst)), "cascades to try", goal.progress):
         trials += _trials(graph, nodes, number, (first, last), goal, is_rolling=True)
         if last - first + 1 > _SHORT and trials and trials[-1].peak > goal.budget:
             trials += _trials(graph, nodes, number, (first, last), goal, is_rolling=False)

@@ -43,7 +43,7 @@ def compile_model(
     if progress is not None:
         observers = (*observers, _progress_of(progress))
     placement = without_inconsistent(model, placement)
-    state = initial_state(model, placement, chooser or BlockChooser(variant), encoder, goal)
+    state = initial_state(model, placement, chooser or BlockChooser(variant), encoder, goal, progress)
     state = run_passes(state, observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 

@@ -68,7 +68,7 @@ def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
-        restarted = initial_state(start.model, placement, start.chooser, start.constants.encoder, start.goal)
+        restarted = initial_state(start.model, placement, start.chooser, start.constants.encoder, start.goal, start.progress)
         start = replace(restarted, keeps_misfits=start.keeps_misfits)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
@@ -166,7 +166,7 @@ def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
 
 
 def make_jobs(
-    steps: Sequence[Step],
+    steps: Iterable[Step],
     rooms: Sequence[int],
     layouts: Mapping[Storage, Layout],
     chooser: BlockChooser,

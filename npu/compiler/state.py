@@ -19,6 +19,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Layout, Operation
 from npu.isa.stream import CommandStream
 from npu.isa.weight_stream.encode import Encoder
+from npu.progress import Progress
 from npu.records import dataclass
 
 
@@ -82,6 +83,8 @@ class State:
     goal: Goal = Goal.PERFORMANCE
     refusals: tuple[Refusal, ...] = ()
     keeps_misfits: bool = False
+    progress: Progress | None = None
+    """Is told how far a long pass is."""
 
     @property
     def variant(self) -> Variant:
@@ -107,10 +110,11 @@ def initial_state(
     chooser: BlockChooser,
     encoder: Encoder | None = None,
     goal: Goal = Goal.PERFORMANCE,
+    progress: Progress | None = None,
 ) -> State:
     """The state before the first pass."""
     graphs = tuple(GraphState(graph) for graph in model.graphs)
-    return State(model, placement, chooser, Constants(chooser.variant, encoder), graphs, goal)
+    return State(model, placement, chooser, Constants(chooser.variant, encoder), graphs, goal, progress=progress)
 
 
 def without_refused(placement: Placement, refusals: tuple[Refusal, ...]) -> Placement:

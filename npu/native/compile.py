@@ -10,7 +10,7 @@ numba compiled: there is no machine code behind it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numba as nb
@@ -165,7 +165,7 @@ def type_of_keep(key: object) -> Any:
     return nb.types.Function(Template)
 
 
-def modules_of(kernels: list[Kernel]) -> Iterator[str]:
+def modules_of(kernels: Iterable[Kernel]) -> Iterator[str]:
     """The LLVM modules of kernels with an entry each, and of all that they call."""
     context, seen = _context(), set[_LlvmText]()
     for kernel in kernels:

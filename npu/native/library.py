@@ -63,11 +63,17 @@ def _made(group: str, tier: CpuTier) -> bytes:
     _start([group, *requests.expected], tier)
     maker = _makers[group, tier]
     while not maker.wait(_PROGRESS_SECONDS):
-        requests.progress(sum(item.wait(0) for item in _makers.values()), len(_makers))
-    requests.progress(len(_makers), len(_makers))
+        _show_progress()
+    _show_progress()
     if maker.problem is not None:
         _tell_once(f"compiled kernels cannot be kept ({maker.problem}): set NPULAB_CACHE_DIR to a folder that can be written")
     return maker.code()
+
+
+def _show_progress() -> None:
+    """The parts are the kernels and, after those of a group, its linking."""
+    done = sum(maker.done + maker.wait(0) for maker in _makers.values())
+    requests.progress(done, sum(maker.total + 1 for maker in _makers.values()))
 
 
 def _tell_once(message: str) -> None:

@@ -1,4 +1,5 @@
-"""Makes the library of a group for a tier. Runs in a process of its own, which ends with the one that wants the library:
+"""Makes the library of a group for a tier. Runs in a process of its own, which ends with the one that wants the library,
+and says on standard error how many kernels are compiled:
 
 python -c "from npu.native.make import main; main()" GROUP TIER     writes the file, or what went wrong, to standard output
 """
@@ -13,6 +14,7 @@ from types import ModuleType
 
 from npu.native import cpu, sources, store
 from npu.native.kernel import DECLARED
+from npu.progress import counted
 
 _BEFORE = frozenset(sys.modules)
 
@@ -47,8 +49,13 @@ def make(group: str, tier: cpu.CpuTier) -> bytes:
     from npu.native.compile import modules_of
     from npu.native.link import make_object
 
-    code = make_object(modules_of(kernels), [kernel.symbol for kernel in kernels], tier)
+    code = make_object(modules_of(counted(kernels, group, _tell)), [kernel.symbol for kernel in kernels], tier)
     return store.encode(group, tier, code)
+
+
+def _tell(_group: str, done: int, total: int) -> None:
+    sys.stderr.write(f"{done} {total}\n")
+    sys.stderr.flush()
 
 
 def _skip_packages(group: str) -> None:

@@ -28,12 +28,14 @@ class Maker:
         self.group, self.tier, self._path = group, tier, path
         self.problem: OSError | None = None
         """Why the library could not be kept."""
+        self.done, self.total = 0, 1
+        """How many of its kernels are compiled."""
         self._output = b""
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-c", _START, str(sources.ROOT), _search_path(), os.pathsep, group, tier.name],
             stdin=subprocess.PIPE,  # its end ends the process, however this one ends
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -56,12 +58,22 @@ class Maker:
     def _read(self) -> None:
         with self._process as process:
             assert process.stdout
+            counter = Thread(target=self._count, daemon=True)
+            counter.start()
             self._output = process.stdout.read()
+            counter.join()
         if store.decode(self.group, self.tier, self._output) is not None:
             try:
                 store.keep(self._path, self._output)
             except OSError as error:
                 self.problem = error
+
+    def _count(self) -> None:
+        assert self._process.stderr
+        for line in self._process.stderr:
+            numbers = line.split()
+            if len(numbers) == 2 and all(number.isdigit() for number in numbers):
+                self.done, self.total = map(int, numbers)
 
     def _end(self) -> None:
         if self._reader.is_alive():

@@ -16,7 +16,7 @@ def _warn(message: str) -> None:
 tell: Callable[[str], object] = _warn
 """Called with MAKING when libraries are made, and with what keeps them from being kept."""
 progress: Callable[[int, int], object] = lambda done, total: None  # noqa: E731 - replaced by the command line
-"""Called again and again while libraries are made: how many of how many are done."""
+"""Called again and again while libraries are made: how many kernels and libraries of how many are done."""
 expected: list[str] = []
 """Groups that this process will use: those that are missing are made side by side, when the first one is needed."""
 

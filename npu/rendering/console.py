@@ -5,10 +5,8 @@ Colour and live progress only appear on a real terminal; a pipe gets plain text.
 
 from __future__ import annotations
 
-import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,6 @@ import numpy.typing as npt
 from npu.graph.graph import Quantization
 from npu.hardware.variant import Variant
 from npu.plain import printable
-from npu.progress import Progress
 from npu.rendering.styled import StyledText
 from npu.rendering.tables import fitted, framed, make_table, short, titled, wrapped
 from npu.rendering.terminal import WIDEST_TEXT, say, width_for
@@ -230,36 +227,3 @@ def variant_row(variant: Variant) -> dict[str, Any]:
         "memory_mode": variant.memory_mode.name,
         "cpu": variant.cpu.name,
     }
-
-
-@contextmanager
-def progress(*, with_rate: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error while it is a terminal: call with what is done, how many parts, of how many.
-
-    `with_rate` also shows parts per second and the time that is left.
-    """
-    if not sys.stderr.isatty():
-        yield lambda what, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as ProgressBar
-
-    class Rate(ProgressColumn):
-        """Parts per second."""
-
-        def render(self, task: Task) -> str:
-            return f"{task.speed:.1f}/s" if task.speed else ""
-
-    console = Console(stderr=True)
-    columns: tuple[ProgressColumn, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    columns += (Rate(), TimeRemainingColumn()) if with_rate else ()
-    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def update(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield update

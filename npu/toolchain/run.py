@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from npu.arguments import INTEGER, require_type
 from npu.errors import InterpreterError, stream_errors_at
 from npu.graph.graph import Graph, Quantization, Tensor
+from npu.isa.operations import Operation
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.report import Report
@@ -25,7 +27,10 @@ from npu.toolchain.session import Session
 from npu.toolchain.sources import Source
 from npu.toolchain.tensors import Recorder, named_tensors
 from npu.toolchain.timing import TimedModel, time_executable
+from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate
+from sim.machine import Hook
+from sim.memory import NpuMemory
 from sim.timeline import Timeline
 
 Array = npt.NDArray[Any]
@@ -83,7 +88,7 @@ def run(
         recorder = Recorder(file, executable.operators if executable.operators.has_names else None) if dump else None
         interpreter = CpuInterpreter(
             model=executable.model,
-            experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook if recorder else None)],
+            experimental_delegates=[EthosUDelegate(file=file, hook=_hook(file, recorder, progress))],
             experimental_preserve_all_tensors=dump,
             options=RuntimeOptions(while_limit=LOOP_LIMIT),
         )
@@ -93,6 +98,22 @@ def run(
     timed = time_executable(executable, with_events=with_events)
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
     return RunResult(outputs, names, quantization, timed.report, timed, given, tensors)
+
+
+def _hook(file: CompiledFile, recorder: Recorder | None, progress: Progress | None) -> Hook | None:
+    """What is called after each operation: the recorder, and who is told how far the jobs are. A loop runs a job again."""
+    record = recorder.hook if recorder else None
+    if progress is None:
+        return record
+    total = sum(len(file.operations(job.graph, job.index)) for job in file.jobs())
+    count = itertools.count(1)
+
+    def hook(index: int, operation: Operation, memory: NpuMemory) -> None:
+        if record is not None:
+            record(index, operation, memory)
+        progress("operations of the NPU", min(next(count), total), total)
+
+    return hook
 
 
 def execute(

@@ -19,14 +19,17 @@ def cut_cascades(state: State) -> State:
 
 def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     """The nodes for the arena, and then for the cache that hides behind it where there is one; as small as can be for SIZE."""
-    mode, is_smallest = state.variant.memory_mode, state.goal is Goal.SIZE
+    mode = state.variant.memory_mode
     if not mode.has_separate_cache:
-        return fit_least(graph.graph, graph.nodes) if is_smallest else _within(graph, arena_budget(state.variant))
-    nodes = _within(graph, arena_budget(state.variant))
-    return fit_budget(graph.graph, nodes, mode.arena_cache_bytes - staging_reserve(state.variant), hidden_only=True)
+        if state.goal is Goal.SIZE:
+            return fit_least(graph.graph, graph.nodes, state.progress)
+        return _within(graph, arena_budget(state.variant), state)
+    nodes = _within(graph, arena_budget(state.variant), state)
+    cache = mode.arena_cache_bytes - staging_reserve(state.variant)
+    return fit_budget(graph.graph, nodes, cache, hidden_only=True, progress=state.progress)
 
 
-def _within(graph: GraphState, budget: int) -> Sequence[PlanNode]:
+def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles."""
     is_beyond = visible_peak(graph.graph, graph.nodes) > budget
-    return graph.nodes if is_beyond else fit_budget(graph.graph, graph.nodes, budget)
+    return graph.nodes if is_beyond else fit_budget(graph.graph, graph.nodes, budget, progress=state.progress)

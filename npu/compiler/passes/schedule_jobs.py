@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import step_rooms
 from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.state import GraphState, State
+from npu.progress import counted
 
 
 def schedule_jobs(state: State) -> State:
@@ -16,9 +19,11 @@ def schedule_jobs(state: State) -> State:
 
 def _jobs(graph: GraphState, state: State) -> tuple[tuple[Job, ...], ...]:
     rooms = step_rooms(graph.graph, graph.nodes, graph.layouts, state.variant, state.goal)
-    return tuple(
-        tuple(make_jobs(node.program.steps, room, graph.layouts, state.chooser, state.constants, state.goal))
-        if node.program
-        else ()
-        for node, room in zip(graph.nodes, rooms, strict=True)
-    )
+    return tuple(_jobs_of(node, room, graph, state) for node, room in zip(graph.nodes, rooms, strict=True))
+
+
+def _jobs_of(node: PlanNode, room: Sequence[int], graph: GraphState, state: State) -> tuple[Job, ...]:
+    if node.program is None:
+        return ()
+    steps = counted(node.program.steps, "blocks and weights of steps", state.progress)
+    return tuple(make_jobs(steps, room, graph.layouts, state.chooser, state.constants, state.goal))
