@@ -18,10 +18,13 @@ test: ## Run the default tests, two at a time
 	$(PYTHON) -m pytest -n 2 -q
 
 test-all: ## Run every test, long differential runs included
-	$(PYTHON) -m pytest -n 2 -q -m "not browser"
+	$(PYTHON) -m pytest -n 2 -q -m "not browser and not shells"
 
 test-browser: ## Look at the pages in a headless Chromium of the system
 	$(PYTHON) -m pytest -q -m browser tests/npu/rendering/pages
+
+test-shells: ## Complete commands in zsh and fish
+	$(PYTHON) -m pytest -q -m shells tests/npu/cli
 
 fuzz: ## Break inputs of every kind for MINUTES (default 5); seeds and failures are printed
 	nice -n 19 $(PYTHON) -m tests.fuzz.campaign --minutes $(or $(MINUTES),5)
@@ -56,4 +59,4 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all test-browser fuzz mutants golden docs site benchmark
+.PHONY: help lint format test test-all test-browser test-shells fuzz mutants golden docs site benchmark

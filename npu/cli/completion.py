@@ -18,6 +18,7 @@ class Option:
 
     names: tuple[str, ...]
     takes_value: bool
+    is_repeatable: bool
     values: tuple[str, ...]
     help: str
 
@@ -44,7 +45,8 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[Option]:
         if action.option_strings and action.help != argparse.SUPPRESS:
             values = tuple(map(str, action.choices)) if action.choices else tuple(_names(action.dest, action.option_strings))
             text = (action.help or "").replace("%(default)s", str(action.default))
-            yield Option(tuple(action.option_strings), action.nargs != 0, values, text)
+            is_repeatable = isinstance(action, argparse._AppendAction)
+            yield Option(tuple(action.option_strings), action.nargs != 0, is_repeatable, values, text)
 
 
 def _names(dest: str, names: Sequence[str]) -> list[str]:
@@ -120,7 +122,8 @@ _npu "$@"
 def _zsh_option(name: str, option: Option) -> str:
     text = option.help.replace("[", "(").replace("]", ")").replace(":", "\\:")
     values = f"({' '.join(option.values)})" if option.values else "_files"
-    return _quoted(f"{name}[{text}]" + (f":value:{values}" if option.takes_value else ""))
+    value = f":value:{values}" if option.takes_value else ""
+    return _quoted(("*" if option.is_repeatable else "") + f"{name}[{text}]{value}")
 
 
 def _fish(commands: OptionsByCommand) -> str:
