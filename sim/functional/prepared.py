@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
 
@@ -17,11 +17,12 @@ from npu.native.cpu import current
 from npu.records import dataclass
 from sim.functional import execute
 from sim.functional.fast import make_row
+from sim.functional.joined import RepeatedRows, join_rows
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.packing import PackedRow, pack_constants
-from sim.functional.repeats import mark_repeats
+from sim.functional.repeats import Places, mark_repeats
 from sim.functional.threads import StreamThreads
 from sim.functional.weights import DecodedConstants, decode_constants, source_ranges
 from sim.memory import NpuMemory
@@ -65,10 +66,8 @@ class PreparedStream:
     """On which the last runs were."""
     whole_runs: int = 0
     """How many, from the first operation to the last."""
-    is_shared: bool = False
-    """Whether threads can run all rows."""
-    again: Callable[[], int] | None = None
-    """Runs the rows of a repeated run."""
+    repeated: RepeatedRows | None = None
+    """What the next one needs of them."""
 
 
 def best_tier() -> Tier:
@@ -112,19 +111,16 @@ def run_prepared(
     end = len(stream.operations) if last is None else last
     is_whole = first == 0 and end == len(stream.operations)
     if not is_whole or stream.memory is None or stream.memory() is not memory:
-        stream.memory, stream.whole_runs, stream.again = weakref.ref(memory), 0, None
-    is_repeated = stream.whole_runs >= _RUNS_BEFORE
-    if is_repeated and stream.is_shared and threads is not None:
-        threads.run(stream.rows, memory.bases, with_dot_product=stream.tier is Tier.VNNI)
-        return
+        stream.memory, stream.whole_runs, stream.repeated = weakref.ref(memory), 0, None
+    is_repeated, index = stream.repeated is not None, first
+    if stream.repeated is not None:
+        index = _repeat(stream, stream.repeated)
+        if index == end:
+            return
     rows = stream.rows if is_whole else stream.rows[:end]
-    index = first
     while index < end:
         if stream.tier is not Tier.GENERAL:
-            if index == 0 and stream.again is not None:
-                index = stream.again()
-            else:
-                index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
+            index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
             if index == end:
                 break
         index += _run_general(stream.operations[index], memory)
@@ -132,12 +128,29 @@ def run_prepared(
         _count_run(stream, memory, threads)
 
 
+def _repeat(stream: PreparedStream, repeated: RepeatedRows) -> int:
+    """Execute what a repeated run needs; the operation to go on with, whose constants have changed, or their number."""
+    index = repeated.origins[repeated.run()]
+    if index < len(stream.operations) and repeated.table is not stream.rows:
+        stream.whole_runs, stream.repeated = -1, None  # its rows hold addresses of those constants
+    return index
+
+
 def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads | None) -> None:
     stream.whole_runs += 1
-    if stream.whole_runs == _RUNS_BEFORE:
-        mark_repeats([prepared.operation for prepared in stream.operations], stream.rows, memory)
-        stream.again = run.bind(stream.rows, memory.bases, 0, stream.tier is Tier.VNNI, True)
-        stream.is_shared = threads is not None and stream.tier is not Tier.GENERAL and threads.share(stream.rows)
+    if stream.whole_runs != _RUNS_BEFORE or stream.tier is Tier.GENERAL:
+        return
+    operations, places = [prepared.operation for prepared in stream.operations], Places(memory)
+    mark_repeats(operations, stream.rows, places)
+    if (stream.rows["kind"] == r.GENERAL).any():
+        stream.repeated = RepeatedRows(stream.rows, list(range(len(operations) + 1)))
+    else:
+        stream.repeated = join_rows(operations, [prepared.row for prepared in stream.operations], places)
+    table, with_dot_product = stream.repeated.table, stream.tier is Tier.VNNI
+    if threads is not None and threads.share(table):
+        stream.repeated.run = threads.bind(table, memory.bases, with_dot_product=with_dot_product)
+    else:
+        stream.repeated.run = run.bind(table, memory.bases, 0, with_dot_product, True)
 
 
 def _run_general(prepared: PreparedOperation, memory: NpuMemory) -> int:

@@ -22,17 +22,16 @@ _MAX_BYTES = 1 << 26
 Span = tuple[int, int]
 
 
-def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], memory: NpuMemory) -> None:
+def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places) -> None:
     """Set `is_known` of the rows that a run on the same memory may skip, or whose constants it need not compare."""
     rows["is_known"] = 0
-    places = _Places(memory)
     if places.size > _MAX_BYTES:
         return
     _mark_constants(operations, rows, places)
     _mark_transfers(operations, rows, places)
 
 
-class _Places:
+class Places:
     """Bytes that can be written, of all regions, numbered without gaps; those that regions share have one number."""
 
     def __init__(self, memory: NpuMemory) -> None:
@@ -50,8 +49,8 @@ class _Places:
         return None if first is None else (first + start, first + end)
 
     def of_map(self, fm: FeatureMap) -> list[Span]:
-        """Bytes that a map may hold."""
-        spans = (self.span(fm.region, start, end) for start, end in feature_map_ranges(fm, whole_bricks=True))
+        """Bytes that a map may hold: what lies behind its last channel may be loaded with it, but has no effect."""
+        spans = (self.span(fm.region, start, end) for start, end in feature_map_ranges(fm))
         return [(max(0, span[0]), min(self.size, span[1])) for span in spans if span is not None]
 
     def written(self, operation: Operation) -> list[Span]:
@@ -95,7 +94,7 @@ class _Places:
         return [] if whole is None else [whole]
 
 
-def _mark_constants(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: _Places) -> None:
+def _mark_constants(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places) -> None:
     """Weights in constant memory, or transferred from there as one since it was last written."""
     writer = np.full(places.size, -1, np.int32)
     kinds = rows["kind"]
@@ -108,7 +107,7 @@ def _mark_constants(operations: Sequence[Operation], rows: npt.NDArray[np.void],
 
 
 def _is_copied(
-    writers: npt.NDArray[np.int32], operations: Sequence[Operation], kinds: npt.NDArray[np.int64], places: _Places
+    writers: npt.NDArray[np.int32], operations: Sequence[Operation], kinds: npt.NDArray[np.int64], places: Places
 ) -> bool:
     """Whether one transfer of constants wrote them all."""
     last = int(writers[0])
@@ -117,7 +116,7 @@ def _is_copied(
     return not places.read(operations[last], with_constants=False)
 
 
-def _mark_transfers(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: _Places) -> None:
+def _mark_transfers(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places) -> None:
     """Transfers of which no byte is read, or left at the end."""
     is_needed = np.ones(places.size, np.bool_)
     for index, operation in _backwards(operations):

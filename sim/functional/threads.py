@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.native.helpers import Helpers
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.run import run_shared
+from sim.functional.kernels.run import COUNTER_BYTES, help_shared, run_shared
 
 _SMALLEST_CHUNK = 1 << 13
-"""Work of a chunk in vector instructions of 16 lanes, about 4 us: less does not pay for taking it."""
+"""Work of a chunk in vector instructions of 16 lanes, about 1.3 us: less does not pay for taking it."""
+_SMALLEST_STREAM = 1 << 19
+"""Work of all operations, about 80 us: with less, two threads are no faster than one."""
 _CHUNKS_PER_THREAD = 3
 _FEW_PIXELS = 256
 """Up to here threads share the groups of channels, so that each reads its own weights."""
@@ -24,7 +27,7 @@ class StreamThreads:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool: ThreadPoolExecutor | None = None
+        self._helpers = Helpers(count - 1, help_shared)
 
     def share(self, rows: npt.NDArray[np.void]) -> bool:
         """Say in the rows how they are shared. False if threads cannot run them, or would not be faster."""
@@ -33,7 +36,7 @@ class StreamThreads:
         if not bool(rows["is_known"][np.isin(rows["kind"], (r.CONVOLUTION, r.DEPTHWISE))].all()):
             return False
         work = sum(self._share(row) for row in rows)
-        return work >= 4 * self.count * _SMALLEST_CHUNK
+        return work >= _SMALLEST_STREAM
 
     def _share(self, row: np.void) -> int:
         """Set how a row is shared; its work."""
@@ -57,14 +60,15 @@ class StreamThreads:
             row["is_by_block"] = 0
         return total
 
-    def run(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> None:
-        """Execute shared rows."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.count - 1, "npu")
-        counters = np.zeros((2 * rows.size, 2), np.int64)
-        arguments = rows, bases, with_dot_product, counters
-        others = [self._pool.submit(run_shared, *arguments) for _ in range(1, self.count)]
-        run_shared(*arguments)
-        # Everything is done; a thread that has not started yet need not.
-        for other in others:
-            other.cancel()
+    def bind(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> Callable[[], int]:
+        """What executes shared rows, as often as one likes; it returns their number."""
+        counters = np.empty(rows.size * COUNTER_BYTES, np.uint8)
+        kept = rows, bases, counters
+        addresses = [number for array in kept for number in (array.ctypes.data, array.size)]
+        arguments = np.array([*addresses, with_dot_product], np.int64)
+
+        def again(_kept: tuple[npt.NDArray[np.generic], ...] = kept) -> int:
+            run_shared(self._helpers.begin(arguments))
+            return rows.size
+
+        return again

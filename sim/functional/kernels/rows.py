@@ -122,7 +122,7 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
     for y in range(row.pad_rows):
         source = bases[row.pad_region] + load_i64(row.pad_table + 8 * y)
         target = row.pad_target + y * row.pad_pitch
-        if row.pad_pixel == depth and row.pad_brick == 16:
+        if row.pad_pixel == depth and (row.pad_brick == 16 or depth <= 16):
             copy_bytes(target, source, row.pad_width * depth)
             continue
         for b in range((depth + 15) // 16):

@@ -6,8 +6,9 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.cpu import current, is_making
-from npu.native.kernel import kernel
-from npu.native.memory import add_atomic, yield_processor
+from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
+from npu.native.kernel import RowsAt, kernel
+from npu.native.memory import add_atomic, store_64
 from sim.functional.kernels import rows as r
 
 if is_making():
@@ -19,9 +20,6 @@ if is_making():
         from sim.functional.kernels import vnni as fastest
     else:
         fastest = portable  # type: ignore[misc]
-
-
-_SPINS = 2000
 
 
 @kernel(ty.void(r.ROW_TYPE, ty.int64, ty.int64[::1], ty.boolean, ty.int64, ty.int64))
@@ -63,41 +61,59 @@ def run(rows, bases, first, with_dot_product, is_repeated):  # type: ignore[no-u
     return rows.shape[0]
 
 
-@kernel(ty.void(r.ROWS, ty.int64[::1], ty.boolean, ty.int64[:, ::1]))
-def run_shared(rows, bases, with_dot_product, counters):  # type: ignore[no-untyped-def]
-    """Execute rows whose constants are all known, beside other threads that call this with the same arguments.
+COUNTER_BYTES = 128
+"""Of the counters of a row: chunks taken and done, of what comes before its products and, on a cache line apart, of these."""
+_rows_at, _bases_at = RowsAt(r.ROW_TYPE, has_length=True), RowsAt(ty.int64, has_length=True)
 
-    `counters` (2 * rows, 2), zero at first: chunks taken and done, of what comes before a row's products and of these. A thread
-    that comes late finds nothing left to do.
+
+@kernel(ty.void(ty.int64[::1]))
+def run_shared(work):  # type: ignore[no-untyped-def]
+    """Execute rows whose constants are all known, beside threads in `help_shared`.
+
+    The arguments of `work`: addresses and lengths of the rows, of the bases of regions and of the counters, and whether there
+    are dot products.
     """
+    at = np.int64(work.ctypes.data)
+    for k in range(work[ARGUMENTS + 5] >> 3):
+        store_64(work[ARGUMENTS + 4] + 8 * k, np.int64(0))
+    open_gate(at)
+    _share(work)
+    close_gate(at)
+
+
+@kernel(ty.void(ty.int64[::1]))
+def help_shared(work):  # type: ignore[no-untyped-def]
+    """Take part in every `run_shared` of the same work, until there is none for a while."""
+    at = np.int64(work.ctypes.data)
+    opened = enter_gate(at, np.int64(0))
+    while opened >= 0:
+        _share(work)
+        leave_gate(at)
+        opened = enter_gate(at, opened)
+
+
+@kernel(ty.void(ty.int64[::1]))
+def _share(work):  # type: ignore[no-untyped-def]
+    """All rows, of each the chunks that nobody else has taken. A thread that comes late finds nothing left to do."""
+    rows = _rows_at(work[ARGUMENTS], work[ARGUMENTS + 1])
+    bases = _bases_at(work[ARGUMENTS + 2], work[ARGUMENTS + 3])
+    counter, with_dot_product = work[ARGUMENTS + 4], work[ARGUMENTS + 6] != 0
     for index in range(rows.shape[0]):
-        row, at = rows[index], np.int64(rows.ctypes.data) + index * r.ROW_BYTES
-        if row.kind == r.NOTHING or (row.kind == r.COPY and row.is_known != 0):
-            continue
-        counter = np.int64(counters.ctypes.data) + 32 * index
+        row, at = rows[index], work[ARGUMENTS] + index * r.ROW_BYTES
         if row.pad_rows > 0:
             if add_atomic(counter, np.int64(1)) == 0:
                 r.fill_padded(row, bases)
                 add_atomic(counter + 8, np.int64(1))
-            _wait(counter + 8, np.int64(1))
+            wait_until(counter + 8, np.int64(1), np.int64(2))
         total = r.extent(row)
         size = row.chunk if row.chunk > 0 else max(total, np.int64(1))
         chunks = max((total + size - 1) // size, np.int64(1))
-        c = add_atomic(counter + 16, np.int64(1))
+        c = add_atomic(counter + 64, np.int64(1))
         while c < chunks:
             run_part(row, at, bases, with_dot_product, c * size, min(total, (c + 1) * size))
             if row.finish == r.SUM:
                 values.finish_sums(row.values, bases)
-            add_atomic(counter + 24, np.int64(1))
-            c = add_atomic(counter + 16, np.int64(1))
-        _wait(counter + 24, chunks)
-
-
-@kernel(ty.void(ty.int64, ty.int64))
-def _wait(counter, value):  # type: ignore[no-untyped-def]
-    """Until the number at an address is at least `value`."""
-    spins = np.int64(0)
-    while add_atomic(counter, np.int64(0)) < value:
-        spins += 1
-        if spins > _SPINS:
-            yield_processor()
+            add_atomic(counter + 72, np.int64(1))
+            c = add_atomic(counter + 64, np.int64(1))
+        wait_until(counter + 72, chunks, chunks + 1)
+        counter += COUNTER_BYTES

@@ -1,0 +1,68 @@
+"""How threads come to a piece of work of another thread, and how that one knows that all have left: for compiled kernels.
+
+The owner opens the gate of its work, does it itself, closes the gate and waits until nobody is inside. Whoever comes in between
+takes part; nobody has to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu.native import types as ty
+from npu.native.kernel import kernel
+from npu.native.memory import add_atomic, yield_processor
+
+GATE, ARGUMENTS, WORDS = 8, 16, 32
+"""Words of a piece of work. The first: how often the gate was opened; then whether it is open, and two for each who is inside;
+then what the work is."""
+_SPINS, _YIELDS = 2000, 400
+"""How often a thread looks again before it lets others run, about 10 us, and after which of those it gives up."""
+
+
+@kernel(ty.void(ty.int64))
+def open_gate(work):  # type: ignore[no-untyped-def]
+    """Let others in, to work at an address."""
+    add_atomic(work, np.int64(1))
+    add_atomic(work + 8 * GATE, np.int64(1))
+
+
+@kernel(ty.void(ty.int64))
+def close_gate(work):  # type: ignore[no-untyped-def]
+    """Let nobody in any more and wait for those who are inside."""
+    add_atomic(work + 8 * GATE, np.int64(-1))
+    wait_until(work + 8 * GATE, np.int64(0), np.int64(1))
+
+
+@kernel(ty.int64(ty.int64, ty.int64))
+def enter_gate(work, last):  # type: ignore[no-untyped-def]
+    """Wait for the gate to be opened once more than `last` times and go in; how often it was opened, -1 if nothing happens."""
+    spins = np.int64(0)
+    while spins < _SPINS + _YIELDS:
+        opened = add_atomic(work, np.int64(0))
+        if opened != last:
+            if add_atomic(work + 8 * GATE, np.int64(2)) & 1 != 0:
+                return opened
+            leave_gate(work)
+            last = opened
+        spins += 1
+        if spins > _SPINS:
+            yield_processor()
+    return np.int64(-1)
+
+
+@kernel(ty.void(ty.int64))
+def leave_gate(work):  # type: ignore[no-untyped-def]
+    """The end of what `enter_gate` began."""
+    add_atomic(work + 8 * GATE, np.int64(-2))
+
+
+@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+def wait_until(counter, least, most):  # type: ignore[no-untyped-def]
+    """Until the number at an address is from `least` to `most` - 1."""
+    spins = np.int64(0)
+    value = add_atomic(counter, np.int64(0))
+    while value < least or value >= most:
+        spins += 1
+        if spins > _SPINS:
+            yield_processor()
+        value = add_atomic(counter, np.int64(0))
