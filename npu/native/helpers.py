@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from npu.native.gate import ARGUMENTS, WORDS
 
-Work = NDArray[np.int64]
+SharedWork = NDArray[np.int64]
 
 
 class Helpers:
@@ -21,13 +21,13 @@ class Helpers:
     `help_with` is a kernel that takes part in the work until nothing has happened for a while.
     """
 
-    def __init__(self, count: int, help_with: Callable[[Work], None]) -> None:
+    def __init__(self, count: int, help_with: Callable[[SharedWork], None]) -> None:
         self._count, self._help_with = count, help_with
-        self.work: Work = np.zeros(WORDS, np.int64)
+        self.work: SharedWork = np.zeros(WORDS, np.int64)
         self._crew = _Crew()
         self._process = 0
 
-    def begin(self, arguments: Work) -> Work:
+    def begin(self, arguments: SharedWork) -> SharedWork:
         """Say what the work is, and wake those who sleep; the work for the kernel that owns it."""
         self.work[ARGUMENTS : ARGUMENTS + arguments.size] = arguments
         if self._process != os.getpid():  # threads do not live on in a copy of the process
@@ -51,7 +51,7 @@ class _Crew:
         self._lock, self._bell = threading.Lock(), threading.Semaphore(0)
         self._process, self._threads = os.getpid(), list[threading.Thread]()
 
-    def start(self, count: int, help_with: Callable[[Work], None], work: Work) -> None:
+    def start(self, count: int, help_with: Callable[[SharedWork], None], work: SharedWork) -> None:
         for _ in range(count):
             self._threads.append(threading.Thread(target=_help, args=(help_with, work, self), name="npu", daemon=True))
             self._threads[-1].start()
@@ -79,7 +79,7 @@ class _Crew:
             thread.join()
 
 
-def _help(help_with: Callable[[Work], None], work: Work, crew: _Crew) -> None:
+def _help(help_with: Callable[[SharedWork], None], work: SharedWork, crew: _Crew) -> None:
     help_with(work)
     while crew.sleep():
         help_with(work)

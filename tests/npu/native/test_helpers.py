@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from npu.native.gate import ARGUMENTS
-from npu.native.helpers import Helpers, Work
+from npu.native.helpers import Helpers, SharedWork
 
 SECONDS = 10.0
 
@@ -52,7 +52,7 @@ def test_a_copy_of_the_process_starts_threads_of_its_own() -> None:
     until(lambda: helpers._crew.asleep == 2)
     child = os.fork()
     if child == 0:
-        work: Work = helpers.begin(np.array([2]))
+        work: SharedWork = helpers.begin(np.array([2]))
         until(lambda: seen.count(2) == 2)
         os._exit(0 if work[ARGUMENTS] == 2 else 1)
     assert os.waitpid(child, 0)[1] == 0
