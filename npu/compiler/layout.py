@@ -42,8 +42,9 @@ def choose_layouts(steps: Iterable[Step]) -> dict[Storage, Layout]:
 
 
 def _preferred(storage: Storage) -> Layout:
+    """Bricks where they pay; whole ones of a single position lie as NHWC would, and ADD and SUB read them faster."""
     depth = storage.shape[2]
-    is_plain = storage.is_boundary or storage.data is not None or storage.shape[:2] == (1, 1)
+    is_plain = storage.is_boundary or storage.data is not None or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
     pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + _MAX_PADDING)
     return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
 

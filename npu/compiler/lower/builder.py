@@ -111,17 +111,21 @@ class Builder:
 
     def output(self, index: int, zero_point: int = 0) -> View:
         """The folded map that a tensor's value is to be written to."""
-        view = self._views.get(index)
-        if view is None:
-            nest = self.fusions.nest.get(index)
-            if nest is None:
-                view = View.whole(self._storage(index, is_boundary=index in self.fusions.outputs))
-            elif nest.offset is None:
-                view = self.reshaped(self.output(nest.parent), fold_shape(self.tensor(index).shape))
-            else:
-                view = crop(self.output(nest.parent), nest.offset, fold_shape(self.tensor(index).shape))
-            self._views[index] = view
-        return replace(view, zero_point=zero_point)
+        inside = [index]  # the tensor, what it is nested in, what that is nested in ...: chains of joins are as long as models
+        while inside[-1] not in self._views and inside[-1] in self.fusions.nest:
+            inside.append(self.fusions.nest[inside[-1]].parent)
+        for tensor in reversed(inside):
+            if tensor not in self._views:
+                self._views[tensor] = self._output_view(tensor)
+        return replace(self._views[index], zero_point=zero_point)
+
+    def _output_view(self, index: int) -> View:
+        """A place for a tensor, in that of the one that it is nested in if there is one, which has its place."""
+        nest = self.fusions.nest.get(index)
+        if nest is None:
+            return View.whole(self._storage(index, is_boundary=index in self.fusions.outputs))
+        parent, shape = self._views[nest.parent], fold_shape(self.tensor(index).shape)
+        return self.reshaped(parent, shape) if nest.offset is None else crop(parent, nest.offset, shape)
 
     def alias(self, index: int, view: View) -> None:
         """Let a tensor be a view of memory that holds its value already; copies if it has a place of its own."""

@@ -23,7 +23,7 @@ from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Scale
 from npu.records import dataclass
 
 MOST_TIMES = 64
-"""Times that are unrolled; each takes about 120 operations."""
+"""Times that are unrolled; each takes about 90 operations."""
 _INPUT, _FORGET, _CELL, _OUTPUT = range(4)
 _WEIGHTS, _RECURRENT, _BIAS, _STATE, _CELL_STATE = 1, 5, 12, 18, 19
 _EXTRAS = (9, 10, 11, 16, 17, 20, 21, 22, 23)
