@@ -54,10 +54,11 @@ class FixedPoint:
         bits = LOGISTIC_BITS + 1
         magnitude, sign, y, quarters = self._magnitude(x), self._sign(x, 1), self._new(x), self._new(x)
         parts = (bits - 1, 0, split), (bits, split, x.shape[2])
-        for integer_bits, start, end in parts:
-            self._split_quarters(_channels(magnitude, start, end), _channels(quarters, start, end), integer_bits)
-        for integer_bits, start, end in parts:
-            self._split_rest(*(_channels(view, start, end) for view in (magnitude, quarters, y)), integer_bits)
+        for integer_bits, *ends in parts:
+            self._split_quarters(_channels(magnitude, *ends), _channels(quarters, *ends), integer_bits)
+        for integer_bits, *ends in parts:
+            left, whole, rest = (_channels(view, *ends) for view in (magnitude, quarters, y))
+            self._split_rest(left, whole, rest, integer_bits)
         reciprocal = self._reciprocal(*self._exp(self._series(y, _MOST_EXP), quarters, bits))
         first, last = (0, split), (split, x.shape[2])
         self._finish_logistic(*(_channels(view, *first) for view in (sign, reciprocal, ofm)))
