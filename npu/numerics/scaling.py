@@ -13,6 +13,11 @@ from npu.errors import ModelError
 _MOST_SHIFT = 31
 
 
+def round_half_away(value: float) -> int:
+    """C's round(): nearest, ties away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """Return (multiplier, exponent) with real ~ multiplier / 2**31 * 2**exponent, multiplier in [2**30, 2**31).
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from npu.errors import CompileError
 from npu.isa.operations import ElementType, Scale
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.scaling import quantize_multiplier, round_half_away
 
 _FACTOR_END = float(1 << 31)
 RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
@@ -57,11 +57,6 @@ def register_scales(factors: Sequence[float], *, are_short: bool) -> tuple[npt.N
     if are_short:
         multipliers, exponents = np.minimum((multipliers + (1 << 15)) >> 16, (1 << 15) - 1), exponents + 16
     return multipliers.astype(np.uint32), (31 - exponents).astype(np.uint8)
-
-
-def round_half_away(value: float) -> int:
-    """C's round(): nearest, ties away from zero."""
-    return int(math.copysign(math.floor(abs(value) + 0.5), value))
 
 
 def rectifier_steps(real: float, scale: np.float32) -> int:

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from npu.compiler.ir import Shape, View
 from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.quantize import register_scale, round_half_away
+from npu.compiler.lower.quantize import register_scale
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
+from npu.numerics.scaling import round_half_away
 from npu.records import dataclass
 
 _RANGE = 10.0

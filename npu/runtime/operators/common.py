@@ -12,7 +12,7 @@ import numpy.typing as npt
 from npu.errors import InterpreterError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.scaling import quantize_multiplier, round_half_away
 from npu.runtime.kernels.requantize import rescale, rescale_wide
 from npu.runtime.operator import OperatorNode
 from npu.runtime.tensor import Array, RuntimeTensor
@@ -33,11 +33,11 @@ _BOUNDS: dict[FusedActivation, tuple[float | None, float | None]] = {
 }
 
 
-def round_half_away(x: float) -> int:
+def rounded(x: float) -> int:
     """std::round. InterpreterError for what is no number: the file's scale or bound that it was made of is none."""
     if not math.isfinite(x):
         raise InterpreterError(f"quantization: scales and bounds must be finite numbers, got {x}")
-    return int(math.floor(abs(x) + 0.5) * math.copysign(1, x))
+    return round_half_away(x)
 
 
 def activation_bounds(node: OperatorNode, activation: FusedActivation) -> tuple[float | None, float | None]:
@@ -89,9 +89,9 @@ def quantized_range(node: OperatorNode, activation: FusedActivation, output: Run
             f"output must have a scale above {largest / (1 << 31):g} for its fused activation, got {output.scale:g}"
         )
     if lower is not None:
-        low = max(low, output.zero_point + round_half_away(float(np.float32(lower) / scale)))
+        low = max(low, output.zero_point + rounded(float(np.float32(lower) / scale)))
     if upper is not None:
-        high = min(high, output.zero_point + round_half_away(float(np.float32(upper) / scale)))
+        high = min(high, output.zero_point + rounded(float(np.float32(upper) / scale)))
     return low, high
 
 

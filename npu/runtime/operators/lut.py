@@ -11,7 +11,7 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import round_away
 from npu.runtime.kernels.softmax import look_up
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, round_half_away
+from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, rounded
 from npu.runtime.tensor import Array
 
 Real = Callable[[Array], Array]
@@ -51,12 +51,12 @@ def table_16bit(
     step, inverse = (high - low) / 512, 65536 / (out_high - out_low)
     table = np.empty(513, np.int64)
     for i in range(512):
-        sample = round_half_away(function(low + i * step) * inverse)
+        sample = rounded(function(low + i * step) * inverse)
         following = function(low + (i + 1) * step) * inverse
-        middle = round_half_away(function(low + i * step + step / 2) * inverse)
-        error = round_half_away((following + sample) / 2) - middle
-        table[i] = min(max(sample - round_half_away(error / 2), -32768), 32767)
-    table[512] = min(max(round_half_away(function(high) * inverse), -32768), 32767)
+        middle = rounded(function(low + i * step + step / 2) * inverse)
+        error = rounded((following + sample) / 2) - middle
+        table[i] = min(max(sample - rounded(error / 2), -32768), 32767)
+    table[512] = min(max(rounded(function(high) * inverse), -32768), 32767)
     return table
 
 

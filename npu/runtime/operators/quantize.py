@@ -8,7 +8,7 @@ from npu.graph.dtype import DType
 from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, multipliers, requantize, require_quantized, round_half_away
+from npu.runtime.operators.common import INTEGER_RANGE, multipliers, requantize, require_quantized, rounded
 from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
@@ -107,13 +107,7 @@ def build_fake_quant(node: OperatorNode) -> Run:
     f32 = np.float32
     scale = f32((f32(a.max) - f32(a.min)) / f32(quant_max - quant_min))
     from_min = f32(quant_min) - f32(a.min) / scale
-    zero = (
-        f32(quant_min)
-        if from_min < quant_min
-        else f32(quant_max)
-        if from_min > quant_max
-        else f32(round_half_away(float(from_min)))
-    )
+    zero = f32(quant_min) if from_min < quant_min else f32(quant_max) if from_min > quant_max else f32(rounded(float(from_min)))
     low, high = (f32(quant_min) - zero) * scale, (f32(quant_max) - zero) * scale
     inverse = f32(1) / scale
 

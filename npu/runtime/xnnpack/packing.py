@@ -16,6 +16,8 @@ from npu.runtime.xnnpack.memory import guarded
 
 Array = npt.NDArray[Any]
 _SUM_LIMIT = 1 << 31
+_UNIT_BYTES = 16 * 4
+"""What 16 channels read for one float32 element, or for four 8-bit ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None
     dense = np.zeros((groups * 16, segments, length * unit), weights.dtype)
     dense[:channels, :, :elements] = weights
     ordered = dense.reshape(groups, 16, segments, length, unit).transpose(0, 2, 3, 1, 4)
-    return _joined(ordered, bias, factors, PackedLayout(segments, length, groups, tail, segments * length * 64, 0))
+    return _joined(ordered, bias, factors, PackedLayout(segments, length, groups, tail, segments * length * _UNIT_BYTES, 0))
 
 
 def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, PackedLayout]:
@@ -57,7 +59,7 @@ def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) 
     dense = np.zeros((padded, groups * 16), weights.dtype)
     dense[:taps, :channels] = weights
     ordered = dense.reshape(padded // unit, unit, groups, 16).transpose(2, 0, 3, 1)
-    return _joined(ordered, bias, factors, PackedLayout(padded, taps, groups, tail, padded // unit * 64, 0))
+    return _joined(ordered, bias, factors, PackedLayout(padded, taps, groups, tail, padded // unit * _UNIT_BYTES, 0))
 
 
 def _joined(

@@ -173,7 +173,7 @@ with windows of one part of 3 rows."""
 
 
 @kernel(ty.void(ty.int64, ty.int64[::1], ty.boolean, ty.int64, ty.int64))
-def convolve_depthwise(at, bases, with_dot_product, first, last):  # type: ignore[no-untyped-def]
+def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyped-def]
     """A depthwise convolution, the row at an address: the lines or groups of channels `first` to `last`."""
     row = r.row_at(at)[0]
     block, end, line, last_line = first, last, np.int64(0), row.pixels
@@ -186,6 +186,6 @@ def convolve_depthwise(at, bases, with_dot_product, first, last):  # type: ignor
     for y in range(line, last_line):
         out, rows = out_base + load_i64(row.out_table + 8 * y), row.in_table + 8 * y * row.dwords
         for b in range(block, end):
-            weights = row.weights + b * row.segments * row.dwords * 64
+            weights = row.weights + b * row.segments * row.dwords * r.WEIGHTS_BYTES
             stage, tail = row.stage + b * r.CHANNELS_BYTES, row.tail if b + 1 == row.blocks else np.int64(16)
             convolve_line(way, at, base + b * row.in_brick, rows, weights, stage, out + b * row.out_brick, tail)

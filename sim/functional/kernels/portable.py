@@ -132,7 +132,7 @@ tile = choice({1: _tile(HEIGHT, 1), 10: _tile(1, 1), 40: _tile(1, 4)})
 def _convolve_panel(at, out_base, panel, pitch, first, pixels, block, end):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
     row = r.row_at(at)[0]
-    step = row.segments * row.dwords * 64
+    step = row.segments * row.dwords * r.WEIGHTS_BYTES
     height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
     done = block
     while done < end:

@@ -82,6 +82,8 @@ CHANNELS = np.dtype(
 )
 """Bias and output stage of a block of 16 channels; the left shift is by one more than needed."""
 CHANNELS_BYTES = CHANNELS.itemsize
+WEIGHTS_BYTES = 16 * 4
+"""What 16 channels read of the weights for four elements of input."""
 LIMITS = np.dtype(
     [
         ("flip_inputs", np.uint32, (16,)),  # what bytes of inputs are exclusive-ored with to be unsigned: 128 or 0

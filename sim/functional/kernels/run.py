@@ -12,8 +12,7 @@ from npu.native.memory import add_atomic, store_64
 from sim.functional.kernels import rows as r
 
 if is_making():
-    from sim.functional.kernels import portable, values
-    from sim.functional.kernels.depthwise import convolve_depthwise
+    from sim.functional.kernels import depthwise, portable, values
     from sim.functional.kernels.elementwise import combine
 
     if current().has_dot_product:
@@ -32,7 +31,7 @@ def run_part(row, at, bases, with_dot_product, first, last):  # type: ignore[no-
         else:
             portable.convolve(at, bases, first, last)
     elif kind == r.DEPTHWISE:
-        convolve_depthwise(at, bases, with_dot_product, first, last)
+        depthwise.convolve(at, bases, with_dot_product, first, last)
     elif kind == r.ELEMENTWISE:
         combine(at, bases, first, last)
     elif kind == r.VALUES:

@@ -153,6 +153,6 @@ def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
             width = np.int64(4) if left >= 4 else np.int64(1)
             shape = _SINGLE + width
         tail = row.tail if done + width == row.blocks else np.int64(16)
-        weights, stage = row.weights + done * inputs * 64, row.stage + done * r.CHANNELS_BYTES
+        weights, stage = row.weights + done * inputs * r.WEIGHTS_BYTES, row.stage + done * r.CHANNELS_BYTES
         tile(shape, at, base, weights, stage, out_base + done * row.out_brick, tail, first_pixel, last_pixel)
         done += width

@@ -13,13 +13,14 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import _fully_connected_factors, channel_factors
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.mean import divided
-from npu.compiler.lower.quantize import activation_range, register_scale, round_half_away
+from npu.compiler.lower.quantize import activation_range, register_scale
 from npu.graph import attributes as at
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.operations import INT8, Elementwise, Scale
 from npu.numerics.rounding import saturating_rounding_doubling_high_mul
+from npu.numerics.scaling import round_half_away
 from npu.tflite.writer import write_model
 from sim.container import jobs_of
 
