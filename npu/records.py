@@ -1,6 +1,6 @@
 """`dataclass` as the standard library has it, made in a tenth of the time: every process makes two hundred of them.
 
-The standard decorator writes the methods of every class as text and compiles it. Here it finds the fields only; methods of the
+The standard decorator writes the methods of every class as text and compiles it. Here it finds the fields only; initialisers of the
 same form share one compiled code, in which the names of the fields are put in place of others. What is rare (`order`,
 InitVar) is left to the standard decorator, and `field`, `fields`, `replace` and `asdict` are its own.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field
+from operator import attrgetter
 from reprlib import recursive_repr
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -32,7 +33,7 @@ def _record(cls: type, options: Mapping[str, bool]) -> type:
     frozen, eq = options.get("frozen", False), options.get("eq", True)
     fields_only = {name: options.get(name, False) for name in ("slots", "kw_only")}
     fields_only["frozen"] = frozen and hasattr(cls, "__dataclass_fields__")  # must be said where the base is, and costs there
-    result: type = dataclasses.dataclass(init=False, repr=False, eq=False, **fields_only)(cls)
+    result = _with_fields(cls, fields_only)
     said = vars(result)["__dataclass_params__"]  # what classes derived from this one are checked against
     said.frozen, said.eq, said.init, said.repr = frozen, eq, True, True
     for name, method in _methods(result, frozen=frozen, eq=eq, slots=fields_only["slots"]).items():
@@ -41,12 +42,24 @@ def _record(cls: type, options: Mapping[str, bool]) -> type:
     return result
 
 
+def _with_fields(cls: type, options: Mapping[str, bool]) -> type:
+    """The standard decorator's fields. It looks for ClassVar in the text of every type, unless that is no text."""
+    types = cls.__annotations__
+    cls.__annotations__ = {name: kind if "ClassVar" in kind else object for name, kind in types.items()}
+    result: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    cls.__annotations__ = result.__annotations__ = types
+    known = vars(result)["__dataclass_fields__"]
+    for name, kind in types.items():
+        known[name].type = kind
+    return result
+
+
 def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
     """Whether this module makes the methods."""
     values = [value for value in vars(cls).values() if isinstance(value, Field)]
     return (
         _OPTIONS.issuperset(options)
-        and all(isinstance(kind, str) and "InitVar" not in kind for kind in cls.__annotations__.values())
+        and all(isinstance(kind, str) and "InitVar" not in kind and "KW_ONLY" not in kind for kind in cls.__annotations__.values())
         and all(value.init or (value.default is value.default_factory is MISSING) for value in values)
     )
 
@@ -54,12 +67,11 @@ def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
 def _methods(cls: type, *, frozen: bool, eq: bool, slots: bool) -> dict[str, Any]:
     fields = dataclasses.fields(cls)
     shown = tuple(item.name for item in fields if item.repr)
-    compared = [item.name for item in fields if item.compare]
     methods: dict[str, Any] = {"__init__": _initialiser(cls, fields, frozen=frozen), "__repr__": _representation(shown)}
     if eq:
+        methods["__eq__"] = _equality(_values([item.name for item in fields if item.compare]))
         hashed = [item.name for item in fields if (item.compare if item.hash is None else item.hash)]
-        methods["__eq__"] = _function(cls, _equality(len(compared)), compared)
-        methods["__hash__"] = _function(cls, _hash(len(hashed)), hashed) if frozen else None
+        methods["__hash__"] = _hash(_values(hashed)) if frozen else None
     if frozen:
         methods |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
     if frozen and slots:
@@ -121,21 +133,25 @@ def _initialisation(made: tuple[bool, ...], positional: int, *, frozen: bool, ch
     return _compiled("\n".join([*lines, " self.__post_init__()" if checked else " pass"]))
 
 
-@functools.cache
-def _equality(count: int) -> CodeType:
-    own, other = _tuple("self", count), _tuple("other", count)
-    return _compiled(
-        f"def __eq__(self, other):\n if other.__class__ is self.__class__:\n  return {own} == {other}\n return NotImplemented"
-    )
+def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads these attributes of a record."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda record: tuple([getattr(record, name) for name in names])
 
 
-@functools.cache
-def _hash(count: int) -> CodeType:
-    return _compiled(f"def __hash__(self):\n return hash({_tuple('self', count)})")
+def _equality(values: Callable[[Any], tuple[Any, ...]]) -> Any:
+    def __eq__(self: object, other: object) -> bool:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    return __eq__
 
 
-def _tuple(record: str, count: int) -> str:
-    return f"({''.join(f'{record}.field_{index}, ' for index in range(count))})"
+def _hash(values: Callable[[Any], tuple[Any, ...]]) -> Any:
+    def __hash__(self: object) -> int:
+        return hash(values(self))
+
+    return __hash__
 
 
 def _compiled(text: str) -> CodeType:
