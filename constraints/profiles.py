@@ -6,14 +6,20 @@ from collections.abc import Callable
 
 from constraints import u55_u65, v0_1
 from constraints.rule import Profile
-from constraints.xnnpack import xnnpack_profile
 from npu.arguments import require_type
 from npu.errors import ConfigError
+
+
+def _xnnpack() -> Profile:
+    from constraints.xnnpack import xnnpack_profile  # two hundred rules, which few commands read
+
+    return xnnpack_profile()
+
 
 _PROFILES: dict[str, Callable[[], Profile]] = {
     "u55-u65": lambda: u55_u65.PROFILE,
     "v0.1": lambda: v0_1.PROFILE,
-    "xnnpack": xnnpack_profile,
+    "xnnpack": _xnnpack,
 }
 
 

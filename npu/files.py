@@ -6,10 +6,8 @@ The only place that does either.
 from __future__ import annotations
 
 import os
-import tempfile
 import tokenize
 import warnings
-import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +51,8 @@ def load_arrays(path: Path) -> Any:
         raise ValueError("a file that does not begin as those of numpy do")
     with told_as_value_error():
         if beginning.startswith(b"PK"):
+            import zipfile
+
             with zipfile.ZipFile(path) as archive:  # numpy would leave the file open where this fails
                 _check_unpacked(sum(item.file_size for item in archive.infolist()), path.stat().st_size)
         return np.load(path, allow_pickle=False)
@@ -70,6 +70,8 @@ def told_as_value_error() -> Iterator[None]:
 
     numpy gives the header to Python's own parser, whose errors and warnings tell nothing about the file.
     """
+    import zipfile  # here, since most commands read no arrays
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -89,15 +91,16 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     the file cannot be written.
     """
     target = Path(path)
-    temporary: str | None = None
+    temporary: Path | None = None
     try:
         if target.exists() and not target.is_file():  # a device or pipe, where there is no old content to keep; or a folder
             target.write_bytes(data)
             return
         if target.is_symlink():
             target = Path(os.path.realpath(target))
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
-        with os.fdopen(handle, "wb") as file:
+        beside = target.parent / f".{target.name[:100]}.{os.urandom(8).hex()}"  # tempfile takes longer to import than to use
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            temporary = beside
             file.write(data)
         os.chmod(temporary, _permissions(target))
         os.replace(temporary, target)
@@ -106,7 +109,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
         raise UserError(f"{path}: must be writable, got {getattr(error, 'strerror', None) or error}") from error
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def check_outputs(files: Mapping[str, Path], folders: Mapping[str, Path], inputs: Collection[Path] = ()) -> None:

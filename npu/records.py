@@ -1,7 +1,7 @@
 """`dataclass` as the standard library has it, made in a tenth of the time: every process makes two hundred of them.
 
-The standard decorator writes the methods of every class as text and compiles it. Here it finds the fields only; initialisers of the
-same form share one compiled code, in which the names of the fields are put in place of others. What is rare (`order`,
+The standard decorator writes the methods of every class as text and compiles it. Here it finds the fields only; initialisers
+of the same form share one compiled code, in which the names of the fields are put in place of others. What is rare (`order`,
 InitVar) is left to the standard decorator, and `field`, `fields`, `replace` and `asdict` are its own.
 """
 
@@ -32,7 +32,8 @@ def _record(cls: type, options: Mapping[str, bool]) -> type:
         return dataclasses.dataclass(**options)(cls)
     frozen, eq = options.get("frozen", False), options.get("eq", True)
     fields_only = {name: options.get(name, False) for name in ("slots", "kw_only")}
-    fields_only["frozen"] = frozen and hasattr(cls, "__dataclass_fields__")  # must be said where the base is, and costs there
+    is_derived = any(hasattr(base, "__dataclass_fields__") for base in cls.__mro__[1:])
+    fields_only["frozen"] = frozen and is_derived  # must be said where the base is, and costs there
     result = _with_fields(cls, fields_only)
     said = vars(result)["__dataclass_params__"]  # what classes derived from this one are checked against
     said.frozen, said.eq, said.init, said.repr = frozen, eq, True, True
@@ -59,7 +60,9 @@ def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
     values = [value for value in vars(cls).values() if isinstance(value, Field)]
     return (
         _OPTIONS.issuperset(options)
-        and all(isinstance(kind, str) and "InitVar" not in kind and "KW_ONLY" not in kind for kind in cls.__annotations__.values())
+        and all(
+            isinstance(kind, str) and "InitVar" not in kind and "KW_ONLY" not in kind for kind in cls.__annotations__.values()
+        )
         and all(value.init or (value.default is value.default_factory is MISSING) for value in values)
     )
 

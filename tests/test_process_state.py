@@ -29,8 +29,6 @@ STATE = {
 UNBOUNDED = {
     "npu/graph/operands.py parse": "by the signatures that the operator table writes",
     "npu/hardware/build.py _fields": _TYPES,
-    "npu/records.py _equality": _TYPES,
-    "npu/records.py _hash": _TYPES,
     "npu/records.py _initialisation": _TYPES,
 }
 """Kept results of functions with arguments, without a bound; `npu/native` keeps machine code, by its kernels."""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from npu.compiler.pipeline import Observer, pass_names
 from npu.compiler.state import State
-from npu.compiler.text import state_text
-from npu.compiler.verify import verify_state
 from npu.errors import UserError
 from npu.hardware.shipped import closest
 
@@ -20,13 +18,19 @@ def watching(dump_after: str | None, *, verifies: bool, write: Callable[[str], N
     UserError if there is no such pass.
     """
     dumps = () if dump_after is None else (_dump(dump_after, write),)
-    return (*dumps, verify_state) if verifies else dumps
+    if not verifies:
+        return dumps
+    from npu.compiler.verify import verify_state
+
+    return (*dumps, verify_state)
 
 
 def _dump(after: str, write: Callable[[str], None]) -> Observer:
     names = (*pass_names(), EVERY_PASS)
     if after not in names:
         raise UserError(f"--dump-after: must be one of {', '.join(names)}, got '{after}'{closest(after, names)}")
+
+    from npu.compiler.text import state_text  # only who asks for it
 
     def dump(name: str, state: State) -> None:
         if after in (name, EVERY_PASS):

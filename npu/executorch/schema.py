@@ -30,7 +30,6 @@ from npu.graph.wire import (
     u64,
 )
 
-IDENTIFIER = b"ET12"
 EXTENDED_HEADER = b"eh00"
 """At byte 8 of a file whose data lies in segments behind the program."""
 TYPES = {0: DType.UINT8, 1: DType.INT8, 2: DType.INT16, 3: DType.INT32, 4: DType.INT64, 6: DType.FLOAT32, 11: DType.BOOL}

@@ -43,15 +43,9 @@ class DType(Enum):
     @property
     def bits(self) -> int:
         """Bits of one element; 0 where an element has no fixed size."""
-        if self in (DType.INT4, DType.UINT4):
-            return 4
-        if self is DType.INT2:
-            return 2
-        if self is DType.BFLOAT16:
-            return 16
-        if self in (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2):
-            return 8
-        return self.numpy.itemsize * 8 if self.numpy else 0
+        return _BITS[self]
+
+    __hash__ = object.__hash__  # every member is one object; that of Enum is Python code
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -72,4 +66,13 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.UINT64: np.dtype("<u8"),
     DType.UINT32: np.dtype("<u4"),
     DType.UINT16: np.dtype("<u2"),
+}
+_BITS = {
+    **{dtype: 0 if dtype.numpy is None else dtype.numpy.itemsize * 8 for dtype in DType},
+    DType.INT4: 4,
+    DType.UINT4: 4,
+    DType.INT2: 2,
+    DType.BFLOAT16: 16,
+    DType.FLOAT8_E4M3FN: 8,
+    DType.FLOAT8_E5M2: 8,
 }

@@ -12,11 +12,15 @@ a dataclass when it is first used: making all of them would be half of the time 
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields
+import dataclasses
+import sys
+from dataclasses import MISSING, Field, fields
 from enum import Enum
 from threading import RLock
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
+
+from npu.records import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -103,8 +107,10 @@ class _Unmade:
     def __get__(self, instance: object, table: type[Table]) -> dict[str, Field[Any]]:
         with _MAKING:
             if vars(table)["__dataclass_fields__"] is self:
-                has_fields = bool(vars(table).get("__annotations__"))
-                dataclass(frozen=True, eq=self._eq, init=has_fields)(table)
+                if vars(table).get("__annotations__"):
+                    dataclass(frozen=True, eq=self._eq)(table)
+                else:  # keeps the initialiser of Table, for the classes derived from it
+                    dataclasses.dataclass(frozen=True, eq=self._eq, init=False)(table)
         return table.__dataclass_fields__
 
 
@@ -165,13 +171,14 @@ def wire_fields(table: type[Table]) -> tuple[WireField, ...]:
 
 
 def _derive(table: type[Table]) -> tuple[WireField, ...]:
-    hints = get_type_hints(table, include_extras=True)
+    names = vars(sys.modules[table.__module__])
     wires: list[WireField] = []
     next_id = 0
     for declared in fields(table):
-        if get_origin(hints[declared.name]) is not Annotated:
+        declaration = eval(str(declared.type), names)  # as typing.get_type_hints does, which looks at every part again
+        if get_origin(declaration) is not Annotated:
             raise TypeError(f"{table.__name__}.{declared.name}: must have an Annotated wire type")
-        value_type, wire = get_args(hints[declared.name])[:2]
+        value_type, wire = get_args(declaration)[:2]
         next_id += isinstance(wire, UnionMember)
         while next_id in table.deprecated_ids:
             next_id += 1

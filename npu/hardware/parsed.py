@@ -41,7 +41,12 @@ def _path() -> Path:
 
 
 def _remembered() -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError), open(_path(), "rb") as file:
+    return _read(_path())
+
+
+@functools.lru_cache(maxsize=1)
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError), open(path, "rb") as file:
         texts = json.loads(file.read(_MOST_BYTES))
         if isinstance(texts, dict):
             return texts
@@ -52,3 +57,4 @@ def _remember(texts: dict[str, Any]) -> None:
     """Nothing is lost where it cannot be kept, or holds what JSON has not, such as dates."""
     with suppress(OSError, TypeError):
         store.keep(_path(), json.dumps(texts).encode())
+    _read.cache_clear()

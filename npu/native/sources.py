@@ -74,20 +74,14 @@ def files_of(group: str) -> dict[str, bytes]:
 @functools.cache
 def _read(module: str) -> tuple[bytes, list[str]] | None:
     """The source of a module and what it imports, None if there is no such module."""
-    path = _path(module)
-    if path is None:
-        return None
-    source = path.read_bytes()
-    return source, _imported(source)
-
-
-def _path(module: str) -> Path | None:
-    place = ROOT.joinpath(*module.split("."))
-    path = place.with_suffix(".py")
-    if path.is_file():
-        return path
-    init = place / "__init__.py"
-    return init if module not in _PACKAGES and init.is_file() else None
+    place = os.path.join(ROOT, *module.split("."))
+    for path in (f"{place}.py", os.path.join(place, "__init__.py")):
+        if module in _PACKAGES or not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            source = file.read()
+        return source, _imported(source)
+    return None
 
 
 def _imported(source: bytes) -> list[str]:

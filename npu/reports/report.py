@@ -23,7 +23,6 @@ from npu.records import dataclass
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.tabular import Record, Tabular
 from npu.version import __version__
-from sim.timeline import OVERHEAD_NAMES
 
 if TYPE_CHECKING:
     from npu.compiler.compiled import Usage
@@ -220,6 +219,8 @@ def run_report(
 
 
 def _overheads(timeline: Timeline, variant: Variant) -> tuple[Overhead, ...]:
+    from sim.timeline import OVERHEAD_NAMES  # which a compilation has no use for
+
     error = variant.cpu.relative_error
     return tuple(
         Overhead(OVERHEAD_NAMES[segment.operator], segment.job if segment.job >= 0 else None, segment.cycles, error)

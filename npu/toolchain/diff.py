@@ -27,10 +27,9 @@ from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import execution_errors_at, known_map
 from npu.toolchain.origin import check_ends
-from npu.toolchain.raw import is_raw
 from npu.toolchain.run import execute
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, load, load_compiled, model_name
+from npu.toolchain.sources import Source, is_raw, load, load_compiled, model_name
 from npu.toolchain.tensors import Recorder, Written, offset_in
 from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate

@@ -18,10 +18,9 @@ from npu.tflite_micro.arena import ArenaSize, arena_size
 from npu.tflite_micro.c_files import Application, c_files
 from npu.tflite_micro.resolver import ResolverEntry, registrations
 from npu.toolchain.compile import compile
-from npu.toolchain.raw import is_raw
 from npu.toolchain.run import run
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, contents, given, model_name, parse
+from npu.toolchain.sources import Source, contents, given, is_raw, model_name, parse
 from sim.container import CompiledFile
 
 Array = npt.NDArray[np.generic]

@@ -25,9 +25,8 @@ from npu.isa.payload import decode_config, replace_words
 from npu.plain import printable
 from npu.tflite.writer import write_model
 from npu.toolchain.labels import Label, known_map, label, maps_of, place_of
-from npu.toolchain.raw import is_raw
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, load_compiled, model_name
+from npu.toolchain.sources import Source, is_raw, load_compiled, model_name
 from sim.container import NpuJob, job_title, jobs_of, payload_of
 
 _OPERATOR = ".operator"

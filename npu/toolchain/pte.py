@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from npu.errors import ModelError
-from npu.executorch import schema
+from npu.executorch import IDENTIFIER, schema
 from npu.executorch.vela_stream import arrays_of
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import ARENA_METADATA, Input, arena_metadata, arena_offsets
@@ -28,14 +28,9 @@ _SEGMENTS = struct.Struct("<4sIQQ")
 """The extended header: magic, its length, bytes of the program, start of the segments."""
 
 
-def is_pte(content: bytes) -> bool:
-    """Whether the bytes begin as an ExecuTorch program does."""
-    return content[4:8] == schema.IDENTIFIER
-
-
 def read_pte(content: bytes, name: str) -> Model:
     """Read the method that the program has. ModelError for what is no program of Ethos-U delegates and quantization."""
-    program = TableReader(content, name).root(schema.PteProgram, schema.IDENTIFIER, "an ExecuTorch program")
+    program = TableReader(content, name).root(schema.PteProgram, IDENTIFIER, "an ExecuTorch program")
     if len(program.execution_plan) != 1 or len(program.execution_plan[0].chains) != 1:
         plans = program.execution_plan
         raise ModelError(f"{name}: must have one method of one chain, got {[len(plan.chains) for plan in plans]} chains")

@@ -7,7 +7,6 @@ signedness, which is taken from the feature maps of the command stream.
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -42,17 +41,6 @@ _RANK = 4
 """Shapes are padded with leading ones to rank 6; those beyond this rank are dropped again."""
 
 Array = npt.NDArray[Any]
-
-
-def is_raw(model: str | Path | bytes) -> bool:
-    """Whether a file (or its bytes) is a zip archive, as .npz files are."""
-    if isinstance(model, bytes):
-        return model[:4] == b"PK\x03\x04"
-    path = Path(model)
-    if not os.path.isfile(path):  # never raises, unlike Path.is_file
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
 
 
 def read_raw(path: str | Path) -> Model:

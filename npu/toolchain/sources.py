@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from npu.arguments import BYTES, PATH, require_type
 from npu.errors import ModelError
+from npu.executorch import is_pte
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.tflite.reader import bytes_of, read_model
-from npu.toolchain.pte import is_pte, read_pte
-from npu.toolchain.raw import is_raw, read_raw
 
 Source = str | Path | bytes
 
@@ -36,10 +36,27 @@ def load(model: Source) -> Model:
 def parse(model: Source, content: bytes) -> Model:
     """`load` for a model whose contents have been read."""
     if is_pte(content):
+        from npu.toolchain.pte import read_pte  # imported for such a file, as below
+
         return read_pte(content, model_name(model))
     if isinstance(model, bytes):
         return read_model(content)
-    return read_raw(model) if is_raw(content) else read_model(content, str(model))
+    if not is_raw(content):
+        return read_model(content, str(model))
+    from npu.toolchain.raw import read_raw
+
+    return read_raw(model)
+
+
+def is_raw(model: str | Path | bytes) -> bool:
+    """Whether a file (or its bytes) is a zip archive, as .npz files are."""
+    if isinstance(model, bytes):
+        return model[:4] == b"PK\x03\x04"
+    path = Path(model)
+    if not os.path.isfile(path):  # never raises, unlike Path.is_file
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 def digest(content: bytes) -> str:

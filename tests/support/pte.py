@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 import npu
-from npu.executorch import schema
+from npu.executorch import IDENTIFIER, schema
 from npu.graph.ethos_u import Input, arena_offsets, is_npu_job
 from npu.graph.wire import Table
 from npu.tflite.flatbuffer import TableWriter
@@ -93,7 +93,7 @@ def program(plan: schema.ExecutionPlan, data: bytes, *, in_segment: bool) -> byt
     inline = () if in_segment else (schema.InlineData(np.frombuffer(data, np.uint8)),)
     segments = (schema.DataSegment(0, len(data)),) if in_segment else ()
     root: Table = schema.PteProgram(0, (plan,), (schema.InlineData(np.zeros(0, np.uint8)),), inline, segments)
-    content = TableWriter(16).file(root, schema.IDENTIFIER)
+    content = TableWriter(16).file(root, IDENTIFIER)
     if not in_segment:
         return content
     header = struct.pack("<4sIQQ", schema.EXTENDED_HEADER, 24, len(content) + 32, len(content) + 32)

@@ -11,9 +11,8 @@ import pytest
 import npu
 from npu.cli.main import main
 from npu.errors import ModelError, UserError
-from npu.executorch import schema
+from npu.executorch import is_pte, schema
 from npu.executorch.vela_stream import arrays_of
-from npu.toolchain.pte import is_pte
 
 from tests.support.pte import program, quantized_program, stream_of, tensor, vela_stream
 
