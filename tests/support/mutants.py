@@ -1,7 +1,8 @@
 """Breaks the source on purpose and counts what the tests notice: `make mutants SAMPLE=200`.
 
 cosmic-ray makes the mutants; of those of each package a random sample is tried, in a copy of the sources, with the tests of its
-folder. Survivors are printed with what was changed. `python -m tests.support.mutants --sample 20 --only npu/isa --seed 3`.
+folder, which must pass without it. Survivors are printed with what was changed.
+`python -m tests.support.mutants --sample 20 --only npu/isa --seed 3 --results FILE` adds the counts to a file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,15 @@ name = "local"
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Score:
+    """`mutants` are all of a package, `tried` the sample, `killed` those that a test noticed."""
+
+    mutants: int
+    tried: int
+    killed: int
+
+
 def copy_sources(target: Path) -> None:
     """The files that git knows, so that nothing of the checkout is touched."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
@@ -61,8 +72,8 @@ def annotation_lines(path: Path) -> set[int]:
     return lines
 
 
-def keep_sample(session: Path, count: int, seed: int) -> None:
-    """Forget all but `count` mutants of a session, of those that are not on a line of annotations."""
+def keep_sample(session: Path, count: int, seed: int) -> int:
+    """Forget all but `count` mutants of a session, of those that are not on a line of annotations; how many those are."""
     with sqlite3.connect(session) as database:
         rows = list(database.execute("select job_id, module_path, start_pos_row from mutation_specs"))
         said = {module: annotation_lines(session.parent / module) for module in {module for _, module, _ in rows}}
@@ -72,6 +83,7 @@ def keep_sample(session: Path, count: int, seed: int) -> None:
         for job in every - kept:
             database.execute("delete from mutation_specs where job_id = ?", (job,))
             database.execute("delete from work_items where job_id = ?", (job,))
+    return len(jobs)
 
 
 def outcomes(session: Path) -> Iterator[tuple[str, str]]:
@@ -80,8 +92,8 @@ def outcomes(session: Path) -> Iterator[tuple[str, str]]:
         yield from database.execute("select test_outcome, diff from work_results where output is null or output != 'timeout'")
 
 
-def score(package: str, tests: Sequence[str], sample: int, seed: int) -> tuple[int, int]:
-    """How many mutants of a package were killed and how many tried; survivors are printed."""
+def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
+    """Try a sample of the mutants of a package; survivors are printed."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         copy_sources(copy)
@@ -89,16 +101,25 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> tuple[i
         tried = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {' '.join(tests)}"
         command = f"sh -c 'ulimit -t {CPU_SECONDS}; exec {tried}'"
         config.write_text(CONFIG.format(module=json.dumps(package), seconds=SECONDS, command=json.dumps(command)))
+        subprocess.run(tried.split(), cwd=copy, check=True)  # tests that fail anyway would kill every mutant
         tool = [sys.executable, "-m", "cosmic_ray.cli"]
         subprocess.run([*tool, "init", str(config), str(session)], cwd=copy, check=True)
-        keep_sample(session, sample, seed)
+        mutants = keep_sample(session, sample, seed)
         subprocess.run([*tool, "exec", str(config), str(session)], cwd=copy, check=True)
         found = list(outcomes(session))
     killed = sum(outcome == "KILLED" for outcome, _ in found)
     for outcome, difference in found:
         if outcome == "SURVIVED":
             print(difference)  # noqa: T201
-    return killed, len(found)
+    return Score(mutants, len(found), killed)
+
+
+def add_result(path: Path, package: str, found: Score) -> None:
+    """Adds a sample to the counts of a results file."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    old = results.setdefault(package, {"mutants": 0, "tried": 0, "killed": 0, "equivalent": []})
+    old.update(mutants=found.mutants, tried=old["tried"] + found.tried, killed=old["killed"] + found.killed)
+    path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def main() -> int:
@@ -106,12 +127,15 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=50, help="mutants of each package (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
     parser.add_argument("--only", choices=PACKAGES, action="append", help="packages (default: all)")
+    parser.add_argument("--results", type=Path, help="a JSON file to add the counts to")
     given = parser.parse_args()
     killed = tried = 0
     for package in given.only or PACKAGES:
         found = score(package, PACKAGES[package], given.sample, given.seed)
-        print(f"{package}: {found[0]} of {found[1]} mutants killed")  # noqa: T201
-        killed, tried = killed + found[0], tried + found[1]
+        print(f"{package}: {found.killed} of {found.tried} mutants killed, of {found.mutants}", flush=True)  # noqa: T201
+        killed, tried = killed + found.killed, tried + found.tried
+        if given.results is not None:
+            add_result(given.results, package, found)
     return int(killed < LEAST_SCORE * tried)
 
 
