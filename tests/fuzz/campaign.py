@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
         "tests.fuzz.files:case", 1500,
         "descriptions, budgets, inputs, listings for `asm`, labels, images, annotations, each beside a sound model",
     ),
-    "options": Kind("tests.fuzz.options:case", 1500, "options of the shipped delegates"),
+    "options": Kind("tests.fuzz.options:case", 6000, "options of the shipped delegates"),
 }  # fmt: skip
 SECONDS = 10.0
 """Most processor time of a case, the first ones of a process aside, which load kernels."""

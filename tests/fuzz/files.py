@@ -8,10 +8,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import numpy as np
 
 from npu.cli.main import main
+from npu.explore import space
 from npu.isa.operations import Traversal
 from npu.isa.weight_stream.decode import decode_weights
 from npu.isa.weight_stream.encode import encode_weights
@@ -21,6 +23,8 @@ from tests.end_to_end.test_hostile_inputs import COMMANDS, make_good_files, muta
 from tests.fuzz.answer import attempt
 
 NAMES = tuple(COMMANDS)
+MOST_POINTS = 100
+"""Of a sweep: a study may honestly ask for a million, which take hours."""
 
 
 @cache
@@ -40,7 +44,8 @@ def case(number: int) -> str:
     path = good / "broken" / "0" / base
     path.write_bytes(mutated((good / base).read_bytes(), Random(number)))
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    fewer = mock.patch.object(space, "MOST_POINTS", MOST_POINTS)
+    with fewer, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(arguments(str(path), good))
     text = err.getvalue()
     assert code in (0, 1, 3), f"{name}: exit code {code}"
