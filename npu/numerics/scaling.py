@@ -11,6 +11,8 @@ import numpy.typing as npt
 from npu.errors import ModelError
 
 _MOST_SHIFT = 31
+_MOST_TABLE_FACTOR = 1 << 20
+"""Every input but 0 is beyond the tables by then, and the product with one of 16 bits fits the output unit."""
 
 
 def round_half_away(value: float) -> int:
@@ -47,3 +49,17 @@ def round_away(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     whole = np.trunc(values)
     result: npt.NDArray[Any] = whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
     return result
+
+
+def table_factor(scale: float) -> tuple[int, int]:
+    """(multiplier, right shift) that bring int16 values of a scale to the unit of the LOGISTIC and TANH tables, 1 / (3 * 4096).
+
+    As TFLite's prepare function of both; factors that would leave 32 bits there stay so large that the table saturates.
+    """
+    exponent = math.log2(scale) + 12
+    if exponent in (0, 1):
+        return 3 << int(exponent), 0
+    factor, shift = scale * 4096 * 3, 0
+    while factor <= 32767 / 2 and shift <= 30:
+        factor, shift = factor * 2, shift + 1
+    return int(min(factor, _MOST_TABLE_FACTOR)), shift

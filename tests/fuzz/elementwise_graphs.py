@@ -137,9 +137,9 @@ def _unary(sketch: _Sketch) -> None:
     sketch.builder.output(sketch.builder.op(kind, inputs, full, dtype, scale, zero_point, attributes=attributes))
 
 
-def graph(seed: int) -> Model:
-    """A graph of OPERATORS operators, each from inputs of the graph to an output of it."""
+def graph(seed: int, operators: int = OPERATORS) -> Model:
+    """A graph of so many operators, each from inputs of the graph to an output of it."""
     sketch = _Sketch(seed)
-    for _ in range(OPERATORS):
+    for _ in range(operators):
         (_unary if sketch.rng.random() < 0.3 else _binary)(sketch)
     return sketch.builder.model()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
-from npu.numerics.scaling import round_away
+from npu.numerics.scaling import round_away, table_factor
 
 
 def lower_rectifier(builder: Builder, op: Op) -> None:
@@ -91,22 +90,11 @@ def _lower_hardware_function(builder: Builder, kind: str, x: View, y: View, scal
             minimum=y.element.minimum,
             maximum=y.element.maximum,
             mode=PoolingMode.AVERAGE,
-            scale=_twelve_bits(scale),
+            scale=Scale(*table_factor(scale)),
             rounding=Rounding.NATURAL,
             function=_HARDWARE_FUNCTIONS[kind],
         )
     )
-
-
-def _twelve_bits(scale: float) -> Scale:
-    """The factor of an int16 LOGISTIC or TANH; TFLite's prepare function of both."""
-    exponent = math.log2(scale) + 12
-    if exponent in (0, 1):
-        return Scale(3 << int(exponent), 0)
-    factor, shift = scale * 4096 * 3, 0
-    while factor <= 32767 / 2 and shift <= 30:
-        factor, shift = factor * 2, shift + 1
-    return Scale(int(factor), shift)
 
 
 def _lower_abs(builder: Builder, x: View, y: View, source: Quantized, target: Quantized) -> None:

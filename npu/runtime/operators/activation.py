@@ -10,7 +10,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.scaling import quantize_multiplier, table_factor
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
@@ -19,7 +19,7 @@ from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16b
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, quantized_range, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16)
@@ -58,20 +58,6 @@ def run_float(node: OperatorNode, function: Callable[[Array], Array]) -> Run:
     return run
 
 
-def _input_scaling_16bit(ifm: RuntimeTensor) -> tuple[int, int]:
-    """Multiplier and right shift that bring int16 inputs to Q3.12 times 3; multiplier 0 for power-of-two scales."""
-    exponent = math.log2(ifm.scale)
-    if exponent.is_integer():
-        shift = int(exponent) + 12
-        if shift in (0, 1):
-            return 3 << shift, 0
-    multiplier, shift = ifm.scale * 4096.0 * 3.0, 0
-    while multiplier <= 32767.0 / 2.0 and shift <= 30:
-        shift += 1
-        multiplier *= 2.0
-    return int(multiplier), shift
-
-
 def _smooth(
     real: Callable[[Array], Array], tabulated: Callable[[Array], Array], wide: Callable[[Array, int, int], Array]
 ) -> Callable[[OperatorNode], Run]:
@@ -89,7 +75,7 @@ def _smooth(
 def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -> Run:
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
-    multiplier, shift = _input_scaling_16bit(ifm)
+    multiplier, shift = table_factor(ifm.scale)
 
     def run() -> None:
         output.array[...] = kernel(ifm.array, multiplier, shift)

@@ -1,0 +1,88 @@
+"""Scales that no converter writes: where LiteRT shifts or multiplies beyond 32 bits, results are what the numbers stand for.
+
+The rows of docs/exactness.md that say "clamped" and "saturates", on the CPU kernels and on the NPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npu
+from npu.errors import InterpreterError
+from npu.graph import attributes as at
+from npu.graph.attributes import FusedActivation
+from npu.runtime.interpreter import CpuInterpreter
+
+from tests.support.interpreters import run
+from tests.support.litert import run_reference
+from tests.support.operator_cases import I8, I16, In, model
+
+BYTES = np.array([-128, -5, -1, 0, 1, 5, 127], np.int8)
+WORDS = np.array([-32768, -300, -1, 0, 1, 300, 32767], np.int16)
+TINY, HUGE = 2.0**-40, 2.0**40
+FRACTION = {"LOGISTIC": In((7,), I8, 1 / 256, -128), "TANH": In((7,), I8, 1 / 128)}
+PLAIN = FusedActivation.NONE
+
+
+def function(kind: str, scale: float) -> tuple[bytes, list[np.ndarray]]:
+    return model(kind, [In((7,), I8, scale)], [FRACTION.get(kind, In((7,), I8, 0.5))]), [BYTES]
+
+
+def wide(kind: str, scale: float) -> tuple[bytes, list[np.ndarray]]:
+    return model(kind, [In((7,), I16, scale)], [In((7,), I16, 2.0**-15)]), [WORDS]
+
+
+def doubled(scale: float) -> tuple[bytes, list[np.ndarray]]:
+    operand = In((7,), I8, scale)
+    return model("ADD", [operand, operand], [operand], at.AddOptions(PLAIN, False)), [BYTES, BYTES]
+
+
+def squared(scale: float) -> tuple[bytes, list[np.ndarray]]:
+    operand = In((7,), I8, scale)
+    return model("MUL", [operand, In((7,), I8, 1.0)], [operand], at.MulOptions(PLAIN)), [BYTES, BYTES]
+
+
+CASES: dict[str, tuple[tuple[bytes, list[np.ndarray]], list[int]]] = {
+    "logistic of hardly anything": (function("LOGISTIC", TINY), [0] * 7),
+    "logistic of huge numbers": (function("LOGISTIC", HUGE), [-128] * 3 + [0] + [127] * 3),
+    "tanh of hardly anything": (function("TANH", TINY), [0] * 7),
+    "tanh of huge numbers": (function("TANH", HUGE), [-128] * 3 + [0] + [127] * 3),
+    "exp of hardly anything": (function("EXP", TINY), [2] * 7),
+    "exp of huge numbers": (function("EXP", HUGE), [0] * 3 + [2] + [127] * 3),
+    "wide logistic of hardly anything": (wide("LOGISTIC", TINY), [16384] * 7),
+    "wide logistic beyond 32 bits": (wide("LOGISTIC", 5.5), [1, 1, 133, 16384, 32635, 32767, 32767]),
+    "wide logistic of huge numbers": (wide("LOGISTIC", HUGE), [1] * 3 + [16384] + [32767] * 3),
+    "wide tanh of hardly anything": (wide("TANH", TINY), [0] * 7),
+    "wide tanh beyond 32 bits": (wide("TANH", 5.5), [-32767] * 3 + [0] + [32767] * 3),
+    "wide tanh of huge numbers": (wide("TANH", HUGE), [-32767] * 3 + [0] + [32767] * 3),
+    "sum of hardly anything": (doubled(TINY), [-128, -10, -2, 0, 2, 10, 127]),
+    "sum of huge numbers": (doubled(HUGE), [-128, -10, -2, 0, 2, 10, 127]),
+    "product of hardly anything": (squared(TINY), [127, 25, 1, 0, 1, 25, 127]),
+    "product of huge numbers": (squared(HUGE), [127, 25, 1, 0, 1, 25, 127]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_what_the_numbers_stand_for_on_cpu_and_npu(case: str) -> None:
+    (content, inputs), expected = CASES[case]
+    assert run(CpuInterpreter(model_content=content), inputs)[0].tolist() == expected
+    compiled = npu.compile(content)
+    assert npu.verify(compiled.content) == []
+    assert npu.run(compiled.content, inputs).outputs[0].tolist() == expected
+
+
+def test_words_without_scales_are_added_as_they_are() -> None:
+    operand = In((7,), I16)
+    content, inputs = model("ADD", [operand, operand], [operand], at.AddOptions(PLAIN, False)), [WORDS, WORDS]
+    (expected,) = run_reference(content, inputs)
+    assert expected.tolist() == [0, -600, -2, 0, 2, 600, -2]
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), inputs)[0], expected)
+    np.testing.assert_array_equal(npu.run(npu.compile(content).content, inputs).outputs[0], expected)
+
+
+def test_an_operand_of_words_without_a_scale_beside_one_with_is_refused() -> None:
+    """LiteRT divides by the missing scale."""
+    content = model("ADD", [In((7,), I16, 0.5), In((7,), I16)], [In((7,), I16, 0.5)], at.AddOptions(PLAIN, False))
+    with pytest.raises(InterpreterError, match="must have positive quantization scales, got none"):
+        CpuInterpreter(model_content=content).allocate_tensors()
