@@ -24,6 +24,8 @@ MOST_BARS = 40
 """Operators that have a bar, the slowest."""
 CPU = "CPU"
 _ROW_HEIGHT = 18
+_ABOVE_ROOF = 1.3
+"""Room above the roof, so that operators at it are seen whole."""
 _ROOF_STEPS = 48
 _PARTS = ("ideal", *PARTS, WAITING, CPU)
 # Categorical colours by Okabe and Ito, which people with any colour vision tell apart, then darker ones.
@@ -55,7 +57,8 @@ def roofline(timed: TimedModel) -> Chart:
     if not points:
         return _nothing(alt, "no operator with multiplications runs on the NPU")
     x = alt.X("intensity:Q", title="MACs per byte of the memory's traffic", scale=alt.Scale(type="log", nice=False))
-    y = alt.Y("macs_per_cycle:Q", title="MACs per cycle", scale=alt.Scale(type="log", nice=False))
+    above = _ABOVE_ROOF * timed.variant.accelerator.macs_per_cycle
+    y = alt.Y("macs_per_cycle:Q", title="MACs per cycle", scale=alt.Scale(type="log", nice=False, domainMax=above))
     memories = sorted({row["memory"] for row in roofs})
     colour = alt.Color("memory:N", title="memory", scale=alt.Scale(domain=memories, range=list(_COLOURS[: len(memories)])))
     lines = alt.Chart(alt.Data(values=roofs)).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)

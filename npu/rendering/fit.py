@@ -130,8 +130,10 @@ def _row_html(group: Sequence[Fit]) -> str:
     one, cells = group[0], _cells(group[0])
     names = "".join(f"<div>{_escape(other.board)}</div>" for other in group)
     why = "".join(f'<div class="why">{_escape(text)}</div>' for text in missing_texts(one))
-    first = f'<td title="{_escape(one.title)}">{names}{why}</td><td>{cells[1]}</td>'
-    return f'<tr class="{cells[1]}">{first}{"".join(f"""<td class="n">{_escape(cell)}</td>""" for cell in cells[2:])}</tr>'
+    first = f'<td title="{_escape(one.title)}">{names}{why}</td><td data-label="{_HEADS[1]}">{cells[1]}</td>'
+    numbers = zip(_HEADS[2:], cells[2:], strict=True)
+    rest = "".join(f'<td class="n" data-label="{name}">{_escape(cell)}</td>' for name, cell in numbers)
+    return f'<tr class="{cells[1]}">{first}{rest}</tr>'
 
 
 def _escape(text: str) -> str:

@@ -109,7 +109,8 @@ def _scripts(charts: Sequence[Any]) -> str:
 <script>
 const theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : undefined;
 {specifications}.forEach((chart, number) => vegaEmbed("#chart-" + number, {{...chart, background: "transparent"}},
-  {{actions: {{export: true, source: false, compiled: false, editor: false}}, renderer: "svg", theme}}));
+  {{actions: {{export: true, source: false, compiled: false, editor: false}}, renderer: "svg", theme,
+   config: {{axis: {{gridColor: "#88888840"}}}}}}));
 </script>"""
 
 

@@ -22,6 +22,7 @@ PAGES = {
     "explain": ["explain", "--format", "html"],
     "check": ["check", "--format", "html"],
     "compare": ["compare", "--b-target", "ethos-u55-32", "--format", "html"],
+    "fit": ["fit", "--format", "html"],
 }
 
 
@@ -56,13 +57,15 @@ def opened(browser: Any, page: Path, width: int, scheme: str) -> tuple[Any, list
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_asks_for_nothing_and_fits(browser: Any, name: str, scheme: str, width: int, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    model = shared_models().get("mobilenet_v2_1.0_224_INT8", PARTIAL) if name == "report" else PARTIAL
+    model = shared_models().get("mobilenet_v2_1.0_224_INT8", PARTIAL) if name in ("report", "check", "compare") else PARTIAL
     assert main([PAGES[name][0], str(model), *PAGES[name][1:], "-o", str(page)]) == 0
     assert page.stat().st_size < 2_000_000
     tab, requests, errors = opened(browser, page, width, scheme)
     assert requests == []
     assert errors == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    cut = "[...document.querySelectorAll('table')].filter(one => one.scrollWidth > one.parentNode.clientWidth).length"
+    assert tab.evaluate(cut) == 0
     drawn = tab.evaluate("[...document.querySelectorAll('figure > div')].map(one => one.querySelectorAll('svg').length)")
     assert all(drawn)
     assert bool(drawn) == (name in ("report", "run", "explain"))
