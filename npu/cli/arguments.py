@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from npu.cli.values import count
+from npu.cli.values import count, positive
 
 
 class Commands:
@@ -80,3 +80,10 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=_file_or_terminal, metavar="FILE", help="write to FILE instead of the terminal (-)"
     )
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Where work is done."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=positive, metavar="N", help="processes of this machine (default: 1)")
+    where.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="the workers of a running Dask scheduler")

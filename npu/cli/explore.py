@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.arguments import add_command, add_format
-from npu.cli.values import positive
+from npu.cli.arguments import add_command, add_format, add_workers
 
 if TYPE_CHECKING:
     from npu.cli.arguments import Commands
@@ -20,13 +18,6 @@ def add_explore(commands: Commands) -> None:
     _add_fit(commands)
     _add_sweep(commands)
     _add_export_workload(commands)
-
-
-def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Where work is done."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=positive, metavar="N", help="processes of this machine (default: 1)")
-    where.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="the workers of a running Dask scheduler")
 
 
 def _add_fit(commands: Commands) -> None:

@@ -47,8 +47,9 @@ def benchmark(options: argparse.Namespace) -> int:
 def inference_diff(options: argparse.Namespace) -> int:
     """Compare; FAILED if an output differs by more than --tolerance."""
     from npu.tools.inference_diff import compare
+    from npu.workers import open_workers
 
-    with progress_bars.progress() as progress:
+    with open_workers(options.workers, options.scheduler) as workers, progress_bars.progress() as progress:
         difference = compare(
             options.model,
             _parameters(options),
@@ -58,6 +59,8 @@ def inference_diff(options: argparse.Namespace) -> int:
             seed=options.seed,
             num_threads=options.num_threads,
             is_bisected=options.bisect,
+            workers=workers,
+            plugins=options.custom_ops or (),
             progress=progress,
         )
     emit(
@@ -70,8 +73,9 @@ def inference_diff(options: argparse.Namespace) -> int:
 def eval_classification(options: argparse.Namespace) -> int:
     """Top-k accuracy."""
     from npu.tools.classification import evaluate
+    from npu.workers import open_workers
 
-    with progress_bars.progress() as progress:
+    with open_workers(options.workers, options.scheduler) as workers, progress_bars.progress() as progress:
         evaluation = evaluate(
             options.model,
             options.images,
@@ -82,6 +86,8 @@ def eval_classification(options: argparse.Namespace) -> int:
             limit=options.limit,
             preprocessing=Preprocessing(options.mean, options.std, options.crop),
             num_threads=options.num_threads,
+            workers=workers,
+            plugins=options.custom_ops or (),
             progress=progress,
         )
     emit(
@@ -94,8 +100,9 @@ def eval_classification(options: argparse.Namespace) -> int:
 def eval_detection(options: argparse.Namespace) -> int:
     """Mean average precision."""
     from npu.tools.detection import evaluate
+    from npu.workers import open_workers
 
-    with progress_bars.progress() as progress:
+    with open_workers(options.workers, options.scheduler) as workers, progress_bars.progress() as progress:
         evaluation = evaluate(
             options.model,
             options.images,
@@ -105,6 +112,8 @@ def eval_detection(options: argparse.Namespace) -> int:
             limit=options.limit,
             preprocessing=Preprocessing(options.mean, options.std),
             num_threads=options.num_threads,
+            workers=workers,
+            plugins=options.custom_ops or (),
             progress=progress,
         )
     emit(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs
+from npu.cli.arguments import add_command, add_custom_operators, add_format, add_inputs, add_workers
 from npu.cli.values import count, distance, number, positive, whole_number
 from npu.plain import printable
 
@@ -55,6 +55,7 @@ def _add_benchmark(parser: argparse.ArgumentParser) -> None:
 
 def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
+    add_workers(parser)
     add_inputs(parser)
     parser.add_argument(
         "--test-model",
@@ -73,6 +74,7 @@ def _add_inference_diff(parser: argparse.ArgumentParser) -> None:
 
 def _add_eval_classification(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
+    add_workers(parser)
     _add_images(parser)
     parser.add_argument("--ground-truth", type=Path, metavar="FILE", help='lines "file class" (default: name of the subfolder)')
     parser.add_argument(
@@ -92,6 +94,7 @@ def _add_eval_classification(parser: argparse.ArgumentParser) -> None:
 
 def _add_eval_detection(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
+    add_workers(parser)
     _add_images(parser)
     parser.add_argument("--annotations", type=Path, required=True, metavar="FILE", help="COCO annotations (JSON)")
     parser.add_argument(

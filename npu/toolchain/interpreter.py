@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
+from npu.runtime.batch import infer_many
 from npu.runtime.custom import MutableOpResolver
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import CpuInterpreter
@@ -75,27 +75,11 @@ class Interpreter(CpuInterpreter):
         examples = _items(inputs, self.get_input_details())
         count = 1 if self._has_delegates else min(self._num_threads, len(examples))
         if count <= 1:
-            return _stacked([self._infer(example) for example in examples])
+            return _stacked(infer_many([self], examples))
         while len(self._twins) < count:
             self._twins.append(self._twin())
             self._twins[-1].allocate_tensors()
-        outputs: list[list[Array]] = [[]] * len(examples)
-
-        def work(first: int) -> None:
-            for k in range(first, len(examples), count):
-                outputs[k] = self._twins[first]._infer(examples[k])
-
-        with ThreadPoolExecutor(count) as pool:
-            list(pool.map(work, range(count)))
-        return _stacked(outputs)
-
-    def _infer(self, inputs: Sequence[Array]) -> list[Array]:
-        """Outputs of one inference that begins anew."""
-        self.reset_all_variables()
-        for detail, values in zip(self.get_input_details(), inputs, strict=True):
-            self.set_tensor(detail["index"], values)
-        self.invoke()
-        return [self.get_tensor(detail["index"]) for detail in self.get_output_details()]
+        return _stacked(infer_many(self._twins[:count], examples))
 
     def close(self) -> None:
         for twin in self._twins:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ from npu.files import read_text
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.tensor import Array
-from npu.tools.images import Preprocessing, find_images, model_input, read_image
+from npu.tools.batches import DataSetRun, Told, run_on
+from npu.tools.image_runs import ImageSetting
+from npu.tools.images import Preprocessing, find_images
 from npu.tools.parameters import ToolParameters
-from npu.tools.runner import count_of, open_runner, real_values
+from npu.tools.runner import count_of, real_values
+from npu.workers import Here, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +47,39 @@ def evaluate(
     limit: int = 0,
     preprocessing: Preprocessing | None = None,
     num_threads: int = 1,
+    workers: Workers | None = None,
+    plugins: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> ClassificationResult:
-    """Classify the images of a folder.
+    """Classify the images of a folder, `num_threads` at a time on every worker.
 
     The class of an image is a line of `ground_truth` ("file class", or only the class in the order of file names), else the
     name of its subfolder. Classes are numbers of model outputs, or names that `labels` (one a line) turns into numbers.
+    `plugins` are modules that register custom operators.
     """
     truth = _truth(find_images(images), images, ground_truth, _read_lines(labels) if labels is not None else None)
     truth = truth[:limit] if limit else truth
-    runner = open_runner(model, parameters, num_threads=num_threads)
-    inputs, outputs = runner.interpreter.get_input_details(), runner.interpreter.get_output_details()
-    if len(inputs) != 1 or not outputs:
-        ends = f"{count_of(len(inputs), 'input')} and {count_of(len(outputs), 'output')}"
-        raise UserError(f"{model.name}: must have one input and an output of scores to classify images, got {ends}")
-    detail, output = inputs[0], outputs[0]
-    classes = int(np.prod(output["shape"]))
-    ranks = []
-    for done, (path, label) in enumerate(truth):
-        scores = runner.run([model_input(read_image(path), detail, preprocessing or Preprocessing())])[0]
-        ranks.append(rank(real_values(scores, output).reshape(-1), label, path))
-        if progress is not None:
-            progress("images", done + 1, len(truth))
-    runner.interpreter.close()
-    log = (*runner.log, *runner.delegation)
+    setting = ImageSetting(model, parameters, preprocessing or Preprocessing(), num_threads)
+    run = DataSetRun(_classify, setting, tuple(plugins))
+    log, outcomes = run_on(workers or Here(), run, truth, "images", progress)
+    ranks, classes = [rank for rank, _ in outcomes], outcomes[0][1]
     return ClassificationResult(model.name, log, len(ranks), top_k(ranks, min(top, classes)))
+
+
+def _classify(
+    setting: ImageSetting, truth: Sequence[tuple[Path, int]], told: Told
+) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+    """The rank of each image's class, and the number of classes."""
+    with setting.open() as runner:
+        inputs, outputs = runner.interpreter.get_input_details(), runner.interpreter.get_output_details()
+        if len(inputs) != 1 or not outputs:
+            ends = f"{count_of(len(inputs), 'input')} and {count_of(len(outputs), 'output')}"
+            raise UserError(f"{setting.model.name}: must have one input and an output of scores to classify images, got {ends}")
+        ranks = []
+        for (path, label), _, scores in setting.infer(runner, truth, [path for path, _ in truth], told):
+            values = real_values(scores[0], outputs[0]).reshape(-1)
+            ranks.append((rank(values, label, path), int(np.prod(outputs[0]["shape"]))))
+        return runner.lines, ranks
 
 
 def rank(scores: Array, label: int, path: Path) -> int:

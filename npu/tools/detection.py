@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from npu.files import read_text
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.tensor import Array
-from npu.tools.images import Preprocessing, model_input, read_image
+from npu.tools.batches import DataSetRun, Told, run_on
+from npu.tools.image_runs import ImageSetting
+from npu.tools.images import Preprocessing
 from npu.tools.mean_average_precision import AveragePrecision, Detection, GroundTruth, average_precision
 from npu.tools.parameters import ToolParameters
-from npu.tools.runner import Runner, count_of, open_runner, real_values
+from npu.tools.runner import count_of, real_values
+from npu.workers import Here, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +64,48 @@ def evaluate(
     limit: int = 0,
     preprocessing: Preprocessing | None = None,
     num_threads: int = 1,
+    workers: Workers | None = None,
+    plugins: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> DetectionResult:
-    """Detect on every annotated image. The model's outputs are those of TFLite_Detection_PostProcess: boxes (top, left, bottom,
-    right, from 0 to 1), classes, scores, number of detections. `class_offset` is the class id of the model's class 0.
+    """Detect on every annotated image, `num_threads` at a time on every worker. The model's outputs are those of
+    TFLite_Detection_PostProcess: boxes (top, left, bottom, right, from 0 to 1), classes, scores, number of detections.
+    `class_offset` is the class id of the model's class 0, `plugins` are modules that register custom operators.
     """
     known = read_annotations(annotations)
     chosen = known.images[:limit] if limit else known.images
-    runner = open_runner(model, parameters, num_threads=num_threads)
-    detections: list[Detection] = []
-    for done, (image, name) in enumerate(chosen):
-        detections.extend(_detect(runner, image, images / name, class_offset, preprocessing or Preprocessing()))
-        if progress is not None:
-            progress("images", done + 1, len(chosen))
-    runner.interpreter.close()
+    setting = ImageSetting(model, parameters, preprocessing or Preprocessing(), num_threads)
+    run = DataSetRun(_detect, setting, tuple(plugins))
+    items = [(image, images / name) for image, name in chosen]
+    log, outcomes = run_on(workers or Here(), run, items, "images", progress)
+    detections = [_with_class(found, class_offset) for of_image in outcomes for found in of_image]
     present = {image for image, _ in chosen}
     precision = average_precision([box for box in known.truth if box.image in present], detections)
-    return DetectionResult(model.name, (*runner.log, *runner.delegation), len(chosen), precision, known.names)
+    return DetectionResult(model.name, log, len(chosen), precision, known.names)
 
 
-def _detect(runner: Runner, image: int, path: Path, class_offset: int, how: Preprocessing) -> list[Detection]:
-    pixels = read_image(path)
-    inputs, details = runner.interpreter.get_input_details(), runner.interpreter.get_output_details()
-    if len(inputs) != 1 or len(details) != 4:
-        ends = f"{count_of(len(inputs), 'input')} and {count_of(len(details), 'output')}"
-        raise UserError(f"detection model: must have 1 input and 4 outputs (boxes, classes, scores, count), got {ends}")
-    outputs = runner.run([model_input(pixels, inputs[0], how)])
-    boxes, classes, scores, count = (real_values(value, detail) for value, detail in zip(outputs, details, strict=True))
+def _with_class(found: Detection, offset: int) -> Detection:
+    return dataclasses.replace(found, category=found.category + offset)
+
+
+def _detect(
+    setting: ImageSetting, images: Sequence[tuple[int, Path]], told: Told
+) -> tuple[tuple[str, ...], list[list[Detection]]]:
+    """The detections of each image, by classes of the model."""
+    with setting.open() as runner:
+        inputs, details = runner.interpreter.get_input_details(), runner.interpreter.get_output_details()
+        if len(inputs) != 1 or len(details) != 4:
+            ends = f"{count_of(len(inputs), 'input')} and {count_of(len(details), 'output')}"
+            raise UserError(f"detection model: must have 1 input and 4 outputs (boxes, classes, scores, count), got {ends}")
+        found = []
+        for (image, path), shape, outputs in setting.infer(runner, images, [path for _, path in images], told):
+            values = [real_values(value, detail) for value, detail in zip(outputs, details, strict=True)]
+            found.append(_detections(values, image, path, shape))
+        return runner.lines, found
+
+
+def _detections(values: list[Array], image: int, path: Path, shape: tuple[int, ...]) -> list[Detection]:
+    boxes, classes, scores, count = values
     if count.size < 1:
         raise UserError(f"detection model: the number of detections must be one number, got shape {list(count.shape)}")
     if (
@@ -96,13 +116,10 @@ def _detect(runner: Runner, image: int, path: Path, class_offset: int, how: Prep
         or scores.shape != boxes.shape[:2]
     ):
         raise UserError(f"detection model: boxes must have shape (1, n, 4), got {list(boxes.shape)} and {list(classes.shape)}")
-    if not all(np.isfinite(values).all() for values in (boxes, classes, scores, count)):
+    if not all(np.isfinite(numbers).all() for numbers in values):
         raise UserError(f"detection model: outputs must be finite numbers, got others for {path}")
     total = min(int(count.reshape(-1)[0]), boxes.shape[1])
-    return [
-        Detection(image, int(classes[0, i]) + class_offset, _box(boxes[0, i], pixels.shape), float(scores[0, i]))
-        for i in range(total)
-    ]
+    return [Detection(image, int(classes[0, i]), _box(boxes[0, i], shape), float(scores[0, i])) for i in range(total)]
 
 
 def _box(corners: Array, shape: tuple[int, ...]) -> tuple[float, float, float, float]:

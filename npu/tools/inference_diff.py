@@ -17,17 +17,18 @@ import numpy as np
 from npu.errors import ModelError, UserError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
-from npu.graph.graph import Model
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
+from npu.tools.batches import DataSetRun, Told, run_on
 from npu.tools.parameters import ToolParameters
-from npu.tools.registrar import Chosen, choose
+from npu.tools.registrar import Chosen, choose, make_delegates
 from npu.tools.runner import delegation, open_interpreter, outputs, random_inputs, set_inputs
 from npu.tools.statistics import Statistics, summarize
+from npu.workers import Here, Workers
 
 _REAL = "iufb"
 _HANDLES = (DType.RESOURCE, DType.VARIANT)
@@ -109,44 +110,118 @@ def compare(
     seed: int = 0,
     num_threads: int = 1,
     is_bisected: bool = False,
+    workers: Workers | None = None,
+    plugins: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> InferenceDiff:
-    """Run both on Gaussian inputs (or once on `inputs`). UserError if inputs or outputs of the two do not match."""
-    model = read_model(reference)
-    if is_compiled(model):
-        raise ModelError(
-            f"{reference.name}: must be a plain model, which the CPU kernels run, but it holds compiled operators; "
-            "give the compiled file as --test-model of its source, with --use_npu"
-        )
-    tested = model if test is None else read_model(test)
-    name = (test or reference).name
-    chosen = choose(tested, name, parameters, num_threads=num_threads)
-    left = open_interpreter(model, (), preserve_all_tensors=True)
-    right = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads, preserve_all_tensors=True)
-    _check_same(left, right)
-    generator = np.random.default_rng(seed)
-    collected: list[list[Array]] = [[] for _ in left.get_output_details()]
-    times: tuple[list[float], list[float]] = ([], [])
-    given: list[Array] = []
+    """Run both on Gaussian inputs (or once on `inputs`). UserError if inputs or outputs of the two do not match.
+
+    Every run begins anew and has inputs of its own, made of `seed` and its number: they are the same wherever it is done.
+    """
+    setting = _DiffSetting(reference, test, parameters, num_threads, seed, None if inputs is None else tuple(inputs))
+    setting.require_plain_reference()
     total = 1 if inputs is not None else runs
-    for done in range(total):
-        given = list(inputs) if inputs is not None else random_inputs(left, generator, is_gaussian=True)
-        expected, got = (_timed_run(interpreter, given, log) for interpreter, log in zip((left, right), times, strict=True))
-        for position, (a, b) in enumerate(zip(expected, got, strict=True)):
-            collected[position].append(_difference(a, b))
-        if progress is not None:
-            progress("runs", done + 1, total)
-    details = left.get_output_details()
+    log, outcomes = run_on(
+        workers or Here(), DataSetRun(_compare_runs, setting, tuple(plugins)), range(total), "runs", progress
+    )
+    ends = outcomes[0].ends
+    collected = [np.concatenate([outcome.differences[position] for outcome in outcomes]) for position in range(len(ends))]
     return InferenceDiff(
         reference=reference.name,
-        test=name,
-        log=(*chosen.log, *delegation(right, chosen.delegates)),
+        test=setting.name,
+        log=log,
         runs=total,
-        outputs=tuple(_output(detail, np.concatenate(values)) for detail, values in zip(details, collected, strict=True)),
-        reference_ms=summarize(times[0]),
-        test_ms=summarize(times[1]),
-        first=_Bisection(model, chosen, given, parameters, name, num_threads).first(left, right) if is_bisected else None,
+        outputs=tuple(_output(name, dtype, values) for (name, dtype), values in zip(ends, collected, strict=True)),
+        reference_ms=summarize([outcome.reference_ms for outcome in outcomes]),
+        test_ms=summarize([outcome.test_ms for outcome in outcomes]),
+        first=_first_difference(setting, total - 1) if is_bisected else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _DiffSetting:
+    """What every run has in common."""
+
+    reference: Path
+    test: Path | None
+    parameters: ToolParameters
+    num_threads: int
+    seed: int
+    inputs: tuple[Array, ...] | None
+
+    @property
+    def name(self) -> str:
+        return (self.test or self.reference).name
+
+    def require_plain_reference(self) -> None:
+        """ModelError for a reference that the CPU kernels do not run."""
+        if is_compiled(read_model(self.reference)):
+            raise ModelError(
+                f"{self.reference.name}: must be a plain model, which the CPU kernels run, but it holds compiled operators; "
+                "give the compiled file as --test-model of its source, with --use_npu"
+            )
+
+    def given(self, interpreter: CpuInterpreter, number: int) -> list[Array]:
+        """The inputs of a run."""
+        if self.inputs is not None:
+            return list(self.inputs)
+        return random_inputs(interpreter, np.random.default_rng([self.seed, number]), is_gaussian=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _BothSides:
+    """Both sides, ready to run."""
+
+    chosen: Chosen
+    left: CpuInterpreter
+    right: CpuInterpreter
+
+
+@dataclass(frozen=True, slots=True)
+class _RunDifference:
+    """Differences of each output, of name and type `ends`, and milliseconds."""
+
+    ends: tuple[tuple[str, str], ...]
+    differences: tuple[Array, ...]
+    reference_ms: float
+    test_ms: float
+
+
+def _open(setting: _DiffSetting) -> _BothSides:
+    model = read_model(setting.reference)
+    tested = model if setting.test is None else read_model(setting.test)
+    chosen = choose(tested, setting.name, setting.parameters, num_threads=setting.num_threads)
+    left = open_interpreter(model, (), preserve_all_tensors=True)
+    right = open_interpreter(chosen.model, chosen.delegates, num_threads=setting.num_threads, preserve_all_tensors=True)
+    _check_same(left, right)
+    return _BothSides(chosen, left, right)
+
+
+def _compare_runs(setting: _DiffSetting, numbers: Sequence[int], told: Told) -> tuple[tuple[str, ...], list[_RunDifference]]:
+    pair = _open(setting)
+    runs = []
+    for number in numbers:
+        runs.append(_compare_run(pair, setting.given(pair.left, number)))
+        told(1)
+    pair.left.close()
+    lines = (*pair.chosen.log, *delegation(pair.right, pair.chosen.delegates))
+    pair.right.close()
+    return lines, runs
+
+
+def _compare_run(pair: _BothSides, inputs: Sequence[Array]) -> _RunDifference:
+    expected, reference_ms = _timed_run(pair.left, inputs)
+    actual, test_ms = _timed_run(pair.right, inputs)
+    differences = tuple(_difference(a, b) for a, b in zip(expected, actual, strict=True))
+    ends = tuple((detail["name"], np.dtype(detail["dtype"]).name) for detail in pair.left.get_output_details())
+    return _RunDifference(ends, differences, reference_ms, test_ms)
+
+
+def _first_difference(setting: _DiffSetting, number: int) -> FirstDifference | None:
+    pair = _open(setting)
+    inputs = setting.given(pair.left, number)
+    _compare_run(pair, inputs)
+    return _Bisection(pair, inputs, setting).first()
 
 
 def _check_same(left: CpuInterpreter, right: CpuInterpreter) -> None:
@@ -161,12 +236,14 @@ def _check_same(left: CpuInterpreter, right: CpuInterpreter) -> None:
             )
 
 
-def _timed_run(interpreter: CpuInterpreter, inputs: Sequence[Array], times: list[float]) -> list[Array]:
+def _timed_run(interpreter: CpuInterpreter, inputs: Sequence[Array]) -> tuple[list[Array], float]:
+    """Outputs of an inference that begins anew, and its milliseconds."""
+    interpreter.reset_all_variables()
     set_inputs(interpreter, inputs)
     start = time.perf_counter()
     interpreter.invoke()
-    times.append((time.perf_counter() - start) * 1e3)
-    return outputs(interpreter)
+    milliseconds = (time.perf_counter() - start) * 1e3
+    return outputs(interpreter), milliseconds
 
 
 def _difference(left: Array, right: Array) -> Array:
@@ -185,11 +262,11 @@ def _difference(left: Array, right: Array) -> Array:
     return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
 
 
-def _output(detail: dict[str, Any], difference: Array) -> OutputDifference:
+def _output(name: str, dtype: str, difference: Array) -> OutputDifference:
     finite = difference.size > 0 and bool(np.isfinite(difference).all())
     return OutputDifference(
-        name=detail["name"],
-        dtype=np.dtype(detail["dtype"]).name,
+        name=name,
+        dtype=dtype,
         elements=int(difference.size),
         differing=int(np.count_nonzero(difference)),
         max=float(difference.max(initial=0)),
@@ -202,20 +279,18 @@ def _output(detail: dict[str, Any], difference: Array) -> OutputDifference:
 class _Bisection:
     """Finds the first differing operator: by the tensors that both sides hold, then by giving a delegate fewer operators."""
 
-    def __init__(
-        self, model: Model, chosen: Chosen, inputs: list[Array], parameters: ToolParameters, name: str, num_threads: int
-    ) -> None:
-        self._model = model
-        self._chosen = chosen
+    def __init__(self, pair: _BothSides, inputs: Sequence[Array], setting: _DiffSetting) -> None:
+        """Both sides of `pair` have run on `inputs`."""
+        self._pair = pair
+        self._model = pair.left.model
         self._inputs = inputs
-        self._parameters = parameters
-        self._name = name
-        self._threads = num_threads
+        self._setting = setting
 
-    def first(self, left: CpuInterpreter, right: CpuInterpreter) -> FirstDifference | None:
-        """None if no tensor that both hold differs. Both have run on the same inputs."""
-        in_tensors = self._in_tensors(left, right, is_same_model=self._chosen.model is self._model)
-        if in_tensors is None or self._chosen.model is not self._model or not self._chosen.delegates:
+    def first(self) -> FirstDifference | None:
+        """None if no tensor that both hold differs."""
+        left, chosen = self._pair.left, self._pair.chosen
+        in_tensors = self._in_tensors(left, self._pair.right, is_same_model=chosen.model is self._model)
+        if in_tensors is None or chosen.model is not self._model or not chosen.delegates:
             return in_tensors
         low, high = 0, len(self._model.graphs[0].ops)
         while high - low > 1:
@@ -227,9 +302,9 @@ class _Bisection:
         return dataclasses.replace(in_tensors, unseen=0)  # fewer operators gave equal results
 
     def _with_operators(self, left: CpuInterpreter, nodes: range) -> FirstDifference | None:
-        fresh = choose(self._model, self._name, self._parameters, num_threads=self._threads).delegates
-        restricted = [RestrictedDelegate(as_delegate(item), nodes) for item in fresh]
-        right = open_interpreter(self._model, restricted, num_threads=self._threads, preserve_all_tensors=True)
+        fresh = make_delegates(self._setting.parameters, num_threads=self._setting.num_threads)
+        restricted = [RestrictedDelegate(as_delegate(delegate), nodes) for delegate in fresh]
+        right = open_interpreter(self._model, restricted, num_threads=self._setting.num_threads, preserve_all_tensors=True)
         set_inputs(right, self._inputs)
         right.invoke()
         in_tensors = self._in_tensors(left, right, is_same_model=True)

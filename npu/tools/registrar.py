@@ -111,6 +111,14 @@ class Chosen:
     log: tuple[str, ...]
 
 
+def make_delegates(parameters: ToolParameters, *, num_threads: int = 1) -> list[Delegate | SimpleDelegate]:
+    """New delegates, those that the parameters ask for. Providers find `num_threads` among the parameters."""
+    parameters = parameters.copy()
+    parameters.set("num_threads", num_threads)
+    made = (provider.create_delegate(parameters) for provider in providers())
+    return [delegate for delegate in made if delegate is not None]
+
+
 def choose(model: Model, name: str, parameters: ToolParameters, *, num_threads: int = 1) -> Chosen:
     """Ask every provider; `model` passes through those that were asked for.
 

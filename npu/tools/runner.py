@@ -11,13 +11,14 @@ import numpy as np
 from npu.errors import UserError
 from npu.graph.graph import Model
 from npu.records import dataclass
+from npu.runtime.batch import infer_many
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import CpuInterpreter, OpResolverType
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.parameters import ToolParameters
-from npu.tools.registrar import choose
+from npu.tools.registrar import choose, make_delegates
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +28,43 @@ class Runner:
     interpreter: CpuInterpreter
     log: tuple[str, ...]
     delegation: tuple[str, ...]
+    others: tuple[CpuInterpreter, ...] = ()
+    """More interpreters of the model, for inferences at the same time."""
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Outputs of one inference."""
-        set_inputs(self.interpreter, inputs)
-        self.interpreter.invoke()
-        return outputs(self.interpreter)
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Which delegates were asked for, and what each took."""
+        return (*self.log, *self.delegation)
+
+    @property
+    def interpreters(self) -> tuple[CpuInterpreter, ...]:
+        return (self.interpreter, *self.others)
+
+    def run_each(self, examples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Outputs of inferences that do not depend on one another."""
+        return infer_many(self.interpreters, examples)
+
+    def close(self) -> None:
+        """Close all interpreters."""
+        for interpreter in self.interpreters:
+            interpreter.close()
 
 
 def open_runner(path: Path, parameters: ToolParameters, *, num_threads: int = 1) -> Runner:
     """The model of a file with the delegates that the parameters ask for, tensors allocated."""
+    return _open(path, parameters, num_threads, ())
+
+
+def open_batch_runner(path: Path, parameters: ToolParameters, *, at_a_time: int = 1) -> Runner:
+    """The same for `at_a_time` inferences side by side, of one thread each."""
+    return _open(path, parameters, 1, range(1, at_a_time))
+
+
+def _open(path: Path, parameters: ToolParameters, num_threads: int, others: Sequence[int]) -> Runner:
     chosen = choose(read_model(path), path.name, parameters, num_threads=num_threads)
     interpreter = open_interpreter(chosen.model, chosen.delegates, num_threads=num_threads)
-    return Runner(interpreter, chosen.log, delegation(interpreter, chosen.delegates))
+    more = tuple(open_interpreter(chosen.model, make_delegates(parameters)) for _ in others)
+    return Runner(interpreter, chosen.log, delegation(interpreter, chosen.delegates), more)
 
 
 def open_interpreter(

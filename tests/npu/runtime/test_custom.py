@@ -103,6 +103,9 @@ def test_a_command_imports_custom_operators(tmp_path: Path) -> None:
     assert command(given, tmp_path).returncode == 1
     assert command([*given, "--custom-ops", "operators.py"], tmp_path).returncode == 0
     np.testing.assert_array_equal(np.load(tmp_path / "out/output_0.npy"), [2, 3])
+    given = ["inference-diff", "model.tflite", "--num-runs", "3", "--workers", "2"]
+    assert "must have a registered kernel" in command(given, tmp_path).stderr
+    assert command([*given, "--custom-ops", "operators.py"], tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("source", ["nowhere.py", "no_such_module", "broken.py"])
