@@ -85,20 +85,22 @@ def _apply_memory(row: np.void, memory: Memory, held_beats: float) -> None:
 def _apply_adapter(row: np.void, adapter: TimingAdapter, burst_beats: float, held_beats: float) -> None:
     """An adapter replaces the memory's figures, passes addresses for part of a window, and caps the window's beats.
 
-    The cap works on whole transactions. The slots empty in rounds, and every round that starts while addresses pass is
-    served, so the open part of a window admits whole rounds.
+    The cap works on whole transactions, and those that are outstanding may be ahead of it. The slots empty in rounds, and
+    every round that starts while addresses pass is served, so the open part of a window admits whole rounds.
     """
-    read = row["read"]
+    read, write, opened = row["read"], row["write"], adapter.pulse_on_cycles
     _fill_channel(read, adapter.read_latency_cycles, held_beats, adapter.max_outstanding_reads)
-    _fill_channel(row["write"], adapter.write_latency_cycles, held_beats, adapter.max_outstanding_writes)
+    _fill_channel(write, adapter.write_latency_cycles, held_beats, adapter.max_outstanding_writes)
     if adapter.max_outstanding_reads:
-        rounds = math.ceil(adapter.pulse_on_cycles / read["held_cycles"])
-        read["burst_cycles"] = min(read["burst_cycles"], adapter.pulse_on_cycles / (rounds * adapter.max_outstanding_reads))
-    if adapter.pulse_off_cycles or adapter.beats_per_window:
-        row["window_cycles"] = adapter.pulse_on_cycles + adapter.pulse_off_cycles
-        row["open_cycles"] = adapter.pulse_on_cycles
+        rounds = math.ceil(opened / read["held_cycles"])
+        read["burst_cycles"] = min(read["burst_cycles"], opened / (rounds * adapter.max_outstanding_reads))
+    window = opened + adapter.pulse_off_cycles
+    row["closed_cycles"], row["closed_share"] = adapter.pulse_off_cycles, adapter.pulse_off_cycles / opened
     if adapter.beats_per_window:
-        row["window_beats"] = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
+        most = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
+        slots = adapter.max_outstanding_reads + adapter.max_outstanding_writes
+        row["cap_beat_cycles"] = window / most
+        row["cap_ahead_cycles"] = window * (min((slots - 1) * burst_beats / most, 1.0) if slots else 1.0)
 
 
 def _fill_channel(channel: np.void, latency: int, held: float, slots: int) -> None:

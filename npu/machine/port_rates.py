@@ -25,10 +25,9 @@ class PortRate:
 
 
 def port_rate(variant: Variant, port: Port) -> PortRate:
-    """The rate of a port: its data beats, as far as outstanding bursts hide the latency, capped by an adapter's windows."""
+    """The rate of a port: its data beats, as far as outstanding bursts hide the latency, capped by an adapter."""
     row = port_rows(variant)[PORT_NUMBERS[port]]
-    burst, window_beats = float(row["burst_bytes"]), float(row["window_beats"])
-    beat_cycles = max(float(row["beat_cycles"]), float(row["window_cycles"]) / window_beats if window_beats else 0.0)
+    burst, beat_cycles = float(row["burst_bytes"]), max(float(row["beat_cycles"]), float(row["cap_beat_cycles"]))
     burst_beats = burst / variant.accelerator.axi_data_bytes
     read_burst, write_burst = (float(row[channel]["burst_cycles"]) for channel in ("read", "write"))
     return PortRate(

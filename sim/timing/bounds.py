@@ -51,7 +51,7 @@ def _work(stream: StreamRows, table: NDArray[np.int64], ports: NDArray[Any], eng
     reading_inputs, reading_weights, writing = _turns(stream, ports, engines)
     together = reading_inputs + reading_weights
     reading = np.where(input_port == weight_port, together, np.maximum(reading_inputs, reading_weights))
-    # The windows of an adapter admit reads and writes together.
+    # The cap of an adapter admits reads and writes together.
     crossing = np.zeros((len(table), len(ports)))
     for port, column in (
         (input_port, TraceColumn.IFM_BYTES),
@@ -59,7 +59,7 @@ def _work(stream: StreamRows, table: NDArray[np.int64], ports: NDArray[Any], eng
         (output_port, TraceColumn.OFM_BYTES),
     ):
         crossing[np.arange(len(table)), port] += table[:, column]
-    reading = np.maximum(reading, (crossing * _window_cycles_per_byte(ports, stream.beat_bytes)).max(axis=1))
+    reading = np.maximum(reading, (crossing * ports["cap_beat_cycles"] / stream.beat_bytes).max(axis=1))
     is_input = reading_inputs >= reading_weights
     units = (table[:, column] for column in (TraceColumn.MAC_ACTIVE, TraceColumn.OUTPUT_ACTIVE, TraceColumn.DECODER_ACTIVE))
     return np.stack([*units, reading * is_input, reading * ~is_input, writing], axis=1)
@@ -97,10 +97,3 @@ def _parsed_alone(table: NDArray[np.int64]) -> NDArray[np.int64]:
     ended = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(table[:, TraceColumn.END])])[: len(table)]
     alone: NDArray[np.int64] = np.minimum(parsing, table[:, TraceColumn.START] - ended)
     return alone
-
-
-def _window_cycles_per_byte(ports: NDArray[Any], beat_bytes: int) -> NDArray[np.float64]:
-    """Cycles per byte (2,) that the windows of each port admit, both ways together; 0 where there are none."""
-    cap = ports["window_beats"] * beat_bytes
-    cycles: NDArray[np.float64] = np.divide(ports["window_cycles"], cap, out=np.zeros(2), where=cap > 0)
-    return cycles

@@ -50,9 +50,7 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
         if op.ofm.port == p:
             write = cost.ofm_cycles
             beats += cost.ofm_beats
-        if ports[p].window_beats > 0.0:
-            busiest = max(busiest, beats * ports[p].window_cycles / ports[p].window_beats)
-        busiest = max(busiest, max(read, write))
+        busiest = max(max(busiest, beats * ports[p].cap_beat_cycles), max(read, write))
     return busiest
 
 

@@ -112,7 +112,8 @@ CHANNEL = np.dtype(
         "latency",
         "burst_cycles",  # that one burst takes of the slots together: held cycles / slots
         "held_cycles",  # of one slot by a burst, which is how far all of them can be taken ahead
-        "free",  # state: when it is free
+        # State: when the last transfer has passed, and until when its transfers would keep a single slot of that rate busy.
+        *("free", "booked"),
     )
 )
 """One direction of a memory port."""
@@ -123,11 +124,10 @@ PORT = np.dtype(
         ("write", CHANNEL),
         *floats(
             *("beat_cycles", "burst_bytes"),
-            *("window_cycles", "open_cycles"),  # 0: no windows; in the open part of a window addresses pass
-            "window_beats",  # admitted per window, both directions together; 0: any number
-            # State: of the current window its number, the beats admitted in it and in the one before, its start, the end of
-            # its open part and its cap; what is not limited is FAR.
-            *("window", "used", "before", "start", "closes", "cap"),
+            *("closed_cycles", "closed_share"),  # how long addresses do not pass, also for each cycle in which they do
+            "cap_beat_cycles",  # per beat that an adapter's cap admits, both directions together; 0: no cap
+            "cap_ahead_cycles",  # how far transfers may be ahead of the cap
+            "booked",  # state: until when the cap is used up
         ),
     ]
 )

@@ -23,7 +23,7 @@ timing:
   core_input_bytes_per_cycle: 16
   weight_decode_bits_per_cycle: 96
   nhwc_operand_factor: 1.0
-  burst_hold_fraction: 1.0
+  burst_hold_fraction: 0.8
   weight_window_bytes: 2048
   max_burst_bytes: 256
 """

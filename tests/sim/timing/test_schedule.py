@@ -123,17 +123,36 @@ def test_adapter_latency_is_paid_once_per_dependent_step() -> None:
     assert run(convolution(4, 4, 16, 32, SMALL), variant=variant).totals.total_cycles == 384 + 32 + 20
 
 
-def test_a_window_admits_its_beats_and_then_closes() -> None:
-    # 800 bytes are 100 beats; 40 pass in each window of 400 cycles, so the last 20 pass in the third.
-    variant = with_adapter(round_variant(), Port.AXI1, pulse_on_cycles=400, beats_per_window=40)
-    assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 800 + 20
+def test_a_cap_passes_its_beats_at_a_steady_rate() -> None:
+    # 800 bytes are 100 beats of 10 cycles each. Of two bursts of 8 beats that may be outstanding one is ahead of the cap.
+    capped = {"pulse_on_cycles": 400, "beats_per_window": 40}
+    variant = with_adapter(round_variant(), Port.AXI1, max_outstanding_reads=2, **capped)
+    assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 1000 - 80
+    # Where as many may be outstanding as one wants, the beats of a window pass at once.
+    variant = with_adapter(round_variant(), Port.AXI1, **capped)
+    assert run(transfer(320, destination=None), variant=variant).totals.total_cycles == 40
+    assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 1000 - 400
 
 
 def test_a_cap_works_on_whole_transactions() -> None:
-    # 50 beats are 6.25 bursts of 8 beats: the window admits seven of them.
-    variant = with_adapter(round_variant(), Port.AXI1, pulse_on_cycles=400, beats_per_window=50)
-    assert run(transfer(7 * 64, destination=None), variant=variant).totals.total_cycles == 56
-    assert run(transfer(8 * 64, destination=None), variant=variant).totals.total_cycles == 400 + 8
+    # 50 beats are 6.25 bursts of 8 beats: a window admits seven of them.
+    variant = with_adapter(round_variant(), Port.AXI1, max_outstanding_reads=1, pulse_on_cycles=400, beats_per_window=50)
+    assert run(transfer(7 * 64, destination=None), variant=variant).totals.total_cycles == 400
+    assert run(transfer(14 * 64, destination=None), variant=variant).totals.total_cycles == 800
+
+
+def test_closed_parts_slow_what_goes_on_for_long_by_their_share() -> None:
+    # 100,000 beats, of which the closed part of a window is ahead; addresses pass in 4 of 5 cycles.
+    variant = with_adapter(round_variant(), Port.AXI1, pulse_on_cycles=4000, pulse_off_cycles=1000)
+    assert run(transfer(800_000, destination=None), variant=variant).totals.total_cycles == 125_000 - 1000
+
+
+def test_an_address_after_a_rest_waits_for_an_opening_in_the_mean() -> None:
+    # The address before has passed, so the closed part has begun since with a likelihood of 1 in 4000 a cycle. It has begun in
+    # one of 4 cases if the rest is as long as the closed part, of which half is left in the mean.
+    variant = with_adapter(round_variant(), Port.AXI1, read_latency_cycles=2000, pulse_on_cycles=4000, pulse_off_cycles=1000)
+    chain = [transfer(8, destination=None), DmaWait(outstanding=0), transfer(8, destination=None)]
+    assert run(*chain, variant=variant).totals.total_cycles == 2 * (2000 + 1) + 125
 
 
 def test_outstanding_reads_bound_the_rate() -> None:
@@ -194,15 +213,16 @@ def test_a_core_takes_in_a_wide_beat_in_two_cycles() -> None:
     assert run(transfer(512, destination=None), variant=slow).totals.total_cycles == 32
 
 
-def test_reads_and_writes_share_a_capped_window() -> None:
+def test_reads_and_writes_share_a_cap() -> None:
     stream = [addition(8, 8, 16, Block(8, 8, 16))]
     variant = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=1024, beats_per_window=256)
     free = run(*stream).totals.total_cycles
     assert free == 2 * 128 + 1024
-    # 256 beats of input fill the first window, so the 128 beats of output pass in the second one.
+    # A window admits 256 beats: the input. The output passes at 4 cycles a beat while the next blocks would be worked on.
     assert run(*stream, variant=variant).totals.total_cycles == 256 + 1024
-    tight = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=2048, beats_per_window=256)
-    assert run(*stream, variant=tight).totals.total_cycles == 2048 + 128
+    # At 16 cycles a beat the window that is ahead is used up by the input, and its second half and the output wait for the cap.
+    tight = with_adapter(round_variant(), Port.AXI0, pulse_on_cycles=2048, beats_per_window=128)
+    assert run(*stream, variant=tight).totals.total_cycles == (256 + 128) * 16 - 2048
 
 
 def test_two_cores_share_a_block_by_micro_block_depth() -> None:
