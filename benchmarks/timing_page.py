@@ -35,9 +35,9 @@ UNEXPLAINED = (
     " lets a whole window of beats be ahead of its cap, as its description reads, fits these, and predicts every network on "
     "Ethos-U55-256 2 to 4 % too fast; with what the slots hold ahead of it these fit to 2.1 %.\n"
     "- rnnoise on Ethos-U65-256 behind the adapters is predicted 2,800 cycles (4.4 %) too fast, mobilenet_v2 2.7 % too slow "
-    "in its cascades. The moments at which addresses of the DRAM do not pass are taken in the mean: the phase of the windows is not "
-    "known, and each takes up to 1,000 cycles. With windows that begin with the network rnnoise is 1 % too fast, mobilenet_v2 "
-    "3.8 % too slow.\n"
+    "in its cascades. The moments at which addresses of the DRAM do not pass are taken in the mean: the phase of the windows "
+    "is not known, and each takes up to 1,000 cycles. With windows that begin with the network rnnoise is 1 % too fast, "
+    "mobilenet_v2 3.8 % too slow.\n"
     "- A shorter latency of the flash saves rnnoise on Ethos-U55-256 677 cycles, where 1,000 to 3,000 were measured.\n"
     "- That an ADD or SUB with an operand in NHWC takes half as long again is measured, not derived: see the table below."
 )

@@ -22,12 +22,12 @@ from tests.support.shared import shared_models
 SLACK = 1.001
 """A tenth of a percent is allowed: requests that come earlier may meet others that they did not meet before."""
 TURN = 125
-"""Cycles that it may cost on an adapter, whatever the share: a small stream has few requests to even that out. It is what an address
-waits at most for the closed part of a window of the DRAM of Ethos-U65.
+"""Cycles that it may cost on an adapter, whatever the share: a small stream has few requests to even that out. An address waits
+no longer than this for the closed part of a window of the DRAM of Ethos-U65.
 """
 CHUNK = 512
-"""The same for a network: what a chunk of a transfer takes at a byte a cycle, the rate of the flash of Ethos-U55, which a request
-meets that comes earlier. docs/timing-model.md has what was found.
+"""The same for a network: a request that comes earlier may meet a chunk of a transfer, which takes this
+behind the flash of Ethos-U55. docs/timing-model.md has what was found.
 """
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
