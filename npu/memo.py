@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+
+
+_UNKNOWN: Any = object()
 
 
 class LastUsed(Generic[Key, Value]):
@@ -21,9 +24,11 @@ class LastUsed(Generic[Key, Value]):
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value of a key, made now if it is not known."""
         with self._lock:
-            if key in self._values:
-                value = self._values[key] = self._values.pop(key)
-                return value
+            known = self._values.get(key, _UNKNOWN)
+            if known is not _UNKNOWN:
+                if len(self._values) * 2 > self._most:  # only then it matters soon which is the oldest; keys are long to hash
+                    self._values[key] = self._values.pop(key)
+                return cast(Value, known)
         value = make()
         with self._lock:
             value = self._values.setdefault(key, value)

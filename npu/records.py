@@ -20,11 +20,24 @@ _OPTIONS = {"frozen", "slots", "eq", "kw_only"}
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
+
+    def replace(record: Any, /, **changes: Any) -> Any:
+        """`dataclasses.replace`, which looks at every field again."""
+        names, read = _given(type(record))
+        return type(record)(**dict(zip(names, read(record), strict=True)) | changes)
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """`dataclasses.dataclass`."""
         return functools.partial(_record, options=options) if cls is None else _record(cls, options)
+
+
+@functools.cache
+def _given(cls: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The fields that the initialiser takes, and what reads them."""
+    names = tuple(item.name for item in dataclasses.fields(cls) if item.init)
+    return names, _values(names)
 
 
 def _record(cls: type, options: Mapping[str, bool]) -> type:

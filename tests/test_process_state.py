@@ -29,6 +29,7 @@ STATE = {
 UNBOUNDED = {
     "npu/graph/operands.py parse": "by the signatures that the operator table writes",
     "npu/hardware/build.py _fields": _TYPES,
+    "npu/records.py _given": _TYPES,
     "npu/records.py _initialisation": _TYPES,
 }
 """Kept results of functions with arguments, without a bound; `npu/native` keeps machine code, by its kernels."""

@@ -5,12 +5,10 @@ The buffer formulas are those of `npu.isa.shram`; the choice among legal blocks 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.block_estimate import BlockProblem, estimate_cycles, multiplying_steps
+from npu.compiler.block_estimate import BlockProblem, MachineRows, estimate_cycles, multiplying_steps
 from npu.errors import CompileError
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -18,7 +16,7 @@ from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
 from npu.machine.rules import ceil_div, round_up
 from npu.memo import LastUsed
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _REMEMBERED = 1 << 14
 _HOPELESS = 2
@@ -42,6 +40,7 @@ class BlockChooser:
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
+        self._rows = MachineRows(variant)
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
 
     def choose(self, problem: BlockProblem, *, depth_limit: int = 0) -> BlockChoice:
@@ -50,20 +49,20 @@ class BlockChooser:
         For a convolution both traversals are tried. `depth_limit` bounds the block depth (0 = only the hardware does).
         CompileError if no block fits SHRAM.
         """
-        return self._known.get((problem, depth_limit), lambda: _choose(problem, self.variant, depth_limit))
+        return self._known.get((problem, depth_limit), lambda: _choose(problem, self._rows, depth_limit))
 
 
-def _choose(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockChoice:
+def _choose(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice:
     likely, others = _traversals(problem)
-    choices = (_best(traversed, variant, depth_limit) for traversed in likely)
+    choices = (_best(traversed, rows, depth_limit) for traversed in likely)
     legal = [choice for choice in choices if choice is not None]
     if not legal:
-        choices = (_best(other, variant, depth_limit) for other in others)
+        choices = (_best(other, rows, depth_limit) for other in others)
         legal = [choice for choice in choices if choice is not None]
     if not legal:
         raise CompileError(
-            f"{variant.name}: an operation of OFM {problem.ofm}, kernel {problem.kernel.height}x{problem.kernel.width} "
-            f"must have a block that fits {variant.shram.banks} SHRAM banks, got none"
+            f"{rows.variant.name}: an operation of OFM {problem.ofm}, kernel {problem.kernel.height}x{problem.kernel.width} "
+            f"must have a block that fits {rows.variant.shram.banks} SHRAM banks, got none"
         )
     return min(legal, key=lambda choice: choice.cycles)
 
@@ -90,8 +89,10 @@ def _candidates(problem: BlockProblem, variant: Variant, depth_limit: int) -> tu
     depths = [value for value in range(step, largest + 1, step) if value < whole]
     if whole <= largest or not depths:
         depths.append(whole)
-    grid = np.meshgrid(heights, widths, np.asarray(depths), indexing="ij")
-    return grid[0].ravel().astype(np.int64), grid[1].ravel().astype(np.int64), grid[2].ravel().astype(np.int64)
+    grid = np.empty((3, len(heights), len(widths), len(depths)), np.int64)
+    grid[0], grid[1], grid[2] = heights[:, None, None], widths[:, None], depths
+    flat = grid.reshape(3, -1)
+    return flat[0], flat[1], flat[2]
 
 
 def _extents(extent: int, ublock: int, limit: int) -> Ints:
@@ -101,14 +102,15 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
     return sizes[np.concatenate(([True], blocks[1:] < blocks[:-1]))]
 
 
-def _best(problem: BlockProblem, variant: Variant, depth_limit: int) -> BlockChoice | None:
+def _best(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice | None:
+    variant = rows.variant
     height, width, depth = _candidates(problem, variant, depth_limit)
     buffers = family_of(variant.accelerator.product).buffers
     fits = buffers.fits(problem, height, width, depth, variant)
     if not fits.any():
         return None
     height, width, depth = height[fits], width[fits], depth[fits]
-    cycles = estimate_cycles(problem, height, width, depth, variant)
+    cycles = estimate_cycles(problem, height, width, depth, rows)
     order = np.lexsort((-width, -(height * width * depth), cycles))
     best = int(order[0])
     block = Block(int(height[best]), int(width[best]), int(depth[best]))

@@ -80,7 +80,15 @@ class BlockProblem(BufferProblem):
         return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + RECORD_BYTES
 
 
-def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Ints, variant: Variant) -> Floats:
+class MachineRows:
+    """What the kernel knows of a variant; made once for all problems."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.machine, self.ports = machine_rows(variant), port_rows(variant)
+
+
+def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Ints, rows: MachineRows) -> Floats:
     """Estimated cycles of the whole operation for every candidate block; `height`, `width`, `depth` are (candidates,).
 
     Those of a candidate that another one surpasses may be too few, but are never fewer than those of the best.
@@ -88,7 +96,7 @@ def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Int
     cycles = np.zeros(len(height), np.float64)
     blocks = np.stack([height, width, depth], axis=1)
     fetches, costs = np.zeros(_fetches_of_block(problem), r.FETCH), np.zeros(2, r.BLOCK_COST)
-    estimate(operation_rows(problem, variant), machine_rows(variant), port_rows(variant), blocks, fetches, costs, cycles)
+    estimate(operation_rows(problem, rows.variant), rows.machine, rows.ports, blocks, fetches, costs, cycles)
     return cycles
 
 

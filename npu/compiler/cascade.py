@@ -7,7 +7,6 @@ in memory all at the same time. Only what must be cut to meet a memory budget is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from npu.compiler.allocate import live_bytes
 from npu.compiler.ir import (
@@ -24,7 +23,7 @@ from npu.compiler.lifetime import PlanNode, share_in_place, shared_spans, trace_
 from npu.graph.graph import Graph
 from npu.isa.operations import PoolingMode, Upscale
 from npu.progress import Progress, counted
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _LONGEST = 8

@@ -10,7 +10,7 @@ from npu.compiler.memory_map import memory_map
 from npu.compiler.pipeline import Observer, pass_names, run_passes
 from npu.compiler.state import GraphState, State, initial_state
 from npu.errors import CompileError
-from npu.graph.consistency import require_runnable, without_inconsistent
+from npu.graph.consistency import defects_of, require_runnable, without_inconsistent
 from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
@@ -39,10 +39,11 @@ def compile_model(
     result can be timed, not run.
     """
     _check(model, placement)
-    require_runnable(model)
+    defects = defects_of(model)
+    require_runnable(model, defects)
     if progress is not None:
         observers = (*observers, _progress_of(progress))
-    placement = without_inconsistent(model, placement)
+    placement = without_inconsistent(placement, defects)
     state = initial_state(model, placement, chooser or BlockChooser(variant), encoder, goal, progress)
     state = run_passes(state, observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)

@@ -8,7 +8,6 @@ precise answer is not certain, the safe one is given.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from npu.hardware.variant import Shram, Variant
@@ -30,7 +29,7 @@ from npu.isa.operations import (
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 from npu.layouts import BRICK_DEPTH
 from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 Shape = tuple[int, int, int]
 SHRAM = None
@@ -232,8 +231,13 @@ def _is_broadcast(operation: KernelOperation) -> bool:
 def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int) -> int:
     """Largest BLOCKDEP that keeps `current` from reading too early through `fm`."""
     whole = (_map_access(fm, is_write=False),)
-    made = ((kernel.ofm, box) for kernel in reversed(history) for box in islice(_ofm_boxes(kernel, is_reversed=True), limit))
-    last = [pair if _conflict(whole, (_map_access(pair[0], is_write=True),)) else None for pair in islice(made, limit)]
+    last: list[tuple[FeatureMap, Elements] | None] = []
+    for kernel in reversed(history):
+        meets = _conflict(whole, (_map_access(kernel.ofm, is_write=True),))
+        boxes = islice(_ofm_boxes(kernel, is_reversed=True), limit - len(last))
+        last += [(kernel.ofm, box) if meets else None for box in boxes]
+        if len(last) == limit:
+            break
     if not any(last):
         return limit
     first = list(islice(_fetches(current, fm), limit))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ from npu.isa.operations import (
     ifm_plane,
 )
 from npu.isa.shram import LUT_SLOT_BYTES
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _FUNCTIONS = {"tanh": ActivationFunction.TANH, "sigmoid": ActivationFunction.SIGMOID}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.allocate import LiveRange
@@ -11,7 +10,7 @@ from npu.compiler.ir import ElementwiseStep, Program, Step, Storage, View
 from npu.compiler.layout import reads, storage_bytes, views
 from npu.graph.graph import ABSENT, Graph
 from npu.isa.operations import Layout
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 Item: TypeAlias = int | Storage
 """What gets memory: a tensor that the graph sees, by index, or a storage inside a partition."""

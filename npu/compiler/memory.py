@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes, round_up
 from npu.compiler.goal import Goal
@@ -17,7 +16,7 @@ from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
 from npu.isa.operations import Layout
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _NOTEWORTHY = 1.02
 """Growth of the arena by staged slices from which on packing everything anew is tried."""

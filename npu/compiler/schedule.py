@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
@@ -27,7 +26,7 @@ from npu.layouts import BRICK_DEPTH
 from npu.machine.output_unit import elementwise_rank, window_rank
 from npu.machine.port_rates import PortRate, port_rate
 from npu.machine.rules import ceil_div, round_up
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""

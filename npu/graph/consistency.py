@@ -8,7 +8,6 @@ operator that reads what it makes. An operator whose operands no kernel takes to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from npu.errors import ModelError
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
@@ -16,7 +15,7 @@ from npu.graph.operands import Mismatch, Operands, Role, Shape, positions
 from npu.graph.ops import BY_NAME, Cost, Operator
 from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
 from npu.graph.quantizations import activation_fits, bias_type, one_scale
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _COMPUTED = frozenset(Cost) - {Cost.VIEW, Cost.OTHER, Cost.MATMUL, Cost.MAX_POOL, Cost.RESIZE_BILINEAR}
 """Operators that compute with the scales of their feature maps."""
@@ -44,6 +43,10 @@ def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape]
     contents = [None if one is None or one.is_variable or one.dtype.numpy is None else one.data for one in inputs]
     options = row.attributes() if row.attributes is not None and op.attributes is None else op.attributes
     return Operands(options, inputs, [graph.tensors[index] for index in op.outputs], contents)
+
+
+Defects = Mapping[tuple[int, int], Inconsistency]
+"""By graph and operator index."""
 
 
 def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
@@ -106,18 +109,20 @@ def _judge(
     return None, made
 
 
-def without_inconsistent(model: Model, placement: Placement) -> Placement:
-    """The placement with every inconsistent operator on the CPU, for the reason CONSISTENCY; itself if there are none."""
-    placements = {
+def defects_of(model: Model) -> Defects:
+    """What is wrong with a model, by graph and operator index."""
+    return {
         (number, index): what
         for number, graph in enumerate(model.graphs)
         for index, what in inconsistencies(graph, is_entry=number == 0).items()
     }
-    if not placements:
+
+
+def without_inconsistent(placement: Placement, defects: Defects) -> Placement:
+    """The placement with every inconsistent operator on the CPU, for the reason CONSISTENCY; itself if there are none."""
+    if not defects:
         return placement
-    ops = (
-        _with_reason(op, placements[op.graph, op.index]) if (op.graph, op.index) in placements else op for op in placement.ops
-    )
+    ops = (_with_reason(op, defects[op.graph, op.index]) if (op.graph, op.index) in defects else op for op in placement.ops)
     return replace(placement, ops=tuple(ops))
 
 
@@ -132,9 +137,9 @@ def _with_reason(op: OpPlacement, inconsistency: Inconsistency) -> OpPlacement:
     return replace(op, violations=(*op.violations, violation))
 
 
-def require_runnable(model: Model) -> None:
+def require_runnable(model: Model, defects: Defects) -> None:
     """Raise ModelError for the first operator of the entry graph that no kernel runs."""
     graph = model.graphs[0]
-    for index, defect in inconsistencies(graph).items():
-        if not defect.runs:
+    for (number, index), defect in defects.items():
+        if number == 0 and not defect.runs:
             raise ModelError(f"{graph.ops[index].name} (op {index}): {defect.message}; no kernel runs the operator")

@@ -29,6 +29,8 @@ class Port(Enum):
     AXI0 = "axi0"
     AXI1 = "axi1"
 
+    __hash__ = object.__hash__  # every member is one object; that of Enum is Python code
+
 
 @dataclass(frozen=True, slots=True)
 class Size:

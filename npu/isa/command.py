@@ -83,7 +83,7 @@ class Field:
 
     def limits(self, product: Product) -> tuple[int, int]:
         """Smallest and largest value that the field holds on `product`."""
-        width = self.widths.get(product, len(self.bits))
+        width = self.widths.get(product, len(self.bits)) if self.widths else len(self.bits)
         if self.is_signed:
             return -(1 << (width - 1)), (1 << (width - 1)) - 1
         return 0, (1 << width) - 1 if self.maximum is None else self.maximum
@@ -96,10 +96,6 @@ class Field:
         if self.enum is not None and value not in self.enum._value2member_map_:
             names = ", ".join(f"{member.value} ({member.name})" for member in self.enum)
             raise StreamError(f"{where}: {self.name} must be one of {names}, got {value}")
-
-    def number(self, attribute: Any) -> int:
-        """The number in the field that stands for the value of its attribute."""
-        return self.code.to_field(attribute)
 
     def attribute(self, value: int) -> Any:
         """The value of the attribute that `value`, a number in the field, stands for."""
@@ -167,7 +163,7 @@ class Command:
 
     def operand_of(self, attributes: Iterable[Any], product: Product) -> int:
         """Operand that holds `attributes`, one of each field in order; StreamError as `operand`."""
-        return self._operand(map(Field.number, self.fields, attributes), product)
+        return self._operand([one.code.to_field(value) for one, value in zip(self.fields, attributes, strict=True)], product)
 
     def _operand(self, numbers: Iterable[int], product: Product) -> int:
         operand = 0

@@ -6,7 +6,6 @@ A register write that would not change the register is left out, as every regist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -21,8 +20,17 @@ from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
 from npu.isa.stream import CommandStream
+from npu.records import dataclass, replace
 
 _AttributeReader = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _SectionReader:
+    """The registers of a section, where their attributes stand among those of all, and what reads these of a record."""
+
+    places: tuple[tuple[Command, slice], ...]
+    read: Callable[[Any], tuple[Any, ...]]
 
 
 def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint32]:
@@ -62,10 +70,10 @@ class _CommandWriter:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
         self._family = family_of(variant.accelerator.product)
-        self._attributes: dict[str, object] = {}
-        """What was written last, by command, as the record has it and as its operand."""
+        self._attributes: dict[int, tuple[Any, ...]] = {}
+        """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
-        self._readers: dict[tuple[int, type], tuple[tuple[Command, _AttributeReader], ...]] = {}
+        self._readers: dict[tuple[int, type], _SectionReader] = {}
 
     def writes(self, operation: Operation) -> Iterator[Sequence[int]]:
         """Words of each register write that changes something."""
@@ -80,34 +88,39 @@ class _CommandWriter:
         return command.words(command.operand(values, self._variant.accelerator.product))
 
     def _section_writes(self, number: int, operation: Operation) -> Iterator[Sequence[int]]:
-        for command, read in self._readers_of(number, type(operation)):
-            attributes = read(operation)
-            if self._attributes.get(command.name) == attributes:
+        section = self._section_of(number, type(operation))
+        attributes = section.read(operation)
+        before = self._attributes.get(number)
+        if before == attributes:
+            return
+        self._attributes[number] = attributes
+        for command, own in section.places:
+            values = attributes[own]
+            if before is not None and before[own] == values:
                 continue
-            self._attributes[command.name] = attributes
-            values = attributes if len(command.fields) > 1 else (attributes,)
             operand = command.operand_of(values, self._variant.accelerator.product)
             if self._operands.get(command.name) != operand:
                 self._operands[command.name] = operand
                 yield command.words(operand)
 
-    def _readers_of(self, number: int, kind: type) -> tuple[tuple[Command, _AttributeReader], ...]:
-        """Registers of section `number`, and functions of the attributes that they hold of a record of type `kind`."""
-        readers = self._readers.get((number, kind))
-        if readers is None:
-            registers = self._family.sections[number].registers
-            readers = tuple((command, self._command_reader(command, kind)) for command in registers)
-            self._readers[number, kind] = readers
-        return readers
+    def _section_of(self, number: int, kind: type) -> _SectionReader:
+        """How section `number` reads records of type `kind`."""
+        section = self._readers.get((number, kind))
+        if section is None:
+            section = self._readers[number, kind] = self._make_section(self._family.sections[number].registers, kind)
+        return section
 
-    def _command_reader(self, command: Command, kind: type) -> _AttributeReader:
-        """Function of the attribute that a register holds, or of the tuple of them if it has several fields."""
-        readers = tuple(self._reader(field.holds, kind) for field in command.fields)
-        if len(readers) == 1:
-            return readers[0]
-        if all(isinstance(read, attrgetter) for read in readers):
-            return attrgetter(*(field.holds for field in command.fields))
-        return lambda operation: tuple(read(operation) for read in readers)
+    def _make_section(self, registers: Sequence[Command], kind: type) -> _SectionReader:
+        readers: list[_AttributeReader] = []
+        places = []
+        for command in registers:
+            places.append((command, slice(len(readers), len(readers) + len(command.fields))))
+            readers += [self._reader(field.holds, kind) for field in command.fields]
+        if len(readers) > 1 and all(isinstance(read, attrgetter) for read in readers):
+            return _SectionReader(
+                tuple(places), attrgetter(*(field.holds for command in registers for field in command.fields))
+            )
+        return _SectionReader(tuple(places), lambda operation: tuple([read(operation) for read in readers]))
 
     def _reader(self, path: str, kind: type) -> _AttributeReader:
         """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""

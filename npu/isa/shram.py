@@ -45,6 +45,8 @@ class Work(Enum):
     REDUCE_SUM = "reduce_sum"
     ELEMENTWISE = "elementwise"
 
+    __hash__ = object.__hash__  # every member is one object; that of Enum is Python code
+
     @property
     def shares_depth(self) -> bool:
         """Whether an OFM channel reads the IFM channel of the same number only."""

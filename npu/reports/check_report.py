@@ -19,7 +19,7 @@ from constraints.rule import Profile
 from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
 from constraints.xnnpack import XnnpackSwitches, xnnpack_profile
-from npu.graph.consistency import without_inconsistent
+from npu.graph.consistency import defects_of, without_inconsistent
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.idle import RULE as IDLE
@@ -425,7 +425,7 @@ def settled(model: Model, placement: Placement) -> Placement:
     """The placement with what this compiler adds to its profile before it compiles: itself if the profile is another's."""
     if is_read_alone(placement.profile):
         return placement
-    return without_idle_jobs(model, without_inconsistent(model, placement))
+    return without_idle_jobs(model, without_inconsistent(placement, defects_of(model)))
 
 
 def _is_idle(placed: OpPlacement) -> bool:

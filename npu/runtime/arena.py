@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 
 from npu.records import dataclass
@@ -26,19 +27,19 @@ def plan_arena(lifetimes: Sequence[Lifetime]) -> tuple[Mapping[int, int], int]:
     The largest tensor first, each at the lowest offset where nothing that lives at the same time is: what TFLite's planner
     calls greedy by size. Equal sizes go in order of their first step.
     """
-    placed: list[tuple[int, int, Lifetime]] = []
+    placed: list[tuple[int, int, int, int]] = []
     offsets: dict[int, int] = {}
     for lifetime in sorted(lifetimes, key=lambda item: (-item.size, item.first, item.tensor)):
         start = 0
-        for begin, end, other in placed:
-            if other.first <= lifetime.last and lifetime.first <= other.last:
-                if start + lifetime.size <= begin:
+        size, first, last = lifetime.size, lifetime.first, lifetime.last
+        for begin, end, other_first, other_last in placed:
+            if other_first <= last and first <= other_last:
+                if start + size <= begin:
                     break
                 start = max(start, end)
         offsets[lifetime.tensor] = start
-        placed.append((start, start + _aligned(lifetime.size), lifetime))
-        placed.sort(key=lambda item: item[0])
-    return offsets, max((end for _, end, _ in placed), default=0)
+        insort(placed, (start, start + _aligned(size), first, last))
+    return offsets, max((end for _, end, _, _ in placed), default=0)
 
 
 def lifetimes(

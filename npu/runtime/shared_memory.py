@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from npu.graph.graph import ABSENT
-from npu.runtime.arena import lifetimes, plan_arena
+from npu.runtime.arena import Lifetime, lifetimes, plan_arena
 from npu.runtime.delegate import Node
 from npu.runtime.tensor import RuntimeTensor
 
@@ -32,14 +32,7 @@ class SharedMemory:
         for index, start in offsets.items():
             tensor = tensors[index]
             tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)
-        self._overwritten = frozenset(
-            one.tensor
-            for one in spans
-            for other in spans
-            if one.first < other.first
-            and offsets[one.tensor] < offsets[other.tensor] + other.size
-            and offsets[other.tensor] < offsets[one.tensor] + one.size
-        )
+        self._overwritten = _overwritten(spans, offsets)
 
     @property
     def bytes(self) -> int:
@@ -57,6 +50,18 @@ class SharedMemory:
 
     def _holds(self, tensor: RuntimeTensor) -> bool:
         return tensor.data is not None and np.may_share_memory(tensor.data, self._arena)
+
+
+def _overwritten(spans: Sequence[Lifetime], offsets: Mapping[int, int]) -> frozenset[int]:
+    """The tensors whose bytes one takes that is written later."""
+    first = np.array([one.first for one in spans])
+    start = np.array([offsets[one.tensor] for one in spans])
+    end = start + np.array([one.size for one in spans])
+    return frozenset(
+        one.tensor
+        for index, one in enumerate(spans)
+        if ((first > one.first) & (start < end[index]) & (end > start[index])).any()
+    )
 
 
 def _sizes(tensors: Sequence[RuntimeTensor], nodes: Sequence[Node], foreign: Collection[int]) -> dict[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ from npu.isa.operations import (
     Upscale,
 )
 from npu.isa.rules import MAX_EXTENT
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _SUM_BITS = {8: 20, 16: 15}
 """Fraction bits that the reference kernel gives operands of ADD and SUB of 8 and 16 bits."""

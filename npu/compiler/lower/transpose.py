@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +24,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import KernelWindow, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.machine.port_rates import port_rate
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _MAP_CYCLES = 100
 """What one more operation costs, besides the latency of its first read."""

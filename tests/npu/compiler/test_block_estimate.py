@@ -11,7 +11,7 @@ import pytest
 
 import npu
 from npu.api import time_model
-from npu.compiler.block_estimate import BlockProblem, estimate_cycles
+from npu.compiler.block_estimate import BlockProblem, MachineRows, estimate_cycles
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
@@ -101,7 +101,7 @@ def test_the_cycles_of_one_block_are_those_of_its_busiest_unit() -> None:
     variant = load_variant("ethos-u55-128")
     problem = BlockProblem(work=Work.CONVOLUTION, ofm=(8, 16, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=KernelWindow())
     sizes = (np.array([8]), np.array([16]), np.array([32]))
-    estimate = float(estimate_cycles(problem, *sizes, variant)[0])
+    estimate = float(estimate_cycles(problem, *sizes, MachineRows(variant))[0])
     array, output = (4 * 8 * 8 + 1) * 4, 8 * 16 * 32 * 0.5
     assert max(array, output) < estimate <= (array + output) * 1.2
 
@@ -113,4 +113,4 @@ def test_slices_of_a_map_without_bricks_are_written_pixel_by_pixel() -> None:
     )
     sizes = (np.array([8]), np.array([16]), np.array([16]))
     part = replace(whole, ofm_map_depth=34)
-    assert estimate_cycles(part, *sizes, variant)[0] > 2 * estimate_cycles(whole, *sizes, variant)[0]
+    assert estimate_cycles(part, *sizes, MachineRows(variant))[0] > 2 * estimate_cycles(whole, *sizes, MachineRows(variant))[0]
