@@ -84,6 +84,7 @@ class _LifetimeRecorder:
         self._layouts = layouts
         self._spans: dict[Item, list[int]] = {}
         """Bytes, first and last event: changed in place, since every operand of every operation passes here."""
+        self._of_storage: dict[Storage, list[int]] = {}
 
     @property
     def spans(self) -> dict[Item, LiveRange]:
@@ -96,18 +97,26 @@ class _LifetimeRecorder:
                 self._touch(index, tensor.bytes, event)
 
     def touch_storage(self, storage: Storage, event: int) -> None:
-        if storage.data is None:
-            layout = self._layouts.get(storage, Layout.NHWC)
-            self._touch(item_of(storage), storage_bytes(storage, layout), event)
+        span = self._of_storage.get(storage)
+        if span is not None:
+            _stretch(span, event)
+        elif storage.data is None:
+            size = storage_bytes(storage, self._layouts.get(storage, Layout.NHWC))
+            self._of_storage[storage] = self._touch(item_of(storage), size, event)
 
-    def _touch(self, item: Item, size: int, event: int) -> None:
+    def _touch(self, item: Item, size: int, event: int) -> list[int]:
         span = self._spans.setdefault(item, [size, event, event])
         if size > span[0]:
             span[0] = size
-        if event < span[1]:
-            span[1] = event
-        elif event > span[2]:
-            span[2] = event
+        _stretch(span, event)
+        return span
+
+
+def _stretch(span: list[int], event: int) -> None:
+    if event < span[1]:
+        span[1] = event
+    elif event > span[2]:
+        span[2] = event
 
 
 def share_in_place(
