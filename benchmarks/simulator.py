@@ -1,18 +1,19 @@
 """How fast compiled models run on the simulated NPU, beside LiteRT with XNNPACK on the same source, in one process.
 
-    python benchmarks/simulator.py MODEL.tflite... [--vela FOLDER] [--target ethos-u55-128] [--rounds 250] [--images 1000]
+    python benchmarks/simulator.py MODEL.tflite... [--vela FOLDER] [--target ethos-u55-128] [--rounds 250] [--images 1000] [--avx2]
 
 `invoke` of an interpreter each, with one and two threads; the contestants take turns, so that a busy machine hurts all of them.
 FOLDER holds Vela's files, MODEL/TARGET.tflite; without it only this project's compiler takes part. Printed as a Markdown table,
 worst ratio first: minima in microseconds, and the median of the ratios of the rounds in brackets.
 
-With --images, also the time for so many random inputs on two cores: `invoke_batch` with two threads, and LiteRT's `invoke` with
+With --avx2 both sides use kernels for AVX2 alone. With --images, also the time for so many random inputs on two cores: `invoke_batch` with two threads, and LiteRT's `invoke` with
 two threads, input by input.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import npu
+from benchmarks.limited_peer import limit_to_avx2
 
 Inputs = list[NDArray[np.generic]]
 _PEER = "XNNPACK"
@@ -126,7 +128,11 @@ def main() -> None:
     parser.add_argument("--target", default="ethos-u55-128")
     parser.add_argument("--rounds", type=int, default=250)
     parser.add_argument("--images", type=int, default=0)
+    parser.add_argument("--avx2", action="store_true")
     options = parser.parse_args()
+    if options.avx2:
+        os.environ["NPULAB_CPU"] = "avx2"
+        limit_to_avx2()
     rows = [row for model in options.models for row in measure(model, options.target, options.vela, options.rounds)]
     sys.stdout.write("| model | compiler | threads | simulator µs | XNNPACK µs | ratio (paired) |\n|---|---|---|---|---|---|\n")
     sys.stdout.write("".join(f"{row}\n" for _, row in sorted(rows, reverse=True)))
