@@ -52,6 +52,13 @@ class CpuTier:
         """Whether vectors have 64 bytes, of which masks choose."""
         return "avx512bw" in self.needs
 
+    @property
+    def packed_lanes(self) -> int:
+        """Lanes of 32 bits in the vectors that instructions pack with saturation (packssdw, packsswb); 0 without any."""
+        if self.machine != X86_64:
+            return 0
+        return 16 if self.has_byte_masks else 8 if "avx2" in self.needs else 4
+
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 TIERS = (

@@ -198,25 +198,34 @@ class Emitter:
 
     def narrow(self, four: list[Value]) -> Value:
         """The lanes of four vectors one after the other as 64 signed bytes, saturated."""
-        if current().has_byte_masks:
-            halves = [self._saturate("packssdw", four[k], four[k + 1]) for k in (0, 2)]
-            packed = self._saturate("packsswb", *halves)
-            return self._reorder(packed, [4 * (k % 4) + k // 4 for k in range(16)])
-        low, high = self.constant(-128), self.constant(127)
-        parts = [self.b.trunc(self.clamp(value, low, high), BYTES) for value in four]
-        pairs = [self._join(*parts[k : k + 2]) for k in (0, 2)]
-        return self._join(*pairs)
+        lanes = current().packed_lanes
+        if lanes == 0:
+            low, high = self.constant(-128), self.constant(127)
+            return self._joined([self.b.trunc(self.clamp(value, low, high), BYTES) for value in four])
+        places = [ir.Constant(ir.VectorType(INT, lanes), list(range(k, k + lanes))) for k in range(0, 16, lanes)]
+        registers = [self.b.shuffle_vector(value, value, place) for value in four for place in places]
+        return self._joined([self._narrow(registers[k : k + 4], lanes) for k in range(0, len(registers), 4)])
 
-    def _saturate(self, name: str, a: Value, b: Value) -> Value:
-        """Two vectors as one of half as many bits a lane, a part of each in turn."""
-        lane = a.type.element.width // 2
-        result = ir.VectorType(ir.IntType(lane), 512 // lane)
-        return self.b.call(self.function(f"llvm.x86.avx512.{name}.512", ir.FunctionType(result, [a.type, b.type])), [a, b])
+    def _narrow(self, registers: list[Value], lanes: int) -> Value:
+        """Four vectors of so many lanes as bytes, saturated. The instructions take 4 lanes of each in turn."""
+        halves = [self._saturate("packssdw", lanes, *registers[k : k + 2]) for k in (0, 2)]
+        packed = self._saturate("packsswb", lanes, *halves)
+        turns = lanes // 4
+        order = ir.Constant(ir.VectorType(INT, lanes), [4 * (k % turns) + k // turns for k in range(lanes)])
+        fours = self.b.bitcast(packed, ir.VectorType(INT, lanes))
+        return self.b.bitcast(self.b.shuffle_vector(fours, fours, order), packed.type)
 
-    def _reorder(self, packed: Value, order: list[int]) -> Value:
-        """64 bytes, four at a time in another order."""
-        lanes = self.b.bitcast(packed, LANES)
-        return self.b.bitcast(self.b.shuffle_vector(lanes, lanes, ir.Constant(LANES, order)), packed.type)
+    def _saturate(self, name: str, lanes: int, a: Value, b: Value) -> Value:
+        """Two vectors as one of half as many bits a lane."""
+        full = {16: f"avx512.{name}.512", 8: f"avx2.{name}", 4: f"sse2.{name}.128"}[lanes]
+        result = ir.VectorType(ir.IntType(a.type.element.width // 2), 2 * a.type.count)
+        return self.b.call(self.function(f"llvm.x86.{full}", ir.FunctionType(result, [a.type, b.type])), [a, b])
+
+    def _joined(self, parts: list[Value]) -> Value:
+        """Vectors one after the other, a power of two of them."""
+        while len(parts) > 1:
+            parts = [self._join(*parts[k : k + 2]) for k in range(0, len(parts), 2)]
+        return parts[0]
 
     def _join(self, a: Value, b: Value) -> Value:
         count = 2 * a.type.count

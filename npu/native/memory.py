@@ -97,6 +97,21 @@ def compare_bytes(builder: ir.IRBuilder, first: Value, second: Value, count: Val
     return builder.sext(_call(builder, "memcmp", _element(ty.int32), *_pointers(builder, first, second), count), count.type)
 
 
+SMALL_WORDS = 512
+"""Of a `small_buffer`."""
+
+
+@intrinsic(ty.int64())
+def small_buffer(builder: ir.IRBuilder) -> Value:
+    """Memory for SMALL_WORDS int64 as long as the calling kernel runs, another one at each place that asks: not to be kept."""
+    from llvmlite import ir
+
+    with builder.goto_entry_block():
+        buffer = builder.alloca(ir.ArrayType(_element(ty.int64), SMALL_WORDS))
+        buffer.align = 64
+    return builder.ptrtoint(buffer, _element(ty.int64))
+
+
 @intrinsic(ty.int64(ty.int64, ty.int64))
 def add_atomic(builder: ir.IRBuilder, address: Value, value: Value) -> Value:
     """Add to the int64 at an address as one step; the value before."""

@@ -10,7 +10,7 @@ import numpy as np
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import Inlined, RowsAt, keep, kernel
-from npu.native.memory import load_i8, load_i16, load_i32, load_u8
+from npu.native.memory import SMALL_WORDS, load_i8, load_i16, load_i32, load_u8, small_buffer
 
 CUBE = ty.int64[:, :, ::1]
 VECTOR = ty.int64[::1]
@@ -153,7 +153,15 @@ def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-d
             values[k] = (t >> more) + (1 if (t & mask) > (mask >> np.int64(1)) + (1 if t < 0 else 0) else 0)
 
 
-_vector_at = RowsAt(ty.int64, has_length=True)
+_vector_at, _cube_at = RowsAt(ty.int64, has_length=True), RowsAt(ty.int64, 3, has_length=True)
+
+
+@Inlined
+def cube(buffer, height, width, depth):  # type: ignore[no-untyped-def]
+    """An array of values, in a `small_buffer` if they fit."""
+    if height * width * depth <= SMALL_WORDS:
+        return _cube_at(buffer, height, width, depth)
+    return np.empty((height, width, depth), np.int64)
 
 
 @Inlined
@@ -233,7 +241,7 @@ def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
 @kernel(ty.void(CUBE, CUBE, ty.record(COMBINATION)))
 def combine(first, second, how):  # type: ignore[no-untyped-def]
     """first = the elementwise operation before the output stage, with broadcasting where an extent of `second` is 1."""
-    mode, repeated = how.mode, np.empty(first.shape, np.int64)
+    mode, repeated = how.mode, cube(small_buffer(), first.shape[0], first.shape[1], first.shape[2])
     step_y, step_x, step_c = min(second.shape[0] - 1, 1), min(second.shape[1] - 1, 1), min(second.shape[2] - 1, 1)
     for y in range(first.shape[0]):
         for x in range(first.shape[1]):

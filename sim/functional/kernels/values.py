@@ -11,10 +11,10 @@ import numpy.typing as npt
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
-from npu.native.memory import load_i32_at, load_i64_at
+from npu.native.memory import load_i32_at, load_i64_at, small_buffer
 from sim.functional.kernels.compute import POOL, pool
 from sim.functional.kernels.feature_map import FEATURE_MAP, PLACE, gather, place, scatter
-from sim.functional.kernels.output import COMBINATION, STAGE, combine, finish, rounding_shift
+from sim.functional.kernels.output import COMBINATION, STAGE, combine, cube, finish, rounding_shift
 
 NUMBERS = np.dtype(
     [
@@ -44,14 +44,14 @@ def zeroed(dtype: np.dtype[np.void], count: int = 1) -> npt.NDArray[np.void]:
 @kernel(ty.void(NUMBERS_TYPE, ty.int64[::1]))
 def execute(n, bases):  # type: ignore[no-untyped-def]
     """A pooling or an elementwise operation: its numbers, and the machine addresses that a memory has."""
-    values = np.empty((n.ifm.height, n.ifm.width, n.ifm.depth), np.int64)
+    values = cube(small_buffer(), n.ifm.height, n.ifm.width, n.ifm.depth)
     gather(n.ifm, bases[n.ifm_region], values)
     if n.is_placed != 0:
         source = values
         values = np.zeros((n.padded_height, n.padded_width, n.ifm.depth), np.int64)
         place(source, values, n.place)
     if n.is_combined != 0:
-        second = np.empty((n.ifm2.height, n.ifm2.width, n.ifm2.depth), np.int64)
+        second = cube(small_buffer(), n.ifm2.height, n.ifm2.width, n.ifm2.depth)
         if n.ifm2_region >= 0:
             gather(n.ifm2, bases[n.ifm2_region], second)
         else:
@@ -59,7 +59,7 @@ def execute(n, bases):  # type: ignore[no-untyped-def]
         combine(values, second, n.combination)
     elif n.is_pooled != 0:
         source = values
-        values = np.empty((n.ofm.height, n.ofm.width, n.ofm.depth), np.int64)
+        values = cube(small_buffer(), n.ofm.height, n.ofm.width, n.ofm.depth)
         pool(source, values, n.pool)
     finish(values, n.stage, bases[-1])
     scatter(n.ofm, bases[n.ofm_region], values)
@@ -68,7 +68,7 @@ def execute(n, bases):  # type: ignore[no-untyped-def]
 @kernel(ty.void(NUMBERS_TYPE, ty.int64[::1]))
 def finish_sums(n, bases):  # type: ignore[no-untyped-def]
     """The output stage of the 32-bit sums of a convolution, and the output; `n` as for `execute`."""
-    values = np.empty((n.ofm.height, n.ofm.width, n.ofm.depth), np.int64)
+    values = cube(small_buffer(), n.ofm.height, n.ofm.width, n.ofm.depth)
     scales, shifts, rounding = n.sums_scales, n.sums_shifts, n.sums_rounding
     for y in range(values.shape[0]):
         for x in range(values.shape[1]):
