@@ -15,7 +15,7 @@ import ai_edge_litert.interpreter as peer
 
 _VERSION, _BYTES = "2.3.0", 0x56
 _FIRST, _KEPT, _AVX512 = 0x1E, (0x21, 0x22, 0x23), 0x29
-"""Bytes after AVX; of these FMA, F16C and AVX2, without which AVX2 is not used; and AVX-512, which must be there to be cleared."""
+"""Bytes after AVX; of these FMA, F16C and AVX2, without which AVX2 is not used; and AVX-512, which must be there at first."""
 
 
 def limit_to_avx2() -> None:

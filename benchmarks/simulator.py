@@ -1,13 +1,14 @@
 """How fast compiled models run on the simulated NPU, beside LiteRT with XNNPACK on the same source, in one process.
 
-    python benchmarks/simulator.py MODEL.tflite... [--vela FOLDER] [--target ethos-u55-128] [--rounds 250] [--images 1000] [--avx2]
+    python benchmarks/simulator.py MODEL.tflite... [--vela FOLDER] [--target ethos-u55-128] [--rounds 250]
+        [--images 1000] [--avx2]
 
 `invoke` of an interpreter each, with one and two threads; the contestants take turns, so that a busy machine hurts all of them.
 FOLDER holds Vela's files, MODEL/TARGET.tflite; without it only this project's compiler takes part. Printed as a Markdown table,
 worst ratio first: minima in microseconds, and the median of the ratios of the rounds in brackets.
 
-With --avx2 both sides use kernels for AVX2 alone. With --images, also the time for so many random inputs on two cores: `invoke_batch` with two threads, and LiteRT's `invoke` with
-two threads, input by input.
+With --avx2 both sides use kernels for AVX2 alone. With --images, also the time for so many random inputs on two cores:
+`invoke_batch` with two threads, and LiteRT's `invoke` with two threads, input by input.
 """
 
 from __future__ import annotations
