@@ -9,7 +9,7 @@ from npu.debugger.debugger import Breakpoint, Debugger, Watch
 from npu.debugger.pictures import MapView
 from npu.errors import UsageError
 
-HELP = """step [N]   next   back [N]   continue   goto N   job N          where the debugger stands
+HELP = """step [N]   block [N]   command [N]   next   back [N]   continue   goto N   job N          where the debugger stands
 break operator N   break address R:A   break value R:A=V   delete   stop at an operator, when a byte is written or becomes V
 set R:A=BYTES      memory R:A [N]                                    change bytes (hexadecimal), look at bytes
 map   view   channel N                                               the feature map that is shown
@@ -23,6 +23,8 @@ class DebuggerCommands:
         self.debugger, self.view = debugger, MapView()
         self._verbs: dict[str, Callable[[list[str]], str]] = {
             "step": self._step,
+            "block": self._block,
+            "command": self._command,
             "next": self._next,
             "back": self._back,
             "continue": self._continue,
@@ -46,19 +48,34 @@ class DebuggerCommands:
 
     def _where(self) -> str:
         debugger = self.debugger
-        return f"operation {debugger.position} of {len(debugger.operations)}"
+        where = f"operation {debugger.position} of {len(debugger.operations)}"
+        return f"{where}, block {debugger.block} of {debugger.block_count}" if debugger.block else where
 
     def _step(self, words: list[str]) -> str:
         for _ in range(_number(words, 1)):
             self.debugger.step()
         return self._where()
 
+    def _block(self, words: list[str]) -> str:
+        for _ in range(_number(words, 1)):
+            self.debugger.step_block()
+        self.view = replace(self.view, name="OFM", is_next=bool(self.debugger.block))
+        return self._where()
+
+    def _command(self, words: list[str]) -> str:
+        done = [self.debugger.step_command() for _ in range(_number(words, 1))]
+        fields = [f"{name} {value}" for name, value in done[-1].values.items()] if done else []
+        return f"{' '.join([done[-1].command.name, *fields])}: {done[-1].place}" if done else self._where()
+
     def _next(self, _: list[str]) -> str:
         self.debugger.step_operator()
         return self._where()
 
     def _back(self, words: list[str]) -> str:
-        return self._goto(max(0, self.debugger.position - _number(words, 1)))
+        count = _number(words, 1)
+        if count:
+            self.debugger.back()
+        return self._goto(max(0, self.debugger.position - max(count - 1, 0)))
 
     def _goto(self, position: int) -> str:
         self.debugger.goto(position)

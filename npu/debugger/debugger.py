@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.debugger.blocks import block_count, write_block
 from npu.debugger.captured import Inputs, Start, copied, starts_of
 from npu.errors import SimulationError, UsageError, stream_errors_at
 from npu.graph.ethos_u import is_npu_job
-from npu.isa.decode import Decoded
+from npu.isa.decode import Decoded, RawCommand, read_commands
 from npu.isa.operations import FeatureMap, KernelOperation
+from npu.isa.registers import registers_before
 from npu.records import dataclass
 from npu.toolchain.executable import prepare
 from npu.toolchain.labels import execution_errors_at
@@ -22,6 +25,8 @@ from sim.machine import Machine
 from sim.memory import NpuMemory
 from sim.verify.footprint import footprint
 
+_Snapshot: TypeAlias = tuple[dict[int, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
+"""The regions and the SHRAM at some time."""
 _SNAPSHOT_BYTES = 256 << 20
 """For all snapshots of a job."""
 
@@ -68,9 +73,11 @@ def _owners_of(executable: Executable) -> list[tuple[int, ...]]:
 
 
 class Debugger:
-    """Runs the NPU jobs of a model operation by operation. A plain model is compiled first.
+    """Runs the NPU jobs of a model command by command, OFM block by OFM block or operation by operation. A plain model is
+    compiled first.
 
-    `position` is the number of the operation that is next; it goes from 0 to the number of operations. Errors are UserErrors.
+    `position` is the number of the operation that is next; it goes from 0 to the number of operations. `block` is how many of
+    its OFM blocks memory holds already, `command` the command that is next where commands are stepped. Errors are UserErrors.
     """
 
     def __init__(self, model: Source, session: Session, inputs: Inputs = None, *, seed: int = 0) -> None:
@@ -97,7 +104,8 @@ class Debugger:
         self._start: Start = self._starts[job]
         self._machine = Machine(self.variant)
         self._changes: list[_MemoryEdit] = []
-        self._snapshots: dict[int, tuple[dict[int, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]] = {}
+        self._read_commands: tuple[RawCommand, ...] = ()
+        self._snapshots: dict[int, _Snapshot] = {}
         self.operations: Sequence[Decoded] = self._start.stream.operations
         self.owners = self._owners[job % len(self._owners)] if self._owners else ()
         size = sum(data.size for data in self._start.regions.values() if data.flags.writeable) or 1
@@ -106,8 +114,13 @@ class Debugger:
 
     def _load(self, regions: dict[int, npt.NDArray[np.uint8]]) -> None:
         self.memory = NpuMemory(regions, self.variant)
+        self._held: (
+            tuple[tuple[dict[int, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]], dict[int, npt.NDArray[np.uint8]]] | None
+        )
+        self._held = None
         self._machine.load(self._start.stream, self.memory)
-        self.position = 0
+        self.position = self.block = 0
+        self.command: int | None = None
 
     @property
     def following(self) -> Decoded | None:
@@ -119,12 +132,70 @@ class Debugger:
         return self.owners[position] if position < len(self.owners) else -1
 
     def step(self) -> None:
-        """Execute one operation. SimulationError at the end."""
+        """Execute one operation, the rest of it where one has begun. SimulationError at the end."""
+        self._leave()
         if self.position % self._interval == 0 and self.position not in self._snapshots:
             self._snapshots[self.position] = (copied(self.memory.regions), self.memory.shram.copy())
         self._machine.step()
         self.position += 1
         self._apply()
+
+    @property
+    def block_count(self) -> int:
+        """How many OFM blocks the next operation has."""
+        return block_count(self.following.operation) if self.following is not None else 0
+
+    def step_block(self) -> None:
+        """Execute one OFM block of the next operation, or all of one that has none. SimulationError at the end."""
+        self.command = None
+        operation = self.following.operation if self.following is not None else None
+        if not isinstance(operation, KernelOperation) or self.block + 1 == self.block_count:
+            self.step()
+            return
+        if self._held is None:
+            before = copied(self.memory.regions), self.memory.shram.copy()
+            self._machine.step()
+            self._held = before, copied(self.memory.regions)
+            self._put_back()
+        write_block(operation, self.block, self._held[1], self.memory.regions)
+        self.block += 1
+
+    def step_command(self) -> RawCommand:
+        """Execute one command and return it: registers change one by one, and the last command of an operation runs it.
+        SimulationError at the end."""
+        following = self.following
+        if following is None:
+            raise SimulationError("step: a command must be left, got the end of the stream")
+        before = self.operations[self.position - 1].command_index + 1 if self.position else 0
+        number = before if self.command is None else self.command
+        done = self._commands()[number]
+        if number == following.command_index:
+            self.step()
+        else:
+            self._leave()
+            self.command = number + 1
+        return done
+
+    def _commands(self) -> Sequence[RawCommand]:
+        if not self._read_commands:
+            self._read_commands = tuple(read_commands(self._start.stream.words, self.variant.accelerator.product))
+        return self._read_commands
+
+    def _leave(self) -> None:
+        """Forget the blocks and commands of an operation that has begun: it is next, and whole."""
+        if self._held is not None:
+            self._put_back()
+        self._held, self.block, self.command = None, 0, None
+
+    def _put_back(self) -> None:
+        """The memory before the operation that is next."""
+        assert self._held is not None
+        (regions, shram), _ = self._held
+        for number, data in self.memory.regions.items():
+            if data.flags.writeable:
+                data[...] = regions[number]
+        self.memory.shram[...] = shram
+        self._machine.skip(self.position)
 
     def step_operator(self) -> None:
         """Execute operations until the next one works for another operator."""
@@ -152,6 +223,7 @@ class Debugger:
         """Go to an operation, forwards or back; what was changed behind it is forgotten. UsageError if there is none."""
         if not 0 <= position <= len(self.operations):
             raise UsageError(f"operations are numbered from 0 to {len(self.operations)}, got {position}")
+        self._leave()
         if position < self.position:
             kept = [change for change in self._changes if change.position <= position]
             if kept != self._changes:
@@ -162,11 +234,12 @@ class Debugger:
             self.step()
 
     def back(self) -> None:
-        """Undo one operation."""
-        self.goto(max(0, self.position - 1))
+        """Undo one operation, or what has been done of the next one."""
+        self.goto(max(0, self.position - (not self.block and self.command is None)))
 
     def change(self, region: int, address: int, content: bytes) -> None:
         """Put bytes into memory, here and whenever this place is passed again. UsageError for bytes that cannot be written."""
+        self._leave()
         data = self.memory.regions.get(region)
         end = address + len(content)
         if data is None or not data.flags.writeable or not 0 <= address <= end <= data.size:
@@ -182,8 +255,11 @@ class Debugger:
         return self._machine.feature_map(fm)
 
     def registers(self) -> dict[str, dict[str, int]]:
-        """What the registers hold before the next operation: fields by the name of the command."""
-        return self._machine.registers()
+        """What the registers hold before the next operation, or the next command where commands are stepped: fields by the name
+        of the command."""
+        if self.command is None:
+            return self._machine.registers()
+        return registers_before(self._start.stream.words, self.variant.accelerator.product, self.command)
 
     def maps(self, position: int) -> dict[str, FeatureMap]:
         """The feature maps of an operation by name."""

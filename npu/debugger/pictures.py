@@ -24,8 +24,8 @@ class MapView:
     is_picture: bool = True
 
     def other(self) -> MapView:
-        """The map after this one: OFM and IFM of the last operation, IFM of the next."""
-        order = [("OFM", False), ("IFM", False), ("IFM", True), ("IFM2", True)]
+        """The map after this one: OFM and IFM of the last operation, operands and OFM of the next."""
+        order = [("OFM", False), ("IFM", False), ("IFM", True), ("IFM2", True), ("OFM", True)]
         name, is_next = order[(order.index((self.name, self.is_next)) + 1) % len(order)]
         return replace(self, name=name, is_next=is_next)
 

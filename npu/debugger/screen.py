@@ -34,6 +34,8 @@ class DebuggerApp(App[None]):
     """
     BINDINGS: ClassVar[list[Any]] = [
         Binding("s", "do('step')", "step"),
+        Binding("k", "do('block')", "block"),
+        Binding("d", "do('command')", "command"),
         Binding("n", "do('next')", "next operator"),
         Binding("b", "do('back')", "back"),
         Binding("c", "do('continue')", "continue"),
@@ -120,6 +122,8 @@ class DebuggerApp(App[None]):
 def _next_text(debugger: Debugger) -> str:
     following = debugger.following
     where = f"job {debugger.job} of {debugger.job_count}, operation {debugger.position} of {len(debugger.operations)}"
+    where += f", block {debugger.block} of {debugger.block_count}" if debugger.block else ""
+    where += f", command {debugger.command}" if debugger.command is not None else ""
     if following is None:
         return f"{where}: the end"
     lines = [f"{where}, {following.place}: {type(following.operation).__name__}"]

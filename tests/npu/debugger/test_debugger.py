@@ -17,13 +17,17 @@ import pytest
 import npu
 from npu import extras
 from npu.cli.main import main
+from npu.debugger.blocks import block_box, block_count
 from npu.debugger.commands import HELP, DebuggerCommands
 from npu.debugger.debugger import Breakpoint, Debugger, Watch
 from npu.debugger.pictures import numbers, picture
 from npu.debugger.screen import DebuggerApp
 from npu.errors import UsageError, UserError
+from npu.isa.commands import CommandKind
+from npu.isa.decode import read_commands
 from npu.isa.operations import KernelOperation
 from npu.toolchain.session import Session
+from sim.verify.footprint import Box
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples/digits.tflite"
@@ -99,6 +103,54 @@ def test_a_changed_byte_shows_behind_it_and_is_forgotten_before_it(debugger: Deb
     assert output(debugger).tolist() != changed
 
 
+def test_the_blocks_of_an_operation_fill_its_map_one_by_one(debugger: Debugger) -> None:
+    """Every element is written by one block, depth first, and all blocks together are the operation."""
+    number = next(n for n, item in enumerate(debugger.operations) if block_count(item.operation) > 1)
+    debugger.goto(number)
+    operation = debugger.operations[number].operation
+    assert isinstance(operation, KernelOperation)
+    ofm, before = operation.ofm, memory(debugger)
+    old, boxes = debugger.map_values(ofm), [block_box(operation, block) for block in range(debugger.block_count)]
+    debugger.step()
+    after, new = memory(debugger), debugger.map_values(ofm)
+    debugger.back()
+    for done, box in enumerate(boxes):
+        assert debugger.block == done
+        seen = debugger.map_values(ofm)
+        for other in boxes[:done]:
+            np.testing.assert_array_equal(part(seen, other), part(new, other))
+        np.testing.assert_array_equal(part(seen, box), part(old, box))
+        debugger.step_block()
+    assert (debugger.position, debugger.block, memory(debugger) == after) == (number + 1, 0, True)
+    assert np.prod(new.shape) == sum(part(new, box).size for box in boxes)
+    debugger.goto(number)
+    debugger.step_block()
+    debugger.back()
+    assert (debugger.position, debugger.block, memory(debugger) == before) == (number, 0, True)
+
+
+def part(values: np.ndarray, box: Box) -> np.ndarray:
+    (top, bottom), (left, right), (first, last) = box
+    return values[top:bottom, left:right, first:last]
+
+
+def test_every_command_is_stepped_once_and_gives_what_operations_give(debugger: Debugger) -> None:
+    words, product = debugger._start.stream.words, debugger.variant.accelerator.product
+    expected, held = list(read_commands(words, product)), {}
+    for command in expected:
+        if debugger.following is None:
+            break
+        if command.command.kind is not CommandKind.OPERATION:
+            held[command.command.name] = dict(command.values)
+        assert debugger.step_command() == command
+        if debugger.command is not None:
+            assert debugger.registers() == held
+    assert debugger.position == len(debugger.operations)
+    np.testing.assert_array_equal(output(debugger), npu.run(DIGITS, inputs=[DIGIT]).outputs[0].ravel())
+    with pytest.raises(UserError, match="end of the stream"):
+        debugger.step_command()
+
+
 def test_commands_say_what_they_did(debugger: Debugger) -> None:
     commands = DebuggerCommands(debugger)
     assert commands.run("step 3") == "operation 3 of 44"
@@ -108,6 +160,9 @@ def test_commands_say_what_they_did(debugger: Debugger) -> None:
     assert commands.run("set 1:0x10=0102ff") == "1:0x10 is 0102ff"
     assert commands.run("memory 1:0x10 3") == "0x000010  01 02 ff"
     assert commands.run("map") == "IFM of the last operation"
+    assert commands.run("command").startswith("NPU_")
+    assert commands.run("block").startswith("operation ")
+    assert commands.run("goto 2") == "operation 2 of 44"
     assert {line.split()[0] for line in HELP.splitlines()} <= {"step", "break", "set", "map", "quit"}
 
 
