@@ -24,7 +24,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from npu.packages import require_own_packages
 from npu.version import __version__
+
+require_own_packages()
 
 if TYPE_CHECKING:
     from npu.api import check as check

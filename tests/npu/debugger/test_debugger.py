@@ -204,7 +204,7 @@ def test_the_screen_shows_where_it_stands(debugger: Debugger) -> None:
     shown, refused = asyncio.run(drive())
     assert "operation 7 of 44" in shown
     assert "Convolution" in shown
-    assert refused.startswith("commands are step, next")
+    assert refused.startswith("commands are step, block")
 
 
 def test_the_command_runs_in_a_terminal() -> None:
