@@ -11,6 +11,10 @@ class InterpreterValueError(InterpreterError, ValueError):
     """Wrong data or index; also a ValueError, which is what scripts written for LiteRT catch."""
 
 
+class UnreadableLibraryError(InterpreterValueError, OSError):
+    """A shared library that cannot be loaded; also an OSError, which is what LiteRT lets through."""
+
+
 class InterpreterStateError(InterpreterError, RuntimeError):
     """Wrong order of calls, or an operator that cannot run; also a RuntimeError, as scripts written for LiteRT catch."""
 

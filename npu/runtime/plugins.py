@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from npu.arguments import PATH, require_type, require_type_or_none
 from npu.runtime.delegate import Context, Delegate, SimpleDelegate, Status, WrappedDelegate, as_delegate
-from npu.runtime.misuse import InterpreterValueError
+from npu.runtime.misuse import InterpreterValueError, UnreadableLibraryError
 from npu.runtime.tensor import RuntimeTensor
 
 if TYPE_CHECKING:
@@ -153,9 +153,8 @@ class _Library:
             self._library = ctypes.CDLL(str(Path(path).resolve()) if Path(path).is_file() else path)
             self._create, self._destroy = getattr(self._library, CREATE), getattr(self._library, DESTROY)
         except (OSError, AttributeError) as error:
-            raise InterpreterValueError(
-                f"load_delegate '{path}': must be a shared library with {CREATE} and {DESTROY}, got: {error}"
-            ) from error
+            kind = UnreadableLibraryError if isinstance(error, OSError) else InterpreterValueError
+            raise kind(f"load_delegate '{path}': must be a shared library with {CREATE} and {DESTROY}, got: {error}") from error
         texts = ctypes.POINTER(ctypes.c_char_p)
         self._create.argtypes = [texts, texts, ctypes.c_size_t, _Callback]
         self._create.restype = ctypes.c_void_p

@@ -70,6 +70,7 @@ RUNS = {
     "batches": ["two inputs"],
     "classify": ["classifier", "mlperf_kws_int8", "mobilenet_v1_025_128_uint8", "mlperf_resnet8_int8"],
     "describe": ["two inputs", "classifier", "mlperf_vww_int8", "rnnoise_int8", "kwt1_float"],
+    "guide": ["two inputs", "classifier", "mlperf_kws_int8", "mlperf_resnet8_int8"],
     "mistakes": ["two inputs"],
     "signatures": ["two inputs", "classifier", "two_signatures_a8w8"],
     "streaming": ["cell", "rnnoise_int8", "okay_nabu_stream_int8", "mnist_lstm_int8", "dtln_int8"],
@@ -81,6 +82,7 @@ def _cases() -> list[Any]:
     return [pytest.param(s, n, id=f"{s}, {n}") for s, n in pairs if n in BUILT or n in shared_models()]
 
 
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <function Delegate.__del__")  # LiteRT's, without its library
 @pytest.mark.parametrize(("script", "name"), _cases())
 def test_an_application_prints_the_same_after_changing_the_import(
     script: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
