@@ -61,7 +61,7 @@ def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
 def _widened(rule: Rule) -> Rule:
     """A limit of `v0.1` with the numbers that the variant's description has for it."""
     if rule.id in ("V-CONV-2", "V-DW-2"):
-        return replace(rule, limit_of=lambda variant: Range(1, variant.accelerator.max_dilation))
+        return replace(rule, limit=FAR_APART, details=(TAKEN_APART,))
     if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
         return replace(rule, limit=BATCH)
     if rule.id in ("V-CONV-8", "V-DW-8", "V-FC-3"):
@@ -70,13 +70,15 @@ def _widened(rule: Rule) -> Rule:
         return replace(
             rule,
             observe=seen.effective_strides,
-            limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_stride),
-            details=("A stride along an axis on which the OFM has one element does not count.",),
+            limit=FAR_APART,
+            details=("A stride along an axis on which the OFM has one element does not count.", TAKEN_APART),
         )
     return rule
 
 
 BATCH = Range(1, 256)
+FAR_APART = Range(1, 64)
+TAKEN_APART = "More than the hardware's 3 (strides) or 2 (dilations) take several windows each, at most 1024 in all."
 BIAS_TYPE = OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32))
 CONSTANT = v0_1.CONSTANT
 PRESENT = Exactly("present", others=("absent",))
@@ -148,8 +150,7 @@ HARDWARE = (
          Predicate("1 or the number of output channels", lambda pair: pair[0] in (1, pair[1]),
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
          "number of weight scales must be {limit}", seen.scale_count),
-    Rule("N-CONV-1", ("CONV_2D", "TRANSPOSE_CONV"), EQUAL_PAIR, "filter channels and IFM channels must be {limit}",
-         seen.filter_channels, fix="write a grouped convolution as one CONV_2D per group with SPLIT and CONCATENATION"),
+    Rule("N-CONV-1", ("TRANSPOSE_CONV",), EQUAL_PAIR, "filter channels and IFM channels must be {limit}", seen.filter_channels),
     Rule("N-CAT-1", ("CONCATENATION",), Exactly("NONE", others=("RELU", "RELU6")), "fused activation must be {limit}",
          seen.unit_activation, fix="apply the activation before the operands are joined"),
     Rule("N-PAD-1", PADS, CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),

@@ -23,7 +23,6 @@ PAGE = ROOT / "docs" / "operator-placement.md"
 TARGET = "ethos-u55-128"
 SEEDS = range(4)
 NO_KERNEL = "LiteRT has no kernel for this type: there is no reference to be exact against, and no such model runs anywhere"
-DRAWN_APART = "strides above 3 on both axes would take one step for every row or column of the output: not lowered"
 REASONS = {
     **dict.fromkeys(
         (
@@ -34,7 +33,6 @@ REASONS = {
         ),
         NO_KERNEL,
     ),
-    **dict.fromkeys(("AVERAGE_POOL_2D-int8-strides", "CONV_2D-int8-strides", "MAX_POOL_2D-int8-strides"), DRAWN_APART),
     "BATCH_MATMUL-int8": "two computed matrices, and the MAC array multiplies by constant weights only: not lowered",
     "NEG-int16": "the smallest number is its own negative in LiteRT, the output unit saturates",
     **dict.fromkeys(

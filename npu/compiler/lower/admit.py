@@ -138,12 +138,6 @@ def _parameter_defect(graph: Graph, op: Op) -> Defect:
     return None
 
 
-def ungrouped(operands: Operands) -> Defect:
-    """A convolution of all input channels at once."""
-    depth, weights = operands.shape(0)[3], operands.shape(1)
-    return None if weights[3] == depth else f"weights must have the input's {depth} channels, got {weights[3]}"
-
-
 def counted_from_the_first(operands: Operands) -> Defect:
     """A permutation whose axes are not counted from the last."""
     shape, order = operands.shape(0), operands.numbers(1) or []

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import images, largest_padding, needed_after, pad_amounts, same_padding
+from npu.compiler.lower.geometry import crop, images, largest_padding, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantize import register_scales
+from npu.compiler.lower.windows import Window, columns_to_depth, split_window
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
@@ -20,11 +21,12 @@ from npu.isa.operations import INT8, INT16, UINT8, IfmPadding, KernelWindow, Rou
 
 
 def lower_convolution(builder: Builder, op: Op) -> None:
-    """CONV_2D: weights (O, KH, KW, I)."""
+    """CONV_2D: weights (O, KH, KW, I); of fewer channels than the input has in groups, of one each as depthwise ones."""
     options = op.attributes
     assert isinstance(options, Conv2DOptions)
     weights = weight_values(builder, op, op.inputs[1])
-    _emit_window(builder, op, options, weights, is_depthwise=False)
+    channels = builder.tensor(op.inputs[0]).shape[3]
+    _emit_window(builder, op, options, weights, is_depthwise=weights.shape[3] == 1 < channels == weights.shape[0])
 
 
 def lower_depthwise(builder: Builder, op: Op) -> None:
@@ -60,29 +62,48 @@ def _emit_window(
     is_depthwise: bool,
 ) -> None:
     """Make the steps of a convolution: padding resolved, one step per image of the batch."""
-    _, height, width, _ = values.shape
+    _, height, width, depth = values.shape
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
     kernel = KernelWindow(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
-    limits = builder.variant.accelerator
-    for name, given, limit in (
-        ("stride", (kernel.stride_y, kernel.stride_x), limits.max_kernel_stride),
-        ("dilation", (kernel.dilation_y, kernel.dilation_x), limits.max_dilation),
-    ):
-        if not 1 <= min(given) <= max(given) <= limit:
-            raise builder.error(op, f"{name} must be in [1, {limit}], got {given[0]}x{given[1]}")
-    rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
-    weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
-    finish = builder.finish(op)
     source, before = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
     ifm = builder.input(source, zero_point)
-    ofm = builder.result(finish)
-    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        padding = window_padding(x, (oh, ow), kernel, options.padding, before)
-        x, padding = legal_padding(builder, x, padding, zero_point)
-        builder.convolve(
-            x, y, weights, finish=finish, rounding=rounding, kernel=kernel, padding=padding, is_depthwise=is_depthwise
+    is_deep = depth == ifm.shape[2] and strides[1] > builder.variant.accelerator.max_kernel_stride and kernel.dilation_x == 1
+    if is_deep:
+        values = values.reshape(len(values), height, 1, width * depth)
+    rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
+    weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
+    finish = builder.finish(op)
+    for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True):
+        whole = Window(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, before))
+        for window in split_window(builder, op, columns_to_depth(builder, whole) if is_deep else whole):
+            part, padding = legal_padding(builder, window.ifm, window.padding, zero_point)
+            for group, ofm, own in _groups(part, window.ofm, weights, is_depthwise=is_depthwise):
+                builder.convolve(
+                    group,
+                    ofm,
+                    own,
+                    finish=finish,
+                    rounding=rounding,
+                    kernel=window.kernel,
+                    padding=padding,
+                    is_depthwise=is_depthwise,
+                )
+
+
+def _groups(ifm: View, ofm: View, weights: StepWeights, *, is_depthwise: bool) -> Iterator[tuple[View, View, StepWeights]]:
+    """Input, output and weights of every group of channels; of an ordinary convolution there is one."""
+    count = 1 if is_depthwise else ifm.shape[2] // weights.values.shape[3]
+    inputs, outputs = ifm.shape[2] // count, ofm.shape[2] // count
+    for group in range(count):
+        own = slice(group * outputs, (group + 1) * outputs)
+        yield (
+            crop(ifm, (0, 0, group * inputs), (*ifm.shape[:2], inputs)),
+            crop(ofm, (0, 0, group * outputs), (*ofm.shape[:2], outputs)),
+            StepWeights(
+                values=weights.values[own], biases=weights.biases[own], scales=weights.scales[own], shifts=weights.shifts[own]
+            ),
         )
 
 

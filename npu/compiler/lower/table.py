@@ -62,7 +62,7 @@ LOWERED: Mapping[str, Lowering] = {
     "ARG_MAX": Lowering(lower_arg_max, admit.over_the_last_axis),
     "AVERAGE_POOL_2D": Lowering(lower_average_pool, needs_options=True),
     "CONCATENATION": Lowering(lower_concatenation, needs_options=True),
-    "CONV_2D": Lowering(lower_convolution, admit.ungrouped, needs_options=True),
+    "CONV_2D": Lowering(lower_convolution, needs_options=True),
     "DEPTHWISE_CONV_2D": Lowering(lower_depthwise, needs_options=True),
     "DEPTH_TO_SPACE": Lowering(lower_depth_to_space),
     "ELU": Lowering(lower_function),

@@ -13,7 +13,7 @@ import pytest
 from constraints.checker import check
 from npu.api import compile, disassemble
 from npu.cli.main import main
-from npu.graph.attributes import AddOptions, Conv2DOptions
+from npu.graph.attributes import AddOptions, Conv2DOptions, GatherOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.hardware.catalogue import load_variant
@@ -135,9 +135,9 @@ def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.Captu
     kernel = b.constant(np.ones((16, 1, 1, 16), np.int8), scale=[0.01] * 16)
     wide = Conv2DOptions(stride_h=1, stride_w=1)
     x = b.op("CONV_2D", [x, kernel, None], (1, 32, 32, 16), DType.INT8, 0.1, attributes=wide)
-    far = Conv2DOptions(stride_h=4, stride_w=4)
-    x = b.op("CONV_2D", [x, kernel, None], (1, 8, 8, 16), DType.INT8, 0.1, attributes=far)
-    b.output(b.op("CONV_2D", [x, kernel, None], (1, 8, 8, 16), DType.INT8, 0.1, attributes=wide))
+    rows = b.constant(np.arange(4, dtype=np.int32))
+    x = b.op("GATHER", [x, rows], (1, 4, 32, 16), DType.INT8, 0.1, attributes=GatherOptions(axis=1))
+    b.output(b.op("CONV_2D", [x, kernel, None], (1, 4, 32, 16), DType.INT8, 0.1, attributes=wide))
     model, compiled = tmp_path / "model.tflite", tmp_path / "compiled.tflite"
     model.write_bytes(b.build())
     small = ["--set", "memory_mode.arena_cache_bytes=8192"]

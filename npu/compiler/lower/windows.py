@@ -1,0 +1,152 @@
+"""Windows whose strides or dilations the registers cannot say, as several that they can.
+
+Along an axis every n-th output is made by a window of its own, over every m-th row (or column) of the input: maps have any
+pitch. So a dilation of 6 becomes three windows with a dilation of 2, and each output of a stride of 4 a window by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npu.compiler.ir import View
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.geometry import crop, needed_after
+from npu.compiler.lower.memory import pad_map
+from npu.graph.graph import Op
+from npu.hardware.variant import Accelerator
+from npu.isa.operations import IfmPadding, KernelWindow
+from npu.machine.rules import ceil_div
+from npu.records import dataclass
+
+MOST_WINDOWS = 1024
+"""Windows that one may become: more make streams longer than maps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A kernel that slides over a map."""
+
+    ifm: View
+    ofm: View
+    kernel: KernelWindow
+    padding: IfmPadding
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One along an axis: extents of input and output, elements of the window and of the padding before it."""
+
+    extent: int
+    output: int
+    size: int
+    stride: int
+    dilation: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Every `apart`-th output from `start_out` on, and every `pitch`-th element from `start` on, which they read."""
+
+    start_out: int
+    apart: int
+    start: int
+    pitch: int
+    axis: _Axis
+
+    @property
+    def after(self) -> int:
+        axis = self.axis
+        return needed_after(axis.extent, axis.output, (axis.size - 1) * axis.dilation + 1, axis.stride, axis.before)
+
+
+def split_window(builder: Builder, op: Op, window: Window) -> list[Window]:
+    """The window itself if the registers can say it, or those that do the same together."""
+    kernel, padding, limits = window.kernel, window.padding, builder.variant.accelerator
+    strides, dilations = (kernel.stride_y, kernel.stride_x), (kernel.dilation_y, kernel.dilation_x)
+    if max(strides) <= limits.max_kernel_stride and max(dilations) <= limits.max_dilation:
+        return [window]
+    (height, width, _), (oh, ow, _) = window.ifm.shape, window.ofm.shape
+    rows = _parts(_Axis(height, oh, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top), limits)
+    columns = _parts(_Axis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left), limits)
+    if min(part.axis.extent for part in (*rows, *columns)) < 1:
+        return split_window(builder, op, _padded(builder, window))
+    if len(rows) * len(columns) > MOST_WINDOWS:
+        must = f"strides or dilations above the hardware's must take at most {MOST_WINDOWS} windows, got"
+        raise builder.error(op, f"{must} {len(rows) * len(columns)}")
+    return [_part_of(window, row, column) for row in rows for column in columns]
+
+
+def columns_to_depth(builder: Builder, window: Window) -> Window:
+    """The same as a window one column wide: the columns that it stands on lie behind one another, as channels do."""
+    if window.padding.left or window.padding.right:
+        window = _padded(builder, window)
+    ifm, kernel = window.ifm, window.kernel
+    if ifm.pitches[1] != ifm.shape[2]:
+        ifm = replace(builder.temporary("packed", ifm.shape, ifm.element), zero_point=ifm.zero_point)
+        builder.copy(window.ifm, ifm)
+    rows, columns = ifm.pitches
+    first = ifm.offset[0] * rows + ifm.offset[1] * columns + ifm.offset[2]
+    shape = ifm.shape[0], window.ofm.shape[1], kernel.width * columns
+    return replace(
+        window,
+        ifm=replace(ifm, offset=(0, 0, first), shape=shape, pitch=(rows, kernel.stride_x * columns)),
+        kernel=replace(kernel, width=1, stride_x=1, dilation_x=1),
+    )
+
+
+def _padded(builder: Builder, window: Window) -> Window:
+    """The same over a map that holds its padding."""
+    (height, width, depth), padding = window.ifm.shape, window.padding
+    shape = (height + padding.top + padding.bottom, width + padding.left + padding.right, depth)
+    padded = builder.temporary("padded", shape, window.ifm.element)
+    pad_map(builder, window.ifm, padded, (padding.top, padding.left, 0), window.ifm.zero_point)
+    return replace(window, ifm=replace(padded, zero_point=window.ifm.zero_point), padding=IfmPadding())
+
+
+def _part_of(window: Window, row: _Part, column: _Part) -> Window:
+    y, x = row.axis, column.axis
+    starts, steps = (row.start, column.start), (row.pitch, column.pitch)
+    return Window(
+        spread(window.ifm, starts, steps, (y.extent, x.extent)),
+        spread(window.ofm, (row.start_out, column.start_out), (row.apart, column.apart), (y.output, x.output)),
+        KernelWindow(y.size, x.size, y.stride, x.stride, y.dilation, x.dilation),
+        IfmPadding(y.before, x.before, row.after, column.after),
+    )
+
+
+def spread(view: View, start: tuple[int, int], steps: tuple[int, int], shape: tuple[int, int]) -> View:
+    """The rows and columns of a view from `start` on, `steps` from one to the next."""
+    (y, x), extents = start, (*shape, view.shape[2])
+    if steps == (1, 1):
+        return crop(view, (y, x, 0), extents)
+    rows, columns = view.pitches
+    first = (view.offset[0] + y) * rows + (view.offset[1] + x) * columns + view.offset[2]
+    return replace(view, offset=(0, 0, first), shape=extents, pitch=(rows * steps[0], columns * steps[1]))
+
+
+def _parts(axis: _Axis, limits: Accelerator) -> list[_Part]:
+    apart, pitch = _distances(axis, limits)
+    return [_part(axis, phase, apart, pitch) for phase in range(apart)]
+
+
+def _distances(axis: _Axis, limits: Accelerator) -> tuple[int, int]:
+    """The fewest parts, and the pitch with which their strides and dilations can be said."""
+    dilation = axis.dilation if axis.size > 1 else 1
+    pitches = [pitch for pitch in range(1, dilation + 1) if dilation % pitch == 0 and dilation // pitch <= limits.max_dilation]
+    for apart in range(1, axis.output):
+        for pitch in pitches:
+            if apart * axis.stride % pitch == 0 and apart * axis.stride // pitch <= limits.max_kernel_stride:
+                return apart, pitch
+    return axis.output, pitches[0]
+
+
+def _part(axis: _Axis, phase: int, apart: int, pitch: int) -> _Part:
+    """Outputs `phase`, `phase + apart` ...; the first of them reads from `first` on, which may lie in the padding."""
+    outputs, first = ceil_div(axis.output - phase, apart), phase * axis.stride - axis.before
+    start = first if first >= 0 else first % pitch
+    before, dilation = (start - first) // pitch, axis.dilation // pitch if axis.size > 1 else 1
+    stride = apart * axis.stride // pitch if outputs > 1 else 1
+    needed = (outputs - 1) * stride + (axis.size - 1) * dilation + 1 - before
+    extent = min(ceil_div(axis.extent - start, pitch), needed)
+    return _Part(phase, apart, start, pitch, _Axis(extent, outputs, axis.size, stride, dilation, before))

@@ -1,0 +1,112 @@
+"""Windows beyond the registers: large strides, large dilations and groups are exact, as steps and as compiled files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.compiler.lower.admit import LoweringError
+from npu.compiler.lower.windows import MOST_WINDOWS
+from npu.graph import attributes as at
+from npu.graph.attributes import Padding
+from npu.graph.dtype import DType
+from npu.graph.ethos_u import is_npu_job
+from npu.tflite.reader import read_model
+
+from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
+from tests.support.litert import random_inputs, run_reference
+from tests.support.lowering import assert_exact, lowered
+
+Rng = np.random.Generator
+SEEDS = range(12)
+
+
+def _extent(size: int, window: int, stride: int, dilation: int, padding: Padding) -> int:
+    return -(-size // stride) if padding is Padding.SAME else (size - (window - 1) * dilation - 1) // stride + 1
+
+
+def window(
+    rng: Rng, kind: str, dtype: DType, *, strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
+    groups: int = 1, channels: int = 0, batch: int = 1,
+) -> bytes:  # fmt: skip
+    b, padding = ModelBuilder(), Padding(int(rng.integers(0, 2)))
+    kernel = [int(n) for n in rng.integers(1, 5, 2)]
+    size = [int(rng.integers((k - 1) * d + 1, (k - 1) * d + 20)) for k, d in zip(kernel, dilations, strict=True)]
+    depth = channels or int(rng.integers(1, 7)) * groups
+    zero = 0 if dtype is DType.INT16 else int(rng.integers(0, 100))
+    x = b.input((batch, *size, depth), dtype, scale=0.05, zero_point=zero)
+    out = [_extent(*row, padding) for row in zip(size, kernel, strides, dilations, strict=True)]
+    if "POOL" in kind:
+        options = at.Pool2DOptions(padding, strides[1], strides[0], kernel[1], kernel[0])
+        b.output(b.op(kind, [x], (batch, *out, depth), dtype, 0.05, zero, attributes=options))
+        return b.build()
+    is_depthwise = kind == "DEPTHWISE_CONV_2D"
+    units = depth if is_depthwise else groups * int(rng.integers(1, 6))
+    shape = (1, *kernel, units) if is_depthwise else (units, *kernel, depth // groups)
+    axis, bias_type = (3 if is_depthwise else 0), DType.INT64 if dtype is DType.INT16 else DType.INT32
+    scales = [float(s) for s in rng.uniform(0.001, 0.01, units)]
+    weights = b.constant(rng.integers(-127, 128, shape).astype(np.int8), scale=scales, zero_point=[0] * units, axis=axis)
+    biases = [0.05 * s for s in scales]
+    bias = b.constant(rng.integers(-900, 900, units), bias_type, scale=biases, zero_point=[0] * units)
+    if is_depthwise:
+        made: at.Attributes = at.DepthwiseConv2DOptions(padding, *strides[::-1], 1, at.FusedActivation.NONE, *dilations[::-1])
+    else:
+        made = at.Conv2DOptions(padding, *strides[::-1], at.FusedActivation.RELU, *dilations[::-1])
+    b.output(b.op(kind, [x, weights, bias], (batch, *out, units), dtype, 0.1, zero, attributes=made))
+    return b.build()
+
+
+KINDS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+CASES: dict[str, Callable[[Rng], bytes]] = {
+    **{
+        f"{kind} {dtype.name} strides": lambda rng, k=kind, t=dtype: window(  # type: ignore[misc]
+            rng, k, t, strides=tuple(int(n) for n in rng.integers(1, 9, 2)), batch=int(rng.integers(1, 3))
+        )
+        for kind in KINDS
+        for dtype in (DType.INT8, DType.INT16)
+    },
+    **{
+        f"{kind} {dtype.name} dilations": lambda rng, k=kind, t=dtype: window(  # type: ignore[misc]
+            rng, k, t, dilations=tuple(int(n) for n in rng.integers(1, 13, 2))
+        )
+        for kind in KINDS[:2]
+        for dtype in (DType.INT8, DType.INT16)
+    },
+    "groups": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=int(rng.integers(2, 6))),
+    "groups of bricks": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=2, channels=64),
+    "groups with strides": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=3, strides=(5, 4)),
+    "groups with dilations": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=2, dilations=(3, 6)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_exact(case: str) -> None:
+    for seed in SEEDS:
+        content = CASES[case](np.random.default_rng(seed))
+        assert_exact(read_model(content).graphs[0], random_inputs(content, seed), f"{case} {seed}")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("target", ["ethos-u55-64", "ethos-u65-512"])
+def test_compiled_files_are_exact(case: str, target: str, tmp_path: Path) -> None:
+    for seed in SEEDS[:3]:
+        content = CASES[case](np.random.default_rng([seed, 1]))
+        inputs = random_inputs(content, seed)
+        npu.compile(content, target=target).save(tmp_path / "m.tflite")
+        assert [is_npu_job(op) for op in read_model(tmp_path / "m.tflite").graphs[0].ops] == [True]
+        found = run(npu.Interpreter(str(tmp_path / "m.tflite")), inputs)
+        np.testing.assert_array_equal(found[0], run_reference(content, inputs)[0])
+
+
+def test_what_takes_too_many_windows_is_refused() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 200, 200, 3), DType.INT8, scale=0.05)
+    options = at.Pool2DOptions(Padding.VALID, 4, 4, 4, 4)
+    b.output(b.op("MAX_POOL_2D", [x], (1, 50, 50, 3), DType.INT8, 0.05, attributes=options))
+    with pytest.raises(LoweringError, match=f"at most {MOST_WINDOWS} windows, got 2500"):
+        lowered(b.graph())
