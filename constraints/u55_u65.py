@@ -78,7 +78,7 @@ def _widened(rule: Rule) -> Rule:
 
 BATCH = Range(1, 256)
 FAR_APART = Range(1, 64)
-TAKEN_APART = "More than the hardware's 3 (strides) or 2 (dilations) take several windows each, at most 1024 in all."
+TAKEN_APART = "More than the hardware's 3 (strides) or 2 (dilations) take copies or several windows, at most 1024 of these."
 BIAS_TYPE = OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32))
 CONSTANT = v0_1.CONSTANT
 PRESENT = Exactly("present", others=("absent",))

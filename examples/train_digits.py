@@ -1,8 +1,8 @@
 """Train, quantize and save the two example models: handwritten digits of 8x8 pixels.
 
-digits.tflite runs on the NPU as a whole; digits_partial.tflite has float inputs and outputs and two layers that the profile
-u55-u65 leaves to the CPU, as a model may have that was not made for an NPU. Also writes the sample inputs digit_<n>.npy
-(int8, already quantized, for digits.tflite) and labels.txt, all beside this file.
+digits.tflite runs on the NPU as a whole; digits_partial.tflite has float inputs and outputs, which the profile u55-u65
+leaves to the CPU, and a far stride, as a model may have that was not made for an NPU. Also writes the sample inputs
+digit_<n>.npy (int8, already quantized, for digits.tflite) and labels.txt, all beside this file.
 Needs tensorflow and scikit-learn, which the project itself does not: pip install tensorflow scikit-learn
 """
 

@@ -12,7 +12,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, largest_padding, needed_after, pad_amounts, same_padding
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantize import register_scales
-from npu.compiler.lower.windows import Window, columns_to_depth, split_window
+from npu.compiler.lower.windows import SlidingWindow, columns_to_depth, rows_to_depth, split_window
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
@@ -69,15 +69,19 @@ def _emit_window(
     source, before = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
     ifm = builder.input(source, zero_point)
-    is_deep = depth == ifm.shape[2] and strides[1] > builder.variant.accelerator.max_kernel_stride and kernel.dilation_x == 1
-    if is_deep:
+    has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
+    if has_columns:
         values = values.reshape(len(values), height, 1, width * depth)
+    if has_rows:
+        values = values.transpose(0, 2, 1, 3).reshape(len(values), 1, values.shape[2], -1)
     rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
     weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
     finish = builder.finish(op)
     for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True):
-        whole = Window(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, before))
-        for window in split_window(builder, op, columns_to_depth(builder, whole) if is_deep else whole):
+        whole = SlidingWindow(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, before))
+        whole = columns_to_depth(builder, whole) if has_columns else whole
+        whole = rows_to_depth(builder, whole) if has_rows else whole
+        for window in split_window(builder, op, whole):
             part, padding = legal_padding(builder, window.ifm, window.padding, zero_point)
             for group, ofm, own in _groups(part, window.ofm, weights, is_depthwise=is_depthwise):
                 builder.convolve(
@@ -90,6 +94,21 @@ def _emit_window(
                     padding=padding,
                     is_depthwise=is_depthwise,
                 )
+
+
+def _stacks(
+    builder: Builder, values: npt.NDArray[np.int16], ifm: View, output: tuple[int, int], kernel: KernelWindow
+) -> tuple[bool, bool]:
+    """Whether the columns, and the rows, of far strides become channels.
+
+    Columns cost nothing. Rows are copied, which must be less than what windows for every row would read of the weights again.
+    """
+    most, (height, width) = builder.variant.accelerator.max_kernel_stride, output
+    if values.shape[3] != ifm.shape[2]:
+        return False, False
+    has_columns = kernel.stride_x > most and kernel.dilation_x == 1
+    copied = values[0].size * height * (width if has_columns else ifm.shape[1])
+    return has_columns, kernel.stride_y > most and kernel.dilation_y == 1 and copied < (height - 1) * values.size
 
 
 def _groups(ifm: View, ofm: View, weights: StepWeights, *, is_depthwise: bool) -> Iterator[tuple[View, View, StepWeights]]:

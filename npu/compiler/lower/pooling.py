@@ -8,7 +8,7 @@ from npu.compiler.ir import Shape, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop, images, needed_after
-from npu.compiler.lower.windows import Window, split_window
+from npu.compiler.lower.windows import SlidingWindow, split_window
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Scale
@@ -46,7 +46,7 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
         if mode is PoolingMode.MAX:
             window, padding = _trimmed(x, (oh, ow), kernel, padding)
             x, padding = legal_padding(builder, x, padding, x.element.minimum)
-        for part in split_window(builder, op, Window(x, y, window, padding)):
+        for part in split_window(builder, op, SlidingWindow(x, y, window, padding)):
             emit_pool(builder, part.ifm, part.ofm, mode, part.kernel, part.padding, finish)
 
 

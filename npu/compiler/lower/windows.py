@@ -23,7 +23,7 @@ MOST_WINDOWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SlidingWindow:
     """A kernel that slides over a map."""
 
     ifm: View
@@ -33,7 +33,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _SlidingAxis:
     """One along an axis: extents of input and output, elements of the window and of the padding before it."""
 
     extent: int
@@ -45,14 +45,14 @@ class _Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Outputs:
     """Every `apart`-th output from `start_out` on, and every `pitch`-th element from `start` on, which they read."""
 
     start_out: int
     apart: int
     start: int
     pitch: int
-    axis: _Axis
+    axis: _SlidingAxis
 
     @property
     def after(self) -> int:
@@ -60,24 +60,24 @@ class _Part:
         return needed_after(axis.extent, axis.output, (axis.size - 1) * axis.dilation + 1, axis.stride, axis.before)
 
 
-def split_window(builder: Builder, op: Op, window: Window) -> list[Window]:
+def split_window(builder: Builder, op: Op, window: SlidingWindow) -> list[SlidingWindow]:
     """The window itself if the registers can say it, or those that do the same together."""
     kernel, padding, limits = window.kernel, window.padding, builder.variant.accelerator
     strides, dilations = (kernel.stride_y, kernel.stride_x), (kernel.dilation_y, kernel.dilation_x)
     if max(strides) <= limits.max_kernel_stride and max(dilations) <= limits.max_dilation:
         return [window]
     (height, width, _), (oh, ow, _) = window.ifm.shape, window.ofm.shape
-    rows = _parts(_Axis(height, oh, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top), limits)
-    columns = _parts(_Axis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left), limits)
+    rows = _parts(_SlidingAxis(height, oh, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top), limits)
+    columns = _parts(_SlidingAxis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left), limits)
     if min(part.axis.extent for part in (*rows, *columns)) < 1:
         return split_window(builder, op, _padded(builder, window))
     if len(rows) * len(columns) > MOST_WINDOWS:
         must = f"strides or dilations above the hardware's must take at most {MOST_WINDOWS} windows, got"
         raise builder.error(op, f"{must} {len(rows) * len(columns)}")
-    return [_part_of(window, row, column) for row in rows for column in columns]
+    return [_window_of(window, row, column) for row in rows for column in columns]
 
 
-def columns_to_depth(builder: Builder, window: Window) -> Window:
+def columns_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:
     """The same as a window one column wide: the columns that it stands on lie behind one another, as channels do."""
     if window.padding.left or window.padding.right:
         window = _padded(builder, window)
@@ -95,7 +95,24 @@ def columns_to_depth(builder: Builder, window: Window) -> Window:
     )
 
 
-def _padded(builder: Builder, window: Window) -> Window:
+def rows_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:
+    """The same as a window one row high: copies of the rows that it stands on lie behind one another, as channels do."""
+    if window.padding.top or window.padding.bottom:
+        window = _padded(builder, window)
+    ifm, kernel, height = window.ifm, window.kernel, window.ofm.shape[0]
+    _, width, depth = ifm.shape
+    stacked = builder.temporary("rows", (height, width, kernel.height * depth), ifm.element)
+    for row in range(kernel.height):
+        source = spread(ifm, (row, 0), (kernel.stride_y, 1), (height, width))
+        builder.copy(replace(source, zero_point=0), crop(stacked, (0, 0, row * depth), (height, width, depth)))
+    return replace(
+        window,
+        ifm=replace(stacked, zero_point=ifm.zero_point),
+        kernel=replace(kernel, height=1, stride_y=1, dilation_y=1),
+    )
+
+
+def _padded(builder: Builder, window: SlidingWindow) -> SlidingWindow:
     """The same over a map that holds its padding."""
     (height, width, depth), padding = window.ifm.shape, window.padding
     shape = (height + padding.top + padding.bottom, width + padding.left + padding.right, depth)
@@ -104,10 +121,10 @@ def _padded(builder: Builder, window: Window) -> Window:
     return replace(window, ifm=replace(padded, zero_point=window.ifm.zero_point), padding=IfmPadding())
 
 
-def _part_of(window: Window, row: _Part, column: _Part) -> Window:
+def _window_of(window: SlidingWindow, row: _Outputs, column: _Outputs) -> SlidingWindow:
     y, x = row.axis, column.axis
     starts, steps = (row.start, column.start), (row.pitch, column.pitch)
-    return Window(
+    return SlidingWindow(
         spread(window.ifm, starts, steps, (y.extent, x.extent)),
         spread(window.ofm, (row.start_out, column.start_out), (row.apart, column.apart), (y.output, x.output)),
         KernelWindow(y.size, x.size, y.stride, x.stride, y.dilation, x.dilation),
@@ -125,12 +142,12 @@ def spread(view: View, start: tuple[int, int], steps: tuple[int, int], shape: tu
     return replace(view, offset=(0, 0, first), shape=extents, pitch=(rows * steps[0], columns * steps[1]))
 
 
-def _parts(axis: _Axis, limits: Accelerator) -> list[_Part]:
+def _parts(axis: _SlidingAxis, limits: Accelerator) -> list[_Outputs]:
     apart, pitch = _distances(axis, limits)
     return [_part(axis, phase, apart, pitch) for phase in range(apart)]
 
 
-def _distances(axis: _Axis, limits: Accelerator) -> tuple[int, int]:
+def _distances(axis: _SlidingAxis, limits: Accelerator) -> tuple[int, int]:
     """The fewest parts, and the pitch with which their strides and dilations can be said."""
     dilation = axis.dilation if axis.size > 1 else 1
     pitches = [pitch for pitch in range(1, dilation + 1) if dilation % pitch == 0 and dilation // pitch <= limits.max_dilation]
@@ -141,7 +158,7 @@ def _distances(axis: _Axis, limits: Accelerator) -> tuple[int, int]:
     return axis.output, pitches[0]
 
 
-def _part(axis: _Axis, phase: int, apart: int, pitch: int) -> _Part:
+def _part(axis: _SlidingAxis, phase: int, apart: int, pitch: int) -> _Outputs:
     """Outputs `phase`, `phase + apart` ...; the first of them reads from `first` on, which may lie in the padding."""
     outputs, first = ceil_div(axis.output - phase, apart), phase * axis.stride - axis.before
     start = first if first >= 0 else first % pitch
@@ -149,4 +166,4 @@ def _part(axis: _Axis, phase: int, apart: int, pitch: int) -> _Part:
     stride = apart * axis.stride // pitch if outputs > 1 else 1
     needed = (outputs - 1) * stride + (axis.size - 1) * dilation + 1 - before
     extent = min(ceil_div(axis.extent - start, pitch), needed)
-    return _Part(phase, apart, start, pitch, _Axis(extent, outputs, axis.size, stride, dilation, before))
+    return _Outputs(phase, apart, start, pitch, _SlidingAxis(extent, outputs, axis.size, stride, dilation, before))

@@ -30,6 +30,10 @@ def _extent(size: int, window: int, stride: int, dilation: int, padding: Padding
     return -(-size // stride) if padding is Padding.SAME else (size - (window - 1) * dilation - 1) // stride + 1
 
 
+def two(rng: Rng, end: int) -> tuple[int, int]:
+    return int(rng.integers(1, end)), int(rng.integers(1, end))
+
+
 def window(
     rng: Rng, kind: str, dtype: DType, *, strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
     groups: int = 1, channels: int = 0, batch: int = 1,
@@ -64,16 +68,14 @@ def window(
 KINDS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
 CASES: dict[str, Callable[[Rng], bytes]] = {
     **{
-        f"{kind} {dtype.name} strides": lambda rng, k=kind, t=dtype: window(  # type: ignore[misc]
-            rng, k, t, strides=tuple(int(n) for n in rng.integers(1, 9, 2)), batch=int(rng.integers(1, 3))
+        f"{kind} {dtype.name} strides": lambda rng, k=kind, t=dtype: window(
+            rng, k, t, strides=two(rng, 9), batch=int(rng.integers(1, 3))
         )
         for kind in KINDS
         for dtype in (DType.INT8, DType.INT16)
     },
     **{
-        f"{kind} {dtype.name} dilations": lambda rng, k=kind, t=dtype: window(  # type: ignore[misc]
-            rng, k, t, dilations=tuple(int(n) for n in rng.integers(1, 13, 2))
-        )
+        f"{kind} {dtype.name} dilations": lambda rng, k=kind, t=dtype: window(rng, k, t, dilations=two(rng, 13))
         for kind in KINDS[:2]
         for dtype in (DType.INT8, DType.INT16)
     },
