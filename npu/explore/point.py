@@ -30,10 +30,12 @@ RESULTS = (
     *(field.name for field in dataclasses.fields(Totals)),
     *("operators", "cpu_operators", "cpu_share"),
     *("energy_low_mj", "energy_high_mj", "energy_dominant"),
+    *("npu_error_mean_percent", "npu_error_worst_percent"),
     *("outputs_equal", "error"),
 )
 """What is measured at a point: the totals of a report, operators (of them on the CPU), the CPU's share of the cycles, energy of
-the NPU part between published figures (`npu.hardware.energy` says of what), whether the outputs equal those of the CPU kernels
+the NPU part between published figures (`npu.hardware.energy` says of what), how far predictions of the NPU's cycles were from
+measurements (None if there are none), whether the outputs equal those of the CPU kernels
 (None if not asked), and why there is no result (None if there is one).
 """
 _SESSIONS = 8
@@ -128,7 +130,7 @@ def _measured(point: Point) -> PointRow:
     rows = timed.report.operators
     on_cpu = sum(row.placement == "cpu" for row in rows)
     share = totals["cpu_cycles"] / totals["total_cycles"] if totals["total_cycles"] else None
-    energy = npu_energy(timed.report)
+    energy, band = npu_energy(timed.report), timed.report.timing_error
     return {
         **totals,
         "operators": len(rows),
@@ -137,6 +139,8 @@ def _measured(point: Point) -> PointRow:
         "energy_low_mj": energy.low_mj,
         "energy_high_mj": energy.high_mj,
         "energy_dominant": energy.dominant,
+        "npu_error_mean_percent": None if band is None else band.mean_error_percent,
+        "npu_error_worst_percent": None if band is None else band.worst_error_percent,
         "outputs_equal": _outputs_equal(point.model, session) if point.compares_outputs else None,
         "error": None,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -47,9 +47,10 @@ def accuracy_of(variant: Variant, work: Mapping[str, float]) -> TimingAccuracy |
     `work`: the share of the cycles of every kind of operation (`sim.work`).
     """
     table = _table(configs_folder())
-    figures = table["targets"].get(variant.name)
-    if figures is None or not _is_shipped(variant):
+    product = _product_of(variant, table["targets"])
+    if product is None:
         return None
+    figures = table["targets"][product]
     memories = {"system": variant.system.name, "memory_mode": variant.memory_mode.name}
     missing = {kind: share for kind, share in work.items() if kind not in table["kinds"] and share >= SMALL_SHARE}
     unmeasured = tuple(f"{kind} ({share:.0%} of the cycles)" for kind, share in sorted(missing.items()))
@@ -67,7 +68,12 @@ def _table(folder: Path) -> dict[str, Any]:
     return read_document(folder / FILE, "the table of measured accuracy", example="targets: {}")
 
 
-def _is_shipped(variant: Variant) -> bool:
-    """Whether compute is that of the shipped product of its name."""
-    shipped = load_variant(variant.name)
-    return replace(shipped, system=variant.system, memory_mode=variant.memory_mode, cpu=variant.cpu) == variant
+def _product_of(variant: Variant, targets: Iterable[str]) -> str | None:
+    """The target whose compute the variant has, be it on a board of another name; None for other compute."""
+    names = [variant.name] if variant.name in targets else targets
+    return next((name for name in names if _compute_of(load_variant(name), variant) == variant), None)
+
+
+def _compute_of(shipped: Variant, around: Variant) -> Variant:
+    """A shipped target on the board of another."""
+    return replace(shipped, name=around.name, system=around.system, memory_mode=around.memory_mode, cpu=around.cpu)

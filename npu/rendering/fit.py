@@ -24,7 +24,14 @@ ARENA_NOTE = (
     "arena: bytes taken of those that the board leaves for it, and the smallest limit found that costs no cycles if asked; "
     "times are predictions, and docs/boards.md says what they rest on"
 )
-_HEADS = ("board", "fits", "ms", "NPU cycles", "CPU cycles", "CPU ops", "arena KiB", "of", "least", "constants KiB", "uJ")
+ERROR_NOTE = (
+    "error %: of the NPU's cycles, on average and at worst, for networks that took no part in the calibration; wider for what "
+    "nobody measured, such as a board's memories (docs/timing-accuracy.md)"
+)
+_HEADS = (
+    *("board", "fits", "ms", "error %", "NPU cycles", "CPU cycles", "CPU ops", "arena KiB", "of", "least", "constants KiB"),
+    "uJ",
+)
 _RIGHT = set(_HEADS[2:])
 _PAGE = Path(__file__).with_name("fit.html")
 
@@ -43,13 +50,15 @@ def _model_text(model: str, fits: Sequence[Fit], width: int) -> str:
     rows = [[StyledText(cell) for cell in _cells(group[0])] for group in groups]
     unasked = () if any(one.least_arena_bytes is not None for one in fits) else ("least",)
     names, rows = without(list(_HEADS), rows, unasked)
-    names, rows = fitted(names, rows, width, flexible="fits", expendable=("CPU cycles", "NPU cycles", "constants KiB"))
+    names, rows = fitted(
+        names, rows, width, flexible="fits", expendable=("CPU cycles", "NPU cycles", "error %", "constants KiB")
+    )
     notes = [
         f"{group[0].board}, and the same: {', '.join(one.board for one in group[1:])}" for group in groups if len(group) > 1
     ]
     notes += [f"{one.board}: {need}" for group in groups for one in group[:1] for need in missing_texts(one)]
     notes += [f"{one.board}: {one.figures['error']}" for one in refused]
-    notes += [ARENA_NOTE, ENERGY_NOTE]
+    notes += [ERROR_NOTE, ARENA_NOTE, ENERGY_NOTE]
     summary = "\n".join(line for note in notes for line in wrapped(printable(note), width, "", "  "))
     if not rows:
         return f"{printable(model)}\n\n{summary}\n\n"
@@ -86,6 +95,7 @@ def _cells(one: Fit) -> list[str]:
         one.board,
         "yes" if one.fits else "no",
         f"{figures['time_ms']:.3f}",
+        _band(figures["npu_error_mean_percent"], figures["npu_error_worst_percent"]),
         f"{figures['npu_cycles']:,}",
         f"{figures['cpu_cycles']:,}",
         f"{figures['cpu_operators']} of {figures['operators']}",
@@ -95,6 +105,10 @@ def _cells(one: Fit) -> list[str]:
         _kib(figures["flash_bytes"]),
         f"{figures['energy_low_mj'] * 1e3:.3g} to {figures['energy_high_mj'] * 1e3:.3g}",
     ]
+
+
+def _band(mean: float | None, worst: float | None) -> str:
+    return "unknown" if mean is None or worst is None else f"{mean:g}, {worst:g}"
 
 
 def _kib(size: int) -> str:
@@ -110,7 +124,7 @@ def fit_json(fits: Sequence[Fit]) -> str:
 def fit_page(fits: Sequence[Fit]) -> str:
     """One HTML page that needs nothing else."""
     tables = "\n".join(_model_html(model, [one for one in fits if one.model == model]) for model in _models(fits))
-    notes = "".join(f"<p>{html.escape(note)}.</p>" for note in (ARENA_NOTE, ENERGY_NOTE))
+    notes = "".join(f"<p>{html.escape(note)}.</p>" for note in (ERROR_NOTE, ARENA_NOTE, ENERGY_NOTE))
     return Template(_PAGE.read_text(encoding="utf-8")).substitute(tables=tables, notes=notes)
 
 

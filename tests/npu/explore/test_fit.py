@@ -31,6 +31,9 @@ def test_the_figures_are_those_of_a_run(board: str, tmp_path: Path) -> None:
         said = json.loads(report.read_text())
         assert one.fits
         assert {name: one.figures[name] for name in said["totals"]} == said["totals"]
+        band = said["timing_error"]
+        assert one.figures["npu_error_mean_percent"] == band["mean_error_percent"] > 0
+        assert one.figures["npu_error_worst_percent"] == band["worst_error_percent"]
         assert one.figures["cpu_operators"] == sum(operator["placement"] == "cpu" for operator in said["operators"])
 
 
