@@ -13,8 +13,9 @@ from npu.native.kernel import kernel
 from npu.native.memory import add_atomic, yield_processor
 
 GATE, ARGUMENTS, WORDS = 8, 16, 32
-"""Words of a piece of work. The first: how often the gate was opened; then whether it is open, and two for each who is inside;
-then what the work is."""
+"""Words of a piece of work. The first: how often the gate was opened, or OVER; then whether it is open, and two for each who is
+inside; then what the work is."""
+OVER = -1
 _SPINS, _YIELDS = 2000, 400
 """How often a thread looks again before it lets others run, about 10 us, and after which of those it gives up."""
 
@@ -35,10 +36,12 @@ def close_gate(work):  # type: ignore[no-untyped-def]
 
 @kernel(ty.int64(ty.int64, ty.int64))
 def enter_gate(work, last):  # type: ignore[no-untyped-def]
-    """Wait for the gate to be opened once more than `last` times and go in; how often it was opened, -1 if nothing happens."""
+    """Wait for the gate to be opened more than `last` times, go in: how often it was, -1 if nothing happens or all is over."""
     spins = np.int64(0)
     while spins < _SPINS + _YIELDS:
         opened = add_atomic(work, np.int64(0))
+        if opened < 0:
+            return np.int64(-1)
         if opened != last:
             if add_atomic(work + 8 * GATE, np.int64(2)) & 1 != 0:
                 return opened

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from npu.native.gate import ARGUMENTS, WORDS
+from npu.native.gate import ARGUMENTS, OVER, WORDS
 
 SharedWork = NDArray[np.int64]
 
@@ -50,8 +50,10 @@ class _Crew:
         self.asleep, self._is_over = 0, False
         self._lock, self._bell = threading.Lock(), threading.Semaphore(0)
         self._process, self._threads = os.getpid(), list[threading.Thread]()
+        self._work: SharedWork | None = None
 
     def start(self, count: int, help_with: Callable[[SharedWork], None], work: SharedWork) -> None:
+        self._work = work
         for _ in range(count):
             self._threads.append(threading.Thread(target=_help, args=(help_with, work, self), name="npu", daemon=True))
             self._threads[-1].start()
@@ -74,6 +76,8 @@ class _Crew:
         if self._process != os.getpid():
             return
         self._is_over = True
+        if self._work is not None:
+            self._work[0] = OVER
         self._bell.release(len(self._threads))
         for thread in self._threads:
             thread.join()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,6 +13,8 @@ import numpy as np
 
 from npu.native.gate import ARGUMENTS
 from npu.native.helpers import Helpers, SharedWork
+
+from tests.support.processes import ROOT
 
 SECONDS = 10.0
 
@@ -56,3 +60,16 @@ def test_a_copy_of_the_process_starts_threads_of_its_own() -> None:
         until(lambda: seen.count(2) == 2)
         os._exit(0 if work[ARGUMENTS] == 2 else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_threads_that_still_wait_for_work_leave_at_once() -> None:
+    code = """
+import numpy as np
+from npu.native.helpers import Helpers
+from sim.functional.kernels.run import help_shared
+helpers = Helpers(2, help_shared)
+for _ in range(3):
+    helpers.begin(np.array([0]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 0
