@@ -260,7 +260,7 @@ OPS: tuple[Operator, ...] = (
     Operator("DENSIFY", 124, options.DensifyOptions, "ifm -> ofm", common.same),
     Operator("SEGMENT_SUM", 125, options.SegmentSumOptions),
     Operator("BATCH_MATMUL", 126, options.BatchMatMulOptions, "ifm ifm2 -> ofm", windows.batch_matmul, macs=macs.matmul,
-             cost=Cost.MATMUL),
+             cost=Cost.MATMUL, npu=map_types.INT8),
     Operator("PLACEHOLDER_FOR_GREATER_OP_CODES", 127),
     Operator("CUMSUM", 128, options.CumsumOptions, "ifm axis -> ofm", common.same),
     Operator("CALL_ONCE", 129, options.CallOnceOptions, "->"),

@@ -230,6 +230,9 @@ CELL_PARTS = {(): None, ("peephole",): 9, ("projection",): 16, ("normalisation",
 MINIMAL = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm(),
     "ARG_MAX": arg_max(),
+    "BATCH_MATMUL": ops.op_model(
+        "BATCH_MATMUL", [ops.tensor((1, 8, 4)), ops.tensor((1, 4, 5))], [ops.tensor((1, 8, 5))], options.BatchMatMulOptions()
+    ),
     "ELU": ops.unary("ELU"),
     "EXP": ops.unary("EXP"),
     "GELU": ops.op_model("GELU", [ops.tensor(MAP)], [ops.tensor(MAP)], options.GeluOptions()),

@@ -33,7 +33,6 @@ REASONS = {
         ),
         NO_KERNEL,
     ),
-    "BATCH_MATMUL-int8": "two computed matrices, and the MAC array multiplies by constant weights only: not lowered",
     "NEG-int16": "the smallest number is its own negative in LiteRT, the output unit saturates",
     **dict.fromkeys(
         ("SUM-int16", "SUM-int8"),

@@ -20,6 +20,7 @@ from npu.compiler.lower.elementwise import (
     lower_sub,
 )
 from npu.compiler.lower.lstm import lower_lstm
+from npu.compiler.lower.matmul import lower_batch_matmul
 from npu.compiler.lower.mean import lower_mean, lower_sum
 from npu.compiler.lower.memory import (
     lower_concatenation,
@@ -61,6 +62,7 @@ LOWERED: Mapping[str, Lowering] = {
     "ADD": Lowering(lower_add),
     "ARG_MAX": Lowering(lower_arg_max, admit.over_the_last_axis),
     "AVERAGE_POOL_2D": Lowering(lower_average_pool, needs_options=True),
+    "BATCH_MATMUL": Lowering(lower_batch_matmul, needs_options=True),
     "CONCATENATION": Lowering(lower_concatenation, needs_options=True),
     "CONV_2D": Lowering(lower_convolution, needs_options=True),
     "DEPTHWISE_CONV_2D": Lowering(lower_depthwise, needs_options=True),

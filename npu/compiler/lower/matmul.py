@@ -1,0 +1,84 @@
+"""BATCH_MATMUL: the MAC array multiplies by constant weights alone, so two computed matrices meet in products and their sums.
+
+A row of one matrix times all rows of the other, transposed, is one multiplication; sums over the channels of the products make
+a row of the result, or a column of it, whichever are fewer. A constant matrix is the weights of a convolution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from npu.compiler.ir import View
+from npu.compiler.lower.builder import Builder, Finish
+from npu.compiler.lower.convolution import make_weights, weight_values
+from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.quantize import register_scale
+from npu.compiler.lower.transpose import permute
+from npu.graph.attributes import BatchMatMulOptions
+from npu.graph.graph import ABSENT, Op
+from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
+
+
+def lower_batch_matmul(builder: Builder, op: Op) -> None:
+    """Matrices (batches, rows, inner) and (batches, inner, columns); either may be stored transposed."""
+    options = op.attributes
+    assert isinstance(options, BatchMatMulOptions)
+    finish = builder.finish(op)
+    factor = float(builder.scale(op.inputs[0])) * float(builder.scale(op.inputs[1])) / float(builder.scale(op.outputs[0]))
+    left = _matrix(builder, op.inputs[0], is_transposed=options.adj_x)
+    right = builder.tensor(op.inputs[1])
+    if right.data is not None and right.elements == right.shape[-1] * right.shape[-2]:
+        _by_weights(builder, op, left, factor, finish, is_stored_by_rows=not options.adj_y)
+        return
+    columns = _matrix(builder, op.inputs[1], is_transposed=not options.adj_y)
+    ofm = builder.result(finish)
+    ofm = ofm if ofm.is_whole else replace(builder.temporary("product", ofm.shape, ofm.element), zero_point=ofm.zero_point)
+    for number, (first, second) in enumerate(_pairs(builder, op)):
+        rows, others = (crop(view, (at, 0, 0), (1, *view.shape[1:])) for view, at in ((left, first), (columns, second)))
+        _multiply(builder, rows, others, ofm, number, register_scale(factor), finish)
+    target = builder.result(finish)
+    if ofm.storage is not target.storage:
+        builder.copy(ofm, target)
+
+
+def _matrix(builder: Builder, tensor: int, *, is_transposed: bool) -> View:
+    """The matrices in a tensor one below the other, transposed if that is asked for."""
+    view = builder.input(tensor, builder.zero_point(tensor))
+    if not is_transposed:
+        return view
+    batches, rows, columns = view.shape
+    target = builder.temporary("transposed", (batches, columns, rows), view.element)
+    permute(builder, replace(view, zero_point=0), target, view.shape, (0, 2, 1))
+    return replace(target, zero_point=view.zero_point)
+
+
+def _pairs(builder: Builder, op: Op) -> list[tuple[int, int]]:
+    """Which matrices are multiplied, in the order of the results: leading dimensions are broadcast."""
+    leading = [builder.tensor(tensor).shape[:-2] for tensor in op.inputs[:2]]
+    whole = builder.tensor(op.outputs[0]).shape[:-2]
+    numbers = [np.broadcast_to(np.arange(int(np.prod(shape))).reshape(shape), whole).reshape(-1) for shape in leading]
+    return list(zip(*(row.tolist() for row in numbers), strict=True))
+
+
+def _by_weights(builder: Builder, op: Op, left: View, factor: float, finish: Finish, *, is_stored_by_rows: bool) -> None:
+    values = weight_values(builder, op, op.inputs[1])
+    values = values.reshape(values.shape[-2:])
+    values = values.T if is_stored_by_rows else values
+    weights = make_weights(builder, op, values.reshape(len(values), 1, 1, -1), ABSENT, [factor], Rounding.DOUBLE)
+    builder.convolve(left, builder.result(finish), weights, finish=finish)
+
+
+def _multiply(builder: Builder, rows: View, columns: View, ofm: View, number: int, scale: Scale, finish: Finish) -> None:
+    """One pair: result (y, x) is the sum of the products of row y and column x."""
+    _, height, inner = rows.shape
+    width = columns.shape[1]
+    start, by_rows = number * height * width, height <= width
+    single, whole, pitch, apart = (rows, columns, 1, width) if by_rows else (columns, rows, width, 1)
+    for index in range(single.shape[1]):
+        products = builder.temporary("products", whole.shape, INT32)
+        builder.elementwise(ElementwiseMode.MUL, whole, products, crop(single, (0, index, 0), (1, 1, inner)))
+        count = whole.shape[1]
+        target = replace(ofm, offset=(0, 0, start + index * apart), shape=(1, count, 1), pitch=(count * pitch, pitch))
+        builder.pool(products, target, PoolingMode.REDUCE_SUM, finish=finish, scale=scale, rounding=Rounding.DOUBLE)

@@ -1,0 +1,63 @@
+"""BATCH_MATMUL of computed and of constant matrices, transposed or not, with any leading dimensions: exact on the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npu
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.graph.ethos_u import is_npu_job
+from npu.tflite.reader import read_model
+
+from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
+from tests.support.litert import random_inputs, run_reference
+
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool]] = {
+    "plain": ((), (), False),
+    "batches": ((3,), (3,), False),
+    "heads": ((2, 3), (2, 3), False),
+    "left broadcast": ((1,), (4,), False),
+    "right broadcast": ((2, 3), (1, 3), False),
+    "right constant": ((2,), (1,), True),
+    "right constant batches": ((2,), (2,), True),
+}
+
+
+def product(case: str, seed: int) -> bytes:
+    """Random sizes, scales and zero points."""
+    rng, b = np.random.default_rng(seed), ModelBuilder()
+    first, second, is_constant = CASES[case]
+    rows, inner, columns = (int(n) for n in rng.integers(1, 40, 3))
+    adj_x, adj_y = (bool(n) for n in rng.integers(0, 2, 2))
+    zeros = [int(n) for n in rng.integers(-20, 20, 3)]
+    x_shape = (*first, *((inner, rows) if adj_x else (rows, inner)))
+    y_shape = (*second, *((columns, inner) if adj_y else (inner, columns)))
+    x = b.input(x_shape, DType.INT8, scale=0.02, zero_point=zeros[0])
+    if is_constant:
+        values = rng.integers(-128, 128, y_shape).astype(np.int8)
+        y = b.constant(values, scale=0.03, zero_point=zeros[1])
+    else:
+        y = b.input(y_shape, DType.INT8, scale=0.03, zero_point=zeros[1])
+    shape = (*np.broadcast_shapes(first, second), rows, columns)
+    scale, options = 0.05 * float(np.sqrt(inner)), at.BatchMatMulOptions(adj_x, adj_y)
+    b.output(b.op("BATCH_MATMUL", [x, y], shape, DType.INT8, scale, zeros[2], attributes=options))
+    return b.build()
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u65-512"])
+def test_products_are_exact(case: str, target: str, tmp_path: Path) -> None:
+    for seed in range(4):
+        content = product(case, seed)
+        npu.compile(content, target=target).save(tmp_path / "m.tflite")
+        assert [is_npu_job(op) for op in read_model(tmp_path / "m.tflite").graphs[0].ops] == [True]
+        inputs = random_inputs(content, seed)
+        (found,) = run(npu.Interpreter(str(tmp_path / "m.tflite")), inputs)
+        (expected,) = run_reference(content, inputs)
+        np.testing.assert_array_equal(found, expected)
+        assert len(np.unique(expected)) > min(10, expected.size // 2)
