@@ -90,19 +90,22 @@ def check_report(
     return verb(model, _session(target, config, choices), is_compiled=is_compiled)
 
 
+@_takes_choices
 def compare(
     a: Source,
     b: Source | None = None,
+    target: Name = None,
+    config: Config | None = None,
     *,
-    session: Session | None = None,
     other: Session | None = None,
     origin: Origin | None = None,
     progress: Progress | None = None,
+    **choices: Unpack[Choices],
 ) -> Comparison:
     """Two models or compiled files side by side, or one under two sessions; `other` is that of `b` (default: the same)."""
     from npu.toolchain.compare import compare as verb
 
-    first = Session() if session is None else session
+    first = _session(target, config, choices)
     return verb(a, a if b is None else b, (first, other or first), origin=origin, progress=progress)
 
 

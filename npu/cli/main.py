@@ -497,6 +497,7 @@ def _add_memory(parser: argparse._ActionsContainer, prefix: str = "") -> None:
     )
     parser.add_argument(
         f"--{prefix}optimise",
+        type=str.lower,  # Vela writes Performance and Size
         choices=("performance", "size"),
         default=None if prefix else "performance",
         help="compile for few cycles within the arena's bytes (the default), or for little SRAM",

@@ -102,6 +102,15 @@ class Baseline:
     needs: Mapping[str, int]
 
 
+def _reason(error: Exception) -> str:
+    """What was found in place of a file of the right kind."""
+    if isinstance(error, OSError):
+        return error.strerror or repr(error)
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON: {error}"
+    return f"one without {error}" if isinstance(error, KeyError) else repr(error)
+
+
 def read_baseline(path: Path) -> Baseline:
     """The needs in a JSON report of `npu check`, `npu run` or `npu compile`. ConfigError if it is none."""
     try:
@@ -112,9 +121,7 @@ def read_baseline(path: Path) -> Baseline:
         numbers = {name: int(value) for name, value in needs.items() if value is not None}
         return Baseline(path, str(content["hardware_sha256"]), str(content["target"]), numbers)
     except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConfigError(
-            f"{path}: must be a JSON report of npu check or npu run, got {getattr(error, 'strerror', None) or repr(error)}"
-        ) from error
+        raise ConfigError(f"{path}: must be a JSON report of npu check or npu run, got {_reason(error)}") from error
 
 
 def baseline_gates(report: CheckReport, baseline: Baseline, tolerance_percent: float) -> Iterator[QualityGate]:
@@ -152,6 +159,5 @@ def read_accuracy(path: Path) -> float:
         return float(value)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
-            f"{path}: must be what npu eval-classification or npu eval-detection wrote with --format json, got "
-            f"{getattr(error, 'strerror', None) or repr(error)}"
+            f"{path}: must be what npu eval-classification or npu eval-detection wrote with --format json, got {_reason(error)}"
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +92,37 @@ def test_a_session_and_hardware_at_once_are_refused() -> None:
     for keywords in ({"target": "ethos-u55-32"}, {"memory_mode": "Sram_Only"}, {"profile": "v0.1"}):
         with pytest.raises(ConfigError, match="session: decides hardware, profile and goal; leave target"):
             npu.time_model(DIGITS, session=Session(), **keywords)
+
+
+TAKE_HARDWARE = (
+    "check",
+    "check_report",
+    "compare",
+    "compile",
+    "diff",
+    "explain",
+    "export",
+    "fix",
+    "run",
+    "time_model",
+    "verify",
+)
+
+
+@pytest.mark.parametrize("keyword", ["memory_mode", "system"])
+@pytest.mark.parametrize("verb", TAKE_HARDWARE)
+def test_memory_mode_and_system_are_taken_everywhere(verb: str, keyword: str) -> None:
+    """And looked at: one that is not shipped is named."""
+    compiled = npu.compile(DIGITS).content
+    models = {"verify": (compiled,), "diff": (DIGITS, compiled), "export": (compiled,)}.get(verb, (DIGITS,))
+    with pytest.raises(ConfigError, match="nowhere"):
+        getattr(npu, verb)(*models, **{keyword: "nowhere"})
+
+
+def test_no_verb_takes_a_target_alone() -> None:
+    verbs = {name for name in npu.__all__ if inspect.isfunction(getattr(npu, name))}
+    taking = {name for name in verbs if "target" in inspect.signature(getattr(npu, name)).parameters}
+    assert taking == set(TAKE_HARDWARE)
 
 
 def test_blocks_that_were_chosen_for_another_model_are_those_of_a_session_of_its_own() -> None:
