@@ -8,11 +8,11 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port, Variant
-from npu.isa.operations import AddressRange, Block, Layout
+from npu.isa.operations import AddressRange, Block, DmaWait, KernelWait, Layout
 from sim.timing import schedule
 from sim.trace import Bound, TraceColumn
 
-from tests.support.timing import convolution, feature_map
+from tests.support.timing import convolution, feature_map, transfer
 
 BASE = load_variant("ethos-u55-128")
 
@@ -55,3 +55,9 @@ def test_short_bursts_count_as_the_time_that_they_take() -> None:
     assert trace.bounds[0] is Bound.OFM_WRITE
     faster = replace(variant, timing=replace(variant.timing, ublock_mac_cycles=2))
     assert schedule(stream, faster, stream_words=0).totals.total_cycles > 0.95 * trace.totals.total_cycles
+
+
+def test_a_wait_is_named_as_one_whatever_it_waits_for() -> None:
+    stream = [convolution(8, 8, 16, 32, Block(8, 8, 16), stream_bytes=640), KernelWait(0), transfer(64), DmaWait(0)]
+    bounds = schedule(stream, BASE, stream_words=0).bounds
+    assert bounds[1:] == (Bound.WAIT, Bound.DMA, Bound.WAIT)

@@ -320,6 +320,8 @@ def test_absurd_sizes_are_refused() -> None:
         run(transfer((1 << 32) + 1))
     with pytest.raises(SimulationError, match="an operation must need at most"):
         run(convolution(65536, 65536, 65536, 65536, Block(32, 64, 128)))
+    with pytest.raises(SimulationError, match=f"at most {1 << 50} products, got {1 << 51}"):
+        run(convolution(65536, 65536, 1, 1 << 15, Block(32, 64, 8), kernel=KernelWindow(1, 16)))
 
 
 PLAIN_SLICE = replace(feature_map(2, 3, 8, layout=Layout.NHWC), stride_y=96, stride_x=32)
