@@ -17,6 +17,7 @@ from npu.runtime.interpreter import CpuInterpreter
 from tests.support.interpreters import run
 from tests.support.litert import run_reference
 from tests.support.operator_cases import I8, I16, In, model
+from tests.support.vela import compile_with_vela
 
 BYTES = np.array([-128, -5, -1, 0, 1, 5, 127], np.int8)
 WORDS = np.array([-32768, -300, -1, 0, 1, 300, 32767], np.int16)
@@ -86,3 +87,18 @@ def test_an_operand_of_words_without_a_scale_beside_one_with_is_refused() -> Non
     content = model("ADD", [In((7,), I16, 0.5), In((7,), I16)], [In((7,), I16, 0.5)], at.AddOptions(PLAIN, False))
     with pytest.raises(InterpreterError, match="must have positive quantization scales, got none"):
         CpuInterpreter(model_content=content).allocate_tensors()
+
+
+@pytest.mark.parametrize("ratio", [2.13, 64.0])
+def test_products_of_words_times_a_ratio_above_1_are_clamped_where_litert_loses_the_high_bits(ratio: float) -> None:
+    operand = In((7,), I16, 1.0)
+    content = model("MUL", [operand, operand], [In((7,), I16, 1 / ratio)], at.MulOptions(PLAIN))
+    inputs = [WORDS, np.array([-32768, 3, 5, 7, 9, 11, 32767], np.int16)]
+    products = np.prod(np.array(inputs, np.float64), axis=0)
+    expected = np.clip(np.floor(products * np.float64(np.float32(ratio)) + 0.5), -32768, 32767)
+    for compiled in (npu.compile(content).content, compile_with_vela(content, "ethos-u55-128")):
+        np.testing.assert_array_equal(npu.run(compiled, inputs).outputs[0], expected)
+    (reference,) = run_reference(content, inputs)
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), inputs)[0], reference)
+    assert reference.tolist()[1:6] == expected.tolist()[1:6]
+    assert reference.tolist()[0] != 32767
