@@ -40,7 +40,11 @@ def test_a_limit_is_tried_on_both_sides_and_next_to_its_ends(case: str) -> None:
     assert all(limit.accepts(value) is accepted for value, accepted in boundaries)
 
 
-@pytest.mark.parametrize("record", [*(limit for limit, _ in LIMITS.values()), Observed("x", 1), *PROFILE.rules[:1]], ids=repr)
+@pytest.mark.parametrize(
+    "record",
+    [*(limit for limit, _ in LIMITS.values()), Observed("x", 1), *PROFILE.rules[:1]],
+    ids=lambda record: type(record).__name__,
+)
 def test_a_limit_cannot_be_changed(record: Any) -> None:
     with pytest.raises((FrozenInstanceError, AttributeError)):
         setattr(record, next(iter(type(record).__slots__)), 7)
