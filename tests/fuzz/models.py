@@ -104,7 +104,8 @@ def _on_cpu(content: bytes, inputs: list[np.ndarray]) -> str:
     ours = attempt("cpu", lambda: _run(content, inputs, "double"))
     again = _run(content, inputs, "double")
     assert not difference(ours, again, exact=True), "two runs differ"
-    if not _has_moderate_scales(content) or _has_a_bias_read_otherwise(content):
+    rows = (_has_moderate_scales(content), not _has_a_bias_read_otherwise(content), not _has_endless_filters(content))
+    if not all(rows):
         return "cpu: ran, a row of docs/exactness.md"
     theirs = _LITERT.outputs(content, inputs)
     if isinstance(theirs, str):
@@ -119,6 +120,16 @@ def _has_moderate_scales(content: bytes) -> bool:
     tensors = [tensor for graph in read_model(content).graphs for tensor in graph.tensors if tensor.dtype in QUANTIZED]
     given = [tensor.quantization.scales for tensor in tensors if tensor.quantization is not None]
     return all(bool(np.all((scales == 0) | ((scales >= least) & (scales < most)))) for scales in given)
+
+
+def _has_endless_filters(content: bytes) -> bool:
+    """Filters with what is no finite number, which the border of a map multiplies by 0 here and LiteRT leaves out."""
+    for graph in read_model(content).graphs:
+        for op in graph.ops:
+            constants = [graph.tensors[index].data for index in op.inputs if "CONV" in op.kind and index != ABSENT]
+            if any(data is not None and data.dtype.kind == "f" and not np.isfinite(data).all() for data in constants):
+                return True
+    return False
 
 
 def _has_a_bias_read_otherwise(content: bytes) -> bool:

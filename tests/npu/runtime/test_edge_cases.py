@@ -584,3 +584,17 @@ def test_a_cell_without_activation_is_that_of_the_reference_kernel(kind: str) ->
     np.testing.assert_allclose(
         run(CpuInterpreter(model_content=content), inputs)[0], run_reference(content, inputs)[0], atol=1e-6
     )
+
+
+def test_an_infinite_weight_over_the_border_of_a_map_gives_no_number_where_the_reference_leaves_it_out() -> None:
+    weights = np.ones((1, 3, 3, 1), np.float32)
+    weights[0, 0, 0, 0] = np.inf
+    operands = [np.ones((1, 3, 3, 1), np.float32), In(weights.shape, F32, data=weights), In((1,), F32, data=[0.0])]
+    content, inputs = _one("CONV_2D", operands, In((1,), F32), at.Conv2DOptions(Padding.SAME, 1, 1))
+    (reference,) = run_reference(content, inputs)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
+    most = float(np.finfo(np.float32).max)
+    assert reference[0, :, :, 0].tolist() == [[4, 6, 4], [6, most, most], [4, most, most]]
+    assert np.isnan(got[0, 0, :, 0]).all()
+    assert np.isnan(got[0, :, 0, 0]).all()
+    assert np.array_equal(got[0, 1:, 1:], reference[0, 1:, 1:])

@@ -130,6 +130,12 @@ def test_each_rule_is_named_when_broken(case: str) -> None:
         decode_symbols(data, count)
 
 
+def test_an_error_tells_how_long_the_stream_is() -> None:
+    data = MALFORMED["reserved_zero_divisor"][0]
+    with pytest.raises(StreamError, match=f"broken before bit [0-9]+ of {len(data) * 8}$"):
+        decode_symbols(data, 1)
+
+
 def test_weights_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(StreamError, match=r"must have 256 symbols"):
         decode_weights(bits(*RAW_ONE), (1, 1, 1, 1), WeightOrder(block_depth=8))

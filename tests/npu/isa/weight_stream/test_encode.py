@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from npu.errors import StreamError
 from npu.isa.operations import Traversal
 from npu.isa.weight_stream.decode import decode_symbols, decode_weights
-from npu.isa.weight_stream.encode import encode_naively, encode_symbols, encode_weights
+from npu.isa.weight_stream.encode import encode_naively, encode_symbols, encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
 
 from tests.naive import weight_stream as naive
@@ -115,6 +115,18 @@ def test_weights_without_a_pattern_take_their_own_bits() -> None:
     weights = (rng.integers(1, 256, (16, 8, 8, 32)) * rng.choice([-1, 1], (16, 8, 8, 32))).astype(np.int16)
     order = WeightOrder(block_depth=16, traversal=Traversal.DEPTH_FIRST, ifm_bits=8)
     assert len(encode_weights(weights, order)) * 8 < 9.05 * weights.size
+
+
+def test_a_stand_in_is_about_as_long_as_the_stream_and_of_no_other_weights() -> None:
+    rng = np.random.default_rng(2)
+    order = WeightOrder(block_depth=16, traversal=Traversal.DEPTH_FIRST, ifm_bits=8)
+    bell, sparse = (rng.normal(0, 20, (16, 3, 3, 32)).astype(np.int16) * (rng.random((16, 3, 3, 32)) < p) for p in (1, 0.2))
+    for weights in (bell, sparse):
+        made = stand_in(weights, order)
+        assert len(made) == pytest.approx(len(encode_weights(weights, order)), rel=0.1, abs=32)
+        assert len(made) % 16 == 0
+        assert made == stand_in(weights, order)
+        assert made != stand_in(-weights, order)
 
 
 @pytest.mark.parametrize("axis", range(4))
