@@ -8,8 +8,9 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,6 +118,7 @@ def make_good_files(folder: Path) -> None:
     (folder / "digit.npy").write_bytes((ROOT / "examples" / "digit_7.npy").read_bytes())
     assert main(["compile", DIGITS, "-o", str(folder / "compiled.tflite")]) == 0
     assert main(["disasm", str(folder / "compiled.tflite"), "-o", str(folder / "listing.lst")]) == 0
+    assert main(["check", DIGITS, "--format", "json", "-o", str(folder / "baseline.json")]) == 0
     (folder / "debug.xml").write_text(DATABASE)
     (folder / "study.yaml").write_text(STUDY.format(DIGITS))
     with contextlib.redirect_stdout(io.StringIO()):
@@ -130,6 +132,7 @@ COMMANDS: dict[str, tuple[str, Arguments]] = {
     "check_config": ("board.yaml", lambda file, _: ["check", DIGITS, "--config", file]),
     "explain_config": ("board.yaml", lambda file, _: ["explain", DIGITS, "--config", file]),
     "budget": ("budget.yaml", lambda file, _: ["check", DIGITS, "--budget", file]),
+    "baseline": ("baseline.json", lambda file, _: ["check", DIGITS, "--baseline", file]),
     "run_input": ("digit.npy", lambda file, _: ["run", DIGITS, "--input", file]),
     "benchmark_input": ("digit.npy", lambda file, _: ["benchmark", DIGITS, "--num-runs", "1", "--input", file]),
     "diff_input": ("digit.npy", lambda file, good: ["diff", DIGITS, str(good / "compiled.tflite"), "--input", file]),
@@ -183,3 +186,41 @@ def test_many_broken_files_are_one_clear_error_each(
     name: str, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     attack(name, 600, files, tmp_path, capsys)
+
+
+WILD = (None, True, -1, 0, 1 << 70, 1e308, float("nan"), float("inf"), "", "x", "\x1b[31m", [], [1], {}, {"a": 1})
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a JSON document with each of its keys."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield value, key
+        yield from places(value[key])
+
+
+def baselines(content: str, rng: random.Random, count: int) -> Iterator[str]:
+    for _ in range(count):
+        document = json.loads(content)
+        for _ in range(rng.randint(1, 3)):
+            container, key = rng.choice(list(places(document)))
+            container[key] = rng.choice(WILD)
+        yield json.dumps(document)
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_baseline_of_any_values_is_judged_or_refused(
+    count: int, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, codes = tmp_path / "baseline.json", set()
+    for text in baselines((files / "baseline.json").read_text(), random.Random(22), count):
+        path.write_text(text)
+        code = main(["check", DIGITS, "--baseline", str(path)])
+        error = capsys.readouterr().err
+        codes.add(code)
+        assert code in (0, 1, 3), text
+        assert "\x1b" not in error
+        if code == 1:
+            assert error.startswith("npu: error: ")
+            assert error.count("\n") == 1, error
+    assert {0, 1} <= codes

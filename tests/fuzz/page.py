@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import sqrt
 from typing import Any
 
 from tests.fuzz.campaign import EXTRA_BYTES, KINDS, RESULTS, ROOT, SECONDS
 
-PAGE = ROOT / "docs" / "robustness.md"
+PAGE, SAMPLES = ROOT / "docs" / "robustness.md", ROOT / "docs" / "mutants.json"
 MOST_ANSWERS = 12
 """Rows per kind; rarer answers are counted together."""
 _ORACLES = {
@@ -37,19 +38,52 @@ Tests of every run:
 | damaged and foreign libraries of kernels, empty caches, eight threads at once | `tests/npu/native/test_library.py` |
 | a closed or full standard output, no terminal, interrupts | `tests/end_to_end/test_clumsy_use.py`, `test_wrong_files.py` |
 | what TFLite's interpreter refuses (`--strict`) | `tests/npu/graph/test_strict.py`, `test_versions.py` |
-| random elementwise graphs of 8, 16 and 32 bits through Vela 5.2 | `tests/end_to_end/test_vela_elementwise.py` |
+| 1,000 random elementwise graphs of 8, 16 and 32 bits through Vela 5.2 on six targets: 5,706 files, all of which run, without \
+findings, and equal LiteRT's kernels or a row of [exactness.md](exactness.md); Vela itself refuses the other 294 \
+| `tests/end_to_end/test_vela_elementwise.py` (slow) |
+"""
+
+_TESTS = """
+## Tests that notice
+
+cosmic-ray breaks the source at one place; the tests of its folder must fail. Of each package a random sample was tried:
+
+```sh
+python -m tests.support.mutants --sample 25 --seed 22 --only npu/isa --only sim/timing --only constraints
+```
+
 """
 
 
-def page(results: Mapping[str, Any]) -> str:
-    """The text of the page."""
-    return "\n".join(_lines(results)) + "\n"
+def page(results: Mapping[str, Any], samples: Mapping[str, Mapping[str, int]]) -> str:
+    """The text of the page: results of the campaign, and samples of mutants by package."""
+    return "\n".join((*_lines(results), *_mutants(samples))) + "\n"
+
+
+def _mutants(samples: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """The samples, worst first. Tests that were written for a survivor say nothing of other mutants, so they count apart."""
+    yield from _TESTS.splitlines()
+    yield "| package | mutants | tried | killed | 95 % interval | killed by tests written for survivors | equivalent |"
+    yield "| --- | ---: | ---: | ---: | --- | ---: | ---: |"
+    for package, sample in sorted(samples.items(), key=lambda item: item[1]["killed"] / item[1]["tried"]):
+        low, high = interval(sample["killed"], sample["tried"])
+        since, equivalent = sample["killed_since"], sample["equivalent"]
+        counts = f"{sample['mutants']:,} | {sample['tried']} | {sample['killed']} | {low:.0%} to {high:.0%}"
+        yield f"| {package} | {counts} | {since} | {equivalent} |"
+
+
+def interval(killed: int, tried: int) -> tuple[float, float]:
+    """The shares of killed mutants that a sample allows with 95 % confidence: Wilson's interval."""
+    z, share = 1.96, killed / tried
+    middle = (share + z * z / (2 * tried)) / (1 + z * z / tried)
+    reach = z * sqrt(share * (1 - share) / tried + z * z / (4 * tried * tried)) / (1 + z * z / tried)
+    return middle - reach, middle + reach
 
 
 def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     total = sum(result["cases"] for result in results.values())
     failed = sum(result["answers"].get("failure", 0) for result in results.values())
-    yield "<!-- Written by python -m tests.fuzz.page from robustness.json. -->"
+    yield "<!-- Written by python -m tests.fuzz.page from robustness.json and mutants.json. -->"
     yield "# Robustness"
     yield ""
     yield "Whatever is in a file, a command ends in a result or in one error: where, what must hold, what was found."
@@ -100,4 +134,4 @@ def _section(kind: str, what: str, answers: Mapping[str, int]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(json.loads(RESULTS.read_text())))
+    PAGE.write_text(page(json.loads(RESULTS.read_text()), json.loads(SAMPLES.read_text())))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.campaign import KINDS, RESULTS, Tally, add_results, run
-from tests.fuzz.page import PAGE, page
+from tests.fuzz.page import PAGE, SAMPLES, interval, page
 
 CASES = {"models": 120, "streams": 200, "weights": 1500, "descriptions": 60, "files": 40, "options": 120}
 
@@ -42,7 +42,12 @@ def test_results_are_added_up(tmp_path: Path) -> None:
 
 
 def test_the_page_is_that_of_the_results() -> None:
-    assert PAGE.read_text() == page(json.loads(RESULTS.read_text()))
+    assert PAGE.read_text() == page(json.loads(RESULTS.read_text()), json.loads(SAMPLES.read_text()))
+
+
+def test_a_small_sample_of_mutants_says_little() -> None:
+    assert interval(9, 10) == pytest.approx((0.5958, 0.9821), abs=1e-4)
+    assert interval(90, 100) == pytest.approx((0.8256, 0.9448), abs=1e-4)
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
 def add_result(path: Path, package: str, found: Score) -> None:
     """Adds a sample to the counts of a results file."""
     results = json.loads(path.read_text()) if path.exists() else {}
-    old = results.setdefault(package, {"mutants": 0, "tried": 0, "killed": 0, "equivalent": []})
+    old = results.setdefault(package, {"mutants": 0, "tried": 0, "killed": 0, "killed_since": 0, "equivalent": 0})
     old.update(mutants=found.mutants, tried=old["tried"] + found.tried, killed=old["killed"] + found.killed)
     path.write_text(json.dumps(results, indent=1) + "\n")
 
