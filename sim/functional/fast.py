@@ -333,12 +333,19 @@ def _flatten(row: PackedRow, operation: Elementwise, maps: list[FeatureMap], mem
     size = ofm.height * ofm.width * ofm.depth
     pixels = -(-size // 16)
     for fm in maps:
-        is_dense = (pixel_stride(fm), fm.stride_y) == (fm.depth, fm.width * fm.depth) and fm.height <= fm.tile_height_0
-        is_whole = (fm.height, fm.width) == (ofm.height, ofm.width) and fm.layout is Layout.NHWC
-        if not is_dense or not is_whole or fm.addresses[0] + 16 * pixels > memory.regions[fm.region].size:
+        is_whole = (fm.height, fm.width, fm.layout) == (ofm.height, ofm.width, ofm.layout) and fm.height <= fm.tile_height_0
+        if not is_whole or not _is_dense(fm) or fm.addresses[0] + 16 * pixels > memory.regions[fm.region].size:
             return
     n["is_flat"], n["pixels"], n["blocks"], n["width"], n["tail"] = 1, 1, 1, pixels, size - 16 * (pixels - 1)
     n["in_pixel"] = n["in2_pixel"] = n["out_pixel"] = 16
+
+
+def _is_dense(fm: FeatureMap) -> bool:
+    """Whether a map of one tile has no gaps."""
+    steps = fm.depth, 16, fm.width * fm.depth
+    if fm.layout is Layout.NHCWB16:
+        steps = 16, 16 * fm.width, fm.width * -(-fm.depth // 16) * 16
+    return (pixel_stride(fm), brick_stride(fm), fm.stride_y) == steps and (fm.layout is Layout.NHWC or fm.depth % 16 == 0)
 
 
 def _operands(

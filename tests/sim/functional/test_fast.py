@@ -21,10 +21,12 @@ from npu.isa.operations import (
     ElementType,
     Elementwise,
     ElementwiseMode,
+    FeatureMap,
     IfmPadding,
     KernelOperation,
     KernelWindow,
     Layout,
+    OperandScaling,
     Rounding,
     Scale,
 )
@@ -272,6 +274,52 @@ def test_elementwise_operations_of_edge_values_are_exact_in_the_compiled_loop(
         row = make_row(operation, memory)
         assert row.kind in (rows.VALUES, rows.ELEMENTWISE)
         assert_exact(bench, operation, row.kind, memory)
+
+
+def dense(fm: FeatureMap, layout: Layout, address: int) -> FeatureMap:
+    """5x7x32 in one tile without gaps."""
+    steps = (7 * 32, 32, 1) if layout is Layout.NHWC else (7 * 32, 16, 7 * 16)
+    stride_y, stride_x, stride_c = steps
+    return replace(
+        fm,
+        **{"height": 5, "width": 7, "depth": 32, "tile_height_0": 5, "tile_height_1": 5, "tile_width_0": 7},
+        layout=layout,
+        addresses=(address, 0, 0, 0),
+        stride_y=stride_y,
+        stride_x=stride_x,
+        stride_c=stride_c,
+    )
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("scaling", OperandScaling)
+@pytest.mark.parametrize("mode", [ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL])
+def test_maps_without_gaps_are_combined_as_one_line(mode: ElementwiseMode, scaling: OperandScaling, layout: Layout) -> None:
+    lines = 0
+    for seed in range(8):
+        bench = Workbench(seed, plain=True)
+        operation, memory = vectors(bench, INT8)
+        assert operation.ifm2 is not None
+        maps = {name: dense(getattr(operation, name), layout, 2048 * k) for k, name in enumerate(("ifm", "ifm2", "ofm"))}
+        maps = {name: replace(fm, zero_point=bench.number(-128, 127)) for name, fm in maps.items()}
+        is_short = scaling is OperandScaling.BOTH_16
+        scale = (1 << 14, (1 << 15) - 1, 0) if is_short else (1 << 30, (1 << 31) - 1, 11 + seed)
+        memory.regions[1][:] = bench.rng.integers(0, 256, memory.regions[1].size, np.uint8)
+        operation = replace(
+            operation,
+            mode=mode,
+            operand_scaling=scaling,
+            opa_scale=Scale(bench.number(*scale[:2]), scale[2]),
+            opb_scale=bench.number(1 << 14, (1 << 15) - 1),
+            is_reversed=seed % 2 == 1,
+            scale=Scale(bench.number(1 << 30, (1 << 31) - 1), 46 if mode is not ElementwiseMode.MUL else 38),
+            **maps,
+        )
+        row = make_row(operation, memory)
+        assert row.kind in (rows.VALUES, rows.ELEMENTWISE)  # sums beyond what the fast kernels hold
+        lines += int(row.kind == rows.ELEMENTWISE and row.numbers["is_flat"])
+        assert_exact(bench, operation, row.kind, memory)
+    assert lines >= 4
 
 
 def test_poolings_and_other_elementwise_operations_run_in_the_compiled_loop() -> None:
