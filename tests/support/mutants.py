@@ -28,6 +28,7 @@ PACKAGES = {
     "constraints": ("tests/constraints",),
 }
 """Package to the tests that must notice what is wrong with it."""
+MODELS = ROOT.parent / "shared"
 LEAST_SCORE = 0.9
 CPU_SECONDS = 240
 """Most processor time of the tests of one mutant, which fails by then."""
@@ -97,6 +98,8 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         copy_sources(copy)
+        if MODELS.is_dir():  # real models beside the checkout are tests, too
+            (Path(folder) / MODELS.name).symlink_to(MODELS)
         config, session = copy / "mutants.toml", copy / "mutants.sqlite"
         tried = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {' '.join(tests)}"
         command = f"sh -c 'ulimit -t {CPU_SECONDS}; exec {tried}'"

@@ -144,8 +144,8 @@ def test_an_operator_alone_equals_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_where_velas_stream_means_something_else_it_is_known_exactly(name: str) -> None:
-    results = [check(name, seed, TARGETS[seed % len(TARGETS)]) for seed in range(12)]
-    assert results.count("npu") >= 6
+    results = [check(name, seed, TARGETS[seed % len(TARGETS)]) for seed in range(8)]
+    assert results.count("npu") >= 4
 
 
 @pytest.mark.slow
