@@ -273,7 +273,7 @@ def resize_fits(value: tuple[Shape, Shape, bool]) -> bool:
     return all(out == 2 * size - (1 if align_corners else 0) for size, out in zip(ifm, ofm, strict=True))
 
 
-def each(part: Callable[[Tensor], Any], tensors: Callable[[OpView], Iterable[tuple[str, Tensor]]]) -> Observe:
+def of_each(part: Callable[[Tensor], Any], tensors: Callable[[OpView], Iterable[tuple[str, Tensor]]]) -> Observe:
     """A property of every one of some tensors."""
 
     def observe(view: OpView) -> Iterator[Observed]:

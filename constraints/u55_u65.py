@@ -107,7 +107,7 @@ HARDWARE = (
     *_type_rules(),
     Rule("N-GEN-1", (), PRESENT, "data input and output must be {limit}", seen.presence),
     Rule("N-GEN-2", (), SCALED, "feature maps must be quantized {limit}, with a positive scale",
-         observe.each(lambda tensor: seen.has_scale(tensor.quantization), seen.quantized_maps),
+         observe.of_each(lambda tensor: seen.has_scale(tensor.quantization), seen.quantized_maps),
          fix="convert the model with full integer quantization"),
     Rule("N-GEN-3", (),
          Predicate("those of their type: int8 -128 to 127, uint8 0 to 255, int16 0", seen.fits_type,

@@ -270,7 +270,7 @@ FLOAT: Mapping[str, tuple[Rule, ...]] = {
 }  # fmt: skip
 """Rules of the float operators; the first of an operator has letter a, and so on."""
 
-QUANTISED: Mapping[str, tuple[Rule, ...]] = {
+QUANTIZED: Mapping[str, tuple[Rule, ...]] = {
     **{kind: (Q8,) for kind in ("LOGISTIC", "TANH")},
     **{kind: (Q8, ACTIVATION) for kind in ("MUL", "SUB")},
     **{kind: (Q8_WEIGHTS, HAS_BIAS, FIXED, SCALES, ACTIVATION) for kind in ("CONV_2D", "DEPTHWISE_CONV_2D")},
@@ -383,7 +383,7 @@ def xnnpack_profile(options: XnnpackSwitches | None = None) -> Profile:
     floating = _switch("X-F-SWITCH", "float", options.floating)
     variables = _switch("X-R-1", "variables", options.variables)
     float_rules = (floating, *_stamped("X-F", FLOAT), DYNAMIC_RANGE)
-    quantized_rules = (_type_switches(options), *_stamped("X-Q", QUANTISED))
+    quantized_rules = (_type_switches(options), *_stamped("X-Q", QUANTIZED))
     return Profile(
         name="xnnpack",
         version="1",
@@ -391,7 +391,7 @@ def xnnpack_profile(options: XnnpackSwitches | None = None) -> Profile:
         summary="What the XNNPACK-like CPU delegate takes, float and (when switched on) 8-bit quantized.",
         rule_sets=(
             RuleSet("float", tuple(sorted(FLOAT)), float_rules, lambda view: not _has_8_bit(view)),
-            RuleSet("quantized", tuple(sorted(QUANTISED)), quantized_rules, _has_8_bit),
+            RuleSet("quantized", tuple(sorted(QUANTIZED)), quantized_rules, _has_8_bit),
             RuleSet("variables", VARIABLE_OPERATORS, (variables,)),
         ),
         unlisted_rule="X-L-1",

@@ -112,8 +112,8 @@ def comparison_text(comparison: InferenceDiff, width: int) -> str:
     return text
 
 
-def _differences(each: object) -> tuple[float, ...]:
-    return tuple(getattr(each, name) for name in ("max", "min", "mean", "std"))
+def _differences(row: object) -> tuple[float, ...]:
+    return tuple(getattr(row, name) for name in ("max", "min", "mean", "std"))
 
 
 def classification_text(classification: ClassificationResult, width: int) -> str:

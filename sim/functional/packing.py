@@ -93,7 +93,7 @@ def pack_constants(
         zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm)
         if not make_stage(biases, scales, shifts, bound, zero_point, LIMIT, is_floor, stage):
             return
-        n["finish"] = r.FLOOR if is_floor else r.REQUANTISE
+        n["finish"] = r.FLOOR if is_floor else r.REQUANTIZE
     elif bound.max() >= 1 << 31:
         return
     else:

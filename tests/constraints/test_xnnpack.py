@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from constraints.checker import check
-from constraints.xnnpack import FLOAT, QUANTISED, XnnpackSwitches, xnnpack_profile
+from constraints.xnnpack import FLOAT, QUANTIZED, XnnpackSwitches, xnnpack_profile
 from npu.graph import attributes as options
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -33,7 +33,7 @@ FLOAT_ROWS = {
     "SPACE_TO_DEPTH": 2, "SPLIT": 2, "SQRT": 1, "SQUARE": 1, "SQUARED_DIFFERENCE": 1, "STRIDED_SLICE": 4, "SUB": 2,
     "TANH": 1, "TRANSPOSE": 2, "TRANSPOSE_CONV": 3,
 }  # fmt: skip
-QUANTISED_ROWS = {
+QUANTIZED_ROWS = {
     "ADD": 3, "CONCATENATION": 2, "CONV_2D": 5, "DEPTH_TO_SPACE": 2, "DEPTHWISE_CONV_2D": 5, "DEQUANTIZE": 2, "ELU": 1,
     "FULLY_CONNECTED": 3, "LEAKY_RELU": 3, "LOGISTIC": 1, "MAX_POOL_2D": 3, "MEAN": 3, "MUL": 2, "PAD": 3, "QUANTIZE": 4,
     "RESHAPE": 2, "RESIZE_BILINEAR": 2, "SLICE": 2, "SPACE_TO_DEPTH": 2, "SPLIT": 2, "SUB": 2, "TANH": 1, "TRANSPOSE": 2,
@@ -264,14 +264,14 @@ PERMISSIVE = {("X-F", "TRANSPOSE_CONV", "b")}
 
 def test_the_operators_and_letters_are_those_of_the_delegate_s_document() -> None:
     assert {kind: len(rules) for kind, rules in FLOAT.items()} == FLOAT_ROWS
-    assert {kind: len(rules) for kind, rules in QUANTISED.items()} == QUANTISED_ROWS
-    assert (len(FLOAT_ROWS), len(QUANTISED_ROWS)) == (41, 24)
+    assert {kind: len(rules) for kind, rules in QUANTIZED.items()} == QUANTIZED_ROWS
+    assert (len(FLOAT_ROWS), len(QUANTIZED_ROWS)) == (41, 24)
 
 
 def test_every_lettered_row_is_tested() -> None:
     letters = {
         (prefix, kind, letter)
-        for prefix, table in (("X-F", FLOAT_ROWS), ("X-Q", QUANTISED_ROWS))
+        for prefix, table in (("X-F", FLOAT_ROWS), ("X-Q", QUANTIZED_ROWS))
         for kind, count in table.items()
         for letter in string.ascii_lowercase[:count]
     }
@@ -300,7 +300,7 @@ def test_fused_activations_are_taken_or_refused(activation: FusedActivation, dty
     assert bool(refused) is (activation in (TANH, SIGN_BIT))
 
 
-@pytest.mark.parametrize("kind", sorted(QUANTISED_ROWS))
+@pytest.mark.parametrize("kind", sorted(QUANTIZED_ROWS))
 def test_unsigned_operators_follow_the_same_rows(kind: str) -> None:
     if kind in ("ELU", "LEAKY_RELU", "DEQUANTIZE", "QUANTIZE"):
         return

@@ -21,7 +21,7 @@ from npu.graph.graph import Model, Quantization
 from tests.constraints.test_xnnpack import (
     FLOAT_ROWS,
     MAP,
-    QUANTISED_ROWS,
+    QUANTIZED_ROWS,
     block,
     cut,
     leaky,
@@ -230,7 +230,7 @@ def good_quantized(dtype: DType) -> Models:
 
 
 AS_FLOAT = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "PAD", "RESHAPE", "SLICE", "TRANSPOSE")
-QUANTISED_CONSTANT = {
+QUANTIZED_CONSTANT = {
     **{kind: CONSTANT[kind] for kind in AS_FLOAT},
     "MEAN": ("b", (1,)), "RESIZE_BILINEAR": ("b", (1,)), "TRANSPOSE_CONV": ("b", (0, 1, 3)),
 }  # fmt: skip
@@ -256,8 +256,8 @@ def quantized_rows(dtype: DType) -> dict[str, Rows]:
     good = good_quantized(dtype)
     for kind, model in good.items():
         rows[kind] = {"a": quantized_types(kind, model)}
-        if kind in QUANTISED_CONSTANT:
-            letter, positions = QUANTISED_CONSTANT[kind]
+        if kind in QUANTIZED_CONSTANT:
+            letter, positions = QUANTIZED_CONSTANT[kind]
             rows[kind][letter] = ({"constant": model}, without_data(model, positions))
     for kind, letter in {"ADD": "c", "MUL": "b", "SUB": "b"}.items():
         rows[kind][letter] = activations(lambda act, kind=kind: ops.binary(kind, dtype=dtype, activation=act))  # type: ignore[misc]
@@ -346,17 +346,17 @@ def conversion_rows() -> dict[str, Rows]:
 
 
 FLOAT = float_rows()
-QUANTISED = {dtype: quantized_rows(dtype) for dtype in (INT8, UINT8)}
-QUANTISED[INT8]["LEAKY_RELU"] |= leaky_rows()
-QUANTISED[INT8] |= conversion_rows()
+QUANTIZED = {dtype: quantized_rows(dtype) for dtype in (INT8, UINT8)}
+QUANTIZED[INT8]["LEAKY_RELU"] |= leaky_rows()
+QUANTIZED[INT8] |= conversion_rows()
 
 
 CASES = [("X-F", F32, kind, letter) for kind, rows in FLOAT.items() for letter in rows]
-CASES += [("X-Q", dtype, kind, letter) for dtype, table in QUANTISED.items() for kind, rows in table.items() for letter in rows]
+CASES += [("X-Q", dtype, kind, letter) for dtype, table in QUANTIZED.items() for kind, rows in table.items() for letter in rows]
 
 
 def models_of(dtype: DType, kind: str, letter: str) -> tuple[Models, Models]:
-    return (FLOAT if dtype is F32 else QUANTISED[dtype])[kind][letter]
+    return (FLOAT if dtype is F32 else QUANTIZED[dtype])[kind][letter]
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_a_row_holds_inside_and_is_broken_outside(prefix: str, dtype: DType, kin
 
 
 def test_every_letter_of_every_operator_is_here() -> None:
-    for listed, tables in ((FLOAT_ROWS, (FLOAT,)), (QUANTISED_ROWS, tuple(QUANTISED.values()))):
+    for listed, tables in ((FLOAT_ROWS, (FLOAT,)), (QUANTIZED_ROWS, tuple(QUANTIZED.values()))):
         found = {(kind, letter) for table in tables for kind, rows in table.items() for letter in rows}
         assert found == {(kind, "abcde"[n]) for kind, count in listed.items() for n in range(count)}
 

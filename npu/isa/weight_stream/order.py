@@ -98,7 +98,7 @@ def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
     shape = _shape(values)
     symbols = np.empty(count_symbols(shape, order), dtype=np.int16)
     flat = np.require(values, np.int16, ["C", "W"]).reshape(-1)
-    kernels.move(symbols, flat, _numbers(shape, order, order.core, order.cores), True)
+    kernels.move(symbols, flat, _row(shape, order, order.core, order.cores), True)
     return symbols
 
 
@@ -109,7 +109,7 @@ def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDA
     if symbols.shape != (expected,):
         raise StreamError(f"weight stream: must have {expected} symbols for shape {shape}, got {symbols.shape}")
     weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
-    stray = int(kernels.move(np.require(symbols, np.int16, ["C", "W"]), weights, _numbers(shape, order, 0, 1), False))
+    stray = int(kernels.move(np.require(symbols, np.int16, ["C", "W"]), weights, _row(shape, order, 0, 1), False))
     if stray >= 0:
         raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbols[stray]}")
     return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
@@ -154,9 +154,14 @@ def _check(shape: Shape, order: WeightOrder) -> None:
         raise StreamError(f"weights: core {order.core} of {order.cores} must have a block depth, got {order.block_depth}")
 
 
-def _numbers(shape: Shape, order: WeightOrder, channel_start: int, channel_step: int) -> NDArray[np.int64]:
+def _row(shape: Shape, order: WeightOrder, channel_start: int, channel_step: int) -> NDArray[np.void]:
     """What the kernel takes; the shape has been checked."""
     ofm_depth, height, width, ifm_depth = shape
-    extents = (order.mode, order.channels(ofm_depth), height, width, ifm_depth)
-    blocks = (order.core_block_depth, order.ifm_block_depth, order.ofm_ublock_depth, order.ifm_ublock_depth)
-    return np.array([*extents, *blocks, *order.sub_kernel, order.element_rounding, channel_start, channel_step], dtype=np.int64)
+    row = np.zeros(1, kernels.ORDER)
+    row["mode"], row["depth"], row["element_rounding"] = order.mode, order.channels(ofm_depth), order.element_rounding
+    row["kernel_height"], row["kernel_width"], row["ifm_depth"] = height, width, ifm_depth
+    row["block_depth"], row["ifm_block_depth"] = order.core_block_depth, order.ifm_block_depth
+    row["ofm_ublock_depth"], row["ifm_ublock_depth"] = order.ofm_ublock_depth, order.ifm_ublock_depth
+    row["sub_kernel_height"], row["sub_kernel_width"] = order.sub_kernel
+    row["channel_start"], row["channel_step"] = channel_start, channel_step
+    return row

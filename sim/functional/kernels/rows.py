@@ -16,7 +16,7 @@ from sim.functional.kernels import values
 
 GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, VALUES, COPY, NOTHING = range(7)
 """Kinds: not for these kernels, three of 8 bits, what `values` executes, a contiguous transfer, and what changes no memory."""
-REQUANTISE, FLOOR, SUM = range(3)
+REQUANTIZE, FLOOR, SUM = range(3)
 """Output stages. FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; SUM: the
 sums themselves, 16 int32, which `values.finish_sums` takes on."""
 

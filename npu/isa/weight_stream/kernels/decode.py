@@ -77,15 +77,20 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
 PAIR = ty.several(ty.int64, 2)
 
 
-@kernel(PAIR(WORDS, ty.int64, ty.int64, ty.int64[::1], GROUPS, ty.uint16[::1], ty.int64[::1]))
-def _decode_slice(words, total, start, header, groups, symbols, runs):  # type: ignore[no-untyped-def]
+@kernel(
+    PAIR(
+        *(WORDS, ty.int64, ty.int64),
+        *(ty.int64, ty.int64, ty.int64, ty.int64, ty.boolean, ty.int64),
+        *(GROUPS, ty.uint16[::1], ty.int64[::1]),
+    )
+)
+def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups, symbols, runs):  # type: ignore[no-untyped-def]
     """Chunks of one slice into `symbols` and `runs`. Returns status and position.
 
-    `header`: symbols, runs, remainder bits of symbols, of runs (-1: no runs), is uncompressed, zero-run bits of a chunk. Up to
+    `nw` symbols and `nz` runs, with `wbits` and `zdiv` (-1: no runs) remainder bits, and `zlen` zero-run bits in a chunk. Up to
     192 bits are read beyond `total` before that is noticed, so `words` needs spare ones, and up to 11 symbols too many are
     written. The loops over unary bits are branchless, because those bits are as good as random.
     """
-    nw, nz, wbits, zdiv, is_raw, zlen = header[0], header[1], header[2], header[3], header[4] != 0, header[5]
     position, limit = np.uint64(start), np.uint64(total)
     has_runs = zdiv >= 0
     w_quotients, z_quotients = np.zeros((2, 16), np.int64), np.zeros((2, 16), np.int64)
@@ -246,7 +251,6 @@ def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[
     weights. Weights must be exactly as many as `output` holds.
     """
     table = np.full(_TABLE, SYMBOLS, np.int16)
-    header = np.empty(6, np.int64)
     palette_size = value_bits = position = count = np.int64(0)
     has_palette = is_ended = has_runs = False
     limit = output.shape[0]
@@ -277,10 +281,11 @@ def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[
         is_ended, has_palette, has_runs = False, True, zdiv != NO_ZERO_RUNS
         if count + nw > limit:
             return TOO_MANY, position, count
-        header[0], header[1] = nw, nw + (1 if is_new else 0) if has_runs else 0
-        header[2] = _remainder_bits(wdiv, palette_size, value_bits)
-        header[3], header[4], header[5] = zdiv if has_runs else -1, wdiv == UNCOMPRESSED, 12 if zdiv < 3 else 8
-        status, position = _decode_slice(words, total, position, header, groups[is_truncated], symbols, runs)
+        nz = nw + (1 if is_new else 0) if has_runs else np.int64(0)
+        wbits = _remainder_bits(wdiv, palette_size, value_bits)
+        zbits, zlen = zdiv if has_runs else np.int64(-1), np.int64(12 if zdiv < 3 else 8)
+        is_raw, group = wdiv == UNCOMPRESSED, groups[is_truncated]
+        status, position = _decode_slice(words, total, position, nw, nz, wbits, zbits, is_raw, zlen, group, symbols, runs)
         if status == OK:
             status, count = _expand(symbols, nw, runs, has_runs, is_new, table, output, count)
         if status != OK:

@@ -12,6 +12,28 @@ PART_KERNEL_FIRST = 1
 DEPTHWISE = 2
 LANES = 8
 """IFM channels that real hardware takes together."""
+ORDER = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "mode",
+            "depth",  # channels of this core
+            "kernel_height",
+            "kernel_width",
+            "ifm_depth",
+            "block_depth",  # of this core
+            "ifm_block_depth",
+            "ofm_ublock_depth",
+            "ifm_ublock_depth",
+            "sub_kernel_height",
+            "sub_kernel_width",
+            "element_rounding",
+            "channel_start",  # of the array: the first channel of this core, and the distance to its next
+            "channel_step",
+        )
+    ]
+)
+"""Shape and order of the weights of one core."""
 
 
 @kernel(ty.void(ty.int16[::1], ty.uint64, ty.int16[::1], ty.uint64))
@@ -23,18 +45,20 @@ def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
     target[to + np.uint64(4)], target[to + np.uint64(5)], target[to + np.uint64(6)], target[to + np.uint64(7)] = e, f, g, h
 
 
-@kernel(ty.int64(ty.int16[::1], ty.int16[::1], ty.int64[::1], ty.boolean))
-def move(symbols, weights, numbers, to_symbols):  # type: ignore[no-untyped-def]
+@kernel(ty.int64(ty.int16[::1], ty.int16[::1], ty.record(ORDER)[::1], ty.boolean))
+def move(symbols, weights, orders, to_symbols):  # type: ignore[no-untyped-def]
     """Symbols in stream order from the flat weights (O, KH, KW, I) or, unless `to_symbols`, the weights from the symbols.
 
-    `numbers`: mode, this core's channels, kernel height, width, IFM depth, this core's block depth, IFM block depth, ublock
-    depths of OFM and IFM, sub-kernel height, width, element rounding, and the array's first channel of this core and the
-    distance to its next. `symbols` must be as many as the order has. Returns the first padding symbol that is not 0, else -1.
+    `orders` is one ORDER row. `symbols` must be as many as the order has. Returns the first padding symbol that is not 0,
+    else -1.
     """
-    mode, depth, kernel_height, kernel_width, ifm_depth = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    block_depth, ifm_block_depth, ofm_ublock, ifm_ublock = numbers[5], numbers[6], numbers[7], numbers[8]
-    sub_height, sub_width, rounding = numbers[9], numbers[10], numbers[11]
-    channel_start, channel_step = numbers[12], numbers[13]
+    order = orders[0]
+    mode, depth, ifm_depth = order.mode, order.depth, order.ifm_depth
+    kernel_height, kernel_width = order.kernel_height, order.kernel_width
+    block_depth, ifm_block_depth = order.block_depth, order.ifm_block_depth
+    ofm_ublock, ifm_ublock = order.ofm_ublock_depth, order.ifm_ublock_depth
+    sub_height, sub_width, rounding = order.sub_kernel_height, order.sub_kernel_width, order.element_rounding
+    channel_start, channel_step = order.channel_start, order.channel_step
     at, stray = np.int64(0), np.int64(-1)
     for block in range(0, depth, block_depth):
         block_channels = min(block_depth, depth - block)

@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import OpResolverType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constraints.xnnpack import FLOAT, QUANTISED
+from constraints.xnnpack import FLOAT, QUANTIZED
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -41,7 +41,7 @@ def _names() -> list[Any]:
         kind, _, types = name.partition("-")
         if types == "float32" and kind in FLOAT:
             rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(f"X-F-{kind}")))
-        elif kind in QUANTISED and set(types.split("-")) <= {"int8", "uint8", "float32"}:
+        elif kind in QUANTIZED and set(types.split("-")) <= {"int8", "uint8", "float32"}:
             rows.append(pytest.param(name, id=name, marks=pytest.mark.seed(f"X-Q-{kind}")))
     return [row for row in rows if row.values[0].partition("-")[0] not in OWN_TESTS]
 
@@ -120,7 +120,7 @@ def test_means_equal_the_reference(dtype: DType, axes: tuple[int, ...], keep: bo
 def test_every_listed_operator_has_a_case() -> None:
     names = {parameter.values[0] for parameter in _names()}
     assert {name.partition("-")[0] for name in names if name.endswith("float32")} >= set(FLOAT) - OWN_TESTS
-    assert {name.partition("-")[0] for name in names if "int" in name} >= set(QUANTISED) - OWN_TESTS
+    assert {name.partition("-")[0] for name in names if "int" in name} >= set(QUANTIZED) - OWN_TESTS
 
 
 SIZES = st.integers(1, 12)
