@@ -40,8 +40,8 @@ class DebuggerApp(App[None]):
         Binding("b", "do('back')", "back"),
         Binding("c", "do('continue')", "continue"),
         Binding("m", "do('map')", "other map"),
-        Binding("v", "do('view')", "numbers or picture"),
-        Binding("slash", "command", "command"),
+        Binding("v", "do('view')", "numbers"),
+        Binding("slash", "command", "type"),
         Binding("q", "quit", "quit"),
     ]
     TITLE = "npu debug"
