@@ -244,6 +244,38 @@ def test_help_and_version_import_nothing_heavy(argument: str) -> None:
     assert found.stdout.splitlines()[-1] == "[]"
 
 
+UNUSED = (
+    "constraints.xnnpack",
+    "llvmlite",
+    "npu.compiler.text",
+    "npu.compiler.verify",
+    "npu.executorch.schema",
+    "npu.runtime.interpreter",
+    "npu.toolchain.pte",
+    "npu.toolchain.raw",
+    "numba",
+    "rich",
+    "sim.timeline",
+    "tempfile",
+    "yaml",
+    "zipfile",
+)
+COMPILED_BY = f"""
+import sys, npu.cli.main
+assert npu.cli.main.main(sys.argv[1:]) == 0
+print([name for name in {UNUSED} if name in sys.modules])
+"""
+
+
+def test_a_compilation_imports_only_what_it_uses(tmp_path: Path) -> None:
+    arguments = ["compile", str(ROOT / "examples" / "digits.tflite"), "--output", str(tmp_path / "digits.tflite")]
+    command = [sys.executable, "-c", COMPILED_BY, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for _ in range(2):  # the first may make libraries and parse descriptions
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_the_public_names_are_served_without_numba() -> None:
     code = "import sys, npu; print('numba' in sys.modules, sorted(npu.__all__))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
