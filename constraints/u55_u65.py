@@ -61,7 +61,7 @@ def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
 def _widened(rule: Rule) -> Rule:
     """A limit of `v0.1` with the numbers that the variant's description has for it."""
     if rule.id in ("V-CONV-2", "V-DW-2"):
-        return replace(rule, limit=FAR_APART, details=(TAKEN_APART,))
+        return replace(rule, limit=FAR_APART, details=(TAKEN_APART,), fix=None)
     if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
         return replace(rule, limit=BATCH)
     if rule.id in ("V-CONV-8", "V-DW-8", "V-FC-3"):
@@ -72,6 +72,7 @@ def _widened(rule: Rule) -> Rule:
             observe=seen.effective_strides,
             limit=FAR_APART,
             details=("A stride along an axis on which the OFM has one element does not count.", TAKEN_APART),
+            fix=None,
         )
     return rule
 
