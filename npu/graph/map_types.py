@@ -18,7 +18,7 @@ def _same(*types: DType) -> tuple[Pair, ...]:
     return tuple((kind, kind) for kind in types)
 
 
-INT8, INT8_INT32, SIGNED = _same(_I8), _same(_I8, _I32), _same(_I8, _I16)
+INT8, PLAIN, SIGNED = _same(_I8), _same(_I8, _I16, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
 ARG = ((_I8, _I32), (_U8, _I32))
 REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))

@@ -179,7 +179,7 @@ OPS: tuple[Operator, ...] = (
     Operator("ARG_MAX", 56, options.ArgMaxOptions, "ifm axis -> ofm", gathers.arg, npu=map_types.ARG),
     Operator("MINIMUM", 57, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.QUANTIZED),
     Operator("LESS", 58, options.LessOptions, "ifm ifm2 -> ofm", common.elementwise),
-    Operator("NEG", 59, options.NegOptions, "ifm -> ofm", common.same, is_lut=True, npu=map_types.INT8_INT32),
+    Operator("NEG", 59, options.NegOptions, "ifm -> ofm", common.same, is_lut=True, npu=map_types.PLAIN),
     Operator("PADV2", 60, options.PadV2Options, "ifm paddings value -> ofm", moves.pad,
              quantization=quantizations.padding_value, npu=map_types.QUANTIZED),
     Operator("GREATER", 61, options.GreaterOptions, "ifm ifm2 -> ofm", common.elementwise),

@@ -33,7 +33,6 @@ REASONS = {
         ),
         NO_KERNEL,
     ),
-    "NEG-int16": "the smallest number is its own negative in LiteRT, the output unit saturates",
     **dict.fromkeys(
         ("SUM-int16", "SUM-int8"),
         "LiteRT scales the sum in float32, whose rounding a factor of 31 bits does not always give",

@@ -99,10 +99,28 @@ def lower_mul(builder: Builder, op: Op) -> None:
 
 
 def lower_negative(builder: Builder, op: Op) -> None:
-    """NEG: of numbers of 32 bits 0 less each, of 8 bits a table."""
+    """NEG: of numbers of 32 bits 0 less each, of 8 bits a table.
+
+    Of 16 bits the smallest is its own negative, where the output unit saturates: 65,535 are taken away there alone.
+    """
     if _is_plain(builder, op):
         x, y = builder.input(op.inputs[0]), builder.output(op.outputs[0])
         builder.elementwise(ElementwiseMode.SUB, x, y, 0, is_reversed=True)
+    elif builder.tensor(op.outputs[0]).dtype is DType.INT16:
+        x, finish = builder.input(op.inputs[0]), builder.finish(op)
+        saturated, least = (builder.temporary(name, x.shape, INT16) for name in ("saturated", "is least"))
+        builder.elementwise(ElementwiseMode.SUB, x, saturated, 0, is_reversed=True)
+        builder.point(x, replace(least, zero_point=INT16.maximum), -1, 0)
+        builder.elementwise(
+            ElementwiseMode.ADD,
+            saturated,
+            builder.result(finish),
+            least,
+            minimum=finish.minimum,
+            maximum=finish.maximum,
+            lut=finish.lut,
+            factors=(1, (1 << 16) - 1),
+        )
     else:
         lower_function(builder, op)
 

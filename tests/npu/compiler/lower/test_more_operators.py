@@ -9,8 +9,10 @@ import pytest
 
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
+from npu.graph.dtype import DType
 from npu.graph.graph import Op
 
+from tests.support.builder import ModelBuilder
 from tests.support.litert import random_array
 from tests.support.lowering import assert_exact
 from tests.support.random_graphs import Sketch, enlarged, random_inputs, resize_bilinear
@@ -210,3 +212,14 @@ def test_operators_beyond_the_table_equal_the_reference(kind: str) -> None:
 @pytest.mark.parametrize("kind", MAKERS)
 def test_many_operators_beyond_the_table_equal_the_reference(kind: str) -> None:
     check(kind, 200, 1)
+
+
+@pytest.mark.parametrize("follower", [None, "RELU", "ABS"])
+def test_every_int16_number_is_negated_as_the_reference_does(follower: str | None) -> None:
+    """The smallest is its own negative; what follows may be fused."""
+    b, shape = ModelBuilder(), (1, 64, 64, 16)
+    x = b.op("NEG", [b.input(shape, DType.INT16, scale=0.001)], shape, DType.INT16, 0.001)
+    if follower is not None:
+        x = b.op(follower, [x], shape, DType.INT16, 0.001)
+    b.output(x)
+    assert_exact(b.graph(), [np.arange(-32768, 32768).astype(np.int16).reshape(shape)])
