@@ -193,11 +193,11 @@ FORKED = """
 import os, signal, sys
 import numpy as np
 import npu
-from npu.runtime.interpreter import Interpreter
+from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 
 model, data = sys.argv[1], np.load(sys.argv[2])
-interpreter = Interpreter(model_path=model, num_threads=2, experimental_delegates=[XnnpackDelegate()])
+interpreter = CpuInterpreter(model_path=model, num_threads=2, experimental_delegates=[XnnpackDelegate()])
 interpreter.allocate_tensors()
 
 def everything():
