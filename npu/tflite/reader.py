@@ -38,7 +38,6 @@ from npu.tflite.schema import (
     QuantizationParameters,
     SignatureDef,
     SubGraphTable,
-    TensorMap,
     TensorTable,
 )
 from npu.tflite.sparsity import check_sparsity, is_sparse
@@ -92,7 +91,7 @@ class _ModelReader:
         root = self._root
         model = Model(
             graphs=tuple(self._graph(number, graph) for number, graph in enumerate(root.subgraphs)),
-            signatures=tuple(self._signature(number, signature) for number, signature in enumerate(root.signature_defs)),
+            signatures=tuple(map(_signature, root.signature_defs)),
             metadata=self._metadata(root.metadata),
             description=root.description,
             version=root.version,
@@ -234,21 +233,6 @@ class _ModelReader:
             )
         return self._tables.copy(start, size, path)
 
-    def _signature(self, number: int, table: SignatureDef) -> Signature:
-        path = f"signature_defs[{number}]"
-        return Signature(
-            key=table.signature_key,
-            graph=table.subgraph_index,
-            inputs=self._arguments(f"{path}.inputs", table.inputs),
-            outputs=self._arguments(f"{path}.outputs", table.outputs),
-        )
-
-    def _arguments(self, path: str, entries: Sequence[TensorMap]) -> dict[str, int]:
-        result = {entry.name: entry.tensor_index for entry in entries}
-        if len(result) != len(entries):
-            raise self._tables.error(path, "argument names must differ")
-        return result
-
     def _metadata(self, entries: Sequence[MetadataTable]) -> dict[str, bytes]:
         """Contents by name. Of entries with one name the first counts, as for TFLite's own look-up."""
         result: dict[str, bytes] = {}
@@ -273,6 +257,12 @@ def _attributes(table: OperatorTable) -> tuple[Attributes | None, dict[str, Any]
     if first is not None and second is not None:
         extra["builtin_options"] = first
     return second if second is not None else first, extra
+
+
+def _signature(table: SignatureDef) -> Signature:
+    """Of arguments with one name the last counts, as for TFLite's interpreter; Vela 5.2 writes some outputs twice."""
+    inputs, outputs = ({entry.name: entry.tensor_index for entry in entries} for entries in (table.inputs, table.outputs))
+    return Signature(key=table.signature_key, graph=table.subgraph_index, inputs=inputs, outputs=outputs)
 
 
 def _unless(value: Any, default: Any) -> Any:

@@ -297,10 +297,6 @@ HOSTILE: dict[str, tuple[ModelTable, str]] = {
         replace(ADD, signature_defs=(replace(SIGNATURE, inputs=(TensorMap("x", 2),)),)),
         "input 'x' must be among the inputs of its subgraph, got tensor 2",
     ),
-    "signature_names": (
-        replace(ADD, signature_defs=(replace(SIGNATURE, inputs=(TensorMap("x", 0),) * 2),)),
-        "argument names must differ",
-    ),
     "called_subgraph": (
         replace(ADD, operator_codes=(OperatorCode(0), OperatorCode(31)), subgraphs=(replace(LOOP),)),
         r"CALL \(op 0\): must call subgraphs in \[0, 1\), got 1",
@@ -464,3 +460,9 @@ def test_the_work_of_reading_grows_with_the_number_of_operators_only() -> None:
         return lines_run(lambda: read_model(content))
 
     assert lines_to_read(200) < 2.2 * lines_to_read(100)
+
+
+def test_of_arguments_of_a_signature_with_one_name_the_last_counts() -> None:
+    twice = replace(SIGNATURE, inputs=(TensorMap("x", 1), TensorMap("x", 0)))
+    (signature,) = read_model(pack(replace(ADD, signature_defs=(twice,)))).signatures
+    assert signature.inputs == {"x": 0}
