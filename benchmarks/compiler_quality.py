@@ -90,12 +90,14 @@ def _sram_bytes(model: Model) -> int:
 
 
 def _flash_bytes(model: Model) -> int:
-    """Constants and command streams of the compiled operators."""
-    return sum(
-        graph.tensors[index].elements
+    """Constants that operators read, those of the CPU too, and command streams; a buffer that several tensors share once."""
+    constants = (
+        graph.tensors[index].data
         for graph in model.graphs
-        for index in {op.inputs[at] for op in graph.ops if is_npu_job(op) for at in (Input.COMMANDS, Input.CONSTANTS)}
+        for index in {index for op in graph.ops for index in op.inputs if index >= 0}
     )
+    buffers = {data.__array_interface__["data"][0]: data.nbytes for data in constants if data is not None}
+    return sum(buffers.values())
 
 
 def vela_file(source: Path, target: str, folder: Path, goal: str) -> Path:
