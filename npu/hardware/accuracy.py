@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -51,11 +51,10 @@ def accuracy_of(variant: Variant, work: Mapping[str, float]) -> TimingAccuracy |
     if product is None:
         return None
     figures = table["targets"][product]
-    memories = {"system": variant.system.name, "memory_mode": variant.memory_mode.name}
     missing = {kind: share for kind, share in work.items() if kind not in table["kinds"] and share >= SMALL_SHARE}
     unmeasured = tuple(f"{kind} ({share:.0%} of the cycles)" for kind, share in sorted(missing.items()))
     factor, more = 1.0, UNMEASURED_PERCENT * min(1.0, sum(missing.values()))
-    if memories not in table["memories"]:
+    if not _has_measured_memories(variant, product, table["memories"]):
         factor, unmeasured = UNMEASURED_MEMORY_FACTOR, (*unmeasured, f"the memories of {variant.system.name}")
     mean = round(factor * figures["mean_error_percent"] + more / 2, 1)
     worst = round(factor * figures["worst_error_percent"] + more, 1)
@@ -72,6 +71,15 @@ def _product_of(variant: Variant, targets: Iterable[str]) -> str | None:
     """The target whose compute the variant has, be it on a board of another name; None for other compute."""
     names = [variant.name] if variant.name in targets else targets
     return next((name for name in names if _compute_of(load_variant(name), variant) == variant), None)
+
+
+def _has_measured_memories(variant: Variant, product: str, measured: Sequence[Mapping[str, str]]) -> bool:
+    """Whether system and memory mode are those of a measurement, with no field changed."""
+    names = {"system": variant.system.name, "memory_mode": variant.memory_mode.name}
+    if names not in measured:
+        return False
+    shipped = load_variant(product, **names)
+    return (shipped.system, shipped.memory_mode) == (variant.system, variant.memory_mode)
 
 
 def _compute_of(shipped: Variant, around: Variant) -> Variant:

@@ -21,6 +21,7 @@ from npu.graph.graph import Graph, Model, Tensor
 from npu.tflite.writer import write_model
 
 from tests.support.builder import ModelBuilder
+from tests.support.detector import write_detector
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.tflite"
@@ -302,7 +303,8 @@ def test_a_model_without_inputs_and_outputs_is_refused_where_they_are_needed(
 def test_an_image_that_is_a_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     annotations = tmp_path / "a.json"
     annotations.write_text(json.dumps({"images": [{"id": 1, "file_name": "/dev/zero"}], "annotations": []}))
-    message = error_of(capsys, "eval-detection", DIGITS, "--images", tmp_path, "--annotations", annotations)
+    detector = write_detector(tmp_path / "detector.tflite")
+    message = error_of(capsys, "eval-detection", detector, "--images", tmp_path, "--annotations", annotations)
     assert message == "/dev/zero: must be a readable image, got: a folder, pipe or device"
 
 

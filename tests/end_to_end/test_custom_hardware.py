@@ -142,7 +142,9 @@ def test_what_if_variants_are_exact_and_differ_from_their_base(name: str) -> Non
     result = run(DIGITS, [np.load(SEVEN)], f"examples/{name}")
     np.testing.assert_array_equal(result.outputs[0], expected())
     assert result.report.target == variant.name == f"example-{name}"
-    assert result.report.timing_error is None
+    error = result.report.timing_error
+    other_memories = error is not None and error.unmeasured[-1] == f"the memories of {variant.system.name}"
+    assert other_memories == (name == "fast-flash") == (error is not None)  # of other compute nothing is known
 
 
 ONE_PORT = "system: {memories: {axi1: null}, adapters: {axi1: null}}\nmemory_mode: Sram_Only\n"

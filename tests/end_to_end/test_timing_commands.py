@@ -199,7 +199,8 @@ def test_a_field_may_be_changed_on_the_command_line(tmp_path: Path, capsys: pyte
     )
     assert faster["target"] == "ethos-u55-128 (changed)"
     assert faster["totals"]["npu_cycles"] < usual["totals"]["npu_cycles"]
-    assert "timing_error" not in faster
+    assert faster["timing_error"]["unmeasured"][-1] == "the memories of Ethos_U55_High_End_Embedded"
+    assert faster["timing_error"]["worst_error_percent"] > usual["timing_error"]["worst_error_percent"]
     off = report_of(capsys, tmp_path / "off.json", "--timing-only", "--set", "system.adapters={}", "--set", "cpu=cortex-m4")
     assert off["totals"]["npu_cycles"] != usual["totals"]["npu_cycles"]
     assert off["overheads"][0]["cycles"] > usual["overheads"][0]["cycles"]
