@@ -56,6 +56,7 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.processes --compile-all --write docs/speed.md
 	$(PYTHON) benchmarks/check_3000.py
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
+	$(PYTHON) -m benchmarks.compiler_quality --optimise size --write docs/compiler-quality-size.md
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
