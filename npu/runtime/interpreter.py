@@ -14,6 +14,7 @@ import numpy as np
 from npu.arguments import BYTES, INTEGER, PATH, require_type, require_type_or_none, whole_numbers
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Signature
+from npu.progress import Progress
 from npu.runtime.calls import check_calls
 from npu.runtime.defaults import default_delegates
 from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
@@ -43,13 +44,14 @@ _WITHOUT_DEFAULTS = ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 
 
 class _SharedState:
-    """What the subgraphs of one interpreter share: resources, options, the profile."""
+    """What the subgraphs of one interpreter share: resources, options, the profile, who hears how far an inference is."""
 
     def __init__(self, model: Model, options: RuntimeOptions, *, preserve_all_tensors: bool) -> None:
         self.options = options
         self.preserve_all_tensors = preserve_all_tensors
         self.resources: dict[tuple[str, str], Array] = {}
         self.profile: list[tuple[int, int, str, float]] | None = None
+        self.progress: Progress | None = None
         self.subgraphs = [Subgraph(model, index, self) for index in range(len(model.graphs))]
         self._once: set[int] = set()
         self._calls_are_checked = False
@@ -330,6 +332,10 @@ class CpuInterpreter:
         """The records since start_profile, which is over then."""
         records, self._state.profile = self._state.profile or [], None
         return records
+
+    def tell(self, progress: Progress | None) -> None:
+        """Let `progress` hear of every operator of subgraph 0 that has run, from now on."""
+        self._state.progress = progress
 
     def arena_bytes(self) -> int:
         """Bytes of the arenas of intermediate tensors, of all subgraphs that are allocated."""

@@ -18,6 +18,7 @@ from npu.graph.ethos_u import CUSTOM_CODE as ETHOS_U
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
 from npu.graph.verify import MAX_RANK
+from npu.progress import Progress, counted
 from npu.runtime.buffer_handles import BufferHandles
 from npu.runtime.delegate import (
     Context,
@@ -46,6 +47,7 @@ class InterpreterState(SubgraphServices, Protocol):
     options: RuntimeOptions
     preserve_all_tensors: bool
     profile: list[tuple[int, int, str, float]] | None
+    progress: Progress | None
 
 
 class Subgraph:
@@ -398,7 +400,8 @@ class Subgraph:
         self._errors.clear()
         if self._first_dynamic is not None:
             del self._steps[self._first_dynamic + 1 :]
-        for position, index in enumerate(self._plan):
+        told = self._state.progress if self._index == 0 and len(self._plan) > 1 else None
+        for position, index in enumerate(counted(self._plan, "operators of the model", told)):
             if position >= len(self._steps):
                 self._prepare_from(position)
             if handles:

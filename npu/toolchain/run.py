@@ -92,6 +92,7 @@ def run(
             experimental_preserve_all_tensors=dump,
             options=RuntimeOptions(while_limit=LOOP_LIMIT),
         )
+    interpreter.tell(progress)
     with execution_errors_at(name, file):
         given, outputs, names = execute(interpreter, graph, inputs, seed)
     tensors = named_tensors(executable.model, interpreter, recorder.written) if recorder else {}

@@ -64,6 +64,12 @@ def test_the_stripes_of_a_cascade_count_when_compiled_and_when_simulated(tmp_pat
     assert told["operations of the NPU"][0][1] > told["blocks and weights of steps"][-1][1]
 
 
+def test_operators_between_the_jobs_of_the_npu_count_too() -> None:
+    told: list[tuple[str, int, int]] = []
+    run(DIGITS.with_name("digits_partial.tflite"), Session(), progress=lambda *step: told.append(step))
+    assert [step[1:] for step in told if step[0] == "operators of the model"] == [(1, 3), (2, 3), (3, 3)]
+
+
 def two_convolutions() -> bytes:
     """16 KiB in and out and 64 KiB between them: two convolutions that 48 KiB hold in stripes only."""
     b, random = ModelBuilder(), np.random.default_rng(1)
