@@ -18,13 +18,17 @@ test: ## Run the default tests, two at a time
 	$(PYTHON) -m pytest -n 2 -q
 
 test-all: ## Run every test, long differential runs included
-	$(PYTHON) -m pytest -n 2 -q -m "not browser and not shells"
+	$(PYTHON) -m pytest -n 2 -q -m "not browser and not shells and not viewers"
 
 test-browser: ## Look at the pages in a headless Chromium of the system
 	$(PYTHON) -m pytest -q -m browser tests/npu/rendering/pages
 
 test-shells: ## Complete commands in zsh and fish
 	$(PYTHON) -m pytest -q -m shells tests/npu/cli
+
+test-viewers: ## Read the exported graph with the classes of Model Explorer
+	$(PYTHON) -m pip install --quiet --no-deps --upgrade --target build/viewers ai-edge-model-explorer==0.1.34 dacite==1.9.2
+	$(PYTHON) -m pytest -q -m viewers tests/npu/toolchain/test_viewers.py
 
 fuzz: ## Break inputs of every kind for MINUTES (default 5); seeds and failures are printed
 	nice -n 19 $(PYTHON) -m tests.fuzz.campaign --minutes $(or $(MINUTES),5)
@@ -60,4 +64,4 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all test-browser test-shells fuzz mutants golden docs site benchmark
+.PHONY: help lint format test test-all test-browser test-shells test-viewers fuzz mutants golden docs site benchmark

@@ -1,11 +1,13 @@
-"""What reading models and pictures costs here and with the packages that do it too: python -m benchmarks.codecs MODEL.tflite
+"""What reading and checking files costs here and with the packages that do it too: python -m benchmarks.codecs MODEL.tflite
 
 Best of 20 rounds, user CPU time. LiteRT's generated classes stand for the `flatbuffers` package, Pillow for pictures.
+jsonschema stands for the checks of hardware descriptions: what a process pays before the first check, on both sides.
 """
 
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -31,6 +33,20 @@ def best_ms(call: Callable[[], object]) -> float:
     return min(times) * 1e3
 
 
+def import_ms(module: str, after: str) -> float:
+    """User CPU milliseconds that a process pays to import a module, when it has others already."""
+    return best_child_ms(f"import {after}, {module}") - best_child_ms(f"import {after}")
+
+
+def best_child_ms(code: str) -> float:
+    times = []
+    for _ in range(_ROUNDS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        subprocess.run([sys.executable, "-c", code], check=True)
+        times.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+    return min(times) * 1e3
+
+
 def main() -> None:
     path = Path(sys.argv[1])
     content = path.read_bytes()
@@ -44,6 +60,9 @@ def main() -> None:
         ours = best_ms(lambda: read_image(picture))
         theirs = best_ms(lambda: np.asarray(Image.open(picture).convert("RGB")))
         sys.stdout.write(f"| PNG of 1024 x 768, decoded | {ours:.1f} | {theirs:.1f} |\n")
+    ours = import_ms("npu.hardware.build, npu.hardware.validate", after="npu.hardware.variant, npu.hardware.document")
+    theirs = import_ms("jsonschema", after="npu.hardware.variant, npu.hardware.document")
+    sys.stdout.write(f"| checks of hardware descriptions, imported | {ours:.1f} | {theirs:.1f} |\n")
 
 
 if __name__ == "__main__":

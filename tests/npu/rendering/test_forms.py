@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -38,6 +39,7 @@ from tests.support import single_ops as ops
 from tests.support.check_models import mixed_model
 
 Golden = Callable[[str, str], None]
+SARIF_SCHEMA = Path(__file__).parents[2] / "support" / "sarif-2.1.0.schema.json"
 
 
 def report_of(model: Model, name: str = "mixed.tflite", profile: str = "v0.1") -> CheckReport:
@@ -206,6 +208,16 @@ GATES = (
     QualityGate("budget max_cycles"),
     QualityGate("budget max_sram", "9 <needed>"),
 )
+
+
+@pytest.mark.parametrize("gates", [(), GATES])
+def test_sarif_follows_the_schema_of_the_standard(report: CheckReport, gates: tuple[QualityGate, ...]) -> None:
+    schema = json.loads(SARIF_SCHEMA.read_text())
+    log = json.loads(render(replace(report, gates=gates), "sarif"))
+    jsonschema.validate(log, schema)
+    log["runs"][0]["results"][0]["levle"] = "error"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(log, schema)
 
 
 def test_every_form_says_which_gates_failed_and_no_more(report: CheckReport) -> None:
