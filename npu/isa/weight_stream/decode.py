@@ -27,11 +27,23 @@ _RULES = {
 
 
 class _Room(threading.local):
-    """The kernel's room for the symbols and runs of a slice. Each thread has its own: kernels run side by side."""
+    """The kernel's room for a stream, and for the symbols and runs of a slice. One per thread, as they run side by side."""
 
     def __init__(self) -> None:
-        self.symbols = np.empty(MAX_SLICE + 16, np.uint16)
+        self.symbols = np.empty(MAX_SLICE + kernels.LANES, np.uint16)
         self.runs = np.empty(MAX_SLICE + 1, np.int64)
+        self.words = np.empty(0, np.uint64)
+
+    def words_of(self, data: Data) -> NDArray[np.uint64]:
+        """A stream as words with spare zeros; overwritten by the next one."""
+        used = len(data) // _WORD_BYTES
+        count = used + 1 + kernels.SPARE_WORDS
+        if self.words.size < count:
+            self.words = np.empty(2 * count, np.uint64)
+        words = self.words[:count]
+        words[used:] = 0
+        words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return words
 
 
 _ROOM = _Room()
@@ -47,9 +59,7 @@ def _groups() -> NDArray[np.uint64]:
 
 def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
     """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number."""
-    words = np.zeros(-(-len(data) // _WORD_BYTES) + kernels.SPARE_WORDS, dtype=np.uint64)
-    words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-    output = np.empty(count, dtype=np.int16)
+    words, output = _ROOM.words_of(data), np.empty(count, dtype=np.int16)
     status, position, decoded = kernels.decode_stream(words, len(data) * 8, _groups(), _ROOM.symbols, _ROOM.runs, output)
     if status in (kernels.TOO_MANY, kernels.TOO_FEW):
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"

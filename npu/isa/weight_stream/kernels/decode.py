@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from npu.isa.weight_stream.kernels.format import END_OF_STREAM, MAX_QUOTIENT, MAX_WDIV, MAX_ZDIV, NO_ZERO_RUNS, UNCOMPRESSED
 from npu.native import types as ty
-from npu.native.kernel import kernel
+from npu.native.kernel import intrinsic, keep, kernel
+from npu.native.memory import load_i64_at, small_buffer, store_32, store_64_at
+
+Value = Any
 
 OK = 0
 TRUNCATED = 1
@@ -40,13 +45,36 @@ def _take(words, position, count):  # type: ignore[no-untyped-def]
     return np.int64(_peek(words, np.uint64(position)) & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
 
 
-@kernel(ty.uint64(ty.uint64))
-def _count_ones(bits):  # type: ignore[no-untyped-def]
-    """Number of ones in a 64-bit number, in the form that compilers know as one instruction."""
-    bits -= bits >> np.uint64(1) & np.uint64(0x5555555555555555)
-    bits = (bits & np.uint64(0x3333333333333333)) + (bits >> np.uint64(2) & np.uint64(0x3333333333333333))
-    bits = bits + (bits >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return bits * np.uint64(0x0101010101010101) >> np.uint64(56)
+@intrinsic(ty.uint64(ty.uint64))
+def _count_ones(builder: Value, bits: Value) -> Value:
+    """Number of ones in a 64-bit number."""
+    return builder.ctpop(bits)
+
+
+LANES = 16
+"""Symbols that `_put_symbols` stores; one chunk starts at most 12."""
+
+
+@intrinsic(ty.void(ty.int64, ty.int64, ty.uint64, ty.uint64))
+def _put_symbols(builder: Value, symbols: Value, quotients: Value, bits: Value, width: Value) -> None:
+    """Symbols (uint16) of 12 quotients (uint8) and as many remainders of `width` <= 5 bits; those after are of no meaning."""
+    from llvmlite import ir
+
+    wide, narrow, byte = (ir.VectorType(ir.IntType(size), LANES) for size in (64, 16, 8))
+
+    def splat(value: Value, kind: Value) -> Value:
+        first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.IntType(32)(0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), lanes)
+
+    places = builder.mul(splat(width, wide), ir.Constant(wide, [k if k < 12 else 0 for k in range(LANES)]))
+    one, width_16 = ir.IntType(16)(1), builder.trunc(width, ir.IntType(16))
+    mask = builder.sub(builder.shl(one, width_16), one)
+    remainders = builder.and_(builder.trunc(builder.lshr(splat(bits, wide), places), narrow), splat(mask, narrow))
+    source = builder.load(builder.inttoptr(quotients, byte.as_pointer()))
+    source.align = 1
+    whole = builder.or_(builder.shl(builder.zext(source, narrow), splat(width_16, narrow)), remainders)
+    builder.store(whole, builder.inttoptr(symbols, narrow.as_pointer())).align = 1
 
 
 @kernel(ty.void(ty.uint64[:, ::1]))
@@ -54,7 +82,7 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
     """What four positions of unary weight code mean, per truncation and per 4 first bits + 16 * the next 4 second bits.
 
     Bytes 0..3: quotients that end here, byte 0 without what came before (if none ends: what is added to it); then nibbles:
-    how many end (8 if none), what is left over, second bits used.
+    how many end (8 if none), what is left over of those that do, second bits used.
     """
     for is_truncated in range(2):
         for bits in range(256):
@@ -68,12 +96,14 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
                         continue
                 entry |= np.uint64(carry) << np.uint64(8 * count)
                 count, carry = count + 1, 0
+            flags = count | carry << 4 | used << 8
             if count == 0:
-                entry = np.uint64(carry)
-            flags = count | (8 if count == 0 else 0) | carry << 4 | used << 8
+                entry, flags = np.uint64(carry), 8 | used << 8
             groups[is_truncated, bits] = entry | np.uint64(flags) << np.uint64(32)
 
 
+ROW_BYTES = 32
+"""Of the quotients of a chunk."""
 PAIR = ty.several(ty.int64, 2)
 
 
@@ -88,12 +118,14 @@ def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups
     """Chunks of one slice into `symbols` and `runs`. Returns status and position.
 
     `nw` symbols and `nz` runs, with `wbits` and `zdiv` (-1: no runs) remainder bits, and `zlen` zero-run bits in a chunk. Up to
-    192 bits are read beyond `total` before that is noticed, so `words` needs spare ones, and up to 11 symbols too many are
+    192 bits are read beyond `total` before that is noticed, so `words` needs spare ones, and up to 15 symbols too many are
     written. The loops over unary bits are branchless, because those bits are as good as random.
     """
     position, limit = np.uint64(start), np.uint64(total)
     has_runs = zdiv >= 0
-    w_quotients, z_quotients = np.zeros((2, 16), np.int64), np.zeros((2, 16), np.int64)
+    w_quotients, z_quotients, symbols_at = small_buffer(), small_buffer(), np.int64(symbols.ctypes.data)
+    for k in range(2 * ROW_BYTES // 8):  # raw symbols have quotients as well: 0
+        store_64_at(w_quotients, k, 0)
     w_before = z_before = w_carry = z_carry = wp = zp = wd = zd = now = np.int64(0)
     w_bits, z_bits = np.uint64(wbits), np.uint64(max(zdiv, np.int64(0)))
     one, four = np.uint64(1), np.uint64(4)
@@ -103,11 +135,12 @@ def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups
         balance = wp - zp if has_runs else np.int64(0)
         has_w = balance < 8 and wp < nw
         has_z = has_runs and balance >= 0 and zp < nz
-        w_now, z_now = w_quotients[now], z_quotients[now]
+        w_now, z_now = w_quotients + now * ROW_BYTES, z_quotients + now * ROW_BYTES * 8
         w_count = z_count = np.int64(0)
-        unary = np.uint64(0)
+        unary = second = np.uint64(0)
         if has_w and not is_raw:
-            unary = _peek(words, position) & np.uint64(0xFFF)
+            bits = _peek(words, position)
+            unary, second = bits & np.uint64(0xFFF), bits >> np.uint64(12)
             position += np.uint64(12)
         if has_z:
             bits = _peek(words, position)
@@ -115,7 +148,7 @@ def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups
             for _ in range(zlen):
                 bit = np.int64(bits & one)
                 bits >>= one
-                z_now[z_count] = z_carry
+                store_64_at(z_now, z_count, z_carry)
                 z_count += 1 - bit
                 z_carry = (z_carry + 1) * bit
             zp += z_count
@@ -123,27 +156,25 @@ def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups
             w_count = np.int64(8 if wbits > 5 else 12)
             if not is_raw:
                 w_count = np.int64(0)
-                second = _peek(words, position)
+                if has_z:
+                    second = _peek(words, position)
                 position += _count_ones(unary)
                 for _ in range(3):
-                    group = groups[unary & np.uint64(15) | (second & np.uint64(15)) << four]
+                    group = groups[unary & np.uint64(15) | (second & np.uint64(15)) << four] + np.uint64(w_carry)
                     unary >>= four
                     second >>= group >> np.uint64(40)
-                    value = np.int64(group & np.uint64(255)) + w_carry
+                    value = np.int64(group & np.uint64(255))
                     largest = max(largest, value)
-                    w_now[w_count] = value
-                    for k in range(1, 4):
-                        w_now[w_count + k] = np.int64(group >> np.uint64(8 * k) & np.uint64(255))
+                    store_32(w_now + w_count, np.int64(group))
                     w_count += np.int64(group >> np.uint64(32) & np.uint64(7))
                     is_whole = np.int64(group >> np.uint64(35) & one)
-                    w_carry = np.int64(group >> np.uint64(36) & np.uint64(15)) * (1 - is_whole) + value * is_whole
+                    w_carry = np.int64(group >> np.uint64(36) & np.uint64(15)) + value * is_whole
             wp += w_count
         w_read, z_read = min(w_before, nw - wd), min(z_before, nz - zd)
         if w_read > 0:
             if wbits <= 5:
-                bits = _peek(words, position)
-                for k in range(12):
-                    symbols[wd + k] = w_quotients[1 - now, k] << wbits | np.int64(bits >> np.uint64(k) * w_bits & w_mask)
+                before = w_quotients + (1 - now) * ROW_BYTES
+                _put_symbols(symbols_at + 2 * wd, before, _peek(words, position), w_bits)
             else:
                 for k in range(w_read):
                     symbols[wd + k] = np.int64(_peek(words, position + np.uint64(k) * w_bits) & w_mask)
@@ -151,8 +182,9 @@ def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups
             wd += w_read
         if z_read > 0:
             bits = _peek(words, position)
+            before = z_quotients + (1 - now) * ROW_BYTES * 8
             for k in range(z_read):
-                runs[zd + k] = z_quotients[1 - now, k] << zdiv | np.int64(bits & z_mask)
+                runs[zd + k] = load_i64_at(before, k) << zdiv | np.int64(bits & z_mask)
                 bits >>= z_bits
             position += np.uint64(z_read) * z_bits
             zd += z_read
@@ -163,6 +195,7 @@ def _decode_slice(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups
         w_before, z_before = w_count, z_count
         now = 1 - now
         if not has_w and not has_z:
+            keep(symbols)
             return OK, np.int64(position)
 
 
@@ -247,8 +280,8 @@ def _remainder_bits(wdiv, palette_size, value_bits):  # type: ignore[no-untyped-
 def decode_stream(words, total, groups, symbols, runs, output):  # type: ignore[no-untyped-def]
     """Decode `total` bits of `words` (uint64, `SPARE_WORDS` zero words at the end) into `output` (int16).
 
-    `symbols` (MAX_SLICE + 16) and `runs` (MAX_SLICE + 1) are room for a slice. Returns status, bit position and the number of
-    weights. Weights must be exactly as many as `output` holds.
+    `symbols` (MAX_SLICE + LANES) and `runs` (MAX_SLICE + 1) are room for a slice. Returns status, bit position and the number
+    of weights. Weights must be exactly as many as `output` holds.
     """
     table = np.full(_TABLE, SYMBOLS, np.int16)
     palette_size = value_bits = position = count = np.int64(0)
