@@ -1,4 +1,4 @@
-"""TFLite_Detection_PostProcess: boxes, class scores and anchors to the best boxes (TFLite's custom operator, fast NMS)."""
+"""TFLite_Detection_PostProcess: boxes, class scores and anchors to the best boxes (TFLite's custom operator)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ class _DetectionOptions:
     overlap_threshold: float
     scales: tuple[float, float, float, float]
     """Of y, x, height, width."""
+    classes_per_detection: int
+    detections_per_class: int
+    """Of regular NMS, which suppresses class by class; 0 is fast NMS, which looks at the best class of a box only."""
 
 
 def _init(context: Context, custom_options: bytes) -> _DetectionOptions:
@@ -38,14 +41,16 @@ def _init(context: Context, custom_options: bytes) -> _DetectionOptions:
             score_threshold=float(table["nms_score_threshold"]),
             overlap_threshold=float(table["nms_iou_threshold"]),
             scales=tuple(float(table[f"{name}_scale"]) for name in "yxhw"),  # type: ignore[arg-type]
+            classes_per_detection=int(table["max_classes_per_detection"]),
+            detections_per_class=int(table.get("detections_per_class", 100)) if table.get("use_regular_nms", False) else 0,
         )
-        classes, is_regular = int(table["max_classes_per_detection"]), bool(table.get("use_regular_nms", False))
     except _DAMAGED as error:
         raise InterpreterError(f"{NAME}: custom options must be a complete flexbuffer map, got: {error!r}") from error
-    if classes != 1 or is_regular:
-        raise InterpreterError(f"{NAME}: must use fast NMS with one class a detection, got {classes}, regular NMS {is_regular}")
-    if options.max_detections < 1 or options.num_classes < 1 or 0.0 in options.scales:
+    sizes = options.max_detections, options.num_classes, options.classes_per_detection, options.detections_per_class + 1
+    if min(sizes) < 1 or 0.0 in options.scales:
         raise InterpreterError(f"{NAME}: sizes must be positive and scales not zero, got {options}")
+    if options.classes_per_detection > options.num_classes:
+        raise InterpreterError(f"{NAME}: classes per detection must be at most {options.num_classes}, the classes, got {options}")
     return options
 
 
@@ -72,7 +77,7 @@ def _prepare(context: Context, node: Node) -> Status:
 
 
 def _shapes(options: _DetectionOptions) -> tuple[tuple[int, ...], ...]:
-    most = options.max_detections
+    most = options.max_detections * options.classes_per_detection
     return (1, most, 4), (1, most), (1, most), (1,)
 
 
@@ -81,16 +86,66 @@ def _invoke(context: Context, node: Node) -> Status:
     encoded, scores, anchors = (_real(context.tensors[index]) for index in node.inputs)
     boxes = _decode(encoded[0], anchors, options)
     by_class = scores[0][:, scores.shape[2] - options.num_classes :]
-    classes = by_class.argmax(axis=1)
-    best = by_class[np.arange(len(by_class)), classes]
-    chosen = _suppress(boxes, best, options)
-    results: tuple[Any, ...] = (boxes[chosen], classes[chosen], best[chosen])
+    rows, classes, count = (_regular if options.detections_per_class else _fast)(boxes, by_class, options)
+    results: tuple[Any, ...] = (boxes[rows], classes, by_class[rows, classes])
     for index, values in zip(node.outputs[:3], results, strict=True):
         output = context.tensors[index].array
         output.fill(0)
-        output[0, : len(chosen)] = values
-    context.tensors[node.outputs[3]].array[0] = len(chosen)
+        output[0, : len(rows)] = values
+    context.tensors[node.outputs[3]].array[0] = count
     return Status.OK
+
+
+def _fast(boxes: Array, scores: Array, options: _DetectionOptions) -> tuple[Array, Array, int]:
+    """Boxes and classes of detections, and how many boxes: NMS by the best score of each box, then its best classes."""
+    kept = _suppress(boxes, scores.max(axis=1), options, options.max_detections)
+    classes = [label for row in kept for label in _largest(scores[row], options.classes_per_detection)]
+    return np.repeat(np.array(kept, np.intp), options.classes_per_detection), np.array(classes, np.intp), len(kept)
+
+
+def _regular(boxes: Array, scores: Array, options: _DetectionOptions) -> tuple[Array, Array, int]:
+    """The same with NMS within each class; after each the best of all classes so far stay."""
+    best: list[tuple[float, int, int]] = []
+    for label in range(options.num_classes):
+        kept = _suppress(boxes, scores[:, label], options, options.detections_per_class)
+        best += [(float(scores[row, label]), row, label) for row in kept]
+        best = sorted(best, key=lambda entry: -entry[0])[: options.max_detections]
+    rows, classes = (np.array([entry[part] for entry in best], np.intp) for part in (1, 2))
+    return rows, classes, len(best)
+
+
+def _largest(values: Array, count: int) -> list[int]:
+    """Positions of the `count` largest values, the largest first, equal ones in the order of `std::partial_sort` of libstdc++.
+
+    LiteRT's wheels sort with it (detection_postprocess.cc, DecreasingPartialArgSort; for one they take the first): a heap
+    of the first `count`, whose smallest gives way to each later value that is larger.
+    """
+    if count == 1:
+        return [int(values.argmax())]
+    heap = list(range(count))
+    for root in reversed(range(count // 2)):
+        _sift(heap, root, heap[root], count, values)
+    for position in range(count, len(values)):
+        if values[position] > values[heap[0]]:
+            _sift(heap, 0, position, count, values)
+    for last in reversed(range(1, count)):
+        position, heap[last] = heap[last], heap[0]
+        _sift(heap, 0, position, last, values)
+    return heap
+
+
+def _sift(heap: list[int], hole: int, position: int, size: int, values: Array) -> None:
+    """Put a position into a heap whose top is the smallest: the hole goes down to the end and the position up from there."""
+    top = hole
+    while 2 * hole + 2 < size:
+        child = 2 * hole + 2
+        child -= bool(values[heap[child]] > values[heap[child - 1]])
+        heap[hole], hole = heap[child], child
+    if 2 * hole + 2 == size:
+        heap[hole], hole = heap[2 * hole + 1], 2 * hole + 1
+    while hole > top and values[heap[(hole - 1) // 2]] > values[position]:
+        heap[hole], hole = heap[(hole - 1) // 2], (hole - 1) // 2
+    heap[hole] = position
 
 
 def _real(tensor: RuntimeTensor) -> Array:
@@ -109,12 +164,12 @@ def _decode(encoded: Array, anchors: Array, options: _DetectionOptions) -> Array
         return np.concatenate([centre - half, centre + half], axis=1)
 
 
-def _suppress(boxes: Array, scores: Array, options: _DetectionOptions) -> list[int]:
-    """Rows of `boxes` to keep, the best score first; later ones that overlap a kept one too much are dropped."""
+def _suppress(boxes: Array, scores: Array, options: _DetectionOptions, most: int) -> list[int]:
+    """At most `most` rows of `boxes` to keep, the best score first; later ones that overlap a kept one too much are dropped."""
     candidates = np.flatnonzero(scores >= np.float32(options.score_threshold))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     kept: list[int] = []
-    while order.size and len(kept) < options.max_detections:
+    while order.size and len(kept) < most:
         first, order = int(order[0]), order[1:]
         kept.append(first)
         order = order[_overlaps(boxes[first], boxes[order]) <= np.float32(options.overlap_threshold)]
