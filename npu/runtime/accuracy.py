@@ -27,12 +27,14 @@ _CELL = "sums in another order and tanh, exp of another mathematical library, ov
 _NORMALISED = f"{_CELL}; layer normalisation of nearly equal sums multiplies the last bits"
 
 ACCURACY: dict[str, Accuracy] = {
+    "ATAN2": Accuracy(1, "result", "computed in double precision"),
     "BIDIRECTIONAL_SEQUENCE_LSTM": Accuracy(16, "largest", _CELL),
     "BIDIRECTIONAL_SEQUENCE_RNN": Accuracy(16, "largest", _CELL),
     "ELU": Accuracy(2, "result", "expm1 of another mathematical library"),
     "GELU": Accuracy(4, "terms", "erf of another mathematical library; the terms are x / 2 and x / 2 * erf(x / sqrt(2))"),
     "LOCAL_RESPONSE_NORMALIZATION": Accuracy(4, "result", "pow of another mathematical library"),
     "LSTM": Accuracy(128, "largest", _NORMALISED),
+    "RFFT2D": Accuracy(1, "largest", "the transform in double precision by another library"),
     "RNN": Accuracy(16, "largest", _CELL),
     "SVDF": Accuracy(4, "largest", "sums in another order"),
     "TRANSPOSE_CONV": Accuracy(16, "terms", "int8 filters with float maps: products are added up in another order"),
@@ -75,6 +77,10 @@ REFUSED: tuple[Departure, ...] = (
             "PRELU i16 i16 -> i16", "PRELU i8 i16 -> i8", "PRELU f32 i8 -> f32", "GATHER i4 i32 -> *",
         ),
         "LiteRT does not check the type of the constant operand and reads its bytes as another type",
+    ),
+    Departure(
+        (*_rows("MATRIX_DIAG MATRIX_SET_DIAG", "f16*", "f64*", "u16*", "u32*", "u64*", "bool*", "c64*"), "ATAN2 f16*"),
+        "LiteRT does not check the type and writes nothing of it, or other elements",
     ),
     Departure(
         ("FULLY_CONNECTED [iu]8 * i64 -> *",), "LiteRT reads the int64 bias as int32",

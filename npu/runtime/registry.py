@@ -12,7 +12,7 @@ from npu.runtime.implementation import Implementation
 _MODULES = (
     "convolution", "pooling", "fully_connected", "activation", "arithmetic", "shape", "reduction", "quantize", "slicing",
     "elementwise", "resize", "gather", "layout", "comparison", "control", "normalization", "embedding", "lstm", "rnn", "svdf",
-    "text",
+    "text", "suppression", "spectrum", "segments",
 )  # fmt: skip
 """Those with the operators that most models have come first."""
 _CUSTOM_MODULES = ("npu.runtime.operators.detection", "npu.runtime.operators.executorch")

@@ -661,3 +661,113 @@ def _bilinear(rng: Rng, codes: tuple[str, ...]) -> Draw:
 @template("RESIZE_NEAREST_NEIGHBOR", "T i32|i64 -> T")
 def _nearest(rng: Rng, codes: tuple[str, ...]) -> Draw:
     return _resize(rng, codes, at.ResizeNearestNeighborOptions)
+
+
+@template("ADD_N", "T T T -> T")
+def _add_n(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng)
+    return Draw([Slot(shape), Slot(shape), Slot(shape)], [Slot(shape)])
+
+
+@template("ATAN2", "T T -> T")
+def _atan2(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng)
+    return Draw([Slot(shape), Slot(shape)], [Slot(shape)])
+
+
+@template("BITWISE_XOR", "T T -> T")
+@template("RIGHT_SHIFT", "T T -> T")
+def _bits(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng, 3)
+    other = shape if rng.integers(2) else shape[rng.integers(0, 3) :]
+    return Draw([Slot(shape), Slot(other)], [Slot(shape)])
+
+
+@template("REAL", "T -> f32|f64", types="c64 f32")
+@template("IMAG", "T -> f32|f64", types="c64 f32")
+@template("COMPLEX_ABS", "T -> f32|f64", types="c64 f32")
+def _complex_part(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng)
+    return Draw([Slot(shape)], [Slot(shape)])
+
+
+@template("RFFT2D", "T i32|i64 -> c64|f32")
+def _rfft2d(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    return Draw([Slot(shape_of(rng, int(rng.integers(2, 4)), 9)), Slot(data=1 << rng.integers([0, 1], 4))], [Slot((1, 1))])
+
+
+@template("REVERSE_SEQUENCE", "T i32|i64 -> T")
+def _reverse_sequence(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng, int(rng.integers(2, 5)))
+    along, batch = (int(axis) for axis in rng.permutation(len(shape))[:2])
+    lengths = rng.integers(0, shape[along] + 1, shape[batch])
+    options = at.ReverseSequenceOptions(seq_dim=along, batch_dim=batch)
+    return Draw([Slot(shape), Slot(data=lengths)], [Slot(shape, like=0)], options)
+
+
+@template("MATRIX_DIAG", "T -> T")
+def _matrix_diag(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    return Draw([Slot(shape_of(rng))], [Slot((1, 1), like=0)])
+
+
+@template("MATRIX_SET_DIAG", "T T -> T")
+def _matrix_set_diag(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng, int(rng.integers(2, 5)))
+    return Draw([Slot(shape), Slot((*shape[:-2], min(shape[-2:])), like=0)], [Slot(shape, like=0)])
+
+
+@template("BROADCAST_ARGS", "T T -> T", types="i32 i64 i16 f32")
+def _broadcast_args(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = rng.integers(1, 5, rng.integers(1, 5))
+    other = np.where(rng.integers(0, 2, shape.size), shape, 1)[rng.integers(0, shape.size) :]
+    return Draw([Slot(data=shape), Slot(data=other)], [Slot((1,))])
+
+
+@template("BUCKETIZE", "T -> i32|i64", types="f32 f64 i8 i16 i32 i64")
+def _bucketize(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng)
+    bounds = tuple(float(bound) for bound in np.sort(rng.integers(-8, 8, 5)) / 4)
+    return Draw([Slot(shape)], [Slot(shape)], at.BucketizeOptions(boundaries=bounds))
+
+
+@template("UNIQUE", "T -> T i32|i64")
+def _unique(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    count = int(rng.integers(1, 12))
+    kind = {"i32": DType.INT32, "i64": DType.INT64}[codes[-1]]
+    values = rng.integers(0, 5, count)
+    return Draw([Slot((count,), data=values)], [Slot((1,)), Slot((count,))], at.UniqueOptions(idx_out_type=kind))
+
+
+@template("SEGMENT_SUM", "T i32|i64 -> T")
+def _segment_sum(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng, int(rng.integers(1, 4)), 7)
+    segments = np.cumsum(np.append(0, rng.integers(0, 2, shape[0] - 1)))
+    return Draw([Slot(shape, small=True), Slot(data=segments)], [Slot((1,))])
+
+
+@template("UNSORTED_SEGMENT_SUM", "T i32|i64 i32 -> T")
+@template("UNSORTED_SEGMENT_PROD", "T i32|i64 i32 -> T")
+@template("UNSORTED_SEGMENT_MAX", "T i32|i64 i32 -> T")
+@template("UNSORTED_SEGMENT_MIN", "T i32|i64 i32 -> T")
+def _unsorted_segment(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    shape = shape_of(rng, int(rng.integers(1, 4)), 5)
+    segments = rng.integers(-1, 5, shape[: rng.integers(1, len(shape) + 1)])
+    return Draw([Slot(shape, small=True), Slot(data=segments), Slot(data=5)], [Slot((1,))])
+
+
+@template("NON_MAX_SUPPRESSION_V4", "T T i32 T T -> i32 i32", "f32 f32 i64 f32 f32 -> i32 i32", types="f32 f16 i8 i16")
+def _suppression(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    return Draw(_boxes(rng), [Slot((1,)), Slot(())])
+
+
+@template("NON_MAX_SUPPRESSION_V5", "T T i32 T T T -> i32 T i32", types="f32 f16 i8 i16")
+def _soft_suppression(rng: Rng, codes: tuple[str, ...]) -> Draw:
+    sigma = Slot(data=float(rng.integers(0, 2)) * 0.5)
+    return Draw([*_boxes(rng), sigma], [Slot((1,)), Slot((1,)), Slot(())])
+
+
+def _boxes(rng: Rng) -> list[Slot]:
+    """Boxes, scores with ties, how many, overlap, threshold."""
+    count = int(rng.integers(1, 30))
+    boxes, scores = rng.uniform(0, 1, (count, 4)), rng.integers(0, 9, count) / 8
+    return [Slot(data=boxes), Slot(data=scores), Slot(data=int(rng.integers(0, count + 3))), Slot(data=0.3), Slot(data=0.2)]

@@ -84,6 +84,14 @@ def elementwise(operands: Operands) -> Shapes:
     return [broadcast(*operands.shapes)]
 
 
+def alike(operands: Operands) -> Shapes:
+    """The shape that all inputs have."""
+    first, *others = operands.shapes
+    if any(shape != first for shape in others):
+        raise Mismatch(f"inputs must have the same shape, got {' and '.join(str(list(shape)) for shape in operands.shapes)}")
+    return [first]
+
+
 def select(operands: Operands) -> Shapes:
     """Of values of one shape; the condition is a scalar, as large, or one for every row."""
     condition, left, right = operands.shapes

@@ -110,3 +110,40 @@ def one_hot(operands: Operands) -> Shapes:
     if depth < 0:
         raise Mismatch(f"depth must not be negative, got {depth}")
     return [inserted(indices, len(indices) if axis == -1 else normalized_axis(axis, len(indices) + 1), depth)]
+
+
+def suppression(operands: Operands) -> Shapes:
+    """Of NON_MAX_SUPPRESSION: as many indices (and scores) as are asked for, and how many of them are some."""
+    boxes, scores, size = operands.shape(0), operands.shape(1), operands.number(2)
+    if len(scores) != 1 or boxes != (*scores, 4):
+        raise Mismatch(f"boxes and scores must be [n, 4] and [n], got {list(boxes)} and {list(scores)}")
+    if size is None:
+        return None
+    if size < 0:
+        raise Mismatch(f"size must not be negative, got {size}")
+    return [*[(size,)] * (len(operands.outputs) - 1), ()]
+
+
+def segments(operands: Operands) -> Shapes:
+    ifm, shape, numbers = operands.shape(0), operands.shape(1), operands.numbers(1)
+    if not ifm or shape != ifm[:1]:
+        raise Mismatch(f"segments must have a number for every row of {list(ifm)}, got {list(shape)}")
+    return None if numbers is None else [(numbers[-1] + 1 if numbers else 0, *ifm[1:])]
+
+
+def unsorted_segments(operands: Operands) -> Shapes:
+    ifm, shape, count = operands.shape(0), operands.shape(1), operands.number(2)
+    if ifm[: len(shape)] != shape:
+        raise Mismatch(f"segments must have the first dimensions of {list(ifm)}, got {list(shape)}")
+    if count is None:
+        return None
+    if count < 0:
+        raise Mismatch(f"number of segments must not be negative, got {count}")
+    return [(count, *ifm[len(shape) :])]
+
+
+def broadcast_shape(operands: Operands) -> Shapes:
+    """Of BROADCAST_ARGS, whose operands are shapes."""
+    if any(len(shape) != 1 for shape in operands.shapes):
+        raise Mismatch(f"shapes must have rank 1, got {' and '.join(str(list(shape)) for shape in operands.shapes)}")
+    return [max(operands.shapes)]

@@ -181,3 +181,38 @@ def resize_bilinear(operands: Operands) -> Shapes:
     if operands.options.align_corners and operands.options.half_pixel_centers:
         raise Mismatch("align_corners and half_pixel_centers must not both be set")
     return resize(operands)
+
+
+def reverse_sequence(operands: Operands) -> Shapes:
+    ifm, lengths, options = operands.shape(0), operands.shape(1), operands.options
+    along, batch = options.seq_dim, options.batch_dim
+    if not 0 <= along < len(ifm) or not 0 <= batch < len(ifm) or along == batch:
+        raise Mismatch(f"sequence and batch must be two axes of {list(ifm)}, got {along} and {batch}")
+    if lengths != (ifm[batch],):
+        raise Mismatch(f"lengths must have shape [{ifm[batch]}], got {list(lengths)}")
+    return [ifm]
+
+
+def matrix_diag(operands: Operands) -> Shapes:
+    ifm = operands.shape(0)
+    if not ifm:
+        raise Mismatch("input must have at least one axis, got a scalar")
+    return [(*ifm, ifm[-1])]
+
+
+def matrix_set_diag(operands: Operands) -> Shapes:
+    ifm, diagonal = operands.shape(0), operands.shape(1)
+    if len(ifm) < 2 or diagonal != (*ifm[:-2], min(ifm[-2:])):
+        raise Mismatch(f"diagonal must be that of matrices of {list(ifm)}, got {list(diagonal)}")
+    return [ifm]
+
+
+def rfft2d(operands: Operands) -> Shapes:
+    ifm, lengths = operands.shape(0), operands.numbers(1)
+    if len(ifm) < 2 or operands.shape(1) != (2,):
+        raise Mismatch(f"input must have two axes and two lengths, got {list(ifm)} and {list(operands.shape(1))}")
+    if lengths is None:
+        return None
+    if lengths[0] < 1 or lengths[1] < 2 or any(length & (length - 1) for length in lengths):
+        raise Mismatch(f"lengths must be powers of two, the last one at least 2, got {lengths}")
+    return [(*ifm[:-2], lengths[0], lengths[1] // 2 + 1)]

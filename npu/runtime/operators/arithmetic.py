@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -195,7 +196,7 @@ def build_squared_difference(node: OperatorNode) -> Run:
     return run
 
 
-def build_extremum(function: Binary) -> Callable[[OperatorNode], Run]:
+def _elementwise(function: Binary) -> Callable[[OperatorNode], Run]:
     def build(node: OperatorNode) -> Run:
         return _plain(node, function)
 
@@ -250,6 +251,24 @@ def build_power(node: OperatorNode) -> Run:
     return _plain(node, power)
 
 
+def build_add_n(node: OperatorNode) -> Run:
+    output = node.output()
+
+    def run() -> None:
+        total = np.zeros(output.shape, output.array.dtype)
+        for position in range(len(node.inputs)):
+            total += node.input(position).array
+        output.array[...] = total
+
+    return run
+
+
+def _right_shift(x: Array, y: Array) -> Array:
+    """Arithmetic; by at least no bit, at most all but one."""
+    shifted: Array = x >> np.clip(y, 0, 8 * x.itemsize - 1).astype(x.dtype)
+    return shifted
+
+
 def _repeated_product(x: Array, exponent: int) -> Array:
     """x**exponent by squaring, as the kernel computes broadcast scalar exponents that are whole numbers."""
     product, base = np.ones_like(x), x
@@ -259,6 +278,10 @@ def _repeated_product(x: Array, exponent: int) -> Array:
         base = base * base
         exponent >>= 1
     return product
+
+
+_BITS = "i8 u8 i16 u16 i32 u32"
+_ATAN2 = np.frompyfunc(math.atan2, 2, 1)
 
 
 def _maximum(x: Array, y: Array) -> Array:
@@ -277,9 +300,13 @@ OPERATORS = (
     Implementation("MUL", build_mul, for_codes("T T -> T", "f32 f16 i8 u8 i16 i32 u32 i64 c64")),
     Implementation("DIV", build_div, for_codes("T T -> T", "f32 i8 u8 i16 i32")),
     Implementation("SQUARED_DIFFERENCE", build_squared_difference, for_codes("T T -> T", "f32 i8 i32")),
-    Implementation("MAXIMUM", build_extremum(_maximum), _EXTREMUM),
-    Implementation("MINIMUM", build_extremum(_minimum), _EXTREMUM),
+    Implementation("MAXIMUM", _elementwise(_maximum), _EXTREMUM),
+    Implementation("MINIMUM", _elementwise(_minimum), _EXTREMUM),
     Implementation("FLOOR_DIV", build_floor_div, for_codes("T T -> T", "f32 i8 i16 i32")),
     Implementation("FLOOR_MOD", build_floor_mod, for_codes("T T -> T", "f32 i8 i16 i32 i64")),
+    Implementation("ADD_N", build_add_n, for_codes("T* -> T", "f32 i32")),
+    Implementation("ATAN2", _elementwise(_ATAN2), for_codes("T T -> T", "f32 f64")),
+    Implementation("BITWISE_XOR", _elementwise(np.bitwise_xor), for_codes("T T -> T", _BITS)),
+    Implementation("RIGHT_SHIFT", _elementwise(_right_shift), for_codes("T T -> T", _BITS)),
     Implementation("POW", build_power, for_codes("T T -> T", "f32 i32")),
 )

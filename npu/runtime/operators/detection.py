@@ -13,6 +13,8 @@ from npu.graph.dtype import DType
 from npu.records import dataclass
 from npu.runtime.custom import CustomOperator
 from npu.runtime.delegate import Context, Node, Status
+from npu.runtime.operators.heap import largest
+from npu.runtime.operators.suppression import overlaps
 from npu.runtime.tensor import Array, RuntimeTensor
 
 NAME = "TFLite_Detection_PostProcess"
@@ -50,7 +52,7 @@ def _init(context: Context, custom_options: bytes) -> _DetectionOptions:
     if min(sizes) < 1 or 0.0 in options.scales:
         raise InterpreterError(f"{NAME}: sizes must be positive and scales not zero, got {options}")
     if options.classes_per_detection > options.num_classes:
-        raise InterpreterError(f"{NAME}: classes per detection must be at most {options.num_classes}, the classes, got {options}")
+        raise InterpreterError(f"{NAME}: max_classes_per_detection must be at most {options.num_classes}, got {options}")
     return options
 
 
@@ -99,8 +101,13 @@ def _invoke(context: Context, node: Node) -> Status:
 def _fast(boxes: Array, scores: Array, options: _DetectionOptions) -> tuple[Array, Array, int]:
     """Boxes and classes of detections, and how many boxes: NMS by the best score of each box, then its best classes."""
     kept = _suppress(boxes, scores.max(axis=1), options, options.max_detections)
-    classes = [label for row in kept for label in _largest(scores[row], options.classes_per_detection)]
+    classes = [label for row in kept for label in _best(scores[row], options.classes_per_detection)]
     return np.repeat(np.array(kept, np.intp), options.classes_per_detection), np.array(classes, np.intp), len(kept)
+
+
+def _best(scores: Array, count: int) -> list[int]:
+    """Classes of the largest scores: the first of equal ones if one is asked for, else in the order of a partial sort."""
+    return [int(scores.argmax())] if count == 1 else largest(scores, count)
 
 
 def _regular(boxes: Array, scores: Array, options: _DetectionOptions) -> tuple[Array, Array, int]:
@@ -112,40 +119,6 @@ def _regular(boxes: Array, scores: Array, options: _DetectionOptions) -> tuple[A
         best = sorted(best, key=lambda entry: -entry[0])[: options.max_detections]
     rows, classes = (np.array([entry[part] for entry in best], np.intp) for part in (1, 2))
     return rows, classes, len(best)
-
-
-def _largest(values: Array, count: int) -> list[int]:
-    """Positions of the `count` largest values, the largest first, equal ones in the order of `std::partial_sort` of libstdc++.
-
-    LiteRT's wheels sort with it (detection_postprocess.cc, DecreasingPartialArgSort; for one they take the first): a heap
-    of the first `count`, whose smallest gives way to each later value that is larger.
-    """
-    if count == 1:
-        return [int(values.argmax())]
-    heap = list(range(count))
-    for root in reversed(range(count // 2)):
-        _sift(heap, root, heap[root], count, values)
-    for position in range(count, len(values)):
-        if values[position] > values[heap[0]]:
-            _sift(heap, 0, position, count, values)
-    for last in reversed(range(1, count)):
-        position, heap[last] = heap[last], heap[0]
-        _sift(heap, 0, position, last, values)
-    return heap
-
-
-def _sift(heap: list[int], hole: int, position: int, size: int, values: Array) -> None:
-    """Put a position into a heap whose top is the smallest: the hole goes down to the end and the position up from there."""
-    top = hole
-    while 2 * hole + 2 < size:
-        child = 2 * hole + 2
-        child -= bool(values[heap[child]] > values[heap[child - 1]])
-        heap[hole], hole = heap[child], child
-    if 2 * hole + 2 == size:
-        heap[hole], hole = heap[2 * hole + 1], 2 * hole + 1
-    while hole > top and values[heap[(hole - 1) // 2]] > values[position]:
-        heap[hole], hole = heap[(hole - 1) // 2], (hole - 1) // 2
-    heap[hole] = position
 
 
 def _real(tensor: RuntimeTensor) -> Array:
@@ -172,18 +145,8 @@ def _suppress(boxes: Array, scores: Array, options: _DetectionOptions, most: int
     while order.size and len(kept) < most:
         first, order = int(order[0]), order[1:]
         kept.append(first)
-        order = order[_overlaps(boxes[first], boxes[order]) <= np.float32(options.overlap_threshold)]
+        order = order[overlaps(boxes[first], boxes[order]) <= np.float32(options.overlap_threshold)]
     return kept
-
-
-def _overlaps(box: Array, others: Array) -> Array:
-    """Intersection over union of one box with others, float32; 0 where either has no area."""
-    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
-    area = (box[2] - box[0]) * (box[3] - box[1])
-    sides = np.maximum(np.minimum(others[:, 2:], box[2:]) - np.maximum(others[:, :2], box[:2]), np.float32(0))
-    shared = sides[:, 0] * sides[:, 1]
-    is_box = (areas > 0) & (area > 0)
-    return np.where(is_box, shared / np.where(is_box, area + areas - shared, np.float32(1)), np.float32(0))
 
 
 CUSTOM_OPERATORS = {NAME: CustomOperator(_invoke, _prepare, _init)}

@@ -107,6 +107,35 @@ def build_sparse_to_dense(node: OperatorNode) -> Run:
     return run
 
 
+def build_unique(node: OperatorNode) -> Run:
+    ifm, output, indices = node.input(0), node.output(), node.output(1)
+    if len(ifm.shape) != 1:
+        raise node.fail(f"input must have rank 1, got {list(ifm.shape)}")
+    node.set_dynamic()
+    node.set_shape(ifm.shape, 1)
+
+    def run() -> None:
+        values, first, numbers = np.unique(ifm.array, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        node.set_shape(values.shape)
+        output.array[...] = values[order]
+        indices.array[...] = np.argsort(order)[numbers]
+
+    return run
+
+
+def build_bucketize(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    bounds = np.asarray(node.attributes.boundaries, np.float32)
+    if (np.diff(bounds) < 0).any():
+        raise node.fail("boundaries must be sorted")
+
+    def run() -> None:
+        output.array[...] = np.searchsorted(bounds, ifm.array, side="right")
+
+    return run
+
+
 _GATHERED = "f32 f16 i8 u8 i16 i32 i64 bool"
 
 OPERATORS = (
@@ -115,6 +144,8 @@ OPERATORS = (
     Implementation("SELECT", build_select, for_codes("bool T T -> T", EVERY_NUMBER)),
     Implementation("SELECT_V2", build_select_v2, for_codes("bool T T -> T", EVERY_NUMBER)),
     Implementation("WHERE", build_where, ("f32|i8|u8|i32|u32|i64|bool -> i64",)),
+    Implementation("UNIQUE", build_unique, for_codes("T -> T i32|i64", "f32 i8 u8 i16 i32 i64")),
+    Implementation("BUCKETIZE", build_bucketize, for_codes("T -> i32", "f32 f64 i32 i64")),
     Implementation("SCATTER_ND", build_scatter_nd, for_codes("i32 T i32 -> T", "f32 i8 u8 i32 i64 bool")),
     Implementation("SPARSE_TO_DENSE", build_sparse_to_dense, for_codes("i32|i64 i32|i64 T T -> T", "f32 i8 u8 i32 i64")),
 )

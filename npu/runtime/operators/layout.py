@@ -18,6 +18,7 @@ from npu.runtime.tensor import Array, RuntimeTensor
 from npu.runtime.types import EVERY_NUMBER, for_codes
 
 _SPLIT = "f32 i8 u8 i16 i32 i64"
+_MATRICES = "f32 i8 u8 i16 i32 i64"
 _PADDED = "f32 f16 i8 u8 i16 i32 i64 bool"
 
 
@@ -206,6 +207,33 @@ def build_reverse(node: OperatorNode) -> Run:
     return run
 
 
+def build_reverse_sequence(node: OperatorNode) -> Run:
+    ifm, lengths, output = node.input(0), node.input(1), node.output()
+    along, batch = node.attributes.seq_dim, node.attributes.batch_dim
+
+    def run() -> None:
+        source, target = (np.moveaxis(tensor.array, (batch, along), (0, 1)) for tensor in (ifm, output))
+        target[...] = source
+        for row, length in enumerate(ints(lengths)):
+            if not 0 <= length <= source.shape[1]:
+                raise node.fail(f"lengths must be in [0, {source.shape[1]}], got {length}")
+            target[row, :length] = source[row, :length][::-1]
+
+    return run
+
+
+def build_matrix_diag(node: OperatorNode) -> Run:
+    """The diagonal of matrices, of zeros or of what the first input holds beside it."""
+    diagonal, output = node.input(len(node.inputs) - 1), node.output()
+    places = np.arange(diagonal.shape[-1])
+
+    def run() -> None:
+        output.array[...] = node.input(0).array if len(node.inputs) > 1 else 0
+        output.array[..., places, places] = diagonal.array
+
+    return run
+
+
 def build_tile(node: OperatorNode) -> Run:
     ifm, counts, output = node.input(0), node.input(1), node.output()
 
@@ -233,5 +261,8 @@ OPERATORS = (
     Implementation("SPACE_TO_BATCH_ND", build_space_to_batch, _BLOCKS),
     Implementation("BATCH_TO_SPACE_ND", build_batch_to_space, _BLOCKS),
     Implementation("REVERSE_V2", build_reverse, for_codes("T i32 -> T", "f32 f16 i8 u8 i16 i32 i64 bool")),
+    Implementation("REVERSE_SEQUENCE", build_reverse_sequence, for_codes("T i32|i64 -> T", "f32 u8 i16 i32 i64")),
+    Implementation("MATRIX_DIAG", build_matrix_diag, for_codes("T -> T", _MATRICES)),
+    Implementation("MATRIX_SET_DIAG", build_matrix_diag, for_codes("T T -> T", _MATRICES)),
     Implementation("TILE", build_tile, for_codes("T i32|i64 -> T", f"{EVERY_NUMBER} str")),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from npu.graph.dtype import DType
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import from_values
+from npu.runtime.operators.common import from_values, ints
 from npu.runtime.types import EVERY_NUMBER, for_codes
 
 
@@ -99,6 +99,18 @@ def build_broadcast_to(node: OperatorNode) -> Run:
     return run
 
 
+def build_broadcast_args(node: OperatorNode) -> Run:
+    left, right, output = node.input(0), node.input(1), node.output()
+
+    def run() -> None:
+        try:
+            output.array[...] = np.broadcast_shapes(tuple(ints(left)), tuple(ints(right)))
+        except ValueError:
+            raise node.fail(f"shapes must be broadcastable, got {ints(left)} and {ints(right)}") from None
+
+    return run
+
+
 def build_one_hot(node: OperatorNode) -> Run:
     indices, depth, on, off, output = (*(node.input(i) for i in range(4)), node.output())
 
@@ -121,5 +133,6 @@ OPERATORS = (
     Implementation("RANGE", build_range, for_codes("T T T -> T", "f32 i32 i64")),
     Implementation("ZEROS_LIKE", build_zeros_like, for_codes("T -> T", "f32 i32 i64")),
     Implementation("BROADCAST_TO", build_broadcast_to, for_codes("T i32|i64 -> T", EVERY_NUMBER)),
+    Implementation("BROADCAST_ARGS", build_broadcast_args, for_codes("T T -> T", "i32 i64")),
     Implementation("ONE_HOT", build_one_hot, for_codes("i32|i64 i32 T T -> T", "f32 i8 u8 i32 i64 bool")),
 )

@@ -153,7 +153,7 @@ def test_detections_are_those_of_the_reference(dtype: DType, change: dict[str, A
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_classes_per_detection": 4}, "classes per detection must be at most 3"),
+        ({"max_classes_per_detection": 4}, "must be at most 3"),
         ({"use_regular_nms": True, "detections_per_class": -1}, "sizes must be positive"),
         ({"y_scale": 0.0}, "scales not zero"),
         ({"num_classes": 9}, r"inputs must be \[1, n, 4\]"),
