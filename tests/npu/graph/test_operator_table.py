@@ -17,7 +17,7 @@ from tests.support.operator_cases import CASES
 
 assert recurrent_cases  # registers its cases
 
-VALUE_DEPENDENT = {"EMBEDDING_LOOKUP_SPARSE", "RANGE", "READ_VARIABLE", "SKIP_GRAM", "WHERE"}
+VALUE_DEPENDENT = {"EMBEDDING_LOOKUP_SPARSE", "RANGE", "READ_VARIABLE", "SKIP_GRAM", "UNIQUE", "WHERE"}
 """Operators whose output is as large as elements say."""
 ROUNDS = 3
 
