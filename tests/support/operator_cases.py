@@ -443,7 +443,8 @@ for _kind, _types in {
     "MATRIX_SET_DIAG": (F32, I64), "NON_MAX_SUPPRESSION_V4": (F32,), "NON_MAX_SUPPRESSION_V5": (F32,), "RFFT2D": (F32,),
     "REVERSE_SEQUENCE": (F32, U8), "RIGHT_SHIFT": (I8, I16), "UNIQUE": (F32, I32),
     "UNSORTED_SEGMENT_MAX": (F32, I32), "UNSORTED_SEGMENT_MIN": (F32,), "UNSORTED_SEGMENT_PROD": (I32,),
-    "UNSORTED_SEGMENT_SUM": (F32,), "TILE": (F32, I32), "TOPK_V2": (F32, I8, U8, I32, I64), "WHERE": (BOOL,), "LOCAL_RESPONSE_NORMALIZATION": (F32,),
+    "UNSORTED_SEGMENT_SUM": (F32,), "TILE": (F32, I32), "TOPK_V2": (F32, I8, U8, I32, I64), "WHERE": (BOOL,),
+    "LOCAL_RESPONSE_NORMALIZATION": (F32,),
 }.items():  # fmt: skip
     for _dtype in _types:
         CASES[f"{_kind}-{_dtype}"] = cell(_kind, _dtype)
