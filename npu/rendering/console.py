@@ -52,7 +52,7 @@ def print_exported(exported: Exported, folder: Path) -> None:
     names = ", ".join(printable(row.name) for row in exported.operators)
     arena = exported.arena
     _say_line(
-        f"{folder}: {', '.join(exported.files)}; {len(exported.operators)} operators to register: {names}; "
+        f"{folder}: {', '.join(exported.files)}; operators to register: {names}; "
         f"arena {arena.total:,} bytes ({arena.head:,} of the model, at most {arena.tail:,} of TensorFlow Lite Micro)"
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.graph.attributes import VarHandleOptions
 from npu.graph.ethos_u import ARENA_METADATA, arena_offsets, is_npu_job
 from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.records import dataclass
@@ -23,6 +24,8 @@ _TENSOR_BYTES = 16
 """`TfLiteEvalTensor` and its share of shapes that are copied."""
 _OPERATOR_BYTES = 128
 """`TfLiteNode`, its registration, and the options and prepared parameters of a kernel."""
+_RESOURCE_BYTES = 5 * 4
+"""The entry of a resource variable: two names, its buffer, size and default value (micro_resource_variable.h)."""
 _INTERFACE_BYTES = 128
 """`TfLiteTensor` with its quantization, for each input and output of the model."""
 
@@ -50,7 +53,28 @@ def arena_size(model: Model) -> ArenaSize:
         aligned(tensor.bytes) for start, tensor in zip(planned, tensors, strict=True) if start < 0 and _is_in_head(tensor)
     )
     scratch = max((_scratch_bytes(op) for graph in model.graphs for op in graph.ops if is_npu_job(op)), default=0)
-    return ArenaSize(head + loose + scratch, aligned(sum(_tail_bytes(graph) for graph in model.graphs)))
+    tail = sum(_tail_bytes(graph) for graph in model.graphs)
+    resources = sum(_RESOURCE_BYTES + aligned(size) for size in resource_variables(model).values())
+    return ArenaSize(head + loose + scratch, aligned(tail + resources))
+
+
+def resource_variables(model: Model) -> dict[tuple[str, str], int]:
+    """Bytes of each variable that `VAR_HANDLE` operators name by container and name: those of the largest value assigned."""
+    sizes: dict[tuple[str, str], int] = {}
+    for graph in model.graphs:
+        names = {op.outputs[0]: _resource(op) for op in graph.ops if op.kind == "VAR_HANDLE"}
+        sizes.update({name: sizes.get(name, 0) for name in names.values()})
+        for op in graph.ops:
+            if op.kind == "ASSIGN_VARIABLE" and op.inputs[0] in names:
+                name = names[op.inputs[0]]
+                sizes[name] = max(sizes[name], graph.tensors[op.inputs[1]].bytes)
+    return sizes
+
+
+def _resource(op: Op) -> tuple[str, str]:
+    options = op.attributes or VarHandleOptions()
+    assert isinstance(options, VarHandleOptions)
+    return options.container, options.shared_name
 
 
 def aligned(size: int) -> int:

@@ -14,8 +14,9 @@ from npu.files import write_atomically
 from npu.graph.ethos_u import Region, is_compiled
 from npu.hardware.variant import Variant
 from npu.records import dataclass
-from npu.tflite_micro.arena import ArenaSize, arena_size
-from npu.tflite_micro.c_files import Application, c_files
+from npu.tflite_micro.application import Application
+from npu.tflite_micro.arena import ArenaSize, arena_size, resource_variables
+from npu.tflite_micro.c_files import c_files
 from npu.tflite_micro.resolver import ResolverEntry, registrations
 from npu.toolchain.compile import compile
 from npu.toolchain.run import run
@@ -66,6 +67,7 @@ def export(
         operators,
         arena,
         _fast_scratch_bytes(CompiledFile(source, variant), variant),
+        len(resource_variables(source)),
         {part: variant.system.memories[getattr(variant.memory_mode, part)].name for part in ("constants", "arena", "cache")},
         ran.inputs,
         ran.outputs,

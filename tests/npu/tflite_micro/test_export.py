@@ -13,10 +13,11 @@ import pytest
 import npu
 from npu.cli.main import main
 from npu.errors import ModelError
+from npu.graph.attributes import VarHandleOptions
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import arena_offsets
-from npu.tflite_micro.arena import arena_size
-from npu.tflite_micro.c_files import identifier
+from npu.tflite_micro.arena import arena_size, resource_variables
+from npu.tflite_micro.c_text import identifier
 from npu.tflite_micro.resolver import method_of, registrations
 from npu.toolchain.export import Exported
 
@@ -63,13 +64,16 @@ def test_the_array_in_the_program_is_the_file(exported: Exported, compiled: byte
     assert ran.stdout == compiled
 
 
-def application(exported: Exported, folder: Path) -> Path:
+def application(exported: Exported, folder: Path, *, input_bytes: int = 64, output_bytes: int = 10) -> Path:
     """The exported inference on an interpreter that takes its output from a file."""
     exported.save(folder)
-    for source in ("digits_model.c", "digits_test.c"):
-        subprocess.run(["gcc", "-std=c99", "-Wall", "-Werror", "-c", source], check=True, cwd=folder)
-    sizes = ("-DINPUT_BYTES=64", "-DOUTPUT_BYTES=10")
-    return built(folder, "g++", "-std=c++17", "-I", HEADERS, *sizes, "digits_main.cc", "digits_model.o", "digits_test.o")
+    (main_source,) = (name for name in exported.files if name.endswith(".cc"))
+    objects = []
+    for source in (name for name in exported.files if name.endswith(".c")):
+        objects.append(built(folder, "gcc", "-std=c99", "-c", source).rename(folder / f"{source}.o"))
+        built(folder, "g++", "-std=c++17", "-x", "c++", "-c", source)  # for build systems that take .c files for C++
+    sizes = (f"-DINPUT_BYTES={input_bytes}", f"-DOUTPUT_BYTES={output_bytes}")
+    return built(folder, "g++", "-std=c++17", "-I", HEADERS, *sizes, main_source, *objects)
 
 
 def test_the_self_test_passes_on_the_simulators_output(exported: Exported, digit: np.ndarray, tmp_path: Path) -> None:
@@ -86,6 +90,47 @@ def test_the_self_test_fails_on_another_output(exported: Exported, tmp_path: Pat
     (tmp_path / "output.bin").write_bytes(bytes(10))
     ran = subprocess.run([program], capture_output=True, cwd=tmp_path, text=True, check=False)
     assert (ran.returncode, "1 outputs differ" in ran.stdout) == (4, True)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1, 0), (1.00001, 0), (1.001, 4), (np.nan, 4)])
+def test_float_outputs_may_differ_by_their_last_bits(factor: float, code: int, tmp_path: Path) -> None:
+    exported = npu.export(EXAMPLES / "digits_partial.tflite")
+    program = application(exported, tmp_path, input_bytes=256, output_bytes=40)
+    expected = npu.run(EXAMPLES / "digits_partial.tflite").outputs[0]
+    (tmp_path / "output.bin").write_bytes((expected * np.float32(factor)).tobytes())
+    assert subprocess.run([program], capture_output=True, cwd=tmp_path, check=False).returncode == code
+
+
+def with_variables() -> bytes:
+    """A sum that is kept from one inference to the next, in a resource variable and in a variable tensor."""
+    b = ModelBuilder()
+    kept = b.op("VAR_HANDLE", [], (), DType.RESOURCE, attributes=VarHandleOptions("box", "sum"))
+    total = b.op(
+        "ADD", [b.input((1, 8), DType.FLOAT32), b.op("READ_VARIABLE", [kept], (1, 8), DType.FLOAT32)], (1, 8), DType.FLOAT32
+    )
+    b.multi_op("ASSIGN_VARIABLE", [kept, total], [])
+    b.output(total)
+    return b.build()
+
+
+def test_resource_variables_have_a_table_and_room() -> None:
+    exported = npu.export(with_variables())
+    source = exported.files["model_main.cc"]
+    assert "MicroResourceVariables::Create(allocator, 1)" in source
+    assert "MicroInterpreter interpreter(tflite::GetModel(model_model), resolver, allocator, variables)" in source
+    assert resource_variables(npu.load(with_variables())) == {("box", "sum"): 32}
+
+
+def test_an_application_with_resource_variables_compiles(tmp_path: Path) -> None:
+    application(npu.export(with_variables()), tmp_path, input_bytes=32, output_bytes=32)
+
+
+def test_the_fast_scratch_can_be_handed_to_the_driver(tmp_path: Path) -> None:
+    exported = npu.export(EXAMPLES / "digits.tflite", target="ethos-u65-512", memory_mode="Dedicated_Sram")
+    (size,) = re.findall(r"FAST_SCRATCH_BYTES (\d+)u", exported.files["digits_model.h"])
+    assert int(size) > 0
+    assert f"extern uint8_t digits_fast_scratch[{size}];" in exported.files["digits_model.h"]
+    application(exported, tmp_path)
 
 
 def test_the_operators_are_those_of_the_file(exported: Exported, compiled: bytes) -> None:

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "tensorflow/lite/micro/micro_allocator.h"
 #include "tensorflow/lite/micro/micro_mutable_op_resolver.h"
+#include "tensorflow/lite/micro/micro_resource_variable.h"
 #include "tensorflow/lite/schema/schema_generated.h"
 
 struct TfLiteTensor {
@@ -20,8 +22,11 @@ class MicroInterpreter {
     input_.data.raw = reinterpret_cast<char*>(arena_);
     output_.data.raw = input_.data.raw + size_ / 2;
   }
+  template <typename Resolver>
+  MicroInterpreter(const Model* model, const Resolver& resolver, MicroAllocator* allocator, MicroResourceVariables*)
+      : MicroInterpreter(model, resolver, allocator->arena, allocator->size) {}
   TfLiteStatus AllocateTensors() {
-    const bool aligned = reinterpret_cast<uintptr_t>(model_) % 16 == 0 && reinterpret_cast<uintptr_t>(arena_) % 16 == 0;
+    const bool aligned = reinterpret_cast<uintptr_t>(model_) % 16 == 0 && reinterpret_cast<uintptr_t>(arena_) % 32 == 0;
     return aligned ? kTfLiteOk : kTfLiteError;
   }
   size_t arena_used_bytes() const { return size_; }

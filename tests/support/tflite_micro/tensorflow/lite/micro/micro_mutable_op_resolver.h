@@ -9,6 +9,12 @@ class MicroMutableOpResolver {
   TfLiteStatus AddEthosU() { return add(); }
   TfLiteStatus AddSoftmax(const TFLMRegistration& = {}) { return add(); }
   TfLiteStatus AddConv2D(const TFLMRegistration& = {}) { return add(); }
+  TfLiteStatus AddAdd() { return add(); }
+  TfLiteStatus AddAssignVariable() { return add(); }
+  TfLiteStatus AddDequantize() { return add(); }
+  TfLiteStatus AddQuantize() { return add(); }
+  TfLiteStatus AddReadVariable() { return add(); }
+  TfLiteStatus AddVarHandle() { return add(); }
   TfLiteStatus AddCustom(const char*, const TFLMRegistration*) { return add(); }
   unsigned int added = 0;
 
