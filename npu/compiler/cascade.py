@@ -1,7 +1,7 @@
 """Cascades: a chain of steps computed in stripes of rows, so that the maps between them are never whole in memory.
 
-Rows that two stripes of a consumer read are kept in a rolling buffer, or made twice: then the maps of a long chain need not be
-in memory all at the same time. Only what must be cut to meet a memory budget is cut.
+Rows that two stripes of a consumer read are kept in a rolling buffer, or made twice where the memory holds no more: then the
+maps of a long chain need not be in memory all at the same time. Only what must be cut to meet a memory budget is cut.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def fit_budget(
 ) -> list[PlanNode]:
     """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or as near to it as was found.
 
-    `hidden_only` counts only maps that nobody outside a partition sees.
+    `hidden_only` counts only maps that nobody outside a partition sees, for a cache: what does not fit it can stay in the arena
+    behind it, which costs less than rows that are made twice.
     Cascades are chosen one after the other; where that ends above the budget, cutting for a smaller one may end below it.
     Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
@@ -156,7 +157,8 @@ def _improve(graph: Graph, nodes: list[PlanNode], number: int, worst: int, goal:
     trials: list[_Trial] = []
     for first, last in counted(list(_chains(node.program.steps, worst)), "cascades to try", goal.progress):
         trials += _trials(graph, nodes, number, (first, last), goal, is_rolling=True)
-        if last - first + 1 > _SHORT and trials and trials[-1].peak > goal.budget:
+        makes_rows_twice = not goal.hidden_only and last - first + 1 > _SHORT
+        if makes_rows_twice and trials and trials[-1].peak > goal.budget:
             trials += _trials(graph, nodes, number, (first, last), goal, is_rolling=False)
     trials = [trial for trial in trials if trial.peak < goal.peak]
     if not trials:

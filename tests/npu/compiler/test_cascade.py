@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -161,6 +163,29 @@ def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
 def test_a_budget_that_is_met_already_changes_nothing() -> None:
     nodes = [PlanNode((0,), program())]
     assert fit_budget(graph(), nodes, 100_000) == nodes
+
+
+def rows_made(nodes: list[PlanNode]) -> int:
+    return sum(step.ofm.shape[0] for node in nodes for step in (node.program.steps if node.program else ()))
+
+
+def long_chain() -> Program:
+    """A 1x1, a 3x3 and four more 1x1 convolutions between two small maps: rolling buffers of all of them are live together."""
+    source, result = Storage("in", (24, 4, 1), INT8, 0, True), Storage("out", (24, 4, 1), INT8, 1, True)
+    between = [Storage(f"map{i}", (24, 4, 16), INT8) for i in range(5)]
+    maps = [View.whole(storage) for storage in (source, *between, result)]
+    steps = [convolution(ifm, ofm, KernelWindow(), IfmPadding()) for ifm, ofm in pairwise(maps)]
+    steps[1] = convolution(maps[1], maps[2], KernelWindow(3, 3), IfmPadding(1, 1, 1, 1))
+    return Program(tuple(steps), ((0, source),), ((1, result),))
+
+
+def test_rows_are_made_twice_where_no_other_memory_holds_them_only() -> None:
+    tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), [PlanNode((0,), long_chain())]
+    assert rows_made(fit_budget(small, whole, 500)) > rows_made(whole)
+    in_cache = fit_budget(small, whole, 300, hidden_only=True)
+    assert in_cache != whole
+    assert rows_made(in_cache) == rows_made(whole)
 
 
 def squeeze_and_excite() -> Program:
