@@ -9,7 +9,7 @@ from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, Weigh
 from npu.isa.operations import KernelWindow, Traversal
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
 from npu.isa.sections import SECTIONS
-from npu.isa.weight_stream.decode import decode_weights
+from npu.isa.weight_stream.decode import decode_groups, decode_weights
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
 
@@ -48,7 +48,7 @@ ETHOS_U55_U65 = Family(
     commands=COMMANDS,
     sections=SECTIONS,
     buffers=Buffers(shram.fits, shram.shram_layout),
-    weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights),
+    weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights, decode_groups),
     scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(

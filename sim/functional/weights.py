@@ -6,15 +6,19 @@ rewrites its own weights (or copies other weights over them) stays correct.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
-from npu.isa.weight_stream.order import interleave_cores
+from npu.isa.weight_stream.order import Shape, WeightOrder, interleave_cores
 from npu.records import dataclass
 from sim.memory import NpuMemory
+
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +55,64 @@ def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMe
 
 def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> DecodedConstants:
     """Decode weights and scale records. Raises SimulationError if the streams do not fit the operation."""
-    is_depthwise = isinstance(operation, DepthwiseConvolution)
-    depth = operation.ofm.depth
-    shape = (depth, operation.kernel.height, operation.kernel.width, 1 if is_depthwise else operation.ifm.depth)
-    cores = len(operation.weights)
-    accelerator = memory.variant.accelerator
-    family = family_of(accelerator.product)
-    weights, records = [], []
+    format = family_of(memory.variant.accelerator.product).weights
     try:
-        for core in range(min(cores, depth)):
-            stream, scales = operation.weights[core], operation.scales[core]
-            data = memory.view(stream.region, stream.address, stream.length_bytes)
-            order = family.weights.order(
-                accelerator,
-                operation.kernel,
-                block_depth=operation.block.depth,
-                traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
-                is_depthwise=is_depthwise,
-                ifm_bits=operation.ifm.element.bits,
-                core=core,
-                cores=cores,
-                has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
-            )
-            weights.append(family.weights.decode(data, shape, order))
-            scale_data = memory.view(scales.region, scales.address, scales.length_bytes)
-            records.append(family.scales.decode(scale_data, len(range(core, depth, cores))))
+        weights = [format.decode(data, _shape(operation), order) for data, order in _streams(operation, memory)]
     except StreamError as error:
         raise SimulationError(str(error)) from error
-    if len(weights) == 1:
-        return DecodedConstants(weights[0], *records[0])
-    return DecodedConstants(interleave_cores(weights), *(interleave_cores(columns) for columns in zip(*records, strict=True)))
+    return DecodedConstants(weights[0] if len(weights) == 1 else interleave_cores(weights), *decode_channels(operation, memory))
+
+
+def decode_groups(
+    operation: Convolution | DepthwiseConvolution, memory: NpuMemory, places: Numbers, groups: npt.NDArray[np.int8]
+) -> bool:
+    """Decode the weights into zeroed `groups`, as `npu.isa.family.WeightFormat` says; False if one has more than 8 bits."""
+    format, shape = family_of(memory.variant.accelerator.product).weights, _shape(operation)
+    try:
+        return all([format.decode_groups(data, shape, order, places, groups) for data, order in _streams(operation, memory)])
+    except StreamError as error:
+        raise SimulationError(str(error)) from error
+
+
+def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> tuple[Numbers, Numbers, Numbers]:
+    """Biases, scales and shifts, int64 (O,). Raises SimulationError."""
+    format, depth, cores = family_of(memory.variant.accelerator.product).scales, operation.ofm.depth, len(operation.weights)
+    records = []
+    try:
+        for core in range(min(cores, depth)):
+            part = operation.scales[core]
+            data = memory.view(part.region, part.address, part.length_bytes)
+            records.append(format.decode(data, len(range(core, depth, cores))))
+    except StreamError as error:
+        raise SimulationError(str(error)) from error
+    if len(records) == 1:
+        return records[0]
+    biases, scales, shifts = (interleave_cores(columns) for columns in zip(*records, strict=True))
+    return biases, scales, shifts
+
+
+def _shape(operation: Convolution | DepthwiseConvolution) -> Shape:
+    """(output channels, kernel height, kernel width, input channels)."""
+    inputs = 1 if isinstance(operation, DepthwiseConvolution) else operation.ifm.depth
+    return operation.ofm.depth, operation.kernel.height, operation.kernel.width, inputs
+
+
+def _streams(
+    operation: Convolution | DepthwiseConvolution, memory: NpuMemory
+) -> Iterator[tuple[npt.NDArray[np.uint8], WeightOrder]]:
+    """The stream of each core, and the order of its weights."""
+    accelerator, cores = memory.variant.accelerator, len(operation.weights)
+    for core in range(min(cores, operation.ofm.depth)):
+        stream = operation.weights[core]
+        order = family_of(accelerator.product).weights.order(
+            accelerator,
+            operation.kernel,
+            block_depth=operation.block.depth,
+            traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
+            is_depthwise=isinstance(operation, DepthwiseConvolution),
+            ifm_bits=operation.ifm.element.bits,
+            core=core,
+            cores=cores,
+            has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
+        )
+        yield memory.view(stream.region, stream.address, stream.length_bytes), order

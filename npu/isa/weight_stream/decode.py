@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import decode as kernels
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
-from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore
+from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore, restore_groups
 
 Data = bytes | NDArray[np.uint8]
 _WORD_BYTES = 8
+_KEPT_WEIGHTS = 1 << 20
+"""For how many there is room that is not given back."""
 _RULES = {
     kernels.TRUNCATED: "must not end inside a slice or without an end marker",
     kernels.BAD_ZDIV: "zero-run divisor must be 0 to 4, 6 or 7",
@@ -33,6 +35,7 @@ class _Room(threading.local):
         self.symbols = np.empty(MAX_SLICE + kernels.LANES, np.uint16)
         self.runs = np.empty(MAX_SLICE + 1, np.int64)
         self.words = np.empty(0, np.uint64)
+        self.weights = np.empty(_KEPT_WEIGHTS, np.int16)
 
     def words_of(self, data: Data) -> NDArray[np.uint64]:
         """A stream as words with spare zeros; overwritten by the next one."""
@@ -57,9 +60,13 @@ def _groups() -> NDArray[np.uint64]:
     return groups
 
 
-def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
-    """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number."""
-    words, output = _ROOM.words_of(data), np.empty(count, dtype=np.int16)
+def decode_symbols(data: Data, count: int, room: NDArray[np.int16] | None = None) -> NDArray[np.int16]:
+    """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number.
+
+    They are in `room`, if it is given and has room for them.
+    """
+    words = _ROOM.words_of(data)
+    output = np.empty(count, dtype=np.int16) if room is None or room.size < count else room[:count]
     status, position, decoded = kernels.decode_stream(words, len(data) * 8, _groups(), _ROOM.symbols, _ROOM.runs, output)
     if status in (kernels.TOO_MANY, kernels.TOO_FEW):
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
@@ -75,3 +82,8 @@ def decode_weights(data: Data, shape: Shape, order: WeightOrder) -> NDArray[np.i
     `shape` is (O of all cores, KH, KW, I), I = 1 for depthwise. Raises StreamError.
     """
     return restore(decode_symbols(data, count_symbols(shape, order)), shape, order)
+
+
+def decode_groups(data: Data, shape: Shape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]) -> bool:
+    """Put the weights of one core's stream into `groups` of 16 channels, as `restore_groups`. Raises StreamError."""
+    return restore_groups(decode_symbols(data, count_symbols(shape, order), _ROOM.weights), shape, order, places, groups)

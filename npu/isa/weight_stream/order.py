@@ -20,6 +20,7 @@ Shape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
 _MAX_SYMBOLS = 1 << 31
+_NO_GROUPS, _NO_PLACES = np.empty(0, np.int8), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,21 +99,46 @@ def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
     shape = _shape(values)
     symbols = np.empty(count_symbols(shape, order), dtype=np.int16)
     flat = np.require(values, np.int16, ["C", "W"]).reshape(-1)
-    kernels.move(symbols, flat, _row(shape, order, order.core, order.cores), True)
+    kernels.move(symbols, flat, _NO_GROUPS, _NO_PLACES, _row(shape, order, order.core, order.cores), kernels.TO_SYMBOLS)
     return symbols
 
 
 def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
     """Weights (O of this core, KH, KW, I), int16, from symbols in stream order; StreamError if their number is wrong."""
     ofm_depth, height, width, ifm_depth = shape
+    _check_count(symbols, shape, order)
+    weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
+    row = _row(shape, order, 0, 1)
+    source = np.require(symbols, np.int16, ["C", "W"])
+    _check_padding(symbols, kernels.move(source, weights, _NO_GROUPS, _NO_PLACES, row, kernels.TO_WEIGHTS))
+    return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
+
+
+def restore_groups(
+    symbols: NDArray[np.int16], shape: Shape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]
+) -> bool:
+    """Put the weights of `order.core` into `groups`, zeros, of 16 channels of all cores; False if a weight is no int8.
+
+    A group has four weights of each channel, then the next four; `places` says where the weights (KH, KW, I) of its first
+    channel are. StreamError as `restore`.
+    """
+    _check_count(symbols, shape, order)
+    row = _row(shape, order, order.core, order.cores)
+    row["group_bytes"] = groups.size // -(-shape[0] // kernels.GROUP)
+    found = kernels.move(symbols, symbols[:0], groups, places, row, kernels.TO_GROUPS)
+    _check_padding(symbols, found)
+    return bool(found != kernels.NO_BYTE)
+
+
+def _check_count(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> None:
     expected = count_symbols(shape, order)
     if symbols.shape != (expected,):
         raise StreamError(f"weight stream: must have {expected} symbols for shape {shape}, got {symbols.shape}")
-    weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
-    stray = int(kernels.move(np.require(symbols, np.int16, ["C", "W"]), weights, _row(shape, order, 0, 1), False))
+
+
+def _check_padding(symbols: NDArray[np.int16], stray: int) -> None:
     if stray >= 0:
         raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbols[stray]}")
-    return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
 
 
 def interleave_cores(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
-from sim.functional.kernels.rows import CHANNELS
+from sim.functional.kernels.rows import CHANNELS, FLOOR, REQUANTIZE
 
 STAGE = ty.record(CHANNELS)[::1]
+GROUP_BYTES = 64
+"""What 16 channels have of the weights for four inputs."""
+IMPOSSIBLE = -1
 
 
 @kernel(ty.int64(ty.int16[:, ::1], ty.int64[:, ::1]))
@@ -72,3 +76,46 @@ def make_stage(biases, scales, shifts, bounds, zero_point, limit, is_floor, stag
         else:
             addends[lane // 2] = (one << 31) + (term << 32)
     return True
+
+
+CHANNEL_RULES = np.dtype(
+    integers(
+        "input_offset",  # what the kernels' inputs are larger by than the operation's
+        "reach",  # largest magnitude of the operation's inputs
+        "zero_point",  # of the output
+        "limit",  # bound of sums
+        "max_shift",
+        "is_clamped",  # whether no negative result is left
+    )
+)
+RULES = ty.record(CHANNEL_RULES)[::1]
+
+
+@kernel(ty.int64(ty.int8[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], RULES, STAGE))
+def make_channels(groups, biases, scales, shifts, rules, stage):  # type: ignore[no-untyped-def]
+    """Fill the zeroed `stage` for packed weights. Returns the output stage, or IMPOSSIBLE if a sum may leave what it can do."""
+    rule, depth, blocks = rules[0], shifts.shape[0], stage.shape[0]
+    length = groups.shape[0] // blocks
+    totals, magnitudes = np.empty(GROUP_BYTES, np.int32), np.empty(GROUP_BYTES, np.int32)
+    moved, bounds = np.empty(depth, np.int64), np.empty(depth, np.int64)
+    low, high, bound = np.int64(64), np.int64(0), np.int64(0)
+    for block in range(blocks):
+        totals[:] = 0
+        magnitudes[:] = 0
+        for start in range(block * length, (block + 1) * length, GROUP_BYTES):
+            for k in range(GROUP_BYTES):
+                value = np.int32(groups[np.uint64(start) + np.uint64(k)])
+                totals[np.uint64(k)] += value
+                magnitudes[np.uint64(k)] += abs(value)
+        for c in range(16 * block, min(depth, 16 * block + 16)):
+            total, magnitude = np.int64(0), np.int64(0)
+            for k in range(4 * (c % 16), 4 * (c % 16) + 4):
+                total, magnitude = total + totals[k], magnitude + magnitudes[k]
+            moved[c], bounds[c] = biases[c] - rule.input_offset * total, magnitude * rule.reach + abs(biases[c])
+            low, high, bound = min(low, shifts[c]), max(high, shifts[c]), max(bound, bounds[c])
+    is_floor = rule.is_clamped != 0 and low >= 32
+    if high > rule.max_shift or bound >= rule.limit:
+        return IMPOSSIBLE
+    if not make_stage(moved, scales, shifts, bounds, rule.zero_point, rule.limit, is_floor, stage):
+        return IMPOSSIBLE
+    return FLOOR if is_floor else REQUANTIZE

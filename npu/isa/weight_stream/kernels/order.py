@@ -12,6 +12,9 @@ PART_KERNEL_FIRST = 1
 DEPTHWISE = 2
 LANES = 8
 """IFM channels that real hardware takes together."""
+TO_SYMBOLS, TO_WEIGHTS, TO_GROUPS = range(3)
+GROUP = 16
+NO_BYTE = -2
 ORDER = np.dtype(
     [
         (name, np.int64)
@@ -30,6 +33,7 @@ ORDER = np.dtype(
             "element_rounding",
             "channel_start",  # of the array: the first channel of this core, and the distance to its next
             "channel_step",
+            "group_bytes",  # TO_GROUPS: from one group of channels to the next
         )
     ]
 )
@@ -45,14 +49,27 @@ def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
     target[to + np.uint64(4)], target[to + np.uint64(5)], target[to + np.uint64(6)], target[to + np.uint64(7)] = e, f, g, h
 
 
-@kernel(ty.int64(ty.int16[::1], ty.int16[::1], ty.record(ORDER)[::1], ty.boolean))
-def move(symbols, weights, orders, to_symbols):  # type: ignore[no-untyped-def]
-    """Symbols in stream order from the flat weights (O, KH, KW, I) or, unless `to_symbols`, the weights from the symbols.
+@kernel(ty.uint16(ty.int16[::1], ty.uint64, ty.int8[::1], ty.uint64, ty.uint64))
+def _split_lanes(source, at, target, to, other):  # type: ignore[no-untyped-def]
+    """The first and last four of LANES symbols as bytes to two places, in `_copy_lanes`' form. Above 255: one is no int8."""
+    a, b, c, d = source[at], source[at + np.uint64(1)], source[at + np.uint64(2)], source[at + np.uint64(3)]
+    e, f, g, h = source[at + np.uint64(4)], source[at + np.uint64(5)], source[at + np.uint64(6)], source[at + np.uint64(7)]
+    target[to], target[to + np.uint64(1)], target[to + np.uint64(2)], target[to + np.uint64(3)] = a, b, c, d
+    target[other], target[other + np.uint64(1)], target[other + np.uint64(2)], target[other + np.uint64(3)] = e, f, g, h
+    first = np.uint16(a + 128) | np.uint16(b + 128) | np.uint16(c + 128) | np.uint16(d + 128)
+    return first | np.uint16(e + 128) | np.uint16(f + 128) | np.uint16(g + 128) | np.uint16(h + 128)
 
-    `orders` is one ORDER row. `symbols` must be as many as the order has. Returns the first padding symbol that is not 0,
-    else -1.
+
+@kernel(ty.int64(ty.int16[::1], ty.int16[::1], ty.int8[::1], ty.int64[::1], ty.record(ORDER)[::1], ty.int64))
+def move(symbols, weights, groups, places, orders, direction):  # type: ignore[no-untyped-def]
+    """Symbols in stream order from the flat weights (O, KH, KW, I), the weights from the symbols, or groups from the symbols.
+
+    `groups` are bytes, four of a channel after another, GROUP channels together; `places` says where in its group each weight
+    (KH, KW, I) of the first channel goes. `orders` is one ORDER row. `symbols` must be as many as the order has. Returns the
+    first padding symbol that is not 0, else -1; NO_BYTE if a weight for `groups` is none.
     """
     order = orders[0]
+    extremes = np.uint16(0)
     mode, depth, ifm_depth = order.mode, order.depth, order.ifm_depth
     kernel_height, kernel_width = order.kernel_height, order.kernel_width
     block_depth, ifm_block_depth = order.block_depth, order.ifm_block_depth
@@ -81,13 +98,32 @@ def move(symbols, weights, orders, to_symbols):  # type: ignore[no-untyped-def]
                                 x = element - y * width
                                 for inner_depth in range(0, inner, ifm_ublock):
                                     first = ifm_block + outer_depth + inner_depth
+                                    one, other, is_split = np.int64(0), np.int64(0), False
+                                    if direction == TO_GROUPS and y < height and first + LANES <= ifm_depth and lanes == LANES:
+                                        place = ((top + y) * kernel_width + left + x) * ifm_depth + first
+                                        one, other = places[place], places[place + 4]
+                                        is_split = places[place + 3] == one + 3 and places[place + 7] == other + 3
                                     for o in range(block + ublock, block + ublock + ofm_ublock):
                                         row = (channel_start + o * channel_step) * kernel_height + top + y
                                         base = (row * kernel_width + left + x) * ifm_depth + first
                                         used = max(np.int64(0), min(lanes, ifm_depth - first))
                                         if o >= depth or y >= height:
                                             used = np.int64(0)
-                                        if to_symbols:
+                                        if direction == TO_GROUPS:
+                                            channel = channel_start + o * channel_step
+                                            to = channel // GROUP * order.group_bytes + channel % GROUP * 4
+                                            if is_split and used > 0:
+                                                a, b = np.uint64(to + one), np.uint64(to + other)
+                                                extremes |= _split_lanes(symbols, np.uint64(at), groups, a, b)
+                                            else:
+                                                place = ((top + y) * kernel_width + left + x) * ifm_depth + first
+                                                for i in range(used):
+                                                    extremes |= np.uint16(symbols[at + i] + 128)
+                                                    groups[to + places[place + i]] = np.int8(symbols[at + i])
+                                            for i in range(used, lanes):
+                                                if symbols[at + i] != 0 and stray < 0:
+                                                    stray = at + i
+                                        elif direction == TO_SYMBOLS:
                                             for i in range(used):
                                                 symbols[at + i] = weights[base + i]
                                             for i in range(used, lanes):
@@ -101,4 +137,4 @@ def move(symbols, weights, orders, to_symbols):  # type: ignore[no-untyped-def]
                                                 if symbols[at + i] != 0 and stray < 0:
                                                     stray = at + i
                                         at += lanes
-    return stray
+    return NO_BYTE if stray < 0 and extremes > 255 else stray
