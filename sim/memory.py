@@ -157,11 +157,9 @@ def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tu
     bricks = 0 if fm.layout is Layout.NHWC else (fm.depth - 1) // 16 * fm.stride_c
     pixel, ranges = pixel_stride(fm), []
     for tile, _, rows, _, columns in tile_rectangles(fm):
-        low = high = fm.addresses[tile]
-        for span in ((rows - 1) * fm.stride_y, (columns - 1) * pixel, bricks):
-            if span < 0:
-                low += span
-            else:
-                high += span
-        ranges.append((low, high + last * size + size))
+        y, x = (rows - 1) * fm.stride_y, (columns - 1) * pixel
+        low = (y if y < 0 else 0) + (x if x < 0 else 0) + (bricks if bricks < 0 else 0)
+        high = (y if y > 0 else 0) + (x if x > 0 else 0) + (bricks if bricks > 0 else 0)
+        address = fm.addresses[tile]
+        ranges.append((address + low, address + high + last * size + size))
     return ranges

@@ -45,7 +45,10 @@ def _empty_clamp(operation: KernelOperation) -> str | None:
 
 def overlaps_itself(fm: FeatureMap) -> bool:
     """Whether two elements of a map share a byte."""
-    size, tiles = fm.element.bytes, list(_tiles(fm))
+    size = fm.element.bytes
+    if fm.height <= fm.tile_height_0 and fm.width <= fm.tile_width_0 and _is_nested(_axes(fm, fm.height, fm.width), size):
+        return False
+    tiles = list(_tiles(fm))
     if all(_is_nested(axes, size) for _, axes in tiles) and (len(tiles) == 1 or _are_apart(tiles, size)):
         return False
     if fm.height * fm.width * fm.depth > MAX_ELEMENTS:
@@ -57,14 +60,18 @@ def overlaps_itself(fm: FeatureMap) -> bool:
 
 def _tiles(fm: FeatureMap) -> Iterator[tuple[int, Axes]]:
     """Address and axes of each tile that holds anything; the last brick counts as a whole one."""
-    size = fm.element.bytes
-    is_brick = fm.layout is Layout.NHCWB16
-    inner = [(-(-fm.depth // _BRICK), fm.stride_c), (_BRICK, size)] if is_brick else [(1, 0), (fm.depth, size)]
     left, right = min(fm.width, fm.tile_width_0), max(fm.width - fm.tile_width_0, 0)
     for columns, tile_height, top in ((left, fm.tile_height_0, 0), (right, fm.tile_height_1, 1)):
         for rows, tile in ((min(fm.height, tile_height), top), (max(fm.height - tile_height, 0), top + 2)):
             if rows and columns:
-                yield fm.addresses[tile], [(rows, fm.stride_y), (columns, _BRICK * size if is_brick else fm.stride_x), *inner]
+                yield fm.addresses[tile], _axes(fm, rows, columns)
+
+
+def _axes(fm: FeatureMap, rows: int, columns: int) -> Axes:
+    size = fm.element.bytes
+    if fm.layout is Layout.NHCWB16:
+        return (rows, fm.stride_y), (columns, _BRICK * size), (-(-fm.depth // _BRICK), fm.stride_c), (_BRICK, size)
+    return (rows, fm.stride_y), (columns, fm.stride_x), (1, 0), (fm.depth, size)
 
 
 def _is_nested(axes: Axes, size: int) -> bool:

@@ -16,6 +16,7 @@ from npu.isa.operations import (
     Convolution,
     DepthwiseConvolution,
     Dma,
+    ElementType,
     Elementwise,
     ElementwiseMode,
     FeatureMap,
@@ -99,7 +100,7 @@ def _has_plain_output(operation: KernelOperation, memory: NpuMemory) -> bool:
     """Whether the output stage is that of the fast kernels; other convolutions leave their sums to `values.finish_sums`."""
     ofm = operation.ofm
     is_plain = operation.activation.function is ActivationFunction.NONE and operation.rounding is Rounding.DOUBLE
-    is_plain = is_plain and _are_limits_of(ofm, output_limits(operation))
+    is_plain = is_plain and _are_limits_of(ofm.element, *output_limits(operation))
     return is_plain and ofm.element.bits == 8 and ofm.width <= ofm.tile_width_0 and _is_readable(ofm, memory)
 
 
@@ -144,37 +145,47 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMe
 
 def _row_offsets(fm: FeatureMap) -> Numbers:
     """Byte offset of the first pixel of every row, with tiles 0 and 2."""
+    if fm.height <= fm.tile_height_0:
+        return _steps(fm.addresses[0], fm.height, fm.stride_y)
     y = np.arange(fm.height, dtype=np.int64)
     low = y < fm.tile_height_0
     return np.where(low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y)
 
 
+def _steps(start: int, count: int, step: int) -> Numbers:
+    """`count` numbers, `step` apart."""
+    if step == 0:
+        return np.full(count, start, np.int64)
+    return np.arange(start, start + count * step, step, dtype=np.int64)
+
+
 def _fill_output(row: PackedRow, operation: KernelOperation, *, pixels: bool) -> None:
     ofm, n = operation.ofm, row.numbers
-    offsets = _row_offsets(ofm)
+    offsets, (_, pixel, brick), blocks = _row_offsets(ofm), ofm.steps, (ofm.depth + 15) // 16
     if pixels:
-        offsets = (offsets[:, None] + np.arange(ofm.width, dtype=np.int64) * pixel_stride(ofm)).reshape(-1)
+        offsets = (offsets[:, None] + _steps(0, ofm.width, pixel)).reshape(-1)
     n["pixels"] = offsets.size
     n["out_table"] = row.table("out", offsets)
-    n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick_stride(ofm), pixel_stride(ofm), ofm.width
-    n["blocks"] = (ofm.depth + 15) // 16
-    n["tail"] = ofm.depth - 16 * (int(n["blocks"]) - 1)
-    n["limits"] = row.table("limits", _limits(*output_limits(operation), ofm.zero_point, operation.ifm, ofm))
+    n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick, pixel, ofm.width
+    n["blocks"], n["tail"] = blocks, ofm.depth - 16 * (blocks - 1)
+    row.limits, n["limits"] = _limits(*output_limits(operation), ofm.zero_point, operation.ifm.element, ofm.element)
 
 
-def _are_limits_of(ofm: FeatureMap, limits: tuple[int, int]) -> bool:
+def _are_limits_of(element: ElementType, low: int, high: int) -> bool:
     """Whether clamped values fit the type: others wrap where they are stored, and packing would saturate them."""
-    return all(ofm.element.minimum <= limit <= ofm.element.maximum for limit in limits)
+    least, most = element.minimum, element.maximum
+    return least <= low <= most and least <= high <= most
 
 
-def _limits(low: int, high: int, zero_point: int, ifm: FeatureMap, ofm: FeatureMap) -> npt.NDArray[np.void]:
-    """`LIMITS`."""
+@functools.lru_cache(maxsize=256)
+def _limits(low: int, high: int, zero_point: int, ifm: ElementType, ofm: ElementType) -> tuple[npt.NDArray[np.void], int]:
+    """`LIMITS`, not to be written, and their address; `zero_point` is that of the output."""
     offset, limits = unsigned_offset(ofm), zeroed(r.LIMITS)
     limits["even_lanes"] = r.EVEN_LANES
     limits["flip_inputs"], limits["flip_outputs"] = (128 - unsigned_offset(ifm)) * 0x01010101, offset
-    if ofm.element.bits == 8 and _are_limits_of(ofm, (low, high)):  # the sums of others go to `values.finish_sums`
+    if ofm.bits == 8 and _are_limits_of(ofm, low, high):  # the sums of others go to `values.finish_sums`
         limits["zero_point"], limits["low"], limits["high"] = zero_point - offset, low - offset, high - offset
-    return limits
+    return limits, limits.ctypes.data
 
 
 def _fill_sums(row: PackedRow, operation: KernelOperation, memory: NpuMemory) -> None:
@@ -206,8 +217,8 @@ def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory)
         width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
         offsets = _fill_padding(row, ifm, operation.padding, height, width)
         pixel, pitch, bricks = ifm.depth, width * ifm.depth, 0
-    ys = offsets[np.arange(ofm.height) * kernel.stride_y]
-    pixels = ys[:, None] + np.arange(ofm.width, dtype=np.int64) * (kernel.stride_x * pixel)
+    ys = offsets[: ofm.height * kernel.stride_y : kernel.stride_y]
+    pixels = ys[:, None] + _steps(0, ofm.width, kernel.stride_x * pixel)
     n["in_table"] = row.table("in", pixels.reshape(-1))
     row.order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
     row.order.describe(n)
@@ -312,7 +323,7 @@ def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory)
         return
     _fill_output(row, operation, pixels=False)
     ones, stage = np.ones(16, np.int64), zeroed(r.CHANNELS)
-    zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm)
+    zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm.element)
     scales, shifts = numbers["scale"] * ones, numbers["shift"] * ones
     if not make_stage(0 * ones, scales, shifts, bound * ones, zero_point, LIMIT, False, stage):
         return
@@ -360,7 +371,7 @@ def _operands(
         2: (implicit, (opa_scale, opa_shift)),
     }[int(numbers["operand_scaling"])]
     reaches = [max(fm.element.maximum - fm.zero_point, fm.zero_point - fm.element.minimum) for fm in (first, second)]
-    zero_points = [fm.zero_point + 128 - unsigned_offset(fm) for fm in (first, second)]
+    zero_points = [fm.zero_point + 128 - unsigned_offset(fm.element) for fm in (first, second)]
     operands, bound = [], 0
     if operation.mode is ElementwiseMode.MUL:
         operands, bound = [(zero, 0, 0, 0, 0, 0, 0) for zero in zero_points], reaches[0] * reaches[1]

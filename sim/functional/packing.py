@@ -10,7 +10,7 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import Convolution, DepthwiseConvolution, FeatureMap, KernelOperation
+from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap, KernelOperation
 from npu.native.call import array_address
 from npu.records import dataclass
 from sim.functional.kernels import rows as r
@@ -83,6 +83,8 @@ class PackedRow:
     order: PackedOrder | None = None
     used: PackedOrder | None = None
     """For the weights that there are."""
+    limits: npt.NDArray[np.void] | None = None
+    """Shared with other rows."""
     sums_bytes: int = 0
     """Memory that the row needs at `sums` while it is executed."""
 
@@ -94,9 +96,9 @@ class PackedRow:
         return array_address(kept)
 
 
-def unsigned_offset(fm: FeatureMap) -> int:
+def unsigned_offset(element: ElementType) -> int:
     """What the kernels subtract from unsigned values, to have signed bytes."""
-    return 0 if fm.element.is_signed else 128
+    return 0 if element.is_signed else 128
 
 
 def pack_streams(
@@ -125,7 +127,7 @@ def pack_streams(
     if operation.scale is not None:
         scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
     is_clamped = output_limits(operation)[0] >= ofm.zero_point
-    zero_point = ofm.zero_point - unsigned_offset(ofm)
+    zero_point = ofm.zero_point - unsigned_offset(ofm.element)
     rules[0] = _input_offset(ifm), _reach(ifm), zero_point, LIMIT, _MAX_FLOOR_SHIFT, is_clamped
     finish = make_channels(groups, biases, scales, shifts, rules, stage)
     if finish == IMPOSSIBLE:
@@ -141,7 +143,7 @@ def _reach(ifm: FeatureMap) -> int:
 
 def _input_offset(ifm: FeatureMap) -> int:
     """What the inputs that the kernels see are larger by."""
-    return ifm.zero_point + 128 - unsigned_offset(ifm)
+    return ifm.zero_point + 128 - unsigned_offset(ifm.element)
 
 
 def pack_constants(
@@ -178,7 +180,7 @@ def pack_constants(
     is_floor = bool(is_plain and is_clamped and shifts.min() >= 32 and shifts.max() <= _MAX_FLOOR_SHIFT)
     stage = zeroed(r.CHANNELS, -(-depth // 16))
     if is_plain:
-        zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm)
+        zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm.element)
         if not make_stage(biases, scales, shifts, bound, zero_point, LIMIT, is_floor, stage):
             return
         n["finish"] = r.FLOOR if is_floor else r.REQUANTIZE

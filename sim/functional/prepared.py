@@ -43,13 +43,15 @@ class Tier(Enum):
 class PreparedOperation:
     """One operation with what was prepared for it."""
 
-    operation: Operation
-    where: str
-    command: int
+    decoded: Decoded
     row: PackedRow
     numbers: np.void | None = None
     constants: DecodedConstants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+
+    @property
+    def operation(self) -> Operation:
+        return self.decoded.operation
 
 
 @dataclass(slots=True, eq=False)
@@ -78,10 +80,8 @@ def best_tier() -> Tier:
 def prepare_operation(decoded: Decoded, memory: NpuMemory, tier: Tier) -> PreparedOperation:
     """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
     execute.check(decoded.operation, memory)
-    row = PackedRow()
-    if tier is not Tier.GENERAL:
-        row = make_row(decoded.operation, memory)
-    return PreparedOperation(decoded.operation, describe(decoded), decoded.command_index, row)
+    row = PackedRow() if tier is Tier.GENERAL else make_row(decoded.operation, memory)
+    return PreparedOperation(decoded, row)
 
 
 def describe(decoded: Decoded) -> str:
@@ -164,7 +164,7 @@ def _run_general(prepared: PreparedOperation, memory: NpuMemory) -> int:
     try:
         return _run_convolution(prepared, operation, memory)
     except SimulationError as error:
-        raise error.at(prepared.where, command=prepared.command) from error
+        raise error.at(describe(prepared.decoded), command=prepared.decoded.command_index) from error
 
 
 def _run_convolution(prepared: PreparedOperation, operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> int:
