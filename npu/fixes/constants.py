@@ -40,6 +40,28 @@ def fold_constants(graph: Graph) -> Editor:
     return editor
 
 
+def with_folded_shapes(model: Model) -> Model:
+    """The model in which what was computed of fixed shapes is a constant where it is read.
+
+    The operators that computed it keep their places, so that numbers of operators stay those of the file.
+    """
+    return replace(model, graphs=tuple(_with_folded_shapes(graph) for graph in model.graphs))
+
+
+def _with_folded_shapes(graph: Graph) -> Graph:
+    fixed = tuple(replace(tensor, shape_signature=None) for tensor in graph.tensors)  # it is compiled for these shapes
+    editor = fold_constants(replace(graph, tensors=fixed))
+    folded = frozenset(position for position, ops in enumerate(editor.ops) if not ops)
+    written = {index for position in folded for index in graph.ops[position].outputs}
+    constants = {index: editor.add(editor.tensors[index]) for index in sorted(written)}
+    ops = tuple(
+        op if position in folded else replace(op, inputs=tuple(constants.get(index, index) for index in op.inputs))
+        for position, op in enumerate(graph.ops)
+    )
+    tensors = (*graph.tensors, *editor.tensors[len(graph.tensors) :])
+    return replace(graph, tensors=tensors, ops=ops, folded=folded)
+
+
 def _shape(graph: Graph, op: Op) -> list[npt.NDArray[Any]] | None:
     source, target = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
     if not is_static(source) or target.dtype not in _PLAIN:

@@ -104,7 +104,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """One subgraph. Operators are in execution order; `inputs` and `outputs` are tensor indices in model order."""
+    """One subgraph. Operators are in execution order; `inputs` and `outputs` are tensor indices in model order.
+
+    `folded` are operators whose results are known before the model runs, and whom nobody reads any more.
+    """
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -112,6 +115,7 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     extra: Mapping[str, Any] = field(default_factory=dict)
+    folded: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
         """In a line; `tensors` and `ops` have the rest."""

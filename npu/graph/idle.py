@@ -34,7 +34,7 @@ def working_partitions(graph: Graph, accepted: Collection[int]) -> list[Partitio
 
 
 def _is_idle(graph: Graph, part: Partition) -> bool:
-    return all(graph.ops[index].kind in VIEWS for index in part.ops)
+    return all(graph.ops[index].kind in VIEWS or index in graph.folded for index in part.ops)
 
 
 def without_idle_jobs(model: Model, placement: Placement) -> Placement:

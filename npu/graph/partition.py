@@ -57,10 +57,14 @@ class NodeSubset:
 
 def partition(graph: Graph, accepted: Collection[int]) -> list[Partition]:
     """The partitions of the operators `accepted` (indices in `graph.ops`), in execution order."""
-    steps = [(op.inputs, op.outputs) for op in graph.ops]
     ordered = [index for index, op in enumerate(graph.ops) if keeps_order(op.kind, op.custom_code)]
-    subsets = partition_nodes(steps, accepted, graph.outputs, ordered=ordered)
+    subsets = partition_nodes(steps_of(graph), accepted, graph.outputs, ordered=ordered)
     return [_partition(graph, subset) for subset in subsets if subset.delegated]
+
+
+def steps_of(graph: Graph) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Input and output tensors of each operator; none of those that were folded, for which nobody waits."""
+    return [((), ()) if index in graph.folded else (op.inputs, op.outputs) for index, op in enumerate(graph.ops)]
 
 
 def partition_nodes(

@@ -16,7 +16,7 @@ from npu.progress import Progress
 from npu.reports.check_report import CheckReport, Measured, build_check_report, is_read_alone, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, contents, digest, given, load, load_plain, model_name, parse
+from npu.toolchain.sources import Source, contents, digest, folded, given, load, load_plain, model_name, parse
 
 if TYPE_CHECKING:
     from npu.toolchain.compile import Compilation
@@ -30,6 +30,7 @@ def check(model: Source, session: Session) -> Placement:
     Views that would be alone in their NPU job are on the CPU, as `compile` places them, unless the profile is a document's.
     """
     variant, source = session.variant, load(model)
+    source = source if is_read_alone(session.profile) else folded(source)
     return settled(source, check_model(source, profile=session.profile, variant=variant))
 
 

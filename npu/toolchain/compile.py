@@ -29,7 +29,7 @@ from npu.reports.report import Report, compile_report, memory_of_file
 from npu.tabular import Record, Tabular
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
-from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name
+from npu.toolchain.sources import Source, contents, digest, folded, given, load_plain, model_name
 from npu.toolchain.written import verify_written
 from sim.container import CompiledFile
 
@@ -170,6 +170,7 @@ def compile_in_memory(
 ) -> Compilation:
     """The compilation of a model that is used here and not written to a file."""
     require_static(source)
+    source = folded(source)
     placement = check_model(source, profile=profile, variant=variant)
     compiled = compile_model(
         source, placement, variant, goal=goal, progress=progress, observers=observers, chooser=chooser, encoder=encoder

@@ -91,3 +91,12 @@ def load_plain(model: Source, content: bytes | None = None) -> Model:
 def is_compiled_file(model: Source) -> bool:
     """Whether a model is a compiled file."""
     return is_compiled(load(model))
+
+
+def folded(source: Model) -> Model:
+    """The model with constants in place of what it computes of fixed shapes; itself if it asks for no shape."""
+    if all(op.kind != "SHAPE" for graph in source.graphs for op in graph.ops):
+        return source
+    from npu.fixes.constants import with_folded_shapes  # imports the interpreter, which few models need here
+
+    return with_folded_shapes(source)

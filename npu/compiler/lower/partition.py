@@ -23,14 +23,15 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
     Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding).
     Raises LoweringError for an operator that cannot be lowered.
     """
-    for index in ops:
+    computed = [index for index in ops if index not in graph.folded]
+    for index in computed:
         lowering = LOWERED.get(graph.ops[index].kind)
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
-    fusions = find_fusions(graph, ops, largest_padding(variant)[0])
+    fusions = find_fusions(graph, computed, largest_padding(variant)[0])
     builder = Builder(graph, fusions, variant)
-    for index in ops:
+    for index in computed:
         if index not in fusions.carrier:
             builder.index = index
             try:
