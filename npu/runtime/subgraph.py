@@ -270,10 +270,12 @@ class Subgraph:
         return self._first_dynamic is not None
 
     def reset_variables(self) -> None:
-        """Fill variable tensors with their zero point."""
+        """Fill variable tensors with their zero point. What is zero is not written: it needs no memory until then."""
         for tensor in self._tensors:
             if tensor.is_variable and tensor.data is not None and not tensor.is_constant:
-                tensor.data.fill(tensor.zero_point if tensor.dtype is DType.INT8 else 0)
+                value = tensor.zero_point if tensor.dtype is DType.INT8 else 0
+                if value or tensor.data.reshape(-1).view(np.uint8).any():
+                    tensor.data.fill(value)
 
     def _prepare_from(self, start: int) -> None:
         del self._steps[start:]

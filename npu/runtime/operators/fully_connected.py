@@ -89,10 +89,11 @@ def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, outp
         raise node.fail(f"scales must give factors below 2**31, got {float(np.max(factors)):g}")
     limits = quantized_range(node, activation, output)
     bias = node.optional(2)
-    if is_double:
-        return lambda acc: _round_double(acc * factors, output.zero_point, limits)
-    scaling = multipliers(factors.tolist())
     wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
+    if is_double:
+        held = np.int64 if wide else np.int32  # what the accumulators of the reference kernel hold
+        return lambda acc: _round_double(acc.astype(held) * factors, output.zero_point, limits)
+    scaling = multipliers(factors.tolist())
     return lambda acc: requantize(acc, scaling, output.zero_point, limits, wide=wide)
 
 

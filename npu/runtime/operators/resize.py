@@ -3,6 +3,8 @@ kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from npu.graph.dtype import DType
@@ -13,6 +15,8 @@ from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 _F32 = np.float32
+_PART = 1 << 18
+"""Elements of an output that are computed at a time: their sums take eight bytes each, several times."""
 
 
 def _nearest(size: int, out: int, *, corners: bool, half: bool) -> Array:
@@ -77,18 +81,31 @@ def build_bilinear(node: OperatorNode) -> Run:
             positions(s, o, corners=a.align_corners, half=a.half_pixel_centers)
             for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)
         )
-        x = ifm.array.astype(np.int64) if is_fixed else ifm.array.astype(_F32)
-        one = 1 << 10 if is_fixed else _F32(1)
-        fy, fx = fy[:, None, None], fx[None, :, None]
-        total = (
-            x[:, y0[:, None], x0] * (one - fy) * (one - fx)
-            + x[:, y1[:, None], x0] * fy * (one - fx)
-            + x[:, y0[:, None], x1] * (one - fy) * fx
-            + x[:, y1[:, None], x1] * fy * fx
-        )
-        output.array[...] = _rounded(total) if is_fixed else _stored(total, output.dtype)
+        one, kind = (1 << 10, np.int64) if is_fixed else (_F32(1), _F32)
+        fx = fx[None, :, None]
+        for images, rows in _parts(output.shape):
+            x, fraction = ifm.array[images], fy[rows, None, None]
+            above, below = x[:, y0[rows]].astype(kind), x[:, y1[rows]].astype(kind)
+            total = (
+                above[:, :, x0] * (one - fraction) * (one - fx)
+                + below[:, :, x0] * fraction * (one - fx)
+                + above[:, :, x1] * (one - fraction) * fx
+                + below[:, :, x1] * fraction * fx
+            )
+            output.array[images, rows] = _rounded(total) if is_fixed else _stored(total, output.dtype)
 
     return run
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """Images and rows of an output, so many at a time that what is in between stays small."""
+    count, height = shape[:2]
+    row = max(shape[2] * shape[3], 1)
+    images = max(_PART // max(height * row, 1), 1)
+    rows = max(_PART // row, 1)
+    for image in range(0, count, images):
+        for start in range(0, height, rows):
+            yield slice(image, image + images), slice(start, start + rows)
 
 
 def _rounded(total: Array) -> Array:

@@ -172,6 +172,26 @@ def _fully_connected_beyond(zero_point: int) -> Build:
     return build
 
 
+def _bias_at(limit: int) -> Build:
+    """Sums of int32 that wrap where products are added to a bias at the end of its range."""
+    weights, bias = In((2, 16), I8, 0.5, data=np.full((2, 16), 127)), In((2,), I32, 0.25, data=np.array([limit, 3]))
+    x = np.arange(-8, 8, dtype=np.int8)[:, None].repeat(16, 1), In((), I8, 0.5)
+    return lambda: _one("FULLY_CONNECTED", [x, weights, bias], In((1,), I8, 100.0, 3), at.FullyConnectedOptions())
+
+
+def _enlarged(dtype: type, shape: tuple[int, int, int, int]) -> Build:
+    """RESIZE_BILINEAR to so many elements that they are not computed at once."""
+
+    def build() -> tuple[bytes, list[Array]]:
+        x = np.random.default_rng(3).integers(-99, 99, (shape[0], 4, 5, shape[3])).astype(dtype)
+        kind = {np.int8: I8, np.int16: I16, np.float32: F32}[dtype]
+        given = x if dtype is np.float32 else (x, In((), kind, 0.1))
+        out = In((1,), kind) if dtype is np.float32 else In((1,), kind, 0.1)
+        return _one("RESIZE_BILINEAR", [given, ints(shape[1:3])], out, at.ResizeBilinearOptions(False, True))
+
+    return build
+
+
 def _joined_words() -> tuple[bytes, list[Array]]:
     """16-bit maps of two scales are joined as they are."""
     fine, coarse = ((np.array([[1, -2, 300]], np.int16) * n, In((), I16, scale)) for n, scale in ((1, 0.1), (7, 0.3)))
@@ -298,6 +318,8 @@ CASES: dict[str, Build] = {
     "depthwise convolution of huge numbers": _window(
         "DEPTHWISE_CONV_2D", at.DepthwiseConv2DOptions(Padding.VALID, 1, 1, 1), (1, 1, 1, 1)
     ),
+    "bias at the upper end of its range": _bias_at((1 << 31) - 1),
+    "bias at the lower end of its range": _bias_at(-(1 << 31)),
     "means of huge numbers": _window("AVERAGE_POOL_2D", at.Pool2DOptions(Padding.VALID, 1, 1, 1, 1)),
     "maxima beside what is no number": _window("MAX_POOL_2D", at.Pool2DOptions(Padding.SAME, 1, 1, 2, 3)),
     "pool of windows that are too wide": _window("MAX_POOL_2D", at.Pool2DOptions(Padding.VALID, 1, 1, 4, 2)),
@@ -310,6 +332,9 @@ CASES: dict[str, Build] = {
     "range of floats in single precision": lambda: _one(
         "RANGE", [np.float32(0.3), np.float32(-3.3), np.float32(-0.9)], In((1,), F32), at.RangeOptions()
     ),
+    "lines between bytes, in parts": _enlarged(np.int8, (3, 300, 301, 2)),
+    "lines between floats, in parts": _enlarged(np.float32, (2, 1, 301, 601)),
+    "lines between words of many images": _enlarged(np.int16, (600, 9, 11, 7)),
     "stretch beside a zero": _reshape((2, 0, 3), [-1, 0]),
     "stretch after a zero": _reshape((2, 0, 3), [2, 0, -1]),
     "int64 shapes are not read": _reshape((1, 4), [4], I64, (2, 2)),

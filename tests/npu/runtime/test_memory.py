@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,21 @@ def test_a_resize_plans_the_arena_again() -> None:
     interpreter.set_tensor(0, np.concatenate([X, 2 * X]))
     interpreter.invoke()
     np.testing.assert_array_equal(interpreter.get_tensor(CHAIN), np.abs(np.concatenate([X, 2 * X])))
+
+
+def test_a_variable_of_zeros_takes_no_memory_until_it_is_written() -> None:
+    b = ModelBuilder()
+    state, x = b.variable((1 << 28,), DType.FLOAT32), b.input((1,), DType.FLOAT32)
+    b.output(b.op("ADD", [x, x], (1,), DType.FLOAT32))
+    interpreter = CpuInterpreter(model_content=b.build())
+    before = _resident_bytes()
+    interpreter.allocate_tensors()
+    interpreter.reset_all_variables()
+    assert _resident_bytes() - before < 1 << 26
+    interpreter.tensor(state)()[:1000] = 7
+    interpreter.reset_all_variables()
+    assert not interpreter.tensor(state)()[:1000].any()
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

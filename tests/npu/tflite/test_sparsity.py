@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu.errors import ModelError
+from npu.graph.attributes import AddOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
 from npu.graph.wire import UnknownMember
@@ -30,6 +31,7 @@ from npu.tflite.sparsity import densify, is_sparse
 from npu.tflite.writer import write_model
 
 from tests.support.builder import ModelBuilder
+from tests.support.interpreters import run
 from tests.support.litert import run_reference
 from tests.support.sample_models import sparse_weights
 
@@ -205,3 +207,12 @@ def test_the_interpreter_gives_a_sparse_constant_as_it_is_stored_as_litert_does(
         interpreter.allocate_tensors()
         np.testing.assert_array_equal(interpreter.get_tensor(1), np.array([1, 2], np.float32))
     assert list(ours.get_tensor_details()[1]["shape"]) == list(theirs.get_tensor_details()[1]["shape"]) == [2, 3]
+
+
+def test_operators_read_the_dense_values_of_a_sparse_constant() -> None:
+    """Those of LiteRT but DENSIFY take the stored values for the first of a dense tensor, and read on behind them."""
+    b = ModelBuilder()
+    x, weights = b.input(SOUND.shape, DType.FLOAT32), b.tensor(SOUND.shape, DType.FLOAT32, data=SOUND.data, extra=SOUND.extra)
+    b.output(b.op("ADD", [x, weights], SOUND.shape, DType.FLOAT32, attributes=AddOptions()))
+    (got,) = run(CpuInterpreter(model_content=b.build()), [np.zeros(SOUND.shape, np.float32)])
+    np.testing.assert_array_equal(got, densify(SOUND))
