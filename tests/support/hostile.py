@@ -351,6 +351,16 @@ def _change(model: Model, rng: Rng, *, is_compiled: bool) -> tuple[Model, str]:
     return chosen(model, rng), chosen.__name__
 
 
+def changed_model(model: Model, rng: Rng) -> Model:
+    """A model with one to three changes of its tensors and operators."""
+    for _ in range(int(pick(rng, (1, 1, 1, 2, 3)))):
+        if rng.random() < 0.55:
+            model = _with_tensor(model, rng, pick(rng, _TENSOR_CHANGES))
+        else:
+            model = _with_op(model, rng, pick(rng, _OP_CHANGES))
+    return model
+
+
 # Valid files to start from
 
 
