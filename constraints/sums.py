@@ -25,6 +25,8 @@ def largest_sum(kind: str, ifm: Tensor | None, weights: Tensor | None, bias: Ten
     """
     if ifm is None or ifm.dtype not in _RANGES or weights is None or weights.data is None or weights.data.ndim == 0:
         return None
+    if any(data.dtype.kind not in "iuf" for data in (weights.data, None if bias is None else bias.data) if data is not None):
+        return None
     axis = weights.data.ndim - 1 if kind == "DEPTHWISE_CONV_2D" else 0
     least, most = _RANGES[ifm.dtype]
     zero_point = 0 if ifm.quantization is None else ifm.quantization.zero_point

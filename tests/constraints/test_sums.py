@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from npu.tflite.writer import write_model
 
 from tests.support import single_ops as ops
 from tests.support.litert import random_inputs, run_reference
-from tests.support.single_ops import tensor
+from tests.support.single_ops import quantization, tensor
 
 
 def _model(bias: int) -> bytes:
@@ -50,3 +52,15 @@ def test_sums_are_bounded_by_every_channel_on_its_own() -> None:
 @pytest.mark.parametrize("weights", [None, tensor((3, 1, 1, 100_000)), tensor((), data=1)], ids=["none", "computed", "scalar"])
 def test_what_cannot_be_told_is_not_bounded(weights: Tensor | None) -> None:
     assert largest_sum("CONV_2D", _maps(DType.INT8), weights, None) is None
+
+
+@pytest.mark.parametrize("dtype", [DType.COMPLEX128, DType.STRING], ids=str)
+def test_a_bias_that_is_no_number_is_not_bounded(dtype: DType) -> None:
+    weights = tensor((3, 1, 1, 100_000), data=1)
+    values = np.array([b"a", b"b", b"c"], object) if dtype is DType.STRING else np.ones(3, np.complex128)
+    assert largest_sum("CONV_2D", _maps(DType.INT8), weights, Tensor("bias", (3,), dtype, None, values)) is None
+
+
+def test_weights_count_from_their_zero_point() -> None:
+    weights = replace(tensor((2, 1, 1, 100_000), data=100), quantization=quantization(0.5, zero_point=-28))
+    assert largest_sum("CONV_2D", _maps(DType.INT8), weights, None) == (128 * 100_000 * 128, 1 << 31)
