@@ -623,3 +623,14 @@ def test_an_infinite_weight_over_the_border_of_a_map_gives_no_number_where_the_r
     assert np.isnan(got[0, 0, :, 0]).all()
     assert np.isnan(got[0, :, 0, 0]).all()
     assert np.array_equal(got[0, 1:, 1:], reference[0, 1:, 1:])
+
+
+def test_a_radius_at_the_end_of_its_range_makes_all_channels_neighbours() -> None:
+    """The reference kernel adds a channel's number to it, beyond 32 bits."""
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 2, 6)
+    made = []
+    for radius in (6, (1 << 31) - 1):
+        options = at.LocalResponseNormalizationOptions(radius, 1.0, 0.5, 0.75)
+        content, inputs = _one("LOCAL_RESPONSE_NORMALIZATION", [x], In((1,), F32), options)
+        made.append(run(CpuInterpreter(model_content=content), inputs)[0])
+    np.testing.assert_array_equal(*made)
