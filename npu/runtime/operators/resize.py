@@ -67,6 +67,7 @@ def _fixed(size: int, out: int, *, corners: bool, half: bool) -> tuple[Array, Ar
         if not half
         else np.maximum(np.where(position >= 0, position // 1024, -(-position // 1024)), 0)
     )
+    low = np.minimum(low, size - 1)  # the scale is rounded up, which may lead behind the last element
     high = np.minimum((position + (1 << 10) - 1) >> 10, size - 1)
     return position - (low << 10), low, high
 

@@ -634,3 +634,13 @@ def test_a_radius_at_the_end_of_its_range_makes_all_channels_neighbours() -> Non
         content, inputs = _one("LOCAL_RESPONSE_NORMALIZATION", [x], In((1,), F32), options)
         made.append(run(CpuInterpreter(model_content=content), inputs)[0])
     np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize("size", [(65, 65), (64, 127), (1000, 65535)], ids=str)
+def test_a_map_of_one_element_is_enlarged_to_any_size(size: tuple[int, int]) -> None:
+    """The rounded scale leads behind it, where the reference kernel reads on."""
+    x, options = np.array([[[[7, -9]]]], np.int8), at.ResizeBilinearOptions(False, False)
+    content, inputs = _one("RESIZE_BILINEAR", [(x, In((), I8, 0.1)), ints(size)], In((1,), I8, 0.1), options)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
+    assert got.shape == (1, *size, 2)
+    assert (got == x).all()
