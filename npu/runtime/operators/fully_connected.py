@@ -91,7 +91,7 @@ def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, outp
     bias = node.optional(2)
     wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
     if is_double:
-        held = np.int64 if wide else np.int32  # what the accumulators of the reference kernel hold
+        held = np.dtype(np.int64 if wide else np.int32)  # what the accumulators of the reference kernel hold
         return lambda acc: _round_double(acc.astype(held) * factors, output.zero_point, limits)
     scaling = multipliers(factors.tolist())
     return lambda acc: requantize(acc, scaling, output.zero_point, limits, wide=wide)

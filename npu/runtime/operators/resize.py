@@ -4,6 +4,7 @@ kernels."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,8 @@ def build_bilinear(node: OperatorNode) -> Run:
             positions(s, o, corners=a.align_corners, half=a.half_pixel_centers)
             for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)
         )
-        one, kind = (1 << 10, np.int64) if is_fixed else (_F32(1), _F32)
+        one: Any = 1 << 10 if is_fixed else _F32(1)
+        kind = np.dtype(np.int64 if is_fixed else _F32)
         fx = fx[None, :, None]
         for images, rows in _parts(output.shape):
             x, fraction = ifm.array[images], fy[rows, None, None]
