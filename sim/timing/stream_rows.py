@@ -92,7 +92,7 @@ class Prepared:
     known: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StreamRows:
     """A command stream as rows: `operations` of the machine model's OPERATION and `fetches` of its FETCH."""
 

@@ -15,8 +15,9 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from constraints import sparse
 from constraints.profiles import profile_named, profile_names
-from constraints.rule import Profile, Rule
+from constraints.rule import Rule
 from constraints.view import OpView
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
@@ -28,6 +29,8 @@ from tests.support.random_graphs import OPERATORS, cases
 
 CHANGES = 10
 """Broken forms of every model."""
+SPARSE = (*sparse.ALWAYS, sparse.FIRST, *sparse.INNER, sparse.LAST, sparse.WHOLE)
+RULES = {**{name: profile_named(name).rules for name in profile_names()}, "sparse": SPARSE}
 
 
 @cache
@@ -54,17 +57,20 @@ def _views(models: Sequence[Model]) -> Iterator[OpView]:
                 yield OpView(graph, op, targets[number % len(targets)])
 
 
-def _rules_of(profile: Profile, view: OpView) -> Iterator[Rule]:
-    for rule_set in profile.rule_sets:
+def _rules_of(name: str, view: OpView) -> Iterator[Rule]:
+    if name == "sparse":
+        yield from (rule for rule in SPARSE if not rule.operators or view.op.kind in rule.operators)
+        return
+    for rule_set in profile_named(name).rule_sets:
         if view.op.kind in rule_set.operators and rule_set.applies(view):
             yield from rule_set.generic + rule_set.specific(view.op.kind)
 
 
-@pytest.mark.parametrize("name", profile_names())
+@pytest.mark.parametrize("name", RULES)
 def test_what_every_rule_sees(name: str, golden: Callable[[str, str], None]) -> None:
-    profile, seen = profile_named(name), defaultdict(list)
+    seen = defaultdict(list)
     for view in _views(_models()):
-        for rule in _rules_of(profile, view):
+        for rule in _rules_of(name, view):
             limit = rule.limit_for(view.variant)
             values = [(item.what, item.value, limit.accepts(item.value)) for item in rule.observe(view)]
             seen[rule.id].append((view.op.kind, values, rule.check(view)))
@@ -79,10 +85,10 @@ def _line(rule: str, seen: Sequence[tuple[object, Sequence[tuple[str, object, bo
     return f"{rule}: {len(seen)} operators, {len(values)} values, {refused} refused, {digest}"
 
 
-@pytest.mark.parametrize("name", profile_names())
+@pytest.mark.parametrize("name", RULES)
 def test_what_every_rule_demands(name: str, golden: Callable[[str, str], None]) -> None:
     lines = []
-    for rule in profile_named(name).rules:
+    for rule in RULES[name]:
         lines.append(f"{rule.id} {' '.join(rule.operators) or 'every operator'}")
         limits = {f"{target}: {rule.sentence(load_variant(target))}" for target in list_variants() if rule.limit_of}
         lines += [f"  {text}" for text in (rule.sentence(), *sorted(limits), *rule.details, rule.fix or "") if text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import importlib
 import inspect
 import pickle
@@ -180,3 +181,21 @@ def test_records_of_the_product_have_the_parameters_of_the_standard_decorator() 
         assert record.__match_args__ == standard.__match_args__
         checked += 1
     assert checked > 200
+
+
+@pytest.mark.parametrize("package", ["npu.compiler", "npu.isa", "sim.timing", "constraints"])
+def test_records_cannot_be_changed_and_take_no_more_attributes(package: str) -> None:
+    place = importlib.import_module(package).__path__
+    names = [package, *(found.name for found in pkgutil.walk_packages(place, f"{package}."))]
+    modules = [importlib.import_module(name) for name in names]
+    records = {
+        item
+        for module in modules
+        for item in vars(module).values()
+        if isinstance(item, type) and item.__module__ == module.__name__ and dataclasses.is_dataclass(item)
+    }
+    assert records
+    for record in records:
+        keeps_results = any(isinstance(item, functools.cached_property) for item in vars(record).values())
+        assert record.__dataclass_params__.frozen, record
+        assert ("__slots__" in vars(record)) != keeps_results, record

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+_RECORDS = "tests/npu/test_records.py"
 PACKAGES = {
-    "npu/compiler": ("tests/npu/compiler",),
-    "npu/isa": ("tests/npu/isa", "tests/sim/verify"),
-    "sim/timing": ("tests/sim/timing",),
-    "constraints": ("tests/constraints",),
+    "npu/compiler": (_RECORDS, "tests/npu/compiler"),
+    "npu/isa": (_RECORDS, "tests/npu/isa", "tests/sim/verify"),
+    "sim/timing": (_RECORDS, "tests/sim/timing"),
+    "constraints": (_RECORDS, "tests/constraints"),
 }
 """Package to the tests that must notice what is wrong with it."""
 MODELS = ROOT.parent / "shared"

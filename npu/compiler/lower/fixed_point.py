@@ -43,7 +43,7 @@ LOGISTIC_BITS = 3
 """Integer bits of the operand of the logistic function."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FixedPoint:
     """Makes the steps."""
 

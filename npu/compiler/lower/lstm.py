@@ -54,7 +54,7 @@ def lower_lstm(builder: Builder, op: Op) -> None:
     _LstmSteps(builder, op, int(exponent) - 1, batches, is_time_major=options.time_major).lower(times, options.cell_clip)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _LstmSteps:
     """The steps of one cell; `exponent` is that of the cell state's scale."""
 

@@ -103,7 +103,7 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
     return table.astype("<i4").view(np.uint8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _SoftmaxSteps:
     """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
 

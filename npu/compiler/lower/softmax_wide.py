@@ -52,7 +52,7 @@ def _interpolated(function: Callable[[float], float], scale: float, zero_point: 
     return lines(np.clip(np.array(table, np.int64), _LEAST, _MOST))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WideSoftmax:
     """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
 
