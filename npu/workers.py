@@ -11,12 +11,13 @@ import contextlib
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from npu.errors import UserError
 from npu.extras import load
+from npu.garbage import collect_rarely
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -28,6 +29,19 @@ MOST_DEATHS = 3
 _IN_FLIGHT = 64
 """Items per worker that are handed out ahead, so that nobody waits for the next one."""
 
+_SETTINGS: Mapping[str, Any] = {
+    "distributed.scheduler.allowed-failures": MOST_DEATHS - 1,
+    "distributed.scheduler.worker-saturation": 1.0,  # no second argument that is blamed for the death of its neighbour
+    # The rest leaves the processors to the work. Dask looks at itself up to 100 times a second, for a dashboard,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    # and returns memory to the system at every free, to ask for it again at once.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 1,
+}
+"""How a cluster of this machine differs from what Dask would start."""
 _SILENT = logging.CRITICAL + 1
 """Level of Dask's logs: what a person can do about a lost worker or scheduler is said by errors here."""
 
@@ -82,7 +96,7 @@ class Cluster(Workers):
 
         def hand_out() -> Any:
             for number, argument in waiting:
-                future = self._client.submit(function, argument, pure=False, retries=0)
+                future = self._client.submit(_work, function, argument, pure=False, retries=0)
                 numbers[future] = number
                 return future
             return None
@@ -106,6 +120,12 @@ class Cluster(Workers):
             )
 
 
+def _work(function: Callable[[Argument], Result], argument: Argument) -> Result:
+    """What a worker runs."""
+    collect_rarely()
+    return function(argument)
+
+
 @contextlib.contextmanager
 def open_workers(count: int | None = None, scheduler: str | None = None) -> Iterator[Workers]:
     """`count` processes of this machine, the workers of a running `scheduler` (tcp://...), or this process.
@@ -119,11 +139,7 @@ def open_workers(count: int | None = None, scheduler: str | None = None) -> Iter
         return
     distributed, dask = load("distributed", "cluster"), load("dask", "cluster")
     logging.getLogger("distributed").setLevel(_SILENT)
-    settings = {
-        "distributed.scheduler.allowed-failures": MOST_DEATHS - 1,
-        "distributed.scheduler.worker-saturation": 1.0,  # no second argument that is blamed for the death of its neighbour
-    }
-    with dask.config.set(settings), contextlib.ExitStack() as stack:
+    with dask.config.set(_SETTINGS), contextlib.ExitStack() as stack:
         place: Any = scheduler
         if scheduler is None:
             place = stack.enter_context(

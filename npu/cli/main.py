@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from npu.cli.arguments import Commands, add_command, add_custom_operators, add_f
 from npu.cli.explore import add_explore
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, distance, input_shape
+from npu.garbage import collect_rarely
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""
-_GC_THRESHOLD = 100_000
-"""Objects between two searches for cycles of garbage: importing makes objects that stay, and a tenth of its time went there."""
 
 PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
@@ -54,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"npulab {__version__}\n" + (kernels.describe() if options.verbose else ""))
             return 0
         if arguments is None:
-            gc.set_threshold(_GC_THRESHOLD)
+            collect_rarely()
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy loads in half the time if its BLAS starts no threads
             kernels.prepare(options.command)
         return _run(options)
