@@ -61,10 +61,11 @@ class _Uses:
         inside = frozenset(ops)
         self.producer = {t: i for i in ops for t in graph.ops[i].outputs}
         self.readers: dict[int, list[int]] = {}
-        for index, op in enumerate(graph.ops):
-            for tensor in op.inputs:
+        reading = [(index, op.inputs) for index, op in enumerate(graph.ops) if index not in graph.folded]
+        for index, tensors in reading:
+            for tensor in tensors:
                 self.readers.setdefault(tensor, []).append(index)
-        outside = set(graph.outputs) | {t for i, op in enumerate(graph.ops) if i not in inside for t in op.inputs}
+        outside = set(graph.outputs) | {tensor for index, tensors in reading if index not in inside for tensor in tensors}
         states = (graph.ops[i].inputs[at] for i in ops for at in inputs_with(Role.STATE, graph.ops[i]))
         self.outputs = (*(t for t in self.producer if t in outside), *dict.fromkeys(states))
         self.inside = inside

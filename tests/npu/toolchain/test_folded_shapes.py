@@ -90,6 +90,32 @@ def test_a_shape_that_the_model_returns_stays_computed() -> None:
     _assert_exact(content, compiled)
 
 
+def test_a_reshape_that_is_returned_copies_nothing() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 2, 2, 8), I8, scale=0.5)
+    added = b.op("ADD", [x, x], (1, 2, 2, 8), I8, 0.5, attributes=at.AddOptions())
+    shape = b.op("SHAPE", [added], (4,), I32, attributes=at.ShapeOptions(I32))
+    sizes = [b.constant(np.array(value, np.int32)) for value in ([0], [1], [32])]
+    batch = b.op("SLICE", [shape, *sizes[:2]], (1,), I32)
+    wanted = b.op("CONCATENATION", [batch, sizes[2]], (2,), I32, attributes=at.ConcatenationOptions(0))
+    b.output(b.op("RESHAPE", [added, wanted], (1, 32), I8, 0.5, attributes=at.ReshapeOptions(())))
+    content = b.build()
+    compiled = npu.compile(content)
+    assert npu.run(compiled.content).report.operators[-1].cycles == 0
+    _assert_exact(content, compiled)
+
+
+def test_folded_operators_of_a_model_without_work_for_the_npu_do_not_run() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4, 6), DType.FLOAT32)
+    shape = b.op("SHAPE", [x], (3,), I32, attributes=at.ShapeOptions(I32))
+    doubled = b.op("ADD", [shape, shape], (3,), I32, attributes=at.AddOptions())
+    b.output(b.op("SIN", [x], (1, 4, 6), DType.FLOAT32))
+    b.output(b.op("FILL", [doubled, b.constant(np.array(1.5, np.float32))], (2, 8, 12), DType.FLOAT32))
+    content = b.build()
+    _assert_exact(content, npu.compile(content))
+
+
 def test_a_model_that_only_computes_shapes_gives_the_same() -> None:
     b = ModelBuilder()
     shape = b.op("SHAPE", [b.input((1, 4, 6), I8, scale=0.5)], (3,), I32, attributes=at.ShapeOptions(I32))
