@@ -14,8 +14,7 @@ from constraints.view import OpView
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
-
-Shape = tuple[int, ...]
+from npu.graph.operands import Shape
 
 
 def tensor_types(view: OpView) -> Iterator[Observed]:

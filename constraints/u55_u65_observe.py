@@ -17,6 +17,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.map_types import WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
+from npu.graph.operands import Shape
 from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
 from npu.isa.rules import MAX_EXTENT
 
@@ -363,7 +364,7 @@ def unit_activation(view: OpView) -> Iterator[Observed]:
     yield Observed("fused activation", view.activation)
 
 
-def resize_fits(value: tuple[observe.Shape, observe.Shape, bool]) -> bool:
+def resize_fits(value: tuple[Shape, Shape, bool]) -> bool:
     """Whether a resize is a copy, a repetition of one element, or one by a factor; an axis of one element may stay as it is."""
     ifm, ofm, aligned = tuple(value[0]), tuple(value[1]), 1 if value[2] else 0
     sides = tuple(zip(ifm, ofm, strict=True))

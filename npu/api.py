@@ -11,8 +11,6 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-import numpy.typing as npt
-
 from npu.compiler.goal import Goal
 from npu.errors import ArgumentTypeError, ConfigError
 from npu.hardware.choice import Config, Hardware
@@ -31,13 +29,12 @@ if TYPE_CHECKING:
     from npu.toolchain.export import Exported
     from npu.toolchain.fix import Fixed
     from npu.toolchain.origin import Origin
-    from npu.toolchain.run import RunResult
+    from npu.toolchain.run import Inputs, RunResult
     from npu.toolchain.sources import Source
     from npu.toolchain.timing import TimedModel
     from sim.verify.verifier import Finding
 
 Name = str | Path | None
-Inputs = Sequence[npt.NDArray[Any]] | Mapping[str, npt.NDArray[Any]] | None
 
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])

@@ -12,6 +12,10 @@ BRICK_DEPTH = 16
 """Channels of a brick, the unit of a feature map in the format NHCWB16; the same in every product."""
 
 
+MapShape = tuple[int, int, int]
+"""Height, width, depth of a feature map, or a place in it."""
+HeightWidth = tuple[int, int]
+"""Numbers of a window or of a map along height and width."""
 Steps = tuple[int, int, int]
 """Bytes from row to row, from pixel to pixel, and from one group of 16 channels to the next."""
 

@@ -6,29 +6,29 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, Generic, TypeVar, cast
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 _UNKNOWN: Any = object()
 
 
-class LastUsed(Generic[Key, Value]):
+class LastUsed(Generic[K, V]):
     """The values of the keys that were asked for last. Threads that ask for a new key at once may each make its value."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: dict[Key, Value] = {}
+        self._values: dict[K, V] = {}
         self._lock = Lock()
 
-    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+    def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made now if it is not known."""
         with self._lock:
             known = self._values.get(key, _UNKNOWN)
             if known is not _UNKNOWN:
                 if len(self._values) * 2 > self._most:  # only then it matters soon which is the oldest; keys are long to hash
                     self._values[key] = self._values.pop(key)
-                return cast(Value, known)
+                return cast(V, known)
         value = make()
         with self._lock:
             value = self._values.setdefault(key, value)

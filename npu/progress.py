@@ -7,15 +7,15 @@ from typing import TypeVar
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many of its parts are done, and how many there are."""
-Item = TypeVar("Item")
+T = TypeVar("T")
 
 
-def counted(items: Sequence[Item], what: str, progress: Progress | None) -> Iterable[Item]:
+def counted(items: Sequence[T], what: str, progress: Progress | None) -> Iterable[T]:
     """The items; before the next one is given out, `progress` hears that one more is done."""
     return items if progress is None else _counted(items, what, progress)
 
 
-def _counted(items: Sequence[Item], what: str, progress: Progress) -> Iterable[Item]:
+def _counted(items: Sequence[T], what: str, progress: Progress) -> Iterable[T]:
     for done, item in enumerate(items, 1):
         yield item
         progress(what, done, len(items))

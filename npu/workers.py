@@ -19,8 +19,8 @@ from npu.errors import UserError
 from npu.extras import load
 from npu.garbage import collect_rarely
 
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
+A = TypeVar("A")
+R = TypeVar("R")
 
 ANSWER_SECONDS = 10
 """How long a scheduler may take to answer."""
@@ -57,9 +57,7 @@ class Workers(ABC):
     """How many are done at a time."""
 
     @abstractmethod
-    def as_completed(
-        self, function: Callable[[Argument], Result], arguments: Sequence[Argument]
-    ) -> Iterator[tuple[int, Result | WorkerDiedError]]:
+    def as_completed(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R | WorkerDiedError]]:
         """The number of an argument and its result, in the order in which they are done.
 
         What `function` raises is raised here. A WorkerDiedError is a result, because it says nothing of the other arguments.
@@ -71,9 +69,7 @@ class Here(Workers):
 
     count = 1
 
-    def as_completed(
-        self, function: Callable[[Argument], Result], arguments: Sequence[Argument]
-    ) -> Iterator[tuple[int, Result | WorkerDiedError]]:
+    def as_completed(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R | WorkerDiedError]]:
         """Results in the order of the arguments."""
         for number, argument in enumerate(arguments):
             yield number, function(argument)
@@ -86,9 +82,7 @@ class Cluster(Workers):
         self._client = client
         self.count = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
 
-    def as_completed(
-        self, function: Callable[[Argument], Result], arguments: Sequence[Argument]
-    ) -> Iterator[tuple[int, Result | WorkerDiedError]]:
+    def as_completed(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R | WorkerDiedError]]:
         """Results as they come."""
         distributed = load("distributed", "cluster")
         waiting = iter(enumerate(arguments))

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Port
+from npu.numerics.arrays import Floats, Ints
 from sim.trace import PORT_BYTES, Cause, Trace, TraceColumn
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Flow = tuple[Floats, Ints, Ints]
 """Bytes that flow evenly from a start to an end, in cycles."""
 

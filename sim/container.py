@@ -23,7 +23,7 @@ _SEPARATE_FLAG = 2
 Place = tuple[int, int, int]
 """Region, first byte, end."""
 
-Key = tuple[int, int]
+OperatorKey = tuple[int, int]
 """Where an operator stands: the number of its graph, and its index there."""
 
 
@@ -64,7 +64,7 @@ class CompiledFile:
     A model without NPU jobs is one too. StreamError for an operator without a payload, or with a malformed one.
     """
 
-    def __init__(self, model: Model, variant: Variant, streams: Mapping[Key, CommandStream] | None = None) -> None:
+    def __init__(self, model: Model, variant: Variant, streams: Mapping[OperatorKey, CommandStream] | None = None) -> None:
         """`streams` are those of the jobs, from a compiler that has just made them."""
         self.model = model
         self.variant = variant
@@ -93,7 +93,7 @@ class CompiledFile:
             return self._streams[graph, index].operations
 
 
-def npu_operators(model: Model) -> Iterator[Key]:
+def npu_operators(model: Model) -> Iterator[OperatorKey]:
     """Where the `ethos-u` operators of a model stand, in file order."""
     return (
         (number, index) for number, graph in enumerate(model.graphs) for index, op in enumerate(graph.ops) if is_npu_job(op)

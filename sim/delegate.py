@@ -18,6 +18,7 @@ from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, decode_config, find_target, is_compatible
 from npu.isa.stream import CommandStream
+from npu.numerics.arrays import Array
 from npu.runtime.delegate import (
     Context,
     DelegateParams,
@@ -27,7 +28,7 @@ from npu.runtime.delegate import (
     SimpleDelegateKernel,
     Status,
 )
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title
 from sim.functional.prepared import Tier
 from sim.machine import Hook, Machine

@@ -18,7 +18,7 @@ _BRICK = 16
 MAX_ELEMENTS = 1 << 22
 """Whose addresses are listed; a larger map that is not plainly in order counts as one that overlaps."""
 
-Axes = Sequence[tuple[int, int]]
+Strides = Sequence[tuple[int, int]]
 """Extent and stride in bytes of rows, columns, bricks of channels and channels."""
 
 
@@ -58,7 +58,7 @@ def overlaps_itself(fm: FeatureMap) -> bool:
     return bool((np.diff(addresses) < size).any())
 
 
-def _tiles(fm: FeatureMap) -> Iterator[tuple[int, Axes]]:
+def _tiles(fm: FeatureMap) -> Iterator[tuple[int, Strides]]:
     """Address and axes of each tile that holds anything; the last brick counts as a whole one."""
     left, right = min(fm.width, fm.tile_width_0), max(fm.width - fm.tile_width_0, 0)
     for columns, tile_height, top in ((left, fm.tile_height_0, 0), (right, fm.tile_height_1, 1)):
@@ -74,7 +74,7 @@ def _axes(fm: FeatureMap, rows: int, columns: int) -> Axes:
     return (rows, fm.stride_y), (columns, fm.stride_x), (1, 0), (fm.depth, size)
 
 
-def _is_nested(axes: Axes, size: int) -> bool:
+def _is_nested(axes: Strides, size: int) -> bool:
     """Whether each axis steps over all that the axes of smaller strides span, so that no two elements can meet."""
     span = size
     for stride, extent in sorted((abs(stride), extent) for extent, stride in axes if extent > 1):
@@ -84,17 +84,17 @@ def _is_nested(axes: Axes, size: int) -> bool:
     return True
 
 
-def _are_apart(tiles: Sequence[tuple[int, Axes]], size: int) -> bool:
+def _are_apart(tiles: Sequence[tuple[int, Strides]], size: int) -> bool:
     ends = sorted(_ends(base, axes, size) for base, axes in tiles)
     return all(end <= start for (_, end), (start, _) in pairwise(ends))
 
 
-def _ends(base: int, axes: Axes, size: int) -> tuple[int, int]:
+def _ends(base: int, axes: Strides, size: int) -> tuple[int, int]:
     reaches = [stride * (extent - 1) for extent, stride in axes]
     return base + sum(min(reach, 0) for reach in reaches), base + sum(max(reach, 0) for reach in reaches) + size
 
 
-def _addresses(base: int, axes: Axes, depth: int) -> npt.NDArray[np.int64]:
+def _addresses(base: int, axes: Strides, depth: int) -> npt.NDArray[np.int64]:
     (rows, y), (columns, x), (bricks, c), (channels, size) = axes
     channel = (np.arange(bricks)[:, None] * c + np.arange(channels) * size).reshape(-1)[:depth]
     addresses = base + np.arange(rows)[:, None, None] * y + np.arange(columns)[:, None] * x + channel

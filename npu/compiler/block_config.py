@@ -6,7 +6,6 @@ The buffer formulas are those of `npu.isa.shram`; the choice among legal blocks 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.compiler.block_estimate import BlockProblem, MachineRows, estimate_cycles, multiplying_steps
 from npu.errors import CompileError
@@ -16,13 +15,12 @@ from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
 from npu.machine.rules import ceil_div, round_up
 from npu.memo import LastUsed
+from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
 _REMEMBERED = 1 << 14
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,8 @@ from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
 from npu.machine.rules import ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
+from npu.numerics.arrays import Floats, Ints
 from npu.records import dataclass
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _KINDS = {
     Work.CONVOLUTION: r.CONV_DEPTH_FIRST,

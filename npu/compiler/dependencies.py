@@ -27,11 +27,10 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
-from npu.layouts import BRICK_DEPTH
+from npu.layouts import BRICK_DEPTH, MapShape
 from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
 from npu.records import dataclass, replace
 
-Shape = tuple[int, int, int]
 SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
 
@@ -50,8 +49,8 @@ class Access:
 class Elements:
     """Elements [start, end) of a feature map along height, width and depth."""
 
-    start: Shape
-    end: Shape
+    start: MapShape
+    end: MapShape
 
     def meets(self, other: Elements) -> bool:
         """Whether the boxes share an element."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Shape, Step, Storage, View, WindowStep
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import Item, item_of
 from npu.compiler.lut import TableSlot, TableUse, assign_tables
@@ -38,6 +38,7 @@ from npu.isa.operations import (
     ifm_plane,
 )
 from npu.isa.shram import LUT_SLOT_BYTES
+from npu.layouts import MapShape
 from npu.records import dataclass, replace
 
 _FUNCTIONS = {"tanh": ActivationFunction.TANH, "sigmoid": ActivationFunction.SIGMOID}
@@ -211,7 +212,7 @@ def _elementwise(step: ElementwiseStep, common: dict[str, Any], addresses: Addre
     )
 
 
-def _map(view: View, addresses: Addresses, constants: Constants, shape: Shape | None = None, channel: int = 0) -> FeatureMap:
+def _map(view: View, addresses: Addresses, constants: Constants, shape: MapShape | None = None, channel: int = 0) -> FeatureMap:
     storage = view.storage
     if storage.data is not None:
         data = np.ascontiguousarray(storage.data)

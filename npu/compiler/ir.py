@@ -25,10 +25,8 @@ from npu.isa.operations import (
     Scale,
     Upscale,
 )
+from npu.layouts import MapShape
 from npu.records import dataclass
-
-Shape = tuple[int, int, int]
-"""Height, width, depth."""
 
 _ONE_BY_ONE = KernelWindow()
 _NO_PADDING = IfmPadding()
@@ -46,7 +44,7 @@ class Storage:
     """
 
     name: str
-    shape: Shape
+    shape: MapShape
     element: ElementType
     tensor: int | None = None
     is_boundary: bool = False
@@ -70,9 +68,9 @@ class View:
     """
 
     storage: Storage
-    full: Shape
-    offset: Shape
-    shape: Shape
+    full: MapShape
+    offset: MapShape
+    shape: MapShape
     element: ElementType
     zero_point: int = 0
     pitch: tuple[int, int] | None = None

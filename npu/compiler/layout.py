@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from npu.compiler.ir import ElementwiseStep, PoolingStep, Shape, Step, Storage, View
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
-from npu.layouts import BRICK_DEPTH, dense_steps, element_offset
+from npu.layouts import BRICK_DEPTH, MapShape, dense_steps, element_offset
 from npu.machine.rules import round_up
 
 _MAX_PADDING = 1 / 8
@@ -61,7 +61,7 @@ def storage_bytes(storage: Storage, layout: Layout) -> int:
 
 
 def feature_map(
-    view: View, layout: Layout, region: int, address: int, shape: Shape | None = None, channel: int = 0
+    view: View, layout: Layout, region: int, address: int, shape: MapShape | None = None, channel: int = 0
 ) -> FeatureMap:
     """The feature map of `view` when its storage starts at byte `address` of `region`.
 

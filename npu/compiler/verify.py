@@ -21,7 +21,7 @@ from npu.isa.operations import Layout, PoolingMode, Stop, ifm_plane
 from npu.isa.rules import check_operation
 from npu.layouts import BRICK_DEPTH
 
-Check = Callable[[GraphState, Variant], Iterator[str]]
+StateInvariant = Callable[[GraphState, Variant], Iterator[str]]
 
 
 def verify_state(name: str, state: State) -> None:
@@ -195,5 +195,5 @@ def _rebuilt(state: GraphState, _variant: Variant) -> Iterator[str]:
             yield str(error)
 
 
-CHECKS: tuple[Check, ...] = (_nodes, _programs, _layouts, _jobs, _memory, _streams, _rebuilt)
+CHECKS: tuple[StateInvariant, ...] = (_nodes, _programs, _layouts, _jobs, _memory, _streams, _rebuilt)
 """Checks by what they look at; each passes as long as the state has nothing of it."""

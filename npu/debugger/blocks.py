@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npu.isa.operations import KernelOperation
 from npu.machine.rules import block_place, ceil_div
-from sim.verify.footprint import Box, bytes_of_map
+from sim.verify.footprint import MapBox, bytes_of_map
 
 Regions = Mapping[int, npt.NDArray[np.uint8]]
 
@@ -24,7 +24,7 @@ def block_count(operation: object) -> int:
     return math.prod(_counts(operation)) if isinstance(operation, KernelOperation) else 1
 
 
-def block_box(operation: KernelOperation, number: int) -> Box:
+def block_box(operation: KernelOperation, number: int) -> MapBox:
     """Rows, columns and channels of the OFM that a block writes."""
     ofm, block = operation.ofm, operation.block
     _, across, deep = _counts(operation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,12 @@ from npu.isa.payload import Configuration
 from npu.isa.stream import CommandStream
 from npu.records import dataclass
 from npu.runtime.interpreter import CpuInterpreter
-from npu.toolchain.run import execute
+from npu.toolchain.run import Inputs, execute
 from npu.toolchain.session import Executable
 from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate
 from sim.machine import Hook, Machine, Stream
 from sim.memory import NpuMemory
-
-Inputs = Sequence[npt.NDArray[np.generic]] | Mapping[str, npt.NDArray[np.generic]] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.debugger.blocks import block_count, write_block
-from npu.debugger.captured import Inputs, Start, copied, starts_of
+from npu.debugger.captured import Start, copied, starts_of
 from npu.errors import SimulationError, UsageError, stream_errors_at
 from npu.graph.ethos_u import is_npu_job
 from npu.isa.decode import Decoded, RawCommand, read_commands
@@ -19,6 +19,7 @@ from npu.isa.registers import registers_before
 from npu.records import dataclass
 from npu.toolchain.executable import prepare
 from npu.toolchain.labels import execution_errors_at
+from npu.toolchain.run import Inputs
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source
 from sim.machine import Machine

@@ -36,7 +36,7 @@ _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?[KMG]?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER}):([0-9]{{1,7}})(:log)?", re.IGNORECASE)
 _FACTORS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
-Value = int | float | str
+AxisValue = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Space:
 
     models: tuple[Source, ...]
     hardware: tuple[Hardware, ...]
-    over: Mapping[str, tuple[Value, ...]] = dataclasses.field(default_factory=dict)
+    over: Mapping[str, tuple[AxisValue, ...]] = dataclasses.field(default_factory=dict)
     profile: str = DEFAULT_PROFILE
     optimise: str = "performance"
     compares_outputs: bool = False
@@ -60,7 +60,7 @@ class Space:
             for values in itertools.product(*self.over.values()):
                 yield self._point(model, hardware, dict(zip(self.over, values, strict=True)))
 
-    def _point(self, model: Source, hardware: Hardware, values: dict[str, Value]) -> Point:
+    def _point(self, model: Source, hardware: Hardware, values: dict[str, AxisValue]) -> Point:
         options = {name: str(values[name]) for name in OPTIONS if name in values}
         changes = tuple(f"{field}={value}" for field, value in values.items() if field not in OPTIONS)
         changed = dataclasses.replace(hardware, changes=(*hardware.changes, *changes))
@@ -78,7 +78,7 @@ class Space:
                 _check_field(self.hardware[0], field, values)
 
 
-def _check_field(hardware: Hardware, field: str, values: Sequence[Value]) -> None:
+def _check_field(hardware: Hardware, field: str, values: Sequence[AxisValue]) -> None:
     """ConfigError if neither the first nor the last value can be set: one that is out of range gives a row with its error."""
     reasons = []
     for value in (values[0], values[-1]):
@@ -130,7 +130,7 @@ def parse_over(text: str) -> tuple[str, str]:
     return field.strip(), values.strip()
 
 
-def field_values(field: str, given: Any) -> tuple[Value, ...]:
+def field_values(field: str, given: Any) -> tuple[AxisValue, ...]:
     """The values of a swept field: a list, one value, or text as on the command line."""
     values = _of_text(field, given) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else (given,)
     if not values:
@@ -144,7 +144,7 @@ def field_values(field: str, given: Any) -> tuple[Value, ...]:
     return values
 
 
-def _of_text(field: str, text: str) -> tuple[Value, ...]:
+def _of_text(field: str, text: str) -> tuple[AxisValue, ...]:
     if ".." not in text:
         return tuple(_number(part.strip()) for part in text.split(",") if part.strip())
     match = _RANGE.fullmatch(text.replace("_", ""))
@@ -162,7 +162,7 @@ def _of_text(field: str, text: str) -> tuple[Value, ...]:
     return _spaced(first, last, count, by_factor=bool(match[4]))
 
 
-def _spaced(first: float, last: float, count: int, *, by_factor: bool) -> tuple[Value, ...]:
+def _spaced(first: float, last: float, count: int, *, by_factor: bool) -> tuple[AxisValue, ...]:
     """Values from first to last; whole numbers between ends that are whole and far apart."""
     steps = [position / max(count - 1, 1) for position in range(count)]
     values = [first * (last / first) ** step if by_factor else first + (last - first) * step for step in steps]
@@ -171,7 +171,7 @@ def _spaced(first: float, last: float, count: int, *, by_factor: bool) -> tuple[
     return tuple(values)
 
 
-def _number(text: str) -> Value:
+def _number(text: str) -> AxisValue:
     """A number if it is one, else the text."""
     return _shortest(_value(text)) if re.fullmatch(_NUMBER, text, re.IGNORECASE) else text
 
@@ -181,7 +181,7 @@ def _value(text: str) -> float:
     return float(text.rstrip("KMGkmg")) * factor
 
 
-def _shortest(value: float) -> Value:
+def _shortest(value: float) -> AxisValue:
     return int(value) if abs(value) < 2**53 and value == int(value) else value
 
 

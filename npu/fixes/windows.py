@@ -19,7 +19,7 @@ from npu.graph.attributes import (
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 
-Options = Conv2DOptions | DepthwiseConv2DOptions | Pool2DOptions
+WindowOptions = Conv2DOptions | DepthwiseConv2DOptions | Pool2DOptions
 _MOST_IMAGES = 16
 
 
@@ -28,7 +28,7 @@ def rewrite_windows(graph: Graph, accepts: Accepts) -> Editor:
     editor = Editor(graph)
     for position, op in enumerate(graph.ops):
         options = op.attributes
-        if not isinstance(options, Options) or not _is_plain(graph, op) or accepts(graph, op):
+        if not isinstance(options, WindowOptions) or not _is_plain(graph, op) or accepts(graph, op):
             continue
         simplest = _simplified(graph, op, options)
         if simplest != options and accepts(graph, replace(op, attributes=simplest)):
@@ -46,7 +46,7 @@ def _is_plain(graph: Graph, op: Op) -> bool:
     return all(is_static(tensor) and len(tensor.shape) == 4 for tensor in ends)
 
 
-def _extents(graph: Graph, op: Op, options: Options) -> Iterator[tuple[int, int, int, int]]:
+def _extents(graph: Graph, op: Op, options: WindowOptions) -> Iterator[tuple[int, int, int, int]]:
     """(input, window, stride, output) of height and width; the window of a convolution with its dilation."""
     ifm, ofm = (graph.tensors[index].shape for index in (op.inputs[0], op.outputs[0]))
     if isinstance(options, Pool2DOptions):
@@ -59,7 +59,7 @@ def _extents(graph: Graph, op: Op, options: Options) -> Iterator[tuple[int, int,
         yield ifm[axis + 1], windows[axis], strides[axis], ofm[axis + 1]
 
 
-def _simplified(graph: Graph, op: Op, options: Options) -> Options:
+def _simplified(graph: Graph, op: Op, options: WindowOptions) -> WindowOptions:
     """VALID for SAME where nothing is padded, and stride 1 where the window covers the input exactly."""
     if not isinstance(options, Pool2DOptions) and (len(op.inputs) < 2 or len(graph.tensors[op.inputs[1]].shape) != 4):
         return options
@@ -76,7 +76,7 @@ def _simplified(graph: Graph, op: Op, options: Options) -> Options:
     return options
 
 
-def _said(before: Options, after: Options) -> str:
+def _said(before: WindowOptions, after: WindowOptions) -> str:
     parts = ["VALID padding, as SAME pads nothing"] if before.padding is not after.padding else []
     if (before.stride_h, before.stride_w) != (after.stride_h, after.stride_w):
         parts.append(f"stride {after.stride_h}x{after.stride_w}, as the window covers the input")

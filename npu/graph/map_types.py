@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 
 from npu.graph.dtype import DType
 
-Pair = tuple[DType, DType]
+MapTypes = tuple[DType, DType]
 
 _I8, _U8, _I16, _I32 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32
 
 
-def _same(*types: DType) -> tuple[Pair, ...]:
+def _same(*types: DType) -> tuple[MapTypes, ...]:
     return tuple((kind, kind) for kind in types)
 
 
@@ -38,12 +38,12 @@ def zero_points(kind: str, dtype: DType) -> tuple[int, int]:
     return (-(1 << 15), (1 << 15) - 1) if kind in WITH_ANY_ZERO_POINT and dtype is _I16 else ZERO_POINTS[dtype]
 
 
-def shown(pair: Pair) -> str:
+def shown(pair: MapTypes) -> str:
     """A pair as a person writes it: the one type, or from which to which."""
     return str(pair[0]) if pair[0] is pair[1] else f"{pair[0]} to {pair[1]}"
 
 
-def pair_of(read: Iterable[DType], written: Iterable[DType]) -> Pair | None:
+def pair_of(read: Iterable[DType], written: Iterable[DType]) -> MapTypes | None:
     """The pair of an operator; None where its maps have more types than one, or where there are none."""
     before, after = set(read), set(written)
     return (before.pop(), after.pop()) if len(before) == len(after) == 1 else None

@@ -16,7 +16,7 @@ from npu.graph import attributes_2 as options_2
 from npu.graph import macs, map_types, quantizations
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Op
-from npu.graph.map_types import Pair
+from npu.graph.map_types import MapTypes
 from npu.graph.operands import OperandSchema, Role, parse, positions
 from npu.graph.shapes import cells, common, gathers, moves, parts, windows
 from npu.records import dataclass
@@ -58,7 +58,7 @@ class Operator:
     macs: macs.MacRule | None = None
     cost: Cost = Cost.OTHER
     is_lut: bool = False
-    npu: tuple[Pair, ...] = ()
+    npu: tuple[MapTypes, ...] = ()
     """Types of the feature maps that the NPU reads and writes, nothing if it has no lowering (see `npu.graph.map_types`)."""
 
     @property
@@ -356,7 +356,7 @@ OPS: tuple[Operator, ...] = (
 
 BY_NAME: dict[str, Operator] = {op.name: op for op in OPS}
 BY_CODE: dict[int, Operator] = {op.code: op for op in OPS}
-MAP_TYPES: Mapping[str, tuple[Pair, ...]] = {op.name: op.npu for op in sorted(OPS, key=lambda op: op.name) if op.npu}
+MAP_TYPES: Mapping[str, tuple[MapTypes, ...]] = {op.name: op.npu for op in sorted(OPS, key=lambda op: op.name) if op.npu}
 """What the compiler lowers, with the types of its feature maps."""
 
 

@@ -22,7 +22,7 @@ MAX_TENSOR_BYTES = 1 << 36
 """More than any tensor of a real model; keeps sums of sizes far from 64 bits."""
 MAX_RANK = 64
 
-Check = Callable[[Graph], Iterator[str]]
+GraphInvariant = Callable[[Graph], Iterator[str]]
 
 
 def verify(graph: Graph, where: str = "") -> None:
@@ -227,7 +227,7 @@ def _name(index: int, op: Op) -> str:
     return f"{op.name} (op {index})"
 
 
-CHECKS: tuple[Check, ...] = (_tensors, _boundary, _op_indices, _kinds, _producers, _operands)
+CHECKS: tuple[GraphInvariant, ...] = (_tensors, _boundary, _op_indices, _kinds, _producers, _operands)
 """In this order: a later check may use what an earlier one guarantees."""
 
 

@@ -18,14 +18,14 @@ from npu.errors import ConfigError
 from npu.hardware.shipped import closest
 from npu.hardware.validate import field_range
 
-Record = TypeVar("Record")
+T = TypeVar("T")
 Locate = Callable[[tuple[str, ...]], str]
 """Gives a key with its place, for the message."""
 
 _REQUIRED = dataclasses.MISSING
 
 
-def build_record(cls: type[Record], raw: Any, key: tuple[str, ...], locate: Locate) -> Record:
+def build_record(cls: type[T], raw: Any, key: tuple[str, ...], locate: Locate) -> T:
     """A record of class `cls` from a mapping; ConfigError names file, dotted key, what is allowed and the value."""
     if not isinstance(raw, dict):
         raise _error(key, locate, "must be a mapping", raw)

@@ -12,7 +12,7 @@ from npu.records import dataclass
 if TYPE_CHECKING:
     from typing import Self
 
-Key = tuple[str, ...]
+KeyPath = tuple[str, ...]
 """A dotted key of a description, in its parts."""
 
 
@@ -21,7 +21,7 @@ class FileOrigin:
     """A YAML file. One of a section alone has its keys without the name of the section, which is `prefix`."""
 
     path: Path
-    prefix: Key = ()
+    prefix: KeyPath = ()
 
     @property
     def folder(self) -> Path:
@@ -32,11 +32,11 @@ class FileOrigin:
         """The same origin of keys that now stand below a section."""
         return replace(self, prefix=(section, *self.prefix))
 
-    def place(self, key: Key) -> str:
+    def place(self, key: KeyPath) -> str:
         """The file, and the line of a key or of the innermost mapping around it that the file has."""
         return place_in(self.path, key[len(self.prefix) :])
 
-    def where(self, key: Key) -> str:
+    def where(self, key: KeyPath) -> str:
         """File, line and dotted key."""
         return ": ".join(part for part in (self.place(key), ".".join(key)) if part)
 
@@ -46,7 +46,7 @@ class ArgumentOrigin:
     """An argument of the caller or of the command line, `name`; `key` is the key that it sets, if it sets but one."""
 
     name: str
-    key: Key = ()
+    key: KeyPath = ()
 
     @property
     def folder(self) -> Path:
@@ -57,7 +57,7 @@ class ArgumentOrigin:
         """An argument names keys as they stand in the whole description."""
         return self
 
-    def where(self, key: Key) -> str:
+    def where(self, key: KeyPath) -> str:
         """The argument and the dotted key, once."""
         return self.name if key == self.key or not key else f"{self.name}: {'.'.join(key)}"
 

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from npu.hardware.document import Document
-from npu.hardware.origin import Key, ValueOrigin
+from npu.hardware.origin import KeyPath, ValueOrigin
 from npu.records import dataclass
 
 
@@ -28,14 +28,14 @@ class Description:
     base: ValueOrigin
     last: ValueOrigin
     values: Document = field(default_factory=dict)
-    origins: dict[Key, ValueOrigin] = field(default_factory=dict)
+    origins: dict[KeyPath, ValueOrigin] = field(default_factory=dict)
 
     def lay_over(self, overlay: Overlay) -> None:
         """Put the values of an overlay over those that are there, key by key; an empty mapping replaces what was there."""
         self.last = overlay.origin
         self._lay_over(self.values, overlay.values, overlay.origin, ())
 
-    def _lay_over(self, target: Document, values: Document, origin: ValueOrigin, key: Key) -> None:
+    def _lay_over(self, target: Document, values: Document, origin: ValueOrigin, key: KeyPath) -> None:
         for name, value in values.items():
             here = (*key, name)
             if isinstance(value, dict) and value and isinstance(target.get(name), dict):
@@ -56,16 +56,16 @@ class Description:
         for name in names:
             self.values.pop(name, None)
 
-    def origin_of(self, key: Key) -> ValueOrigin | None:
+    def origin_of(self, key: KeyPath) -> ValueOrigin | None:
         """The origin of a key, or of the nearest key above it; None if nothing gives them."""
         lengths = range(len(key), 0, -1)
         return next((self.origins[key[:length]] for length in lengths if key[:length] in self.origins), None)
 
-    def where(self, key: Key) -> str:
+    def where(self, key: KeyPath) -> str:
         """For messages: a key with its place."""
         return (self.origin_of(key) or self.base).where(key)
 
-    def _forget_below(self, key: Key) -> None:
+    def _forget_below(self, key: KeyPath) -> None:
         self.origins = {known: origin for known, origin in self.origins.items() if known[: len(key)] != key}
 
 

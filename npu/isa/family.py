@@ -20,10 +20,9 @@ from npu.isa.command import Command
 from npu.isa.operations import Block, KernelWindow, Operation, ShramLayout, Traversal
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.encode import Encoder
-from npu.isa.weight_stream.order import Shape, WeightOrder
+from npu.isa.weight_stream.order import WeightOrder, WeightShape
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class WeightFormat:
     encode: Encoder
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
-    decode: Callable[[NDArray[np.uint8], Shape, WeightOrder], NDArray[np.int16]]
-    decode_groups: Callable[[NDArray[np.uint8], Shape, WeightOrder, Ints, NDArray[np.int8]], bool]
+    decode: Callable[[NDArray[np.uint8], WeightShape, WeightOrder], NDArray[np.int16]]
+    decode_groups: Callable[[NDArray[np.uint8], WeightShape, WeightOrder, Ints, NDArray[np.int8]], bool]
     """Decode weights of at most 8 bits into groups of 16 channels, four of each after another: see `weight_stream.order`."""
 
 

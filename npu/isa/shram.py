@@ -27,9 +27,8 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.machine.rules import SUB_KERNEL, ceil_div, ifm_block_depth, round_up
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
-
-Ints = npt.NDArray[np.int64]
 
 LUT_SLOT_BYTES = 256
 """Look-up table n begins so many bytes times n into their area."""

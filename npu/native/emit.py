@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from npu.native import types as ty
 from npu.native.cpu import current
-from npu.native.kernel import Intrinsic
+from npu.native.kernel import Intrinsic, IrValue
 
 WORD = ir.IntType(64)
 INT = ir.IntType(32)
@@ -30,8 +30,7 @@ MASK = ir.VectorType(ir.IntType(1), 16)
 _MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8", str(DOUBLES): "v16f64"}
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
-Value = Any
-Body = Callable[[Value, list[Value]], list[Value]]
+Body = Callable[[IrValue, list[IrValue]], list[IrValue]]
 
 
 class Emitter:
@@ -40,54 +39,54 @@ class Emitter:
     def __init__(self, builder: ir.IRBuilder) -> None:
         self.b, self.module = builder, builder.module
 
-    def word(self, value: int) -> Value:
+    def word(self, value: int) -> IrValue:
         return ir.Constant(WORD, value)
 
-    def constant(self, value: int) -> Value:
+    def constant(self, value: int) -> IrValue:
         return ir.Constant(LANES, [value] * 16)
 
-    def offset(self, address: Value, distance: int) -> Value:
+    def offset(self, address: IrValue, distance: int) -> IrValue:
         return self.b.add(address, self.word(distance)) if distance else address
 
-    def function(self, name: str, kind: ir.FunctionType) -> Value:
+    def function(self, name: str, kind: ir.FunctionType) -> IrValue:
         return self.module.globals.get(name) or ir.Function(self.module, kind, name)
 
-    def call(self, name: str, *arguments: Value) -> Value:
+    def call(self, name: str, *arguments: IrValue) -> IrValue:
         """A call of one of LLVM's functions whose arguments and result have the same type."""
         kind = arguments[0].type
         return self.b.call(self.function(name, ir.FunctionType(kind, [kind] * len(arguments))), arguments)
 
-    def load(self, kind: ir.Type, address: Value, displacement: int = 0) -> Value:
+    def load(self, kind: ir.Type, address: IrValue, displacement: int = 0) -> IrValue:
         pointer = self.b.inttoptr(self.offset(address, displacement), kind.as_pointer())
         value = self.b.load(pointer, typ=kind)
         value.align = 1
         return value
 
-    def field_at(self, address: Value, row: np.dtype[Any], name: str) -> Value:
+    def field_at(self, address: IrValue, row: np.dtype[Any], name: str) -> IrValue:
         """The address of a field of the structure at an address."""
         return self.offset(address, ty.offset_of(row, name))
 
-    def field(self, address: Value, row: np.dtype[Any], name: str) -> Value:
+    def field(self, address: IrValue, row: np.dtype[Any], name: str) -> IrValue:
         """A field of the structure at an address: a number, or as many lanes as it has."""
         kind = row[name]
         element = ir.IntType(8 * kind.base.itemsize)
         return self.load(ir.VectorType(element, kind.shape[0]) if kind.shape else element, self.field_at(address, row, name))
 
-    def load_first(self, kind: ir.Type, address: Value, count: Value) -> Value:
+    def load_first(self, kind: ir.Type, address: IrValue, count: IrValue) -> IrValue:
         """The first `count` lanes at an address, zero in the others, without touching the memory of those."""
         return self.load_masked(kind, address, self.first_lanes(count))
 
-    def load_masked(self, kind: ir.Type, address: Value, mask: Value) -> Value:
+    def load_masked(self, kind: ir.Type, address: IrValue, mask: IrValue) -> IrValue:
         """The lanes of a mask, zero in the others, without touching the memory of those."""
         pointer = self.b.inttoptr(address, kind.as_pointer())
         name = f"llvm.masked.load.{_MANGLED[str(kind)]}.p0"
         function = self.function(name, ir.FunctionType(kind, [pointer.type, INT, MASK, kind]))
         return self.b.call(function, [pointer, ir.Constant(INT, 1), mask, ir.Constant(kind, None)])
 
-    def store(self, value: Value, address: Value) -> None:
+    def store(self, value: IrValue, address: IrValue) -> None:
         self.b.store(value, self.b.inttoptr(address, value.type.as_pointer())).align = 1
 
-    def store_first(self, value: Value, address: Value, count: Value) -> None:
+    def store_first(self, value: IrValue, address: IrValue, count: IrValue) -> None:
         """Store the first `count` lanes and touch nothing else, so that threads may write neighbours."""
         with self.b.if_else(self.b.icmp_signed("<", count, self.word(16))) as (partial, whole):
             with partial:
@@ -98,13 +97,13 @@ class Emitter:
             with whole:
                 self.store(value, address)
 
-    def _store_masked(self, value: Value, address: Value, mask: Value) -> None:
+    def _store_masked(self, value: IrValue, address: IrValue, mask: IrValue) -> None:
         pointer = self.b.inttoptr(address, value.type.as_pointer())
         name = f"llvm.masked.store.{_MANGLED[str(value.type)]}.p0"
         kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, MASK])
         self.b.call(self.function(name, kind), [value, pointer, ir.Constant(INT, 1), mask])
 
-    def _store_pieces(self, value: Value, address: Value, count: Value) -> None:
+    def _store_pieces(self, value: IrValue, address: IrValue, count: IrValue) -> None:
         """The first 1..15 of 16 bytes, as 8, 4, 2 and 1."""
         whole, at = self.b.bitcast(value, ir.IntType(128)), self.word(0)
         for size in (8, 4, 2, 1):
@@ -114,52 +113,52 @@ class Emitter:
                 self.store(self.b.trunc(rest, ir.IntType(8 * size)), self.b.add(address, at))
             at = self.b.add(at, bit)
 
-    def first_lanes(self, count: Value) -> Value:
+    def first_lanes(self, count: IrValue) -> IrValue:
         """The mask of the first `count` lanes."""
         return self.b.icmp_signed("<", ir.Constant(LANES, list(range(16))), self.splat_word(count))
 
-    def splat(self, scalar: Value) -> Value:
+    def splat(self, scalar: IrValue) -> IrValue:
         kind = ir.VectorType(scalar.type, 16)
         one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(INT, 0))
         return self.b.shuffle_vector(one, one, ir.Constant(LANES, [0] * 16))
 
-    def splat_word(self, value: Value) -> Value:
+    def splat_word(self, value: IrValue) -> IrValue:
         return self.splat(self.b.trunc(value, INT))
 
-    def splat_float(self, value: Value) -> Value:
+    def splat_float(self, value: IrValue) -> IrValue:
         """A float32 whose bits are the low half of a word."""
         return self.splat(self.b.bitcast(self.b.trunc(value, INT), FLOAT))
 
-    def splat_pair(self, value: Value) -> Value:
+    def splat_pair(self, value: IrValue) -> IrValue:
         """A word in 8 lanes."""
         one = self.b.insert_element(ir.Constant(PAIRS, ir.Undefined), value, ir.Constant(INT, 0))
         return self.b.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, 8), [0] * 8))
 
-    def products(self, a: Value, m: Value) -> tuple[Value, Value]:
+    def products(self, a: IrValue, m: IrValue) -> tuple[IrValue, IrValue]:
         """64-bit products of even and odd lanes."""
         return self._product(a, m), self._product(self.high_halves(a), self.high_halves(m))
 
-    def _product(self, a: Value, m: Value) -> Value:
+    def _product(self, a: IrValue, m: IrValue) -> IrValue:
         half = ir.Constant(PAIRS, [32] * 8)
         a, m = (self.b.ashr(self.b.shl(self.b.bitcast(value, PAIRS), half), half) for value in (a, m))
         return self.b.mul(a, m)
 
-    def high_halves(self, pairs: Value) -> Value:
+    def high_halves(self, pairs: IrValue) -> IrValue:
         """Lanes whose even ones are the odd ones of `pairs`, as are the odd ones: a shuffle that every vector unit does."""
         lanes = self.b.bitcast(pairs, LANES)
         return self.b.shuffle_vector(lanes, lanes, ir.Constant(LANES, [k | 1 for k in range(16)]))
 
-    def merge(self, even: Value, odd: Value) -> Value:
+    def merge(self, even: IrValue, odd: IrValue) -> IrValue:
         """The low halves of even and odd products as lanes."""
         order = [lane for k in range(0, 16, 2) for lane in (k, k + 16)]
         return self.b.shuffle_vector(self.b.bitcast(even, LANES), self.b.bitcast(odd, LANES), ir.Constant(LANES, order))
 
-    def multiply_add(self, a: Value, b: Value, total: Value) -> Value:
+    def multiply_add(self, a: IrValue, b: IrValue, total: IrValue) -> IrValue:
         """a * b + total in floats or doubles, fused where the CPU can."""
         product = self.b.fmul(a, b, flags=("contract",))
         return self.b.fadd(product, total, flags=("contract",))
 
-    def dot(self, total: Value, unsigned: Value, signed: Value) -> Value:
+    def dot(self, total: IrValue, unsigned: IrValue, signed: IrValue) -> IrValue:
         """Each lane of `total` plus four products of unsigned by signed bytes, modulo 2**32."""
         if current().has_dot_product:
             return self.call(_DOT, total, unsigned, signed)
@@ -169,7 +168,7 @@ class Emitter:
             total = self.b.add(total, self.b.mul(left, right))
         return total
 
-    def divide_away(self, value: Value, shift: Value) -> Value:
+    def divide_away(self, value: IrValue, shift: IrValue) -> IrValue:
         """value / 2**shift, ties away from zero, without overflow."""
         mask = self.b.sub(self.b.shl(self.constant(1), shift), self.constant(1))
         negative = self.b.lshr(value, self.constant(31))
@@ -177,7 +176,7 @@ class Emitter:
         above = self.b.icmp_signed(">", self.b.and_(value, mask), threshold)
         return self.b.add(self.b.ashr(value, shift), self.b.zext(above, LANES))
 
-    def rescale(self, total: Value, factors: list[Value]) -> Value:
+    def rescale(self, total: IrValue, factors: list[IrValue]) -> IrValue:
         """Doubling high multiplication, then division by a power of two with ties away from zero (rounds twice).
 
         factors: left shift, multiplier, right shift, as lanes. |total| << left shift must be below 2**31.
@@ -187,7 +186,7 @@ class Emitter:
         even, odd = (self.b.ashr(self.b.add(half, nudge), places) for half in halves)
         return self.divide_away(self.merge(even, odd), factors[2])
 
-    def interleave(self, parts: list[Value]) -> Value:
+    def interleave(self, parts: list[IrValue]) -> IrValue:
         """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""
         parts = [*parts, *[ir.Constant(BYTES, ir.Undefined)] * (4 - len(parts))]
         order = ir.Constant(ir.VectorType(INT, 32), list(range(32)))
@@ -196,7 +195,7 @@ class Emitter:
         whole = self.b.shuffle_vector(*halves, ir.Constant(ir.VectorType(INT, 64), places))
         return self.b.bitcast(whole, LANES)
 
-    def narrow(self, four: list[Value]) -> Value:
+    def narrow(self, four: list[IrValue]) -> IrValue:
         """The lanes of four vectors one after the other as 64 signed bytes, saturated."""
         lanes = current().packed_lanes
         if lanes == 0:
@@ -206,7 +205,7 @@ class Emitter:
         registers = [self.b.shuffle_vector(value, value, place) for value in four for place in places]
         return self._joined([self._narrow(registers[k : k + 4], lanes) for k in range(0, len(registers), 4)])
 
-    def _narrow(self, registers: list[Value], lanes: int) -> Value:
+    def _narrow(self, registers: list[IrValue], lanes: int) -> IrValue:
         """Four vectors of so many lanes as bytes, saturated. The instructions take 4 lanes of each in turn."""
         halves = [self._saturate("packssdw", lanes, *registers[k : k + 2]) for k in (0, 2)]
         packed = self._saturate("packsswb", lanes, *halves)
@@ -215,33 +214,33 @@ class Emitter:
         fours = self.b.bitcast(packed, ir.VectorType(INT, lanes))
         return self.b.bitcast(self.b.shuffle_vector(fours, fours, order), packed.type)
 
-    def _saturate(self, name: str, lanes: int, a: Value, b: Value) -> Value:
+    def _saturate(self, name: str, lanes: int, a: IrValue, b: IrValue) -> IrValue:
         """Two vectors as one of half as many bits a lane."""
         full = {16: f"avx512.{name}.512", 8: f"avx2.{name}", 4: f"sse2.{name}.128"}[lanes]
         result = ir.VectorType(ir.IntType(a.type.element.width // 2), 2 * a.type.count)
         return self.b.call(self.function(f"llvm.x86.{full}", ir.FunctionType(result, [a.type, b.type])), [a, b])
 
-    def _joined(self, parts: list[Value]) -> Value:
+    def _joined(self, parts: list[IrValue]) -> IrValue:
         """Vectors one after the other, a power of two of them."""
         while len(parts) > 1:
             parts = [self._join(*parts[k : k + 2]) for k in range(0, len(parts), 2)]
         return parts[0]
 
-    def _join(self, a: Value, b: Value) -> Value:
+    def _join(self, a: IrValue, b: IrValue) -> IrValue:
         count = 2 * a.type.count
         return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, count), list(range(count))))
 
-    def clamp(self, value: Value, low: Value, high: Value) -> Value:
+    def clamp(self, value: IrValue, low: IrValue, high: IrValue) -> IrValue:
         value = self.b.select(self.b.icmp_signed(">", value, low), value, low)
         return self.b.select(self.b.icmp_signed("<", value, high), value, high)
 
-    def clamp_float(self, value: Value, low: Value, high: Value) -> Value:
+    def clamp_float(self, value: IrValue, low: IrValue, high: IrValue) -> IrValue:
         """Not-a-number stays as it is."""
         is_number = self.b.fcmp_ordered("ord", value, value)
         raised = self.b.select(self.b.and_(is_number, self.b.fcmp_ordered("<", value, low)), low, value)
         return self.b.select(self.b.fcmp_ordered(">", raised, high), high, raised)
 
-    def loop(self, count: Value, carried: list[Value], body: Body) -> list[Value]:
+    def loop(self, count: IrValue, carried: list[IrValue], body: Body) -> list[IrValue]:
         """`for index in range(count): carried = body(index, carried)`; the values after the loop."""
         before = self.b.block
         head, inside, after = (self.b.append_basic_block() for _ in range(3))
@@ -267,7 +266,7 @@ class Emitter:
 def function(name: str, count: int, emit: Callable[..., None], emitter: type[Emitter] = Emitter) -> Intrinsic:
     """A function of `count` words for kernels to call, of its own in the code, whose body `emit(emitter, arguments)` writes."""
 
-    def call(builder: ir.IRBuilder, *arguments: Value) -> None:
+    def call(builder: ir.IRBuilder, *arguments: IrValue) -> None:
         module = builder.module
         target = module.globals.get(name)
         if target is None:
@@ -285,7 +284,7 @@ def function(name: str, count: int, emit: Callable[..., None], emitter: type[Emi
 def choice(functions: dict[int, Intrinsic]) -> Intrinsic:
     """Calls one of `functions`, by the number in the first argument, with the others."""
 
-    def call(builder: ir.IRBuilder, number: Value, *arguments: Value) -> None:
+    def call(builder: ir.IRBuilder, number: IrValue, *arguments: IrValue) -> None:
         after = builder.append_basic_block()
         switch = builder.switch(number, after)
         for key, target in functions.items():

@@ -16,6 +16,8 @@ from npu.native import types as ty
 from npu.native.call import caller
 
 F = TypeVar("F", bound=Callable[..., Any])
+IrValue = Any
+"""A value of LLVM's IR, `llvmlite.ir.Value`: only who writes code imports llvmlite."""
 
 DECLARED: dict[str, list[Kernel]] = defaultdict(list)
 """The kernels of each module, in order."""

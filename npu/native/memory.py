@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from npu.native import cpu
 from npu.native import types as ty
-from npu.native.kernel import Intrinsic, intrinsic
+from npu.native.kernel import Intrinsic, IrValue, intrinsic
 
 if TYPE_CHECKING:
     from llvmlite import ir
-
-Value = Any
 
 
 def _element(kind: ty.ScalarType) -> ir.Type:
@@ -24,7 +22,7 @@ def _element(kind: ty.ScalarType) -> ir.Type:
     return ir.IntType(8 * kind.dtype.itemsize)
 
 
-def _pointer(builder: ir.IRBuilder, kind: ir.Type, address: Value, index: Value | None) -> Value:
+def _pointer(builder: ir.IRBuilder, kind: ir.Type, address: IrValue, index: IrValue | None) -> IrValue:
     """A computed address, or element `index` of an array: LLVM turns a loop over the latter into vector code."""
     pointer = builder.inttoptr(address, kind.as_pointer())
     return pointer if index is None else builder.gep(pointer, [index])
@@ -33,7 +31,7 @@ def _pointer(builder: ir.IRBuilder, kind: ir.Type, address: Value, index: Value 
 def _loader(kind: ty.ScalarType, *, is_indexed: bool) -> Intrinsic:
     """A load of a number of any alignment; integers become int64."""
 
-    def load(builder: ir.IRBuilder, address: Value, index: Value | None = None) -> Value:
+    def load(builder: ir.IRBuilder, address: IrValue, index: IrValue | None = None) -> IrValue:
         value = builder.load(_pointer(builder, _element(kind), address, index))
         value.align = 1
         if kind.dtype.kind == "f" or kind.dtype.itemsize == 8:
@@ -47,7 +45,7 @@ def _loader(kind: ty.ScalarType, *, is_indexed: bool) -> Intrinsic:
 def _storer(kind: ty.ScalarType, *, is_indexed: bool) -> Intrinsic:
     """A store of a number, or of the low bits of an int64, at any alignment."""
 
-    def store(builder: ir.IRBuilder, address: Value, *rest: Value) -> None:
+    def store(builder: ir.IRBuilder, address: IrValue, *rest: IrValue) -> None:
         *index, value = rest
         element = _element(kind)
         narrow = value if kind.dtype.kind == "f" or kind.dtype.itemsize == 8 else builder.trunc(value, element)
@@ -71,7 +69,7 @@ store_8_at, store_16_at, store_32_at, store_64_at = (
 )
 
 
-def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: Value) -> Value:
+def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: IrValue) -> IrValue:
     """A call of a function of LLVM or of the C library."""
     from llvmlite import ir
 
@@ -79,12 +77,12 @@ def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: Value) 
     return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), arguments)
 
 
-def _pointers(builder: ir.IRBuilder, *addresses: Value) -> list[Value]:
+def _pointers(builder: ir.IRBuilder, *addresses: IrValue) -> list[IrValue]:
     return [builder.inttoptr(address, _element(ty.int8).as_pointer()) for address in addresses]
 
 
 @intrinsic(ty.void(ty.int64, ty.int64, ty.int64))
-def copy_bytes(builder: ir.IRBuilder, target: Value, source: Value, count: Value) -> None:
+def copy_bytes(builder: ir.IRBuilder, target: IrValue, source: IrValue, count: IrValue) -> None:
     """memmove(target, source, count)."""
     from llvmlite import ir
 
@@ -92,7 +90,7 @@ def copy_bytes(builder: ir.IRBuilder, target: Value, source: Value, count: Value
 
 
 @intrinsic(ty.int64(ty.int64, ty.int64, ty.int64))
-def compare_bytes(builder: ir.IRBuilder, first: Value, second: Value, count: Value) -> Value:
+def compare_bytes(builder: ir.IRBuilder, first: IrValue, second: IrValue, count: IrValue) -> IrValue:
     """0 if the bytes at two addresses are equal: memcmp."""
     return builder.sext(_call(builder, "memcmp", _element(ty.int32), *_pointers(builder, first, second), count), count.type)
 
@@ -102,7 +100,7 @@ SMALL_WORDS = 512
 
 
 @intrinsic(ty.int64())
-def small_buffer(builder: ir.IRBuilder) -> Value:
+def small_buffer(builder: ir.IRBuilder) -> IrValue:
     """Memory for SMALL_WORDS int64 as long as the calling kernel runs, another one at each place that asks: not to be kept."""
     from llvmlite import ir
 
@@ -113,7 +111,7 @@ def small_buffer(builder: ir.IRBuilder) -> Value:
 
 
 @intrinsic(ty.int64(ty.int64, ty.int64))
-def add_atomic(builder: ir.IRBuilder, address: Value, value: Value) -> Value:
+def add_atomic(builder: ir.IRBuilder, address: IrValue, value: IrValue) -> IrValue:
     """Add to the int64 at an address as one step; the value before."""
     return builder.atomic_rmw("add", builder.inttoptr(address, value.type.as_pointer()), value, "seq_cst")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
-from npu.runtime.tensor import Array
 
 
 def infer(interpreter: CpuInterpreter, inputs: Sequence[Array]) -> list[Array]:

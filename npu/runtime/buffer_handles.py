@@ -8,14 +8,14 @@ from npu.graph.graph import ABSENT
 from npu.runtime.delegate import Context, Delegate, Node, Status
 from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
 
-Check = Callable[[Status, str], None]
+CheckStatus = Callable[[Status, str], None]
 """Raises unless a status is OK; the text says what was done."""
 
 
 class BufferHandles:
     """The buffer handles of one subgraph's tensors."""
 
-    def __init__(self, context: Context, check: Check) -> None:
+    def __init__(self, context: Context, check: CheckStatus) -> None:
         self._context = context
         self._check = check
         self._tensors_of: dict[int, tuple[tuple[RuntimeTensor, ...], tuple[RuntimeTensor, ...]]] = {}

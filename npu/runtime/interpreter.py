@@ -14,6 +14,7 @@ import numpy as np
 from npu.arguments import BYTES, INTEGER, PATH, require_type, require_type_or_none, whole_numbers
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Signature
+from npu.numerics.arrays import Array
 from npu.progress import Progress
 from npu.runtime.calls import check_calls
 from npu.runtime.defaults import default_delegates
@@ -24,7 +25,7 @@ from npu.runtime.operator import RuntimeOptions
 from npu.runtime.plugins import load_delegate as load_delegate
 from npu.runtime.signature import SignatureRunner
 from npu.runtime.subgraph import Subgraph
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.views import Views
 from npu.tflite.reader import read_model
 from npu.tflite.sparsity import is_sparse

@@ -13,8 +13,9 @@ from npu.graph.dtype import DType
 from npu.graph.operands import Mismatch, Operands
 from npu.graph.ops import BY_NAME
 from npu.graph.shapes.common import unknown
+from npu.numerics.arrays import Array
 from npu.records import dataclass
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 if TYPE_CHECKING:
     from npu.runtime.custom import CustomOperator

@@ -45,7 +45,7 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 _LIBRARY = re.compile(r".*\.(so(\.\d+)*|dylib|dll)")
 _SECONDS = 60
 """That a library may take to load."""
-Options = TypeVar("Options")
+T = TypeVar("T")
 
 
 def load_delegate(library: str | Path, options: Mapping[Any, Any] | None = None) -> LoadedDelegate:
@@ -67,7 +67,7 @@ def load_delegate(library: str | Path, options: Mapping[Any, Any] | None = None)
     return LoadedDelegate(created, plugin.destroy)
 
 
-def parse_options(keys: Sequence[str], values: Sequence[str], defaults: Options, report_error: ReportError) -> Options | None:
+def parse_options(keys: Sequence[str], values: Sequence[str], defaults: T, report_error: ReportError) -> T | None:
     """`defaults` (a frozen dataclass) with the given options, None after reporting an unknown key or a bad value.
 
     For plug-ins: bool fields take true/false/1/0, numbers their usual text, tuples a comma-separated list.

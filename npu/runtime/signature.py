@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from npu.graph.graph import Signature
+from npu.numerics.arrays import Array
 from npu.runtime.details import tensor_details
 from npu.runtime.misuse import InterpreterValueError, litert_errors
 from npu.runtime.subgraph import Subgraph
-from npu.runtime.tensor import Array
 
 
 class _SignatureState(Protocol):

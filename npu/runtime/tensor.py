@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
+from npu.numerics.arrays import Array
 from npu.tflite.sparsity import densify, is_sparse
 
 if TYPE_CHECKING:
     from npu.runtime.delegate import Delegate
 
-Array = npt.NDArray[Any]
 NO_BUFFER_HANDLE = -1
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.runtime.misuse import InterpreterStateError
-from npu.runtime.tensor import Array
 
 
 class _Lease:

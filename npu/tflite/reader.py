@@ -45,7 +45,7 @@ from npu.tflite.sparsity import check_sparsity, is_sparse
 MAX_FILE_BYTES = 1 << 36
 """Far above what the format's 32-bit offsets reach; guards against reading a disk by mistake."""
 
-Contents = npt.NDArray[np.uint8] | None
+BufferBytes = npt.NDArray[np.uint8] | None
 
 
 def read_model(source: str | Path | bytes, name: str | None = None) -> Model:
@@ -104,7 +104,7 @@ class _ModelReader:
         verify_model(model, self._source)
         return model
 
-    def _contents(self, index: int, buffer: Buffer) -> Contents:
+    def _contents(self, index: int, buffer: Buffer) -> BufferBytes:
         """A buffer's bytes: in its table, or further back in the file; None if it has none."""
         if buffer.data is not None:
             return buffer.data
@@ -115,7 +115,7 @@ class _ModelReader:
             raise self._tables.error(f"buffers[{index}]", f"must lie inside the file of {len(self._data)} bytes, got {end}")
         return aligned_view(self._data, np.dtype(np.uint8), buffer.offset, buffer.size)
 
-    def _buffer(self, index: int, path: str) -> Contents:
+    def _buffer(self, index: int, path: str) -> BufferBytes:
         if index == 0:  # empty by convention, and missing in some files
             return None
         if index >= len(self._buffers):

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.isa.decode import Decoded
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, OperatorMap
 from npu.reports.source_match import match_source
@@ -27,14 +26,12 @@ from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.labels import execution_errors_at, known_map
 from npu.toolchain.origin import check_ends
-from npu.toolchain.run import execute
+from npu.toolchain.run import Inputs, execute
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, is_raw, load, load_compiled, model_name
 from npu.toolchain.tensors import Recorder, Written, offset_in
 from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def diff(
     reference: Source,
     compiled: Source,
     session: Session,
-    inputs: Sequence[Array] | Mapping[str, Array] | None = None,
+    inputs: Inputs = None,
     *,
     seed: int = 0,
     database: Path | None = None,
@@ -116,7 +113,7 @@ def diff(
     return comparison.result()
 
 
-def _reference_values(model: Model, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int) -> dict[int, Array]:
+def _reference_values(model: Model, inputs: Inputs, seed: int) -> dict[int, Array]:
     """Values of all computed tensors of the main graph by index."""
     options = RuntimeOptions(fully_connected_rounding="npu", while_limit=LOOP_LIMIT)
     interpreter = CpuInterpreter(model=model, experimental_preserve_all_tensors=True, options=options)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.errors import UserError
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.origin import check_ends
 from npu.toolchain.run import execute, run
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, is_compiled_file, load, load_plain, model_name
-
-Array = npt.NDArray[Any]
 
 
 def largest_difference(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from npu.errors import ModelError
 from npu.files import write_atomically
@@ -19,12 +16,10 @@ from npu.tflite_micro.arena import ArenaSize, arena_size, resource_variables
 from npu.tflite_micro.c_files import c_files
 from npu.tflite_micro.resolver import ResolverEntry, registrations
 from npu.toolchain.compile import compile
-from npu.toolchain.run import run
+from npu.toolchain.run import Inputs, run
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, contents, given, is_raw, model_name, parse
 from sim.container import CompiledFile
-
-Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +36,7 @@ class Exported:
             write_atomically(Path(folder) / name, text.encode())
 
 
-def export(
-    model: Source, session: Session, inputs: Sequence[Array] | Mapping[str, Array] | None = None, *, seed: int = 0
-) -> Exported:
+def export(model: Source, session: Session, inputs: Inputs = None, *, seed: int = 0) -> Exported:
     """C sources of a compiled file, with one inference as a self-test; a plain model is compiled first.
 
     `inputs` are those of the self-test, seeded random ones if none are given. ModelError for an operator on the CPU that

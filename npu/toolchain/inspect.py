@@ -42,10 +42,10 @@ def _verify(file: CompiledFile, operators: OperatorMap | None) -> list[tuple[int
     return findings
 
 
-Contents = Mapping[int, npt.NDArray[np.uint8]]
+ConstantsByRegion = Mapping[int, npt.NDArray[np.uint8]]
 
 
-def _constants(source: Model, job: NpuJob) -> Contents:
+def _constants(source: Model, job: NpuJob) -> ConstantsByRegion:
     """The bytes of the region of constants of a job."""
     graph = source.graphs[job.graph]
     data = graph.tensors[graph.ops[job.index].inputs[Input.CONSTANTS]].data

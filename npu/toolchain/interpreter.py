@@ -12,13 +12,13 @@ import numpy as np
 
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
+from npu.numerics.arrays import Array
 from npu.runtime.batch import infer_many
 from npu.runtime.custom import MutableOpResolver
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.operator import RuntimeOptions
-from npu.runtime.tensor import Array
 from sim.delegate import EthosUDelegate
 
 Registerer = Callable[[MutableOpResolver], None]

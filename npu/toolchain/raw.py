@@ -24,6 +24,7 @@ from npu.graph.graph import Graph, Model, Op, Tensor
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.isa.payload import decode_config, find_target, parse_payload
+from npu.numerics.arrays import Array
 
 _LIMIT_BYTES = 1 << 31
 """Of offsets and sizes."""
@@ -39,8 +40,6 @@ _TYPES = {
 }
 _RANK = 4
 """Shapes are padded with leading ones to rank 6; those beyond this rank are dropped again."""
-
-Array = npt.NDArray[Any]
 
 
 def read_raw(path: str | Path) -> Model:

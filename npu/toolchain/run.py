@@ -8,12 +8,12 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.arguments import INTEGER, require_type
 from npu.errors import InterpreterError, stream_errors_at
 from npu.graph.graph import Graph, Quantization, Tensor
 from npu.isa.operations import Operation
+from npu.numerics.arrays import Array
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.report import Report
@@ -33,7 +33,8 @@ from sim.machine import Hook
 from sim.memory import NpuMemory
 from sim.timeline import Timeline
 
-Array = npt.NDArray[Any]
+Inputs = Sequence[Array] | Mapping[str, Array] | None
+"""Of a model: in its order, by name, or None for random ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class RunResult(Tabular):
 def run(
     model: Source,
     session: Session,
-    inputs: Sequence[Array] | Mapping[str, Array] | None = None,
+    inputs: Inputs = None,
     *,
     seed: int = 0,
     progress: Progress | None = None,
@@ -118,7 +119,7 @@ def _hook(file: CompiledFile, recorder: Recorder | None, progress: Progress | No
 
 
 def execute(
-    interpreter: CpuInterpreter, graph: Graph, inputs: Sequence[Array] | Mapping[str, Array] | None, seed: int
+    interpreter: CpuInterpreter, graph: Graph, inputs: Inputs, seed: int
 ) -> tuple[list[Array], list[Array], tuple[str, ...]]:
     """Allocate, set the inputs (seeded random ones if none are given), invoke: inputs, outputs and the names of these.
 
@@ -167,7 +168,7 @@ def _how_to_quantize(detail: Mapping[str, Any], array: Array) -> str:
     return f"; quantize it: round(value / {scale:.9g}) + {zero_point}"
 
 
-def _ordered(inputs: Sequence[Array] | Mapping[str, Array] | None, names: list[str]) -> list[Array] | None:
+def _ordered(inputs: Inputs, names: list[str]) -> list[Array] | None:
     if inputs is None:
         return None
     require_type("inputs", inputs, (Sequence, Mapping, np.ndarray), "arrays in model order, or by name")

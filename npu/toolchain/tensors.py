@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.graph import Model
 from npu.isa.decode import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap
 from npu.runtime.interpreter import CpuInterpreter
@@ -23,7 +22,6 @@ from sim.container import CompiledFile, NpuJob
 from sim.machine import Machine
 from sim.memory import NpuMemory
 
-Array = npt.NDArray[Any]
 _NAME_LENGTH = 80
 
 

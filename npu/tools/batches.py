@@ -12,7 +12,7 @@ from npu.workers import Here, WorkerDiedError, Workers
 
 Told = Callable[[int], None]
 """Called with how many more items are done."""
-Outcome = TypeVar("Outcome")
+T = TypeVar("T")
 _BATCHES_PER_WORKER = 4
 """Each opens the model anew; with one, all would wait for the slowest worker."""
 

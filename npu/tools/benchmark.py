@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.plain import cell
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.interpreter import CpuInterpreter
-from npu.runtime.tensor import Array
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import default_parameters
 from npu.tools.runner import open_runner, random_inputs, set_inputs

@@ -14,9 +14,9 @@ import numpy as np
 
 from npu.errors import UserError
 from npu.files import read_text
+from npu.numerics.arrays import Array
 from npu.progress import Progress
 from npu.records import dataclass
-from npu.runtime.tensor import Array
 from npu.tools.batches import DataSetRun, Told, run_on
 from npu.tools.image_runs import ImageSetting
 from npu.tools.images import Preprocessing

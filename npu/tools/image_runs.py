@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from npu.numerics.arrays import Array
 from npu.records import dataclass
-from npu.runtime.tensor import Array
 from npu.tools.batches import Told
 from npu.tools.images import Preprocessing, model_input, read_image
 from npu.tools.parameters import ToolParameters
 from npu.tools.runner import Runner, open_batch_runner
 
-Item = TypeVar("Item")
+T = TypeVar("T")
 _GROUP = 8
 """Images of each thread that are in memory at a time."""
 
@@ -38,8 +38,8 @@ class ImageSetting:
             runner.close()
 
     def infer(
-        self, runner: Runner, items: Sequence[Item], paths: Sequence[Path], told: Told
-    ) -> Iterator[tuple[Item, tuple[int, ...], list[Array]]]:
+        self, runner: Runner, items: Sequence[T], paths: Sequence[Path], told: Told
+    ) -> Iterator[tuple[T, tuple[int, ...], list[Array]]]:
         """Each item with its image's shape and the model's outputs, in order."""
         detail = runner.interpreter.get_input_details()[0]
         size = _GROUP * self.at_a_time if self.at_a_time > 1 else 1

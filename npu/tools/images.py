@@ -16,8 +16,8 @@ import numpy as np
 
 from npu.errors import UserError
 from npu.files import load_arrays, read_whole
+from npu.numerics.arrays import Array
 from npu.records import dataclass
-from npu.runtime.tensor import Array
 from npu.tools.kernels.png import undo_filters
 
 SUFFIXES = (".npy", ".ppm", ".pgm", ".png", ".jpg", ".jpeg", ".bmp")

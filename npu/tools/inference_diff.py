@@ -17,11 +17,11 @@ import numpy as np
 from npu.errors import ModelError, UserError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
+from npu.numerics.arrays import Array
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.runtime.delegate import RestrictedDelegate, as_delegate
 from npu.runtime.interpreter import CpuInterpreter
-from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.batches import DataSetRun, Told, run_on
 from npu.tools.parameters import ToolParameters

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.records import dataclass
-from npu.runtime.tensor import Array
 
 THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
 RECALLS = np.linspace(0, 1, 101)

@@ -10,7 +10,7 @@ from npu.errors import UserError
 from npu.records import dataclass
 from npu.runtime.plugins import convert
 
-Value = bool | int | float | str
+ParameterValue = bool | int | float | str
 V = TypeVar("V", bool, int, float, str)
 
 
@@ -32,15 +32,15 @@ class ToolParameters:
     """
 
     def __init__(self) -> None:
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, ParameterValue] = {}
 
-    def add(self, name: str, default: Value) -> None:
+    def add(self, name: str, default: ParameterValue) -> None:
         """A new parameter; UserError if the name is taken."""
         if name in self._values:
             raise UserError(f"parameter '{name}': must be added once, it exists already")
         self._values[name] = default
 
-    def set(self, name: str, value: Value) -> None:
+    def set(self, name: str, value: ParameterValue) -> None:
         """Give a parameter a value of its type."""
         expected = type(self._known(name))
         if type(value) is not expected:
@@ -75,7 +75,7 @@ class ToolParameters:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
-    def _known(self, name: str) -> Value:
+    def _known(self, name: str) -> ParameterValue:
         if name not in self._values:
             raise UserError(f"parameter '{name}': must be one of {', '.join(sorted(self._values))}")
         return self._values[name]
@@ -92,8 +92,8 @@ def add_flags(group: argparse._ArgumentGroup, flags: list[Flag], parameters: Too
     for flag in flags:
         default = parameters._known(flag.name)
 
-        def parse(text: str, default: Value = default) -> Value:
-            value: Value = convert(text, default)
+        def parse(text: str, default: ParameterValue = default) -> ParameterValue:
+            value: ParameterValue = convert(text, default)
             return value
 
         parse.__name__ = type(default).__name__  # argparse names the type in its errors

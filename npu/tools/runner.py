@@ -10,12 +10,12 @@ import numpy as np
 
 from npu.errors import UserError
 from npu.graph.graph import Model
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.batch import infer_many
 from npu.runtime.delegate import Delegate, SimpleDelegate
 from npu.runtime.interpreter import CpuInterpreter, OpResolverType
 from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
-from npu.runtime.tensor import Array
 from npu.tflite.reader import read_model
 from npu.tools.parameters import ToolParameters
 from npu.tools.registrar import choose, make_delegates

@@ -32,8 +32,8 @@ SHRAM = -1
 MAX_BYTES = 1 << 28
 """More than any real operation touches; a damaged stream may claim any number."""
 
-Span = tuple[int, int]
-Box = tuple[Span, Span, Span]
+AxisRange = tuple[int, int]
+MapBox = tuple[AxisRange, AxisRange, AxisRange]
 """Rows, columns and channels, each [start, end)."""
 
 
@@ -67,12 +67,12 @@ class Footprint:
     writes: tuple[tuple[str, ByteSet], ...]
 
 
-def whole(fm: FeatureMap) -> Box:
+def whole(fm: FeatureMap) -> MapBox:
     """The box of all elements."""
     return ((0, fm.height), (0, fm.width), (0, fm.depth))
 
 
-def bytes_of_map(fm: FeatureMap, box: Box | None = None) -> ByteSet:
+def bytes_of_map(fm: FeatureMap, box: MapBox | None = None) -> ByteSet:
     """The bytes of the elements in `box` (default: all), tiles, layouts and negative strides included."""
     (top, bottom), (left, right), (first, last) = box or whole(fm)
     _check((bottom - top) * (right - left) * (last - first) * fm.element.bytes)

@@ -28,7 +28,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.records import dataclass
-from sim.verify.footprint import Box, ByteSet, Footprint, bytes_of_map
+from sim.verify.footprint import ByteSet, Footprint, MapBox, bytes_of_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
                     return
 
 
-def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Box]:
+def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[MapBox]:
     """OFM blocks in the order in which they are made: depth fastest, then width, then height."""
     ofm, block = operation.ofm, operation.block
     extents, sizes = (ofm.height, ofm.width, ofm.depth), (block.height, block.width, block.depth)
@@ -164,7 +164,7 @@ def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Bo
                 yield rows, columns, channels
 
 
-def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[Box]:
+def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[MapBox]:
     """Boxes of `fm` in the order in which they are fetched."""
     step = _ifm_block_depth(operation) if operation.combines_channels else fm.depth
     for block in _ofm_blocks(operation, is_reversed=False):
@@ -179,7 +179,7 @@ def _ifm_block_depth(operation: KernelOperation) -> int:
     return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
 
 
-def _input_box(operation: KernelOperation, fm: FeatureMap, box: Box) -> Box:
+def _input_box(operation: KernelOperation, fm: FeatureMap, box: MapBox) -> MapBox:
     """The elements of `fm` from which the OFM elements of `box` are made."""
     rows, columns, channels = box
     if isinstance(operation, WindowOperation):

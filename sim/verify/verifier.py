@@ -77,7 +77,7 @@ def verify(
     constants, inputs, variables. `read_only` are the regions that nothing may write, `contents` the bytes of regions that are
     known: without them weights are not judged.
     """
-    memory = _Memory(region_bytes, variant, initialised, read_only)
+    memory = _WrittenBytes(region_bytes, variant, initialised, read_only)
     hazards = HazardTracker(variant)
     weights = None if contents is None else WeightReader(contents, region_bytes, variant)
     findings: list[Finding] = []
@@ -142,7 +142,7 @@ def _kind(decoded: Decoded) -> str:
     return type(decoded.operation).__name__
 
 
-class _Memory:
+class _WrittenBytes:
     """Which bytes of each region hold data."""
 
     def __init__(

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.graph import Graph, Op
+from npu.numerics.arrays import Array
 
 from tests.naive import gemmlowp
 from tests.naive.operations import sigmoid, tanh
 
-Array = npt.NDArray[Any]
 _GATES = ("input", "forget", "cell", "output")
 
 

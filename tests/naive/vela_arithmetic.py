@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.attributes import (
     DepthwiseConv2DOptions,
@@ -22,12 +20,12 @@ from npu.graph.attributes import (
     UnidirectionalSequenceLSTMOptions,
 )
 from npu.graph.graph import Graph, Model, Tensor
+from npu.numerics.arrays import Array
 from npu.tflite.writer import write_model
 
 from tests.naive.lstm import STREAM, Cell
 from tests.support.compatibility import reference
 
-Array = npt.NDArray[Any]
 Formula = Callable[[Model, Sequence[Array]], Array]
 _INT32_MAX = (1 << 31) - 1
 

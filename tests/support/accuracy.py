@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.attributes import FusedActivation
+from npu.numerics.arrays import Array
 from npu.runtime.accuracy import ACCURACY
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
@@ -16,8 +16,6 @@ from npu.tflite.writer import write_model
 
 from tests.support.cell_templates import TEMPLATES
 from tests.support.interpreters import run
-
-Array = npt.NDArray[Any]
 
 
 def magnitudes(kind: str, content: bytes, inputs: list[Any]) -> list[Array]:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model, Op
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
@@ -31,7 +31,6 @@ from sim.delegate import EthosUDelegate
 from tests.support.interpreters import run
 from tests.support.litert import run_reference
 
-Array = npt.NDArray[Any]
 INSTALLED = "5.2.0"
 VERSIONS = ("3.12.0", "4.2.0", "5.0.0", INSTALLED)
 TARGETS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")

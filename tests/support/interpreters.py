@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
+from npu.numerics.arrays import Array
 
 
 def run(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from npu.graph.attributes import Conv2DOptions, FullyConnectedOptions, Padding, ReshapeOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
+from npu.numerics.arrays import Array
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
 from tests.support.interpreters import run
-
-Array = npt.NDArray[Any]
 
 _QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import run_reference
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 _I8, _SCALE, _ZERO = DType.INT8, 0.05, -3
 

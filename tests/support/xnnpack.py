@@ -6,18 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import XnnpackOptions, default_options
 
 from tests.support.builder import ModelBuilder
 
-Array = npt.NDArray[Any]
 F32, INT8 = DType.FLOAT32, DType.INT8
 
 

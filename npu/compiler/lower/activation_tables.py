@@ -19,13 +19,13 @@ from npu.graph.attributes import GeluOptions, LeakyReluOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op, Tensor
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
+from npu.numerics.arrays import Ints
 from npu.numerics.scaling import quantize_multiplier, round_away
 from npu.records import dataclass
 
 ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
 """Element types of feature maps."""
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,25 @@ class Quantized:
         return cls(np.float32(quantization.scales[0]), quantization.zero_point, ELEMENTS[tensor.dtype])
 
     @property
-    def values(self) -> Integers:
+    def values(self) -> Ints:
         """Every value of the type, ascending."""
         return np.arange(self.element.minimum, self.element.maximum + 1, dtype=np.int64)
 
-    def saturated(self, values: Integers) -> Integers:
+    def saturated(self, values: Ints) -> Ints:
         return np.clip(values, self.element.minimum, self.element.maximum)
 
 
-Values = Callable[[Op, Integers, Quantized, Quantized], Integers]
+TableFunction = Callable[[Op, Ints, Quantized, Quantized], Ints]
 
 
-def result_of(op: Op, values: Integers, source: Quantized, target: Quantized) -> Integers:
+def result_of(op: Op, values: Ints, source: Quantized, target: Quantized) -> Ints:
     """The stored results of `op` for stored values of its operand."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         made = VALUES[op.kind](op, values - source.zero_point, source, target)
     return target.saturated(made + target.zero_point)
 
 
-def joined(values: Integers, source: Quantized, target: Quantized) -> Integers:
+def joined(values: Ints, source: Quantized, target: Quantized) -> Ints:
     """Stored values of a uint8 input of CONCATENATION in its output: one float32 factor, rounded once, ties away from zero.
 
     Not the two roundings of QUANTIZE: TFLite's ConcatenationWithScaling.
@@ -73,7 +73,7 @@ def joined(values: Integers, source: Quantized, target: Quantized) -> Integers:
     return target.saturated(round_away(real).astype(np.int64) + target.zero_point)
 
 
-def as_bytes(values: Integers) -> npt.NDArray[np.uint8]:
+def as_bytes(values: Ints) -> npt.NDArray[np.uint8]:
     """Table entries of 8 bits, signed or not."""
     return values.astype(np.uint8)
 
@@ -81,7 +81,7 @@ def as_bytes(values: Integers) -> npt.NDArray[np.uint8]:
 # Functions of real numbers, in float32
 
 
-def _rounded(function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> Callable[[Floats], Floats]:
+def _rounded(function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> Callable[[Reals], Reals]:
     """A float32 function with at most half a unit of error, as C's library gives it nearly everywhere."""
     return lambda x: function(x.astype(np.float64)).astype(np.float32)
 
@@ -90,24 +90,24 @@ _EXP, _TANH = _rounded(np.exp), _rounded(np.tanh)
 _ERFC = _rounded(lambda x: np.array([math.erfc(value) for value in x]))
 
 
-def _logistic(x: Floats) -> Floats:
+def _logistic(x: Reals) -> Reals:
     return np.float32(1) / (np.float32(1) + _EXP(-x))
 
 
-def _gelu(x: Floats) -> Floats:
+def _gelu(x: Reals) -> Reals:
     return np.float32(0.5) * x * _ERFC(-x * np.float32(math.sqrt(0.5)))
 
 
-def _gelu_by_tanh(x: Floats) -> Floats:
+def _gelu_by_tanh(x: Reals) -> Reals:
     inner = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
     return x * np.float32(0.5) * (np.float32(1) + _TANH(inner))
 
 
-def _elu(x: Floats) -> Floats:
+def _elu(x: Reals) -> Reals:
     return np.where(x < 0, _rounded(np.expm1)(x), x)
 
 
-def real_function(op: Op, target: Quantized) -> Callable[[Floats], Floats] | None:
+def real_function(op: Op, target: Quantized) -> Callable[[Reals], Reals] | None:
     """The float32 function that the reference kernel samples for `op`, None if it computes in integers."""
     if op.kind == "GELU":
         assert isinstance(op.attributes, GeluOptions)
@@ -121,7 +121,7 @@ def real_function(op: Op, target: Quantized) -> Callable[[Floats], Floats] | Non
     return {"ELU": _elu, "EXP": _EXP, "LOGISTIC": _logistic, "TANH": _TANH}.get(op.kind)
 
 
-def _sampled(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _sampled(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     """TFLite's LUTPopulate in float32; what is no number is 0, as in C."""
     function = real_function(op, target)
     assert function is not None
@@ -135,33 +135,33 @@ def _sampled(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integ
 # Functions of integers
 
 
-def _quantize(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _quantize(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     return rule_a(x, float(source.scale) / float(target.scale))
 
 
-def _rectify(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _rectify(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     low, high = (rectifier_steps(bound, target.scale) for bound in RECTIFIERS[op.kind])
     return np.clip(rule_a(x, float(source.scale / target.scale)), low, high)
 
 
-def _leaky_relu(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _leaky_relu(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     options = op.attributes
     assert isinstance(options, LeakyReluOptions)
     slope = float(source.scale * np.float32(options.alpha) / target.scale)
     return np.where(x >= 0, rule_a(x, float(source.scale / target.scale)), rule_a(x, slope))
 
 
-def _abs(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _abs(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     size = abs(x)
     return size if source.scale == target.scale else rule_a(size, float(source.scale / target.scale))
 
 
-def _negate(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _negate(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     """The stored values, whatever they stand for; the smallest is its own negative."""
     return (-(x + source.zero_point)).astype(np.int8).astype(np.int64) - target.zero_point
 
 
-def _rsqrt(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _rsqrt(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     """int8 in fixed point, int16 in float32; the largest number where there is no root."""
     if source.element.bits > 8:
         return _sampled(op, x, source, target)
@@ -177,7 +177,7 @@ def _scaled_root(value: int, factor: float) -> int:
     return int(multiply(root, multiplier, exponent - 20)[0])
 
 
-def _hard_swish(op: Op, x: Integers, source: Quantized, target: Quantized) -> Integers:
+def _hard_swish(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
     """x * relu6(x + 3) / 6 in 16-bit fixed point; TFLite's reference HardSwish."""
     fine = np.float32(1 / 128) * source.scale
     out_multiplier, out_exponent = _short_multiplier(float(fine / target.scale))
@@ -200,16 +200,16 @@ def _short_multiplier(real: float) -> tuple[int, int]:
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), exponent
 
 
-def _saturate_16(values: Integers) -> Integers:
+def _saturate_16(values: Ints) -> Ints:
     return np.clip(values, -(1 << 15), (1 << 15) - 1)
 
 
-def _high_mul_16(values: Integers, multiplier: int) -> Integers:
+def _high_mul_16(values: Ints, multiplier: int) -> Ints:
     """values * multiplier / 2**15 to nearest, ties toward plus infinity."""
     return _saturate_16((values * multiplier + (1 << 14)) >> 15)
 
 
-VALUES: Mapping[str, Values] = {
+VALUES: Mapping[str, TableFunction] = {
     "ABS": _abs,
     "ELU": _sampled,
     "EXP": _sampled,

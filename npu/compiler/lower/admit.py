@@ -30,7 +30,7 @@ _BIAS_TYPES = (DType.INT32, DType.INT64)
 _PARAMETER_TYPES = (DType.INT32, DType.INT64)
 
 Defect = str | None
-Limit = Callable[[Operands], Defect]
+OperandLimit = Callable[[Operands], Defect]
 
 
 class LoweringError(CompileError):
@@ -42,7 +42,7 @@ class LoweringError(CompileError):
         self.must = must
 
 
-def check_operator(graph: Graph, index: int, limit: Limit | None, *, needs_options: bool) -> None:
+def check_operator(graph: Graph, index: int, limit: OperandLimit | None, *, needs_options: bool) -> None:
     """Raise LoweringError if operator `index` of `graph` contradicts itself or a limit of the hardware."""
     op = graph.ops[index]
     defect = _defect(graph, op, limit, needs_options=needs_options)
@@ -50,7 +50,7 @@ def check_operator(graph: Graph, index: int, limit: Limit | None, *, needs_optio
         raise LoweringError(index, op, defect)
 
 
-def _defect(graph: Graph, op: Op, limit: Limit | None, *, needs_options: bool) -> Defect:
+def _defect(graph: Graph, op: Op, limit: OperandLimit | None, *, needs_options: bool) -> Defect:
     row = BY_NAME[op.kind]
     defect = _operand_defect(row, op, needs_options=needs_options) or _map_defect(graph, op)
     defect = defect or _weight_defect(graph, op) or _parameter_defect(graph, op)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Shape, Step, StepWeights, Storage, View
-from npu.compiler.lower.activation_tables import ELEMENTS, Integers, Quantized, as_bytes, joined, result_of
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
+from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import crop, fold_shape
@@ -30,6 +30,8 @@ from npu.isa.operations import (
     Upscale,
 )
 from npu.isa.rules import MAX_EXTENT
+from npu.layouts import MapShape
+from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
 IDENTITY = Scale(1, 0)
@@ -145,7 +147,7 @@ class Builder:
 
     # Storages
 
-    def temporary(self, name: str, shape: Shape, element: ElementType) -> View:
+    def temporary(self, name: str, shape: MapShape, element: ElementType) -> View:
         """A new map that lives inside the partition."""
         return View.whole(Storage(f"{self.graph.ops[self.index].kind} {self.index}: {name}", shape, element))
 
@@ -162,7 +164,7 @@ class Builder:
             self._numbers[value] = view
         return view
 
-    def reshaped(self, view: View, shape: Shape) -> View:
+    def reshaped(self, view: View, shape: MapShape) -> View:
         """The same elements in row order as a map of another shape; copies them together if they lie apart."""
         if view.shape == shape:
             return view
@@ -371,7 +373,7 @@ class Builder:
         plain = Finish(op.outputs[0], 0, 0, source.element.minimum, source.element.maximum, None, source.element)
         return self._with_fused(plain, values)
 
-    def _with_fused(self, plain: Finish, values: Integers | None) -> Finish:
+    def _with_fused(self, plain: Finish, values: Ints | None) -> Finish:
         """The same with the functions fused into the operator; `values`: its own results for all that a step computes."""
         fused_ops = [self.graph.ops[index] for index in self.fusions.fused_ops.get(self.index, ())]
         if not fused_ops and values is None:
@@ -402,7 +404,7 @@ class Builder:
         )
 
 
-def _clamped(plain: Finish, values: Integers, final: Quantized) -> Finish | None:
+def _clamped(plain: Finish, values: Ints, final: Quantized) -> Finish | None:
     """The same without a table, if the functions only move and clamp what `plain` lets through; None if they do more."""
     before = np.arange(plain.minimum, plain.maximum + 1)
     after = values[plain.minimum - plain.element.minimum :][: len(before)]

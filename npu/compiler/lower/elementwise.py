@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npu.compiler.ir import ElementwiseStep, Shape, View
+from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
@@ -19,6 +19,7 @@ from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
+from npu.layouts import MapShape
 from npu.records import dataclass, replace
 
 _SUM_BITS = {8: 20, 16: 15}
@@ -167,7 +168,7 @@ def _with_fraction(builder: Builder, x: View, factor: float) -> View:
     return scaled
 
 
-def _repeats(shape: Shape, full: Shape) -> bool:
+def _repeats(shape: MapShape, full: MapShape) -> bool:
     return all(size in (1, whole) for size, whole in zip(shape, full, strict=True))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from npu.compiler.ir import Shape
 from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
 from npu.compiler.lower.quantize import RECTIFIERS
@@ -16,6 +15,7 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
+from npu.layouts import MapShape
 from npu.records import dataclass
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -33,7 +33,7 @@ class Nest:
     """Where a tensor lives: inside tensor `parent`, at `offset` of its folded shape, or all of it if `offset` is None."""
 
     parent: int
-    offset: Shape | None
+    offset: MapShape | None
 
 
 @dataclass(frozen=True, slots=True)

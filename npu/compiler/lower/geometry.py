@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu.compiler.ir import Shape, View
+from npu.compiler.ir import View
 from npu.graph.attributes import StridedSliceOptions
 from npu.graph.graph import Graph, Op
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
+from npu.layouts import MapShape
 from npu.records import dataclass
 
 
@@ -18,11 +19,11 @@ from npu.records import dataclass
 class Box:
     """A box of a folded map: it starts at `offset` and has `shape`."""
 
-    offset: Shape
-    shape: Shape
+    offset: MapShape
+    shape: MapShape
 
 
-def fold_shape(shape: Sequence[int]) -> Shape:
+def fold_shape(shape: Sequence[int]) -> MapShape:
     """Height, width, depth of a tensor: missing leading dimensions are 1, surplus ones are folded into the height."""
     padded = (1, 1, 1, *shape)[-max(3, len(shape)) :]
     return math.prod(padded[:-2]), padded[-2], padded[-1]
@@ -69,7 +70,7 @@ def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Seque
     return boxes
 
 
-def crop(view: View, offset: Shape, shape: Shape) -> View:
+def crop(view: View, offset: MapShape, shape: MapShape) -> View:
     """The box of a view that starts at `offset` (relative to the view) and has `shape`."""
     y, x, c = (a + b for a, b in zip(view.offset, offset, strict=True))
     return replace(view, offset=(y, x, c), shape=shape)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import Shape, StepWeights, View
+from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import weight_values
 from npu.compiler.lower.fixed_point import FixedPoint
@@ -20,6 +20,7 @@ from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import UnidirectionalSequenceLSTMOptions
 from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Scale
+from npu.layouts import MapShape
 from npu.records import dataclass
 
 MOST_TIMES = 64
@@ -86,7 +87,7 @@ class _LstmSteps:
         self.builder.copy(h, state)
         self.builder.copy(c, cell)
 
-    def _row(self, depth: int) -> Shape:
+    def _row(self, depth: int) -> MapShape:
         return (1, self.batches, depth) if self.is_time_major else (self.batches, 1, depth)
 
     def _at(self, view: View, time: int) -> View:
@@ -161,5 +162,5 @@ class _LstmSteps:
         self.builder.elementwise(ElementwiseMode.MUL, gate, target, bent, scale=register_scale(factor))
         return ofm
 
-    def _new(self, shape: Shape, element: ElementType = INT16) -> View:
+    def _new(self, shape: MapShape, element: ElementType = INT16) -> View:
         return self.builder.temporary("cell", shape, element)

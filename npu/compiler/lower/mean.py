@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import Shape, View
+from npu.compiler.ir import View
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape, images
@@ -16,6 +16,7 @@ from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
 from npu.isa.operations import KernelWindow, PoolingMode, Rounding, Scale
+from npu.layouts import MapShape
 from npu.numerics.scaling import round_away
 
 _MAX_HEIGHT = 256
@@ -78,7 +79,7 @@ def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> N
         builder.alias(finish.tensor, stored)
 
 
-def _windows(builder: Builder, op: Op) -> tuple[View, KernelWindow, Shape, int]:
+def _windows(builder: Builder, op: Op) -> tuple[View, KernelWindow, MapShape, int]:
     """The map, the window that is taken of it, the shape of what comes out, and how many images both hold."""
     tensor = builder.tensor(op.inputs[0])
     shape, rank = tensor.shape, len(tensor.shape)

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import Shape, View
+from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts, strided_box
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
+from npu.layouts import MapShape
 
 
 def lower_concatenation(builder: Builder, op: Op) -> None:
@@ -98,7 +99,7 @@ def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, i
     return index
 
 
-def pad_map(builder: Builder, source: View, target: View, before: Shape, value: int) -> None:
+def pad_map(builder: Builder, source: View, target: View, before: MapShape, value: int) -> None:
     """Write `source` into `target` at offset `before` and `value` around it."""
     builder.copy(source, crop(target, before, source.shape))
     low = [0, 0, 0]
@@ -113,7 +114,7 @@ def pad_map(builder: Builder, source: View, target: View, before: Shape, value: 
         low[axis], high[axis] = start, end
 
 
-def _shape(values: Sequence[int]) -> Shape:
+def _shape(values: Sequence[int]) -> MapShape:
     height, width, depth = values
     return height, width, depth
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.compiler.ir import Shape, View
+from npu.compiler.ir import View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop, images, needed_after
@@ -12,6 +12,7 @@ from npu.compiler.lower.windows import SlidingWindow, split_window
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Scale
+from npu.layouts import MapShape
 
 
 def mean_scale(count: int) -> Scale:
@@ -77,7 +78,7 @@ def emit_pool(
     builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=kernel, padding=padding)
 
 
-def broadcast(builder: Builder, source: View, shape: Shape) -> View:
+def broadcast(builder: Builder, source: View, shape: MapShape) -> View:
     """A map of `shape` with the source repeated along its axes of extent 1; doubles what is there with every copy."""
     target = builder.temporary("broadcast", shape, source.element)
     builder.copy(source, crop(target, (0, 0, 0), source.shape))
@@ -85,7 +86,7 @@ def broadcast(builder: Builder, source: View, shape: Shape) -> View:
     return View.whole(target.storage, source.zero_point)
 
 
-def repeat(builder: Builder, target: View, filled: Shape) -> None:
+def repeat(builder: Builder, target: View, filled: MapShape) -> None:
     """Repeat the box of shape `filled` at the target's origin until the target is full."""
     done = list(filled)
     for axis in (2, 1, 0):

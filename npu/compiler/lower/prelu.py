@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from npu.compiler.ir import Shape, View
-from npu.compiler.lower.activation_tables import Integers, Quantized
+from npu.compiler.ir import View
+from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import fold_shape
 from npu.compiler.lower.pooling import broadcast
 from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, ElementwiseMode
+from npu.layouts import MapShape
+from npu.numerics.arrays import Ints
 
 
 def lower_prelu(builder: Builder, op: Op) -> None:
@@ -44,7 +46,7 @@ def _widened(builder: Builder, slopes: View) -> View:
     return View.whole(builder.constant(f"{slopes.storage.name} in 16 bits", values, INT16))
 
 
-def _choice(slopes: Integers, data: Quantized, target: Quantized, factors: tuple[float, float]) -> ElementwiseMode | None:
+def _choice(slopes: Ints, data: Quantized, target: Quantized, factors: tuple[float, float]) -> ElementwiseMode | None:
     """MAX or MIN if that of both branches is the result for every 8-bit value and slope."""
     if data.element.bits > 8:
         return None
@@ -88,7 +90,7 @@ def _multiply(builder: Builder, x: View, slopes: View, ofm: View, factor: float)
     builder.elementwise(ElementwiseMode.MUL, x, ofm, slopes, scale=register_scale(factor))
 
 
-def _broadcasts(shape: Shape, full: Shape) -> bool:
+def _broadcasts(shape: MapShape, full: MapShape) -> bool:
     return all(size in (1, whole) for size, whole in zip(shape, full, strict=True))
 
 

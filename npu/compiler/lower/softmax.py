@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ElementwiseStep, Shape, View
+from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantize import FactorError, divide_away
@@ -23,6 +23,7 @@ from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
+from npu.layouts import MapShape
 from npu.numerics.scaling import quantize_multiplier
 from npu.records import dataclass
 
@@ -108,7 +109,7 @@ class _SoftmaxSteps:
     """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
 
     builder: Builder
-    rows: Shape
+    rows: MapShape
 
     def lower(self, ifm: View, ofm: View, table: npt.NDArray[np.uint8], bits: int, finish: Finish) -> None:
         exps = self._exps(ifm, self._maximum(ifm), table)

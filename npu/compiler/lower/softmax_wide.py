@@ -14,11 +14,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import Shape, View
+from npu.compiler.ir import View
 from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantize import register_scale
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
+from npu.layouts import MapShape
 from npu.numerics.scaling import round_half_away
 from npu.records import dataclass
 
@@ -57,7 +58,7 @@ class WideSoftmax:
     """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
 
     builder: Builder
-    rows: Shape
+    rows: MapShape
 
     def lower(self, ifm: View, ofm: View, factor: float) -> None:
         exps = self._exps(ifm, self._maximum(ifm), factor)
@@ -105,7 +106,7 @@ class WideSoftmax:
         )
         return inverse
 
-    def _temporary(self, name: str, shape: Shape, element: ElementType) -> View:
+    def _temporary(self, name: str, shape: MapShape, element: ElementType) -> View:
         return self.builder.temporary(name, shape, element)
 
     def _pool(self, mode: PoolingMode, ifm: View, ofm: View, kernel: KernelWindow) -> None:

@@ -53,7 +53,7 @@ class Lowering:
     """
 
     make_steps: Callable[[Builder, Op], None]
-    limit: admit.Limit | None = None
+    limit: admit.OperandLimit | None = None
     needs_options: bool = False
 
 

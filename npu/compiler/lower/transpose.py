@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from npu.compiler.ir import Shape, StepWeights, View
+from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.memory import constant_values, lower_reshape
@@ -23,6 +23,7 @@ from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed
 from npu.hardware.variant import Variant
 from npu.isa.operations import KernelWindow, Scale
 from npu.isa.rules import MAX_EXTENT
+from npu.layouts import MapShape
 from npu.machine.port_rates import port_rate
 from npu.records import dataclass, replace
 
@@ -151,7 +152,7 @@ def _select(builder: Builder, ifm: View, ofm: View, weights: StepWeights) -> Non
     builder.convolve(ifm, ofm, weights, kernel=KernelWindow(weights.values.shape[1], 1))
 
 
-def _part(view: View, start: int, pitch: tuple[int, int], shape: Shape) -> View:
+def _part(view: View, start: int, pitch: tuple[int, int], shape: MapShape) -> View:
     """A map of `shape` and `pitch` that starts `start` elements behind the first of `view`."""
     y, x, c = view.offset
     rows, columns = view.pitches

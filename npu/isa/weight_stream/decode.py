@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import decode as kernels
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
-from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, restore, restore_groups
+from npu.isa.weight_stream.order import WeightOrder, WeightShape, count_symbols, restore, restore_groups
 
 Data = bytes | NDArray[np.uint8]
 _WORD_BYTES = 8
@@ -76,7 +76,7 @@ def decode_symbols(data: Data, count: int, room: NDArray[np.int16] | None = None
     return output
 
 
-def decode_weights(data: Data, shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
+def decode_weights(data: Data, shape: WeightShape, order: WeightOrder) -> NDArray[np.int16]:
     """Weights (O of `order.core`, KH, KW, I), int16, zero point removed, of one core's stream.
 
     `shape` is (O of all cores, KH, KW, I), I = 1 for depthwise. Raises StreamError.
@@ -84,6 +84,8 @@ def decode_weights(data: Data, shape: Shape, order: WeightOrder) -> NDArray[np.i
     return restore(decode_symbols(data, count_symbols(shape, order)), shape, order)
 
 
-def decode_groups(data: Data, shape: Shape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]) -> bool:
+def decode_groups(
+    data: Data, shape: WeightShape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]
+) -> bool:
     """Put the weights of one core's stream into `groups` of 16 channels, as `restore_groups`. Raises StreamError."""
     return restore_groups(decode_symbols(data, count_symbols(shape, order), _ROOM.weights), shape, order, places, groups)

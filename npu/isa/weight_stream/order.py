@@ -16,7 +16,7 @@ from npu.machine.rules import kernel_group, round_up, sub_kernel, widest_ifm_blo
 from npu.records import dataclass
 
 Number = TypeVar("Number", np.int16, np.int64)
-Shape = tuple[int, int, int, int]
+WeightShape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
 _MAX_SYMBOLS = 1 << 31
@@ -79,7 +79,7 @@ class WeightOrder:
 
 
 @functools.lru_cache(maxsize=1 << 10)
-def count_symbols(shape: Shape, order: WeightOrder) -> int:
+def count_symbols(shape: WeightShape, order: WeightOrder) -> int:
     """Symbols in the stream of one core, padding included: a pure function of shape and order."""
     _check(shape, order)
     ofm_depth, height, width, ifm_depth = shape
@@ -103,7 +103,7 @@ def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
     return symbols
 
 
-def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDArray[np.int16]:
+def restore(symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder) -> NDArray[np.int16]:
     """Weights (O of this core, KH, KW, I), int16, from symbols in stream order; StreamError if their number is wrong."""
     ofm_depth, height, width, ifm_depth = shape
     _check_count(symbols, shape, order)
@@ -115,7 +115,7 @@ def restore(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> NDA
 
 
 def restore_groups(
-    symbols: NDArray[np.int16], shape: Shape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]
+    symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]
 ) -> bool:
     """Put the weights of `order.core` into `groups`, zeros, of 16 channels of all cores; False if a weight is no int8.
 
@@ -130,7 +130,7 @@ def restore_groups(
     return bool(found != kernels.NO_BYTE)
 
 
-def _check_count(symbols: NDArray[np.int16], shape: Shape, order: WeightOrder) -> None:
+def _check_count(symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder) -> None:
     expected = count_symbols(shape, order)
     if symbols.shape != (expected,):
         raise StreamError(f"weight stream: must have {expected} symbols for shape {shape}, got {symbols.shape}")
@@ -163,13 +163,13 @@ def _lanes(ifm_depth: int, order: WeightOrder) -> int:
     return sum(round_up(piece, order.ifm_ublock_depth) for piece in _pieces(ifm_depth, order.ifm_block_depth))
 
 
-def _shape(values: NDArray[np.int16]) -> Shape:
+def _shape(values: NDArray[np.int16]) -> WeightShape:
     if values.ndim != 4:
         raise StreamError(f"weights: must have the axes (O, KH, KW, I), got shape {values.shape}")
     return values.shape[0], values.shape[1], values.shape[2], values.shape[3]
 
 
-def _check(shape: Shape, order: WeightOrder) -> None:
+def _check(shape: WeightShape, order: WeightOrder) -> None:
     if min(shape) < 1 or shape[0] * shape[1] * shape[2] * shape[3] >= _MAX_SYMBOLS:
         raise StreamError(f"weights: shape must be positive and below 2**31 elements, got {shape}")
     if order.is_depthwise and shape[3] != 1:
@@ -180,7 +180,7 @@ def _check(shape: Shape, order: WeightOrder) -> None:
         raise StreamError(f"weights: core {order.core} of {order.cores} must have a block depth, got {order.block_depth}")
 
 
-def _row(shape: Shape, order: WeightOrder, channel_start: int, channel_step: int) -> NDArray[np.void]:
+def _row(shape: WeightShape, order: WeightOrder, channel_start: int, channel_step: int) -> NDArray[np.void]:
     """What the kernel takes; the shape has been checked."""
     ofm_depth, height, width, ifm_depth = shape
     row = np.zeros(1, kernels.ORDER)

@@ -7,16 +7,15 @@ kernels (filter row, filter column, input channel), so that float results do not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npu.layouts import HeightWidth
 from npu.native import types as ty
 from npu.native.kernel import kernel
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 
-Array = npt.NDArray[Any]
 _PATCH_ELEMENTS = 1 << 22
 _CONSTANT = ty.constant(ty.float32, 2)
 
@@ -56,8 +55,7 @@ def transposed_in_order(ifm, taps, stride_h, stride_w, pad_h, pad_w, out):  # ty
                                 out[b, oy, ox, n] += value * taps[y, x, c, n]
 
 
-Pair = tuple[int, int]
-Tap = tuple[Pair, tuple[slice, slice], tuple[slice, slice]]
+Tap = tuple[HeightWidth, tuple[slice, slice], tuple[slice, slice]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,13 @@ class Window:
     are millions of times as large as its map.
     """
 
-    kernel: Pair
-    stride: Pair
-    dilation: Pair
-    before: Pair
-    out: Pair
+    kernel: HeightWidth
+    stride: HeightWidth
+    dilation: HeightWidth
+    before: HeightWidth
+    out: HeightWidth
 
-    def taps(self, sizes: Pair, rows: Pair, columns: Pair) -> Iterator[Tap]:
+    def taps(self, sizes: HeightWidth, rows: tuple[int, int], columns: tuple[int, int]) -> Iterator[Tap]:
         """Each tap (y, x) with the outputs that it reaches, from the first of `rows` and `columns`, and the inputs there."""
         across = [(x, *self._reach(1, x, sizes, columns)) for x in range(self.kernel[1])]
         for y in range(self.kernel[0]):
@@ -82,7 +80,7 @@ class Window:
             for x, out_x, in_x in across:
                 yield (y, x), (out_y, out_x), (in_y, in_x)
 
-    def _reach(self, axis: int, tap: int, sizes: Pair, outputs: Pair) -> tuple[slice, slice]:
+    def _reach(self, axis: int, tap: int, sizes: HeightWidth, outputs: tuple[int, int]) -> tuple[slice, slice]:
         step, offset = self.stride[axis], tap * self.dilation[axis] - self.before[axis]
         low = max(outputs[0], -(offset // step))
         high = max(low, min(outputs[1], -((offset - sizes[axis]) // step)))
@@ -90,7 +88,7 @@ class Window:
         stop = start + (high - low) * step  # a slice ends before the map does
         return slice(low - outputs[0], high - outputs[0]), slice(start, stop, step)
 
-    def patches(self, ifm: Array, rows: Pair, columns: Pair) -> Array:
+    def patches(self, ifm: Array, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
         """Patches (rows * columns, kh * kw * channels) of some outputs of one map (height, width, channels), 0 outside it."""
         if self.kernel == self.stride == (1, 1) and self.before == (0, 0):
             return np.ascontiguousarray(ifm[slice(*rows), slice(*columns)]).reshape(-1, ifm.shape[2])
@@ -100,7 +98,7 @@ class Window:
             patches[(*outputs, y, x)] = ifm[inputs]
         return patches.reshape(shape[0] * shape[1], -1)
 
-    def parts(self, channels: int) -> Iterator[tuple[Pair, Pair]]:
+    def parts(self, channels: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         """Rows and columns of outputs whose patches are few enough to be held at once."""
         pixels = max(1, _PATCH_ELEMENTS // max(1, self.kernel[0] * self.kernel[1] * channels))
         width = min(pixels, max(1, self.out[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _MASK = (1 << 64) - 1
 
-Pair = tuple[int, int]
+HashPair = tuple[int, int]
 
 
 def _rotate(x: int, bits: int) -> int:
@@ -61,7 +61,7 @@ def _to_64(data: bytes) -> int:
     return _fold(left, (e + _rotate(f + a, 18) + g) & _MASK, factor)
 
 
-def _weak(data: bytes, offset: int, a: int, b: int) -> Pair:
+def _weak(data: bytes, offset: int, a: int, b: int) -> HashPair:
     w, x, y, z = (_word(data, offset + 8 * i) for i in range(4))
     a = (a + w) & _MASK
     b = _rotate(b + a + z, 21)
@@ -88,8 +88,8 @@ def _long(data: bytes) -> int:
 
 
 def _block(
-    data: bytes, offset: int, state: tuple[int, int, int], pairs: tuple[Pair, Pair], factors: tuple[int, int]
-) -> tuple[int, int, int, Pair, Pair]:
+    data: bytes, offset: int, state: tuple[int, int, int], pairs: tuple[HashPair, HashPair], factors: tuple[int, int]
+) -> tuple[int, int, int, HashPair, HashPair]:
     x, y, z = state
     v, w = pairs
     factor, extra = factors

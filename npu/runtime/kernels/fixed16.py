@@ -6,14 +6,11 @@ Values are int64 arrays that hold int16 numbers with a given number of integer b
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npu.numerics.arrays import Array
 from npu.runtime.kernels.integer_functions import constant, exp_below_zero, halve, high_product
-
-Array = npt.NDArray[Any]
 
 
 def multiply(a: Array, b: Array | int) -> Array:

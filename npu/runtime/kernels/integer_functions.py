@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.native import types as ty
 from npu.native.kernel import kernel
+from npu.numerics.arrays import Array
 from npu.numerics.rounding import saturating_rounding_doubling_high_mul
-
-Array = npt.NDArray[Any]
 
 
 def high_product(a: Array, b: Array | int, bits: int = 31) -> Array:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npu.layouts import HeightWidth
 from npu.native import types as ty
 from npu.native.kernel import Kernel, kernel
+from npu.numerics.arrays import Array
 
-Array = npt.NDArray[Any]
-Pair = tuple[int, int]
 _I = ty.int64
 _INTEGERS = (ty.int8, ty.uint8, ty.int16)
 
@@ -90,25 +89,29 @@ _MAXIMA = _versions(_take_maxima, (*_INTEGERS, ty.float32), *(_I,) * 6)
 _MEANS = _versions(_take_means, _INTEGERS, *(_I,) * 8, ty.int64[::1])
 
 
-def average_integer(ifm: Array, kernel: Pair, stride: Pair, before: Pair, limits: Pair, total: Array, out: Array) -> None:
+def average_integer(
+    ifm: Array, kernel: HeightWidth, stride: HeightWidth, before: HeightWidth, limits: tuple[int, int], total: Array, out: Array
+) -> None:
     """Means, rounded, ties away from zero, clamped to limits; `total`: int64 work space, one per channel."""
     _MEANS[ifm.dtype](np.ascontiguousarray(ifm), *kernel, *stride, *before, *limits, total, out)
 
 
-def _sums(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair, dtype: type[np.generic]) -> tuple[Array, Array]:
+def _sums(
+    ifm: Array, kernel: HeightWidth, stride: HeightWidth, before: HeightWidth, out: HeightWidth, dtype: type[np.generic]
+) -> tuple[Array, Array]:
     total = np.zeros((ifm.shape[0], *out, ifm.shape[3]), dtype)
     count = np.zeros(out, np.int64)
     _add_windows(np.ascontiguousarray(ifm), *kernel, *stride, *before, total, count)
     return total, np.maximum(count, 1)[:, :, None]
 
 
-def average_float(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:
+def average_float(ifm: Array, kernel: HeightWidth, stride: HeightWidth, before: HeightWidth, out: HeightWidth) -> Array:
     """Mean in float32, summed in row order."""
     total, count = _sums(ifm, kernel, stride, before, out, np.float32)
     return (total / count.astype(np.float32)).astype(np.float32)
 
 
-def maximum(ifm: Array, kernel: Pair, stride: Pair, before: Pair, out: Pair) -> Array:
+def maximum(ifm: Array, kernel: HeightWidth, stride: HeightWidth, before: HeightWidth, out: HeightWidth) -> Array:
     """Window maximum in the map's type."""
     lowest = np.finfo(ifm.dtype).min if ifm.dtype.kind == "f" else np.iinfo(ifm.dtype).min
     result = np.full((ifm.shape[0], *out, ifm.shape[3]), lowest, ifm.dtype)

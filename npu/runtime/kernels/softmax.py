@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.native import types as ty
 from npu.native.kernel import kernel
+from npu.numerics.arrays import Array
 from npu.numerics.rounding import rounding_divide_by_power_of_two, saturating_rounding_doubling_high_mul
 from npu.runtime.kernels.integer_functions import reciprocal
 
-Array = npt.NDArray[Any]
 _ROWS = ty.constant(ty.float32, 2)
 
 # The reference kernel's table has these entries one above the rounded sigmoid; measured on its int16 LOGISTIC and TANH.

@@ -10,6 +10,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier, table_factor
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
@@ -19,7 +20,6 @@ from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16b
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, quantized_range, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16)

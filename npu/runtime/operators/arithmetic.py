@@ -10,6 +10,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import power_float
@@ -25,7 +26,6 @@ from npu.runtime.operators.common import (
     require_quantized,
     scaled,
 )
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 _MAX_EXPONENT = 1 << 16

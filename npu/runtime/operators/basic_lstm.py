@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.kernels.fixed16 import logistic_table, multiply, tanh_table
 from npu.runtime.kernels.integer_functions import halve
@@ -18,7 +19,6 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import float_logistic, hyperbolic_tangent
 from npu.runtime.operators.cell_products import require_shape, require_state
 from npu.runtime.operators.fully_connected import float_product
-from npu.runtime.tensor import Array
 
 _INT16 = (-32768, 32767)
 

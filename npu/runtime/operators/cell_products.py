@@ -14,18 +14,22 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.activation import hyperbolic_tangent
 from npu.runtime.operators.fully_connected import float_product
 from npu.runtime.operators.hybrid import quantize_rows
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 _CLAMPS: dict[FusedActivation, tuple[float, float | None]] = {
     FusedActivation.RELU: (0.0, None),
     FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
     FusedActivation.RELU6: (0.0, 6.0),
 }
+
+CellStep = Callable[[Array, Array | None], Array]
+"""One time step: (batch, features) and the auxiliary input to (batch, outputs), updating the states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from npu.errors import InterpreterError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier, round_half_away
 from npu.runtime.kernels.requantize import rescale, rescale_wide
 from npu.runtime.operator import OperatorNode
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 INTEGER_RANGE: dict[DType, tuple[int, int]] = {
     DType.INT8: (-128, 127),

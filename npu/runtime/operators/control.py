@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
-Shapes = list[tuple[int, ...]]
+FixedShapes = list[tuple[int, ...]]
 
 
 def _store(node: OperatorNode, values: Sequence[Array]) -> None:
@@ -22,7 +23,9 @@ def _store(node: OperatorNode, values: Sequence[Array]) -> None:
         node.output(position).array[...] = value
 
 
-def _prepare(node: OperatorNode, index: int, arguments: Sequence[RuntimeTensor], results: int | None = None) -> Shapes | None:
+def _prepare(
+    node: OperatorNode, index: int, arguments: Sequence[RuntimeTensor], results: int | None = None
+) -> FixedShapes | None:
     """Prepare a subgraph for these arguments; its output shapes, None if they are known only in the run."""
     given, made = node.services.signature_of(index)
     if [t.dtype for t in arguments] != given:
@@ -40,7 +43,7 @@ def _names(types: Iterable[DType]) -> str:
     return f"[{', '.join(str(kind) for kind in types)}]"
 
 
-def _fix_shapes(node: OperatorNode, shapes: Shapes | None) -> None:
+def _fix_shapes(node: OperatorNode, shapes: FixedShapes | None) -> None:
     """Give the outputs these shapes, or declare them dynamic."""
     for position in range(len(node.outputs)):
         if shapes is None:

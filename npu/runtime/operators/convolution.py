@@ -10,6 +10,7 @@ import numpy as np
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.shapes.common import window_extent
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import (
@@ -29,7 +30,7 @@ from npu.runtime.operators.common import (
     require_quantized,
 )
 from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 
 def _window(node: OperatorNode, ifm: RuntimeTensor, kernel: tuple[int, int]) -> Window:

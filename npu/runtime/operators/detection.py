@@ -10,12 +10,13 @@ from flatbuffers import flexbuffers
 
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.custom import CustomOperator
 from npu.runtime.delegate import Context, Node, Status
 from npu.runtime.operators.heap import largest
 from npu.runtime.operators.suppression import overlaps
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 NAME = "TFLite_Detection_PostProcess"
 _DAMAGED = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)

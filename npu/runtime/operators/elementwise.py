@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
@@ -16,7 +17,6 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import run_float, through
 from npu.runtime.operators.common import INTEGER_RANGE, requantize, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 Unary = Callable[[Array], Array]

@@ -11,10 +11,11 @@ import numpy as np
 
 from npu.graph.attributes import CombinerType
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.cell_products import signed
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.types import for_codes
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from npu.graph.attributes import WeightsFormat
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.convolution import multiply_in_order
 from npu.runtime.operator import OperatorNode, Run
@@ -27,7 +28,7 @@ from npu.runtime.operators.common import (
 )
 from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 
 def build_fully_connected(node: OperatorNode) -> Run:

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import normalized_axis
-from npu.runtime.tensor import Array
 from npu.runtime.types import EVERY_NUMBER, for_codes
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 
-class Heap(Generic[Value]):
+class Heap(Generic[T]):
     """(key, value) entries, the largest key on top: `std::make_heap`, `push_heap` and `pop_heap`, which compare keys only."""
 
-    def __init__(self, entries: Iterable[tuple[Any, Value]] = ()) -> None:
+    def __init__(self, entries: Iterable[tuple[Any, T]] = ()) -> None:
         self._entries = list(entries)
         for root in reversed(range(len(self._entries) // 2)):
             self._sift(root, self._entries[root])
@@ -23,20 +23,20 @@ class Heap(Generic[Value]):
     def top_key(self) -> Any:
         return self._entries[0][0]
 
-    def push(self, key: Any, value: Value) -> None:
+    def push(self, key: Any, value: T) -> None:
         self._entries.append((key, value))
         self._rise(len(self._entries) - 1, 0, (key, value))
 
-    def pop(self) -> Value:
+    def pop(self) -> T:
         top, last = self._entries[0], self._entries.pop()
         if self._entries:
             self._sift(0, last)
         return top[1]
 
-    def replace_top(self, key: Any, value: Value) -> None:
+    def replace_top(self, key: Any, value: T) -> None:
         self._sift(0, (key, value))
 
-    def _sift(self, hole: int, entry: tuple[Any, Value]) -> None:
+    def _sift(self, hole: int, entry: tuple[Any, T]) -> None:
         """The hole goes down along the larger children to the end, then the entry up from there."""
         entries, top = self._entries, hole
         while 2 * hole + 2 < len(entries):
@@ -47,7 +47,7 @@ class Heap(Generic[Value]):
             entries[hole], hole = entries[2 * hole + 1], 2 * hole + 1
         self._rise(hole, top, entry)
 
-    def _rise(self, hole: int, top: int, entry: tuple[Any, Value]) -> None:
+    def _rise(self, hole: int, top: int, entry: tuple[Any, T]) -> None:
         entries = self._entries
         while hole > top and entries[(hole - 1) // 2][0] < entry[0]:
             entries[hole], hole = entries[(hole - 1) // 2], (hole - 1) // 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
-from npu.runtime.tensor import Array
 
 
 def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:

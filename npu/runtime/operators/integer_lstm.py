@@ -12,13 +12,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.kernels.fixed16 import logistic_table, rounded_shift, tanh_table
 from npu.runtime.kernels.integer_norm import normalize_rows
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import multipliers, requantize, require_quantized
 from npu.runtime.operators.lstm_cell import CELL_GATE, FORGET_GATE, INPUT_GATE, OUTPUT_GATE, Gate, LstmCell
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 _INT8, _INT16, _WIDE = (-128, 127), (-32768, 32767), (-(1 << 62), 1 << 62)
 _HIDDEN = 4

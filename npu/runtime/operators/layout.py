@@ -10,11 +10,12 @@ import numpy as np
 from npu.graph.attributes import MirrorPadMode
 from npu.graph.dtype import DType
 from npu.graph.shapes.common import pad_amounts
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, stored_limits
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.types import EVERY_NUMBER, for_codes
 
 _SPLIT = "f32 i8 u8 i16 i32 i64"

@@ -10,17 +10,16 @@ there is a projection; it is the next recurrent input.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from npu.graph.attributes import FusedActivation, LstmKernelType
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import float_logistic
 from npu.runtime.operators.basic_lstm import build_basic_lstm
-from npu.runtime.operators.cell_products import CellInput, add_product, cell_activation, operand, real_vector
+from npu.runtime.operators.cell_products import CellInput, CellStep, add_product, cell_activation, operand, real_vector
 from npu.runtime.operators.integer_lstm import integer_step
 from npu.runtime.operators.lstm_cell import (
     AUXILIARY_INPUT,
@@ -34,10 +33,7 @@ from npu.runtime.operators.lstm_cell import (
     LstmCell,
     find_cell,
 )
-from npu.runtime.tensor import Array, RuntimeTensor
-
-CellStep = Callable[[Array, Array | None], Array]
-"""One time step: (batch, features) and the auxiliary input to (batch, outputs), updating the states."""
+from npu.runtime.tensor import RuntimeTensor
 
 
 def float_step(node: OperatorNode, cell: LstmCell) -> CellStep:

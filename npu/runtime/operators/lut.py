@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
 from npu.runtime.kernels.softmax import look_up
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, rounded
-from npu.runtime.tensor import Array
 
 Real = Callable[[Array], Array]
 """A float32 function of a contiguous float32 vector."""

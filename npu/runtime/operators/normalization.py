@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import power_float
 from npu.runtime.kernels.integer_functions import halve, high_product
 from npu.runtime.kernels.integer_norm import inverse_square_roots
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, stored_limits
-from npu.runtime.tensor import Array
 
 
 def _squares(x: Array) -> Array:

@@ -8,11 +8,11 @@ import numpy as np
 
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.pooling import average_float, average_integer, maximum
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import float_bounds, pad_before, quantized_range
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 _Pool = Callable[[Array, "Bounds"], Array]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, multipliers, requantize, require_quantized, rounded
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 

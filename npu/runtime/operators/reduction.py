@@ -8,12 +8,12 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.graph.shapes.common import reduced_axes, without
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier, round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.reduction import sum_rows
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, requantize, require_quantized, scaled
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 _F32 = np.float32

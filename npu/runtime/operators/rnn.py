@@ -8,18 +8,16 @@ whole sequence as many times as it has steps, the states going on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.cell_products import add_product, cell_activation, operand, require_shape, require_state
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.operators.cell_products import CellStep, add_product, cell_activation, operand, require_shape, require_state
+from npu.runtime.tensor import RuntimeTensor
 
-CellStep = Callable[[Array, Array | None], Array]
 """One time step: (batch, features) and the auxiliary input to (batch, units), updating the state."""
 
 

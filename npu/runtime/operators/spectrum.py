@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import ints
-from npu.runtime.tensor import Array
 
 _PARTS = ("c64 -> f32",)
 

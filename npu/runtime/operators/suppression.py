@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.elementwise import exponential
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import through
 from npu.runtime.operators.heap import Heap
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 _SIGMA = 5
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.cell_products import add_product, cell_activation, operand, require_shape, require_state, signed
 from npu.runtime.operators.common import multipliers, requantize, require_quantized
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 
 _INT16 = (-32768, 32767)
 

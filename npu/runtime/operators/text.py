@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from npu.graph.attributes import LshProjectionType
+from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.fingerprint import fingerprint64
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.tensor import Array
 from npu.runtime.types import for_codes
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.attributes import Padding
 from npu.graph.shapes.common import window_extent
+from npu.layouts import HeightWidth
+from npu.numerics.arrays import Array
 from npu.records import dataclass
-from npu.runtime.kernels.convolution import Pair, Window
+from npu.runtime.kernels.convolution import Window
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import pad_before
 from npu.runtime.tensor import RuntimeTensor
@@ -27,7 +27,6 @@ from npu.runtime.xnnpack.operand import ConstantOperand, operand
 from npu.runtime.xnnpack.operation import CompiledOperation, Rows
 from npu.runtime.xnnpack.packing import PackedLayout, pack_matrix, pack_taps, sums_fit
 
-Array = npt.NDArray[Any]
 Store = Callable[[Array], Array]
 """Keeps packed weights: the weights cache, or the identity."""
 _SIGN = 0x80808080
@@ -52,7 +51,7 @@ class Site:
     """Whether a tensor's buffer may be read past its end."""
 
 
-def _canvas(window: Window) -> Pair:
+def _canvas(window: Window) -> HeightWidth:
     """Height and width of the padded input that all windows cover."""
     w = window
     sizes = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(w.out, w.stride, w.kernel, w.dilation, strict=True)]
@@ -72,7 +71,7 @@ def _geometry(node: OperatorNode, kernel: tuple[int, int]) -> Window | None:
     return Window(kernel, stride, dilation, (before[0], before[1]), (out[0], out[1]))
 
 
-def window_of(node: OperatorNode, kernel: Pair) -> Window:
+def window_of(node: OperatorNode, kernel: HeightWidth) -> Window:
     """The window of a convolution that is known to be well formed."""
     window = _geometry(node, kernel)
     assert window is not None
@@ -179,7 +178,7 @@ class _Weighted(CompiledOperation):
 class _Windowed(_Weighted):
     """Convolutions: windows of `_kernel` size over a map."""
 
-    _kernel: Pair
+    _kernel: HeightWidth
 
     def shape(self) -> bool:
         ifm = self.node.input(0)

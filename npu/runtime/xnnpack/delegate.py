@@ -19,7 +19,7 @@ from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_o
 from npu.runtime.xnnpack.partition import MemoryReport, Setting, XnnpackPartition
 from npu.runtime.xnnpack.precision import choose_half
 from npu.runtime.xnnpack.threads import Threads
-from npu.runtime.xnnpack.variables import Values
+from npu.runtime.xnnpack.variables import VariableValues
 
 
 class XnnpackDelegate(SimpleDelegate):
@@ -35,7 +35,7 @@ class XnnpackDelegate(SimpleDelegate):
         self.refusals: dict[tuple[int, int], tuple[Violation, ...]] = {}
         self._pending: Setting | None = None
         self._live: list[XnnpackPartition] = []
-        self._values: Values = {}
+        self._values: VariableValues = {}
         self._threads = Threads(self.options.num_threads)
         weakref.finalize(self, self._threads.close)
         self._workspace = Workspace()

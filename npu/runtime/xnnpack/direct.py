@@ -142,7 +142,7 @@ def _bits(value: float) -> int:
     return int(np.float32(value).view(np.int32))
 
 
-Axes = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+OperandAxes = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """Sizes of two axes, and the steps of both operands along them in elements."""
 
 
@@ -165,7 +165,7 @@ def _steps(shape: tuple[int, ...], out: tuple[int, ...]) -> list[int]:
     return [0 if size == 1 else math.prod(padded[axis + 1 :]) for axis, size in enumerate(padded)]
 
 
-def _two_axes(first: tuple[int, ...], second: tuple[int, ...], out: tuple[int, ...]) -> Axes | None:
+def _two_axes(first: tuple[int, ...], second: tuple[int, ...], out: tuple[int, ...]) -> OperandAxes | None:
     """The operator as rows; None if it takes more than two axes, or if both operands repeat along the inner one."""
     groups = _joined(list(out), [list(pair) for pair in zip(_steps(first, out), _steps(second, out), strict=True)])
     if len(groups) == 1 and groups[0][1] == [1, 1]:
@@ -179,7 +179,7 @@ def _two_axes(first: tuple[int, ...], second: tuple[int, ...], out: tuple[int, .
     return None if inner == [0, 0] else ((rows, width), (outer[0], inner[0]), (outer[1], inner[1]))
 
 
-def _rows_of(shape: tuple[int, ...]) -> Axes:
+def _rows_of(shape: tuple[int, ...]) -> OperandAxes:
     """A whole map as rows."""
     width = 1
     for size in reversed(shape):

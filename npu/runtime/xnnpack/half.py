@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.kernels.convolution import Window
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import activation_bounds
 from npu.runtime.registry import find_operator
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import window_of
 from npu.runtime.xnnpack.kernels.half import depthwise_half, product_half
 from npu.runtime.xnnpack.operation import XnnpackOperation

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from npu.numerics.arrays import Array
+
 ALIGNMENT = 64
 GUARD_BYTES = 128
 

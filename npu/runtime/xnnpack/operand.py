@@ -6,12 +6,10 @@ x * weight, less the weights' zero point times the sum of x, plus what is folded
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import float_bounds, multipliers, quantized_range, require_quantized
@@ -19,7 +17,6 @@ from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.packing import folded_bias
 
-Array = npt.NDArray[Any]
 _COVERED = ((DType.FLOAT32,) * 3, (DType.INT8,) * 3, (DType.UINT8,) * 3)
 
 

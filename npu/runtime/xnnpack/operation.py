@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.numerics.arrays import Array
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.registry import find_operator
 from npu.runtime.tensor import RuntimeTensor
@@ -16,7 +16,6 @@ from npu.runtime.xnnpack.memory import Workspace
 
 Words = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
-Array = npt.NDArray[Any]
 
 
 class XnnpackOperation(ABC):

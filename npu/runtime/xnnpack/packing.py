@@ -6,15 +6,12 @@ channels (the bias; for scaled 8-bit results also left shift, multiplier and rig
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.xnnpack.memory import guarded
 
-Array = npt.NDArray[Any]
 _SUM_LIMIT = 1 << 31
 _UNIT_BYTES = 16 * 4
 """What 16 channels read for one float32 element, or for four 8-bit ones."""

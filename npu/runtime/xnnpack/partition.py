@@ -14,12 +14,13 @@ from npu.errors import InterpreterError, UserError
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT
 from npu.graph.ops import BY_NAME
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.arena import lifetimes, plan_arena
 from npu.runtime.delegate import Context, DelegateParams, Node, SimpleDelegateKernel, Status
 from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions
-from npu.runtime.tensor import Array, RuntimeTensor
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
 from npu.runtime.xnnpack.convolution import Site, compile_weighted
 from npu.runtime.xnnpack.direct import make_direct
@@ -32,7 +33,7 @@ from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.resize import Resize
 from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
 from npu.runtime.xnnpack.threads import Threads
-from npu.runtime.xnnpack.variables import Values, VariableOperation
+from npu.runtime.xnnpack.variables import VariableOperation, VariableValues
 from npu.runtime.xnnpack.weights_cache import WeightsCache
 
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -45,7 +46,7 @@ class Setting:
     options: XnnpackOptions
     acceptance: Acceptance
     half: bool | None
-    values: Values
+    values: VariableValues
     threads: Threads
     workspace: Workspace
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.numerics.arrays import Array
 from npu.runtime.operator import OperatorNode
 from npu.runtime.registry import find_operator
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import address
-from npu.runtime.xnnpack.operation import Array, CompiledOperation
+from npu.runtime.xnnpack.operation import CompiledOperation
 
 _F32 = np.float32
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from constraints.sparse import sparse_violations
 from npu.graph.graph import Graph
+from npu.numerics.arrays import Array
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import float_bounds
 from npu.runtime.xnnpack.convolution import Store
 from npu.runtime.xnnpack.kernels.sparse import multiply_sparse
 from npu.runtime.xnnpack.memory import guarded
 from npu.runtime.xnnpack.operand import ConstantOperand
-from npu.runtime.xnnpack.operation import Array, XnnpackOperation
+from npu.runtime.xnnpack.operation import XnnpackOperation
 
 _TAILS = ("MEAN", "DEPTH_TO_SPACE")
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from npu.numerics.arrays import Array
 from npu.runtime.operator import OperatorNode
-from npu.runtime.tensor import Array
 from npu.runtime.xnnpack.operation import XnnpackOperation
 
-Values = dict[tuple[str, str], Array]
+VariableValues = dict[tuple[str, str], Array]
 
 
 class VariableOperation(XnnpackOperation):
     """VAR_HANDLE, READ_VARIABLE or ASSIGN_VARIABLE. Shapes are those of the file: values of another shape are refused."""
 
-    def __init__(self, index: int, node: OperatorNode, values: Values) -> None:
+    def __init__(self, index: int, node: OperatorNode, values: VariableValues) -> None:
         super().__init__(index, node)
         self._values = values
 

@@ -8,7 +8,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
@@ -17,13 +16,13 @@ from npu.errors import InterpreterError, UserError
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operator import RuntimeOptions
 
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import invoke
 
-Array = npt.NDArray[Any]
 F32, I32, BOOL, RESOURCE = DType.FLOAT32, DType.INT32, DType.BOOL, DType.RESOURCE
 
 

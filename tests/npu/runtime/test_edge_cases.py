@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.tflite.reader import read_model
@@ -24,7 +24,6 @@ from tests.support.litert import run_reference
 from tests.support.operator_cases import BOOL, F32, I8, I16, I32, I64, U8, In, ints, model
 from tests.support.operator_cases import CASES as OPERATOR_CASES
 
-Array = npt.NDArray[Any]
 F16 = DType.FLOAT16
 HUGE = np.array([3e38, -3e38, 1, 0], np.float32)
 NO_NUMBERS = np.array([2, np.nan, 1, np.inf, -np.inf, np.nan], np.float32)

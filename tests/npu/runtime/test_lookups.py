@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
@@ -14,13 +13,13 @@ from ai_edge_litert.interpreter import OpResolverType
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.kernels.fingerprint import fingerprint64
 
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 
-Array = npt.NDArray[Any]
 Rng = np.random.Generator
 Case = tuple[bytes, list[Array]]
 

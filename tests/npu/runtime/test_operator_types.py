@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from npu.errors import InterpreterError, UserError
+from npu.numerics.arrays import Array
 from npu.runtime.accuracy import ACCEPTED, ACCURACY, OTHER_VALUES, REFUSED, Departure
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.registry import OPERATORS
@@ -23,7 +22,6 @@ from tests.support.interpreters import run
 from tests.support.type_cells import all_cells
 from tests.support.type_probe import Answer, ask, model_and_inputs
 
-Array = npt.NDArray[Any]
 PAGE = Path(__file__).parents[3] / "docs" / "operator-types.md"
 
 WITH_STATE_OR_TABLES = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
+from npu.numerics.arrays import Array
 from npu.runtime.accuracy import ACCURACY
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.registry import OPERATORS
@@ -21,8 +21,6 @@ from tests.support.litert import random_inputs
 from tests.support.operator_cases import CASES
 from tests.support.plugged import DELEGATES, Plugged, plugged_interpreter
 from tests.support.recurrent_cases import STATEFUL
-
-Array = npt.NDArray[Any]
 
 NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU"}
 """LiteRT has these only in its optimised resolver."""

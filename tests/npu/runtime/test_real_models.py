@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
@@ -26,8 +24,6 @@ from npu.tflite.writer import write_model
 from tests.support.interpreters import invoke
 from tests.support.litert import random_inputs
 from tests.support.shared import shared_models
-
-Array = npt.NDArray[Any]
 
 NOT_RUN_BY_LITERT = {
     "custom_op_unknown": "unresolved custom operator",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
@@ -25,8 +24,6 @@ from tests.support.interpreters import invoke, run
 from tests.support.litert import random_inputs, run_reference
 from tests.support.operator_cases import F32, I8, I16, I32, In
 from tests.support.recurrent_cases import STATEFUL, single
-
-Array = npt.NDArray[Any]
 
 RUNS = 4
 

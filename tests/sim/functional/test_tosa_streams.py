@@ -5,20 +5,17 @@ No code of this project makes the models, the streams or the expected values (`t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from npu.api import disassemble, verify
+from npu.numerics.arrays import Array
 from npu.toolchain.listing import assemble
 
 from tests.support.compatibility import TARGETS, simulate
 from tests.support.tosa_models import ARCHIVE, models
 from tests.support.vela_fork import compile_forked
 
-Array = npt.NDArray[Any]
 QUICK = (
     "CONV2D-int32", "CONV2D-int16-channels", "RESCALE-int32-int16-single", "RESCALE-int32-int8-double", "MUL-int32-shift",
     "ARITHMETIC_RIGHT_SHIFT-int32", "REVERSE-int32-rows", "REDUCE_SUM-int32-rows", "MATMUL-int8",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from npu.isa.weight_stream.kernels.format import END_OF_STREAM, MAX_QUOTIENT, MAX_WDIV, MAX_ZDIV, NO_ZERO_RUNS, UNCOMPRESSED
 from npu.native import types as ty
-from npu.native.kernel import intrinsic, keep, kernel
+from npu.native.kernel import IrValue, intrinsic, keep, kernel
 from npu.native.memory import load_i64_at, small_buffer, store_32, store_64_at
-
-Value = Any
 
 OK = 0
 TRUNCATED = 1
@@ -46,7 +42,7 @@ def _take(words, position, count):  # type: ignore[no-untyped-def]
 
 
 @intrinsic(ty.uint64(ty.uint64))
-def _count_ones(builder: Value, bits: Value) -> Value:
+def _count_ones(builder: IrValue, bits: IrValue) -> IrValue:
     """Number of ones in a 64-bit number."""
     return builder.ctpop(bits)
 
@@ -56,13 +52,13 @@ LANES = 16
 
 
 @intrinsic(ty.void(ty.int64, ty.int64, ty.uint64, ty.uint64))
-def _put_symbols(builder: Value, symbols: Value, quotients: Value, bits: Value, width: Value) -> None:
+def _put_symbols(builder: IrValue, symbols: IrValue, quotients: IrValue, bits: IrValue, width: IrValue) -> None:
     """Symbols (uint16) of 12 quotients (uint8) and as many remainders of `width` <= 5 bits; those after are of no meaning."""
     from llvmlite import ir
 
     wide, narrow, byte = (ir.VectorType(ir.IntType(size), LANES) for size in (64, 16, 8))
 
-    def splat(value: Value, kind: Value) -> Value:
+    def splat(value: IrValue, kind: IrValue) -> IrValue:
         first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.IntType(32)(0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), lanes)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
+from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
@@ -34,7 +34,6 @@ from tests.support.operator_cases import CASES
 from tests.support.xnnpack import Layers, delegated, mobile_network, options
 
 F32 = DType.FLOAT32
-Array = npt.NDArray[Any]
 
 
 def with_metadata(content: bytes, text: bytes = b"fp16accfp16") -> bytes:
