@@ -116,26 +116,26 @@ def _cut_down(
     graph: Graph, nodes: Sequence[PlanNode], budget: int, hidden_only: bool, progress: Progress | None
 ) -> tuple[list[PlanNode], int]:
     """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
-    result = list(nodes)
+    cascaded = list(nodes)
     for _ in range(_MOST_CASCADES):
-        usage, starts = _usage(graph, result, hidden_only)
+        usage, starts = _usage(graph, cascaded, hidden_only)
         peak = max(usage, default=0)
         if peak <= budget:
             break
-        node = max(i for i in range(len(result)) if starts[i] <= usage.index(peak))
+        node = max(i for i in range(len(cascaded)) if starts[i] <= usage.index(peak))
         goal = _PeakGoal(peak, budget, hidden_only, progress)
-        better = _improve(graph, result, node, usage.index(peak) - starts[node], goal)
+        better = _improve(graph, cascaded, node, usage.index(peak) - starts[node], goal)
         if better is None:
             break
-        result[node] = better
-    return result, max(_usage(graph, result, hidden_only)[0], default=0)
+        cascaded[node] = better
+    return cascaded, max(_usage(graph, cascaded, hidden_only)[0], default=0)
 
 
 def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     """Bytes that tensors which the CPU or the application sees take at most: no cascade makes them smaller."""
     works = [node.program.steps if node.program else () for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, {})
-    spans = [span for item, span in lifetimes.spans.items() if isinstance(item, int)]
+    spans = [span for buffer, span in lifetimes.spans.items() if isinstance(buffer, int)]
     return max(live_bytes(spans, lifetimes.events), default=0)
 
 
@@ -145,7 +145,7 @@ def _usage(graph: Graph, nodes: Sequence[PlanNode], hidden_only: bool) -> tuple[
     layouts = choose_layouts(step for steps in works for step in steps)
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     buffers = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    spans = [span for item, span in buffers.items() if not (hidden_only and isinstance(item, int))]
+    spans = [span for buffer, span in buffers.items() if not (hidden_only and isinstance(buffer, int))]
     return live_bytes(spans, lifetimes.events), lifetimes.starts
 
 
@@ -305,11 +305,11 @@ def _in_buffer(view: View, buffer: Storage, rows: RowRange) -> View:
 
 
 def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
-    """The part of a chain that makes `rows` of its result, with maps of its own in between."""
+    """The part of a chain that makes `rows` of its OFM, with maps of its own in between."""
     made = [rows]
     for step in reversed(chain[1:]):
         made.insert(0, input_rows(step, made[0]))
-    result: list[Step] = []
+    steps: list[Step] = []
     between: Storage | None = None
     for position, step in enumerate(chain):
         own = made[position]
@@ -320,9 +320,9 @@ def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
             ofm = replace(View.whole(new, step.ofm.zero_point), element=step.ofm.element)
         else:
             new = step.ofm.storage
-        result.append(_part(step, own, ofm, chain[position - 1].ofm.storage if position else None, between))
+        steps.append(_part(step, own, ofm, chain[position - 1].ofm.storage if position else None, between))
         between = new
-    return result
+    return steps
 
 
 def _part(step: Step, rows: RowRange, ofm: View, replaced: Storage | None, between: Storage | None) -> Step:

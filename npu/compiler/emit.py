@@ -11,7 +11,7 @@ from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import feature_map
-from npu.compiler.lifetime import Item, item_of
+from npu.compiler.lifetime import LogicalBuffer, buffer_of
 from npu.compiler.lut import TableSlot, TableUse, assign_tables
 from npu.compiler.memory import RegionOffset
 from npu.compiler.schedule import Job
@@ -51,7 +51,7 @@ class Addresses:
     `transfers` and `buffers` are the staged slices and where each is copied to; `start` is the event of the first job.
     """
 
-    places: Mapping[Item, RegionOffset]
+    places: Mapping[LogicalBuffer, RegionOffset]
     layouts: Mapping[Storage, Layout]
     transfers: Sequence[Transfer]
     buffers: Sequence[RegionOffset]
@@ -107,7 +107,7 @@ def _table_events(
             later = [
                 transfer.issue - addresses.start for transfer in addresses.transfers if transfer.use - addresses.start > index
             ]
-            free = max(last_used.get(item, -2) for item in own) + 2
+            free = max(last_used.get(number, -2) for number in own) + 2
             ahead = variant.shram.reserved_lut_banks > 0
             event = min(index, max(free, min([index - 1, *later]), 0)) if ahead else index
             events.setdefault(event, []).append(index)
@@ -217,7 +217,7 @@ def _map(view: View, addresses: Addresses, constants: Constants, shape: MapShape
     if storage.data is not None:
         data = np.ascontiguousarray(storage.data)
         return feature_map(view, Layout.NHWC, Region.CONSTANTS, constants.add(data.tobytes()), shape, channel)
-    place = addresses.places[item_of(storage)]
+    place = addresses.places[buffer_of(storage)]
     return feature_map(view, addresses.layouts[storage], place.region, place.offset, shape, channel)
 
 

@@ -12,8 +12,8 @@ from npu.graph.graph import ABSENT, Graph
 from npu.isa.operations import Layout
 from npu.records import dataclass, replace
 
-Item: TypeAlias = int | Storage
-"""What gets memory: a tensor that the graph sees, by index, or a storage inside a partition."""
+LogicalBuffer: TypeAlias = int | Storage
+"""What gets memory, its own or shared: a tensor that the graph sees, by index, or a storage inside a partition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Lifetimes:
     `lasting` are the tensors whose values are read after the last event: graph outputs and variables.
     """
 
-    spans: Mapping[Item, LiveRange]
+    spans: Mapping[LogicalBuffer, LiveRange]
     starts: tuple[int, ...]
     lasting: frozenset[int] = frozenset()
 
@@ -41,8 +41,8 @@ class Lifetimes:
         return self.starts[-1]
 
 
-def item_of(storage: Storage) -> Item:
-    """The item whose memory a computed storage lies in."""
+def buffer_of(storage: Storage) -> LogicalBuffer:
+    """The buffer that a computed storage is."""
     return storage.tensor if storage.is_boundary and storage.tensor is not None else storage
 
 
@@ -82,13 +82,13 @@ class _LifetimeRecorder:
     def __init__(self, graph: Graph, layouts: Mapping[Storage, Layout]) -> None:
         self._graph = graph
         self._layouts = layouts
-        self._spans: dict[Item, list[int]] = {}
+        self._spans: dict[LogicalBuffer, list[int]] = {}
         """Bytes, first and last event: changed in place, since every operand of every operation passes here."""
         self._of_storage: dict[Storage, list[int]] = {}
 
     @property
-    def spans(self) -> dict[Item, LiveRange]:
-        return {item: LiveRange(*span) for item, span in self._spans.items()}
+    def spans(self) -> dict[LogicalBuffer, LiveRange]:
+        return {buffer: LiveRange(*span) for buffer, span in self._spans.items()}
 
     def touch_tensors(self, indices: Iterable[int], event: int) -> None:
         for index in indices:
@@ -102,10 +102,10 @@ class _LifetimeRecorder:
             _stretch(span, event)
         elif storage.data is None:
             size = storage_bytes(storage, self._layouts.get(storage, Layout.NHWC))
-            self._of_storage[storage] = self._touch(item_of(storage), size, event)
+            self._of_storage[storage] = self._touch(buffer_of(storage), size, event)
 
-    def _touch(self, item: Item, size: int, event: int) -> list[int]:
-        span = self._spans.setdefault(item, [size, event, event])
+    def _touch(self, buffer: LogicalBuffer, size: int, event: int) -> list[int]:
+        span = self._spans.setdefault(buffer, [size, event, event])
         if size > span[0]:
             span[0] = size
         _stretch(span, event)
@@ -121,25 +121,25 @@ def _stretch(span: list[int], event: int) -> None:
 
 def share_in_place(
     lifetimes: Lifetimes, nodes: Sequence[PlanNode], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
-) -> dict[Item, Item]:
-    """For every item the one whose buffer it uses: an elementwise result may replace an operand that is not read again.
+) -> dict[LogicalBuffer, LogicalBuffer]:
+    """For every buffer the one whose memory it uses: an elementwise result may replace an operand that is not read again.
 
     Block n of the result is written after block n of the operands was read and lies where that block lay, so both must be
     whole maps of the same shape, layout and element size, and the operand must not be broadcast.
     """
-    spans, owner = dict(lifetimes.spans), {item: item for item in lifetimes.spans}
-    lasting: set[Item] = set(lifetimes.lasting)
+    spans, owner = dict(lifetimes.spans), {buffer: buffer for buffer in lifetimes.spans}
+    lasting: set[LogicalBuffer] = set(lifetimes.lasting)
     for number, (node, steps) in enumerate(zip(nodes, works, strict=True)):
         if node.program is None:
             continue
         for event, step in enumerate(steps, lifetimes.starts[number]):
             if not isinstance(step, ElementwiseStep) or not step.ofm.is_whole:
                 continue
-            target = item_of(step.ofm.storage)
+            target = buffer_of(step.ofm.storage)
             if lifetimes.spans[target].first != event or owner[target] != target:
                 continue
             for view in reads(step):
-                root = _root(owner, item_of(view.storage)) if view.storage.data is None else None
+                root = _root(owner, buffer_of(view.storage)) if view.storage.data is None else None
                 if root is None or spans[root].last != event or root in lasting:
                     continue
                 others = [value for value in reads(step) if value.storage is view.storage]
@@ -150,22 +150,22 @@ def share_in_place(
                     lasting.add(root)
                 spans[root] = replace(spans[root].joined(spans[target]))
                 break
-    return {item: _root(owner, item) for item in owner}
+    return {buffer: _root(owner, buffer) for buffer in owner}
 
 
-def shared_spans(lifetimes: Lifetimes, owner: Mapping[Item, Item]) -> dict[Item, LiveRange]:
-    """One span per buffer: that of all items which use it."""
-    groups: dict[Item, LiveRange] = {}
-    for item, root in owner.items():
-        span = lifetimes.spans[item]
+def shared_spans(lifetimes: Lifetimes, owner: Mapping[LogicalBuffer, LogicalBuffer]) -> dict[LogicalBuffer, LiveRange]:
+    """One span for all buffers that use the same memory."""
+    groups: dict[LogicalBuffer, LiveRange] = {}
+    for buffer, root in owner.items():
+        span = lifetimes.spans[buffer]
         groups[root] = groups[root].joined(span) if root in groups else span
     return groups
 
 
-def _root(owner: Mapping[Item, Item], item: Item) -> Item:
-    while owner[item] != item:
-        item = owner[item]
-    return item
+def _root(owner: Mapping[LogicalBuffer, LogicalBuffer], buffer: LogicalBuffer) -> LogicalBuffer:
+    while owner[buffer] != buffer:
+        buffer = owner[buffer]
+    return buffer
 
 
 def _is_same_place(view: View, ofm: View, layouts: Mapping[Storage, Layout]) -> bool:

@@ -9,7 +9,7 @@ from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Item, Lifetimes, PlanNode, item_of, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, SMALLEST_SLICE_BYTES, Job
 from npu.compiler.staging import Transfer, plan_transfers
 from npu.graph.ethos_u import Region
@@ -44,7 +44,7 @@ class MemoryPlan:
     last buffers end, after those of graphs that lie before it.
     """
 
-    places: Mapping[Item, RegionOffset]
+    places: Mapping[LogicalBuffer, RegionOffset]
     transfers: tuple[tuple[Transfer, ...], ...]
     buffers: tuple[tuple[RegionOffset, ...], ...]
     starts: tuple[int, ...]
@@ -72,7 +72,7 @@ def plan_memory(
     owner = share_in_place(lifetimes, nodes, works, layouts)
     groups = shared_spans(lifetimes, owner)
     fast = _choose_fast(groups, owner, jobs, lifetimes, variant)
-    slow = {item: span for item, span in groups.items() if item not in fast}
+    slow = {buffer: span for buffer, span in groups.items() if buffer not in fast}
     arena, cache = allocate(list(slow.values())), allocate(list(fast.values()))
     places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
     separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
@@ -93,7 +93,7 @@ def plan_memory(
             transfers = _moved(transfers, joint.offsets[len(slow) :])
     arena_bytes, fast_bytes = (arena.total_bytes, packer.total_bytes) if separate else (packer.total_bytes, 0)
     return MemoryPlan(
-        places={item: places[root] for item, root in owner.items()},
+        places={buffer: places[root] for buffer, root in owner.items()},
         transfers=tuple(transfers),
         buffers=tuple(tuple(RegionOffset(region, base + transfer.offset) for transfer in row) for row in transfers),
         starts=starts,
@@ -125,8 +125,10 @@ def arena_budget(variant: Variant) -> int:
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
 
 
-def _places(spans: Mapping[Item, LiveRange], allocation: Allocation, region: int, base: int) -> dict[Item, RegionOffset]:
-    return {item: RegionOffset(region, base + offset) for item, offset in zip(spans, allocation.offsets, strict=False)}
+def _places(
+    spans: Mapping[LogicalBuffer, LiveRange], allocation: Allocation, region: int, base: int
+) -> dict[LogicalBuffer, RegionOffset]:
+    return {buffer: RegionOffset(region, base + offset) for buffer, offset in zip(spans, allocation.offsets, strict=False)}
 
 
 def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) -> list[tuple[Transfer, ...]]:
@@ -146,7 +148,7 @@ def step_rooms(
     least = max(usage, default=0) // _NEGLIGIBLE_SHARE if goal is Goal.PERFORMANCE else 0
     if variant.memory_mode.has_separate_cache:
         least = _room_of_cache(max(usage, default=0), goal)
-        groups = {item: span for item, span in groups.items() if not isinstance(item, int)}
+        groups = {buffer: span for buffer, span in groups.items() if not isinstance(buffer, int)}
         usage = live_bytes(list(groups.values()), lifetimes.events)
     peak = max(usage, default=0)
     return [
@@ -168,12 +170,12 @@ def staging_reserve(variant: Variant) -> int:
 
 
 def _choose_fast(
-    groups: Mapping[Item, LiveRange],
-    owner: Mapping[Item, Item],
+    groups: Mapping[LogicalBuffer, LiveRange],
+    owner: Mapping[LogicalBuffer, LogicalBuffer],
     jobs: Sequence[Sequence[Job]],
     lifetimes: Lifetimes,
     variant: Variant,
-) -> dict[Item, LiveRange]:
+) -> dict[LogicalBuffer, LiveRange]:
     """The buffers that go to the fast region: those with most traffic per byte and event, as long as they fit.
 
     None where the fast region is no memory of its own. Whatever the CPU or the application sees stays in the arena.
@@ -181,29 +183,31 @@ def _choose_fast(
     if not variant.memory_mode.has_separate_cache:
         return {}
     limit = variant.memory_mode.arena_cache_bytes - staging_reserve(variant)
-    visible = {root for item, root in owner.items() if isinstance(item, int)}
-    traffic: dict[Item, int] = {}
+    visible = {root for buffer, root in owner.items() if isinstance(buffer, int)}
+    traffic: dict[LogicalBuffer, int] = {}
     for row in jobs:
         for job in row:
             for view in views(job.step):
                 if view.storage.data is None:
-                    root = owner[item_of(view.storage)]
+                    root = owner[buffer_of(view.storage)]
                     traffic[root] = traffic.get(root, 0) + storage_bytes(view.storage, Layout.NHWC)
     usage = [0] * lifetimes.events
 
-    def worth(item: Item) -> float:
-        span = groups[item]
-        return traffic.get(item, 0) / (span.size_bytes * (span.last - span.first + 1))
+    def worth(buffer: LogicalBuffer) -> float:
+        span = groups[buffer]
+        return traffic.get(buffer, 0) / (span.size_bytes * (span.last - span.first + 1))
 
-    order = {item: number for number, item in enumerate(groups)}
-    chosen: list[Item] = []
-    for item in sorted((item for item in groups if item not in visible), key=lambda item: (-worth(item), order[item])):
-        span = groups[item]
+    order = {buffer: number for number, buffer in enumerate(groups)}
+    chosen: list[LogicalBuffer] = []
+    for buffer in sorted(
+        (buffer for buffer in groups if buffer not in visible), key=lambda buffer: (-worth(buffer), order[buffer])
+    ):
+        span = groups[buffer]
         size = round_up(span.size_bytes)
         if all(usage[event] + size <= limit for event in range(span.first, span.last + 1)):
             for event in range(span.first, span.last + 1):
                 usage[event] += size
-            chosen.append(item)
-    while chosen and allocate([groups[item] for item in chosen]).total_bytes > limit:
+            chosen.append(buffer)
+    while chosen and allocate([groups[buffer] for buffer in chosen]).total_bytes > limit:
         chosen.pop()
-    return {item: groups[item] for item in chosen}
+    return {buffer: groups[buffer] for buffer in chosen}

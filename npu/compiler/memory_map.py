@@ -8,7 +8,7 @@ from typing import Any
 
 from npu.compiler.allocate import LiveRange, live_bytes
 from npu.compiler.ir import ConvolutionStep
-from npu.compiler.lifetime import Item, trace_lifetimes
+from npu.compiler.lifetime import LogicalBuffer, trace_lifetimes
 from npu.compiler.state import GraphState, State
 from npu.graph.ethos_u import Region
 from npu.records import dataclass
@@ -111,17 +111,19 @@ def _operators(state: GraphState) -> list[int]:
     return ops
 
 
-def _spans(state: GraphState) -> list[tuple[Item, LiveRange]]:
+def _spans(state: GraphState) -> list[tuple[LogicalBuffer, LiveRange]]:
     works = [[job.step for job in row] for row in state.jobs]
     lifetimes = trace_lifetimes(state.graph, state.nodes, works, state.layouts)
     return list(lifetimes.spans.items())
 
 
-def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[PlacedBuffer]:
+def _stays(
+    number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[LogicalBuffer, LiveRange]]
+) -> Iterator[PlacedBuffer]:
     plan = state.planned
-    for item, span in spans:
-        name, kind = (state.graph.tensors[item].name, "tensor") if isinstance(item, int) else (item.name, "map")
-        place = plan.places[item]
+    for buffer, span in spans:
+        name, kind = (state.graph.tensors[buffer].name, "tensor") if isinstance(buffer, int) else (buffer.name, "map")
+        place = plan.places[buffer]
         memory = Region(place.region).name.lower()
         yield PlacedBuffer(number, name, kind, memory, place.offset, span.size_bytes, ops[span.first], ops[span.last])
     for row, places in zip(plan.transfers, plan.buffers, strict=True):
@@ -132,11 +134,13 @@ def _stays(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple
             )
 
 
-def _peaks(number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[Item, LiveRange]]) -> Iterator[MemoryPeak]:
+def _peaks(
+    number: int, state: GraphState, ops: Sequence[int], spans: list[tuple[LogicalBuffer, LiveRange]]
+) -> Iterator[MemoryPeak]:
     """By the buffers in use, of which several may lie in one place: what is shared counts once."""
     plan = state.planned
     for region in (Region.ARENA, Region.FAST):
-        buffers = {(plan.places[item].offset, span) for item, span in spans if plan.places[item].region == region}
+        buffers = {(plan.places[buffer].offset, span) for buffer, span in spans if plan.places[buffer].region == region}
         for row, places in zip(plan.transfers, plan.buffers, strict=True):
             pairs = zip(row, places, strict=True)
             buffers |= {(p.offset, LiveRange(t.constants.bytes, t.issue, t.last)) for t, p in pairs if p.region == region}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import views
-from npu.compiler.lifetime import Item, PlanNode, item_of
+from npu.compiler.lifetime import LogicalBuffer, PlanNode, buffer_of
 from npu.compiler.memory import MemoryPlan, RegionOffset
 from npu.compiler.schedule import Job
 from npu.compiler.state import GraphState, NodeStream, State
@@ -55,8 +55,8 @@ def _storage(storage: Storage, state: GraphState) -> str:
         parts.append(f"tensor {storage.tensor}")
     if storage in state.layouts:
         parts.append(state.layouts[storage].name)
-    if state.memory is not None and storage.data is None and item_of(storage) in state.memory.places:
-        parts.append(_place(state.memory.places[item_of(storage)]))
+    if state.memory is not None and storage.data is None and buffer_of(storage) in state.memory.places:
+        parts.append(_place(state.memory.places[buffer_of(storage)]))
     return " ".join(parts)
 
 
@@ -68,8 +68,8 @@ def _tensors(plan: MemoryPlan, graph: Graph) -> Iterator[str]:
         yield f"  tensor {tensor} {graph.tensors[tensor].name!r} {_place(place)}"
 
 
-def _is_tensor(item: Item) -> bool:
-    return isinstance(item, int)
+def _is_tensor(buffer: LogicalBuffer) -> bool:
+    return isinstance(buffer, int)
 
 
 def _place(place: RegionOffset) -> str:

@@ -76,9 +76,9 @@ class FixedPoint:
         self._finish_tanh(sign, self._reciprocal(*self._exp(self._series(y), quarters, bits)), ofm)
 
     def _magnitude(self, x: View) -> View:
-        result = replace(self._new(x), zero_point=-_MIDDLE)
-        self._emit(ElementwiseMode.ABS, x, result, None)
-        return result
+        magnitude = replace(self._new(x), zero_point=-_MIDDLE)
+        self._emit(ElementwiseMode.ABS, x, magnitude, None)
+        return magnitude
 
     def _sign(self, x: View, zero: int) -> View:
         """1 or -1, or of zero what is given."""
@@ -138,14 +138,14 @@ class FixedPoint:
     def _series(self, y: View, maximum: int = INT16.maximum) -> View:
         """exp(y - 1/8) in Q0 for y in [-1/8, 1/8], at most `maximum`."""
         square = self._product(y, y)
-        cube, quarter, result = self._product(square, y), self._new(y), self._new(y)
+        cube, quarter, series = self._product(square, y), self._new(y), self._new(y)
         self.builder.elementwise(ElementwiseMode.MUL, square, quarter, square, scale=_FOURTH_POWER, rounding=Rounding.DOUBLE)
         third = self._made(ElementwiseMode.ADD, quarter, cube, scale=Scale(_THIRD, 15))
         tail = self._made(ElementwiseMode.ADD, third, square, scale=_HALF)
-        target = replace(result, zero_point=_EXP_EIGHTH)
+        target = replace(series, zero_point=_EXP_EIGHTH)
         scale = Scale(_EXP_EIGHTH, 15)
         self.builder.elementwise(ElementwiseMode.ADD, y, target, tail, scale=scale, rounding=Rounding.NATURAL, maximum=maximum)
-        return result
+        return series
 
     def _reciprocal(self, x: View, is_negative: bool) -> View:
         """2 / (1 + x) in Q2 of a Q0 number that is not negative, or whose sign was changed; `half` is -(1 + x) / 2."""
