@@ -14,7 +14,7 @@ import numpy.typing as npt
 from npu.errors import SimulationError, StreamError
 from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
-from npu.isa.weight_stream.order import Shape, WeightOrder, interleave_cores
+from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
 from npu.records import dataclass
 from sim.memory import NpuMemory
 
@@ -91,7 +91,7 @@ def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMe
     return biases, scales, shifts
 
 
-def _shape(operation: Convolution | DepthwiseConvolution) -> Shape:
+def _shape(operation: Convolution | DepthwiseConvolution) -> WeightShape:
     """(output channels, kernel height, kernel width, input channels)."""
     inputs = 1 if isinstance(operation, DepthwiseConvolution) else operation.ifm.depth
     return operation.ofm.depth, operation.kernel.height, operation.kernel.width, inputs
