@@ -14,7 +14,7 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Traversal, WeightedOperation
 from npu.isa.payload import Payload, decode_config, find_target, parse_payload
-from npu.isa.weight_stream.order import Shape, WeightOrder
+from npu.isa.weight_stream.order import WeightOrder, WeightShape
 
 VARIANTS = tuple(load_variant(f"ethos-{name}") for name in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
 
@@ -37,7 +37,7 @@ class Stream:
     """One core's weight stream with the shape and order that its operation implies."""
 
     data: bytes
-    shape: Shape
+    shape: WeightShape
     order: WeightOrder
 
 
@@ -78,7 +78,7 @@ def _source(staged: list[Dma], region: int, address: int) -> int:
     raise AssertionError(f"no transfer fills region {region} at {address:#x}")
 
 
-def _order(operation: WeightedOperation, variant: Variant, core: int) -> tuple[Shape, WeightOrder]:
+def _order(operation: WeightedOperation, variant: Variant, core: int) -> tuple[WeightShape, WeightOrder]:
     is_depthwise, kernel = isinstance(operation, DepthwiseConvolution), operation.kernel
     order = WeightOrder(
         block_depth=operation.block.depth,

@@ -27,7 +27,7 @@ from npu.isa.commands import CommandKind
 from npu.isa.decode import read_commands
 from npu.isa.operations import KernelOperation
 from npu.toolchain.session import Session
-from sim.verify.footprint import Box
+from sim.verify.footprint import MapBox
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples/digits.tflite"
@@ -129,7 +129,7 @@ def test_the_blocks_of_an_operation_fill_its_map_one_by_one(debugger: Debugger) 
     assert (debugger.position, debugger.block, memory(debugger) == before) == (number, 0, True)
 
 
-def part(values: np.ndarray, box: Box) -> np.ndarray:
+def part(values: np.ndarray, box: MapBox) -> np.ndarray:
     (top, bottom), (left, right), (first, last) = box
     return values[top:bottom, left:right, first:last]
 

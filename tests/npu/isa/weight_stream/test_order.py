@@ -7,12 +7,20 @@ import pytest
 
 from npu.errors import StreamError
 from npu.isa.operations import Traversal
-from npu.isa.weight_stream.order import Shape, WeightOrder, count_symbols, interleave_cores, reorder, restore, restore_groups
+from npu.isa.weight_stream.order import (
+    WeightOrder,
+    WeightShape,
+    count_symbols,
+    interleave_cores,
+    reorder,
+    restore,
+    restore_groups,
+)
 
 from tests.naive.weight_stream import sequence
 from tests.support.streams import random_weights
 
-CASES: dict[str, tuple[Shape, WeightOrder, str]] = {
+CASES: dict[str, tuple[WeightShape, WeightOrder, str]] = {
     "one_by_one": ((40, 1, 1, 70), WeightOrder(block_depth=16), "depth_first"),
     "one_weight": ((1, 1, 1, 1), WeightOrder(block_depth=8), "depth_first"),
     "depth_first_3x3": ((17, 3, 3, 33), WeightOrder(block_depth=16), "depth_first"),
@@ -105,7 +113,7 @@ def test_a_padding_symbol_must_be_zero() -> None:
         restore_groups(symbols, (1, 1, 1, 1), order, np.zeros(1, np.int64), np.zeros(64, np.int8))
 
 
-REFUSED: dict[str, tuple[Shape, WeightOrder, str]] = {
+REFUSED: dict[str, tuple[WeightShape, WeightOrder, str]] = {
     "empty": ((0, 1, 1, 1), WeightOrder(block_depth=8), "shape must be positive"),
     "huge": ((1 << 16, 1, 1, 1 << 16), WeightOrder(block_depth=8), "below 2\\*\\*31"),
     "depthwise_with_depth": ((8, 1, 1, 2), WeightOrder(block_depth=8, is_depthwise=True), "IFM depth of 1"),
