@@ -67,7 +67,7 @@ def _tiles(fm: FeatureMap) -> Iterator[tuple[int, Strides]]:
                 yield fm.addresses[tile], _axes(fm, rows, columns)
 
 
-def _axes(fm: FeatureMap, rows: int, columns: int) -> Axes:
+def _axes(fm: FeatureMap, rows: int, columns: int) -> Strides:
     size = fm.element.bytes
     if fm.layout is Layout.NHCWB16:
         return (rows, fm.stride_y), (columns, _BRICK * size), (-(-fm.depth // _BRICK), fm.stride_c), (_BRICK, size)

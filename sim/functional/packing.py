@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap, KernelOperation
 from npu.native.call import array_address
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels
@@ -21,7 +22,6 @@ from sim.functional.weights import DecodedConstants, decode_channels, decode_gro
 from sim.inconsistent import output_limits
 from sim.memory import NpuMemory
 
-Numbers = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.int16]
 LIMIT = 1 << 30
 """Bound of the sums that the kernels requantize."""
@@ -39,15 +39,15 @@ class PackedOrder:
     for every part all its rows.
     """
 
-    weights: Numbers
+    weights: Ints
     """Index of the weight for each byte, or -1."""
-    parts: Numbers
+    parts: Ints
     """Offset of each run of inputs; of a depthwise kernel, first column of each part."""
     dwords: int
     """Of a run; rows of a part."""
-    places: Numbers = field(init=False)
+    places: Ints = field(init=False)
     """Where in its block each weight of the first channel is."""
-    inputs: Numbers = field(init=False)
+    inputs: Ints = field(init=False)
     """Offset of each 4-byte word of the runs."""
     numbers: dict[str, int] = field(init=False)
     """Of all of this, what a row has."""
@@ -225,8 +225,8 @@ def _split(weights: Weights) -> list[Weights]:
 
 
 def _constant_channels(
-    operation: KernelOperation, biases: Numbers, spread: Numbers, scales: Numbers, shifts: Numbers
-) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    operation: KernelOperation, biases: Ints, spread: Ints, scales: Ints, shifts: Ints
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """(result less the zero point, whether it is the same for all sums within `spread` of the bias) of every channel.
 
     Converters give channels whose weights are all but zero such constants, with biases and shifts beyond all others.

@@ -15,10 +15,9 @@ from npu.errors import SimulationError, StreamError
 from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.memory import NpuMemory
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuM
 
 
 def decode_groups(
-    operation: Convolution | DepthwiseConvolution, memory: NpuMemory, places: Numbers, groups: npt.NDArray[np.int8]
+    operation: Convolution | DepthwiseConvolution, memory: NpuMemory, places: Ints, groups: npt.NDArray[np.int8]
 ) -> bool:
     """Decode the weights into zeroed `groups`, as `npu.isa.family.WeightFormat` says; False if one has more than 8 bits."""
     format, shape = family_of(memory.variant.accelerator.product).weights, _shape(operation)
@@ -74,7 +73,7 @@ def decode_groups(
         raise SimulationError(str(error)) from error
 
 
-def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> tuple[Numbers, Numbers, Numbers]:
+def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts, int64 (O,). Raises SimulationError."""
     format, depth, cores = family_of(memory.variant.accelerator.product).scales, operation.ofm.depth, len(operation.weights)
     records = []
