@@ -114,7 +114,7 @@ class Cluster(Workers):
             )
 
 
-def _work(function: Callable[[Argument], Result], argument: Argument) -> Result:
+def _work(function: Callable[[A], R], argument: A) -> R:
     """What a worker runs."""
     collect_rarely()
     return function(argument)

@@ -30,11 +30,12 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
+from npu.numerics.arrays import Ints
 from sim.functional.execute import combination, prepare, prepare_output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
-from sim.functional.packing import LIMIT, Numbers, PackedOrder, PackedRow, unsigned_offset
+from sim.functional.packing import LIMIT, PackedOrder, PackedRow, unsigned_offset
 from sim.inconsistent import output_limits
 from sim.memory import MAX_REGIONS, NpuMemory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -143,7 +144,7 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMe
     return True
 
 
-def _row_offsets(fm: FeatureMap) -> Numbers:
+def _row_offsets(fm: FeatureMap) -> Ints:
     """Byte offset of the first pixel of every row, with tiles 0 and 2."""
     if fm.height <= fm.tile_height_0:
         return _steps(fm.addresses[0], fm.height, fm.stride_y)
@@ -152,7 +153,7 @@ def _row_offsets(fm: FeatureMap) -> Numbers:
     return np.where(low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y)
 
 
-def _steps(start: int, count: int, step: int) -> Numbers:
+def _steps(start: int, count: int, step: int) -> Ints:
     """`count` numbers, `step` apart."""
     if step == 0:
         return np.full(count, start, np.int64)
@@ -254,7 +255,7 @@ def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: 
     return PackedOrder(order.reshape(-1), offsets.reshape(-1), padded // 4)
 
 
-def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Numbers:
+def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Ints:
     """A dense copy of the input, padded to `height` by `width`: machine address of each of its rows."""
     pitch, n = width * ifm.depth, row.numbers
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
