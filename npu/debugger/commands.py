@@ -8,12 +8,23 @@ from dataclasses import replace
 from npu.debugger.debugger import Breakpoint, Debugger, Watch
 from npu.debugger.pictures import MapView
 from npu.errors import UsageError
+from npu.hardware.shipped import closest
+from npu.isa.decode import RawCommand
+from npu.isa.disassemble import command_text
 
-HELP = """step [N]   block [N]   command [N]   next   back [N]   continue   goto N   job N          where the debugger stands
-break operator N   break address R:A   break value R:A=V   delete   stop at an operator, when a byte is written or becomes V
-set R:A=BYTES      memory R:A [N]                                    change bytes (hexadecimal), look at bytes
-map   view   channel N                                               the feature map that is shown
-quit"""
+HELP = """step [N], block [N], command [N]    execute operations, OFM blocks, commands
+next, continue                      execute one operator, to a breakpoint
+back [N], goto N, job N             undo operations, go to one, open a job
+break operator N                    stop before its first operation
+break address R:A, value R:A=V      stop when this byte is written, is V
+delete                              forget all breakpoints
+memory R:A [N], set R:A=BYTES       show bytes, change bytes (hexadecimal)
+map, view, channel N                another feature map, numbers, a channel
+quit                                commands that have a key may be one letter"""
+KEYS = {
+    "s": "step", "k": "block", "d": "command", "n": "next", "b": "back", "c": "continue", "m": "map", "v": "view",
+}  # fmt: skip
+"""What is done often, by its key; on the command line a key is the command."""
 
 
 class DebuggerCommands:
@@ -42,8 +53,9 @@ class DebuggerCommands:
     def run(self, line: str) -> str:
         """Run one command; what to say of it. UserError if it is none, or cannot be done."""
         verb, *words = line.split()
+        verb = KEYS.get(verb, verb)
         if verb not in self._verbs:
-            raise UsageError(f"commands are {', '.join(self._verbs)}, got '{verb}'")
+            raise UsageError(f"commands are {', '.join(self._verbs)}, got '{verb}'{closest(verb, self._verbs)}")
         return self._verbs[verb](words)
 
     def _where(self) -> str:
@@ -52,23 +64,29 @@ class DebuggerCommands:
         return f"{where}, block {debugger.block} of {debugger.block_count}" if debugger.block else where
 
     def _step(self, words: list[str]) -> str:
-        for _ in range(_number(words, 1)):
-            self.debugger.step()
+        self._repeat(self.debugger.step, words)
         return self._where()
 
-    def _block(self, words: list[str]) -> str:
+    def _repeat(self, step: Callable[[], object], words: list[str]) -> None:
+        """Do a step so often, at most to the end of the job."""
+        if self.debugger.following is None:
+            raise UsageError("the job has ended; back and goto go back, job opens another")
         for _ in range(_number(words, 1)):
-            self.debugger.step_block()
+            if self.debugger.following is not None:
+                step()
+
+    def _block(self, words: list[str]) -> str:
+        self._repeat(self.debugger.step_block, words)
         self.view = replace(self.view, name="OFM", is_next=bool(self.debugger.block))
         return self._where()
 
     def _command(self, words: list[str]) -> str:
-        done = [self.debugger.step_command() for _ in range(_number(words, 1))]
-        fields = [f"{name} {value}" for name, value in done[-1].values.items()] if done else []
-        return f"{' '.join([done[-1].command.name, *fields])}: {done[-1].place}" if done else self._where()
+        done: list[RawCommand] = []
+        self._repeat(lambda: done.append(self.debugger.step_command()), words)
+        return f"{command_text(done[-1].command, done[-1].values)}: {done[-1].place}" if done else self._where()
 
     def _next(self, _: list[str]) -> str:
-        self.debugger.step_operator()
+        self._repeat(self.debugger.step_operator, [])
         return self._where()
 
     def _back(self, words: list[str]) -> str:
@@ -83,7 +101,9 @@ class DebuggerCommands:
 
     def _continue(self, _: list[str]) -> str:
         stop = self.debugger.go_on()
-        return f"{self._where()}: {'the end' if stop is None else stop}"
+        more = self.debugger.job_count - self.debugger.job - 1
+        end = f"the end of job {self.debugger.job}" + (f", job {self.debugger.job + 1} is next" if more else "")
+        return f"{self._where()}: {end if stop is None else stop}"
 
     def _job(self, words: list[str]) -> str:
         self.debugger.open(_number(words, 0))
@@ -94,12 +114,28 @@ class DebuggerCommands:
             raise UsageError("break: must be operator N, address R:A or value R:A=V")
         watch = Watch(words[0])
         if watch is Watch.OPERATOR:
-            point = Breakpoint(watch, _integer(words[1]))
+            point = Breakpoint(watch, self._operator(words[1]))
         else:
             place, _, value = words[1].partition("=")
-            point = Breakpoint(watch, *_place(place), _integer(value) if watch is Watch.VALUE else 0)
+            point = Breakpoint(watch, *self._byte(place), _byte_value(value) if watch is Watch.VALUE else 0)
         self.debugger.breakpoints.append(point)
         return f"stops at {', '.join(map(str, self.debugger.breakpoints))}"
+
+    def _operator(self, text: str) -> int:
+        """The number of an operator that runs in some job."""
+        number, known = _integer(text), self.debugger.operators
+        if number not in known:
+            raise UsageError(f"break operator: must be one that runs on the NPU ({', '.join(map(str, known))}), got {number}")
+        return number
+
+    def _byte(self, text: str) -> tuple[int, int]:
+        """Region and address of a byte of memory."""
+        region, address = _place(text)
+        data = self.debugger.memory.regions.get(region)
+        if data is None or not 0 <= address < data.size:
+            sizes = ", ".join(f"{number} ({one.size} bytes)" for number, one in self.debugger.memory.regions.items())
+            raise UsageError(f"bytes lie in regions {sizes}, got {region}:{address:#x}")
+        return region, address
 
     def _delete(self, _: list[str]) -> str:
         self.debugger.breakpoints.clear()
@@ -115,18 +151,14 @@ class DebuggerCommands:
         return f"{region}:{address:#x} is {content}"
 
     def _memory(self, words: list[str]) -> str:
-        region, address = _place(words[0] if words else "")
-        data, count = self.debugger.memory.regions.get(region), _number(words[1:], 64)
-        if data is None or not 0 <= address < data.size:
-            sizes = {number: one.size for number, one in self.debugger.memory.regions.items()}
-            raise UsageError(f"memory: must lie in regions of {sizes} bytes, got {region}:{address:#x}")
-        shown = data[address : address + min(count, 1024)]
+        region, address = self._byte(words[0] if words else "")
+        shown = self.debugger.memory.regions[region][address:][: min(_number(words[1:], 64), 1024)]
         rows = range(0, shown.size, 16)
         return "\n".join(f"{address + row:#08x}  {shown[row : row + 16].tobytes().hex(' ')}" for row in rows)
 
     def _look(self, view: MapView) -> str:
         self.view = view
-        return f"{view.name} of the {'next' if view.is_next else 'last'} operation"
+        return f"{view.name} of the {'next' if view.is_next else 'last'} operation that has one"
 
 
 def _integer(text: str) -> int:
@@ -134,6 +166,14 @@ def _integer(text: str) -> int:
         return int(text, 0)
     except ValueError as error:
         raise UsageError(f"must be a number, got '{text}'") from error
+
+
+def _byte_value(text: str) -> int:
+    """What a byte holds that is given as a signed or unsigned number."""
+    value = _integer(text)
+    if not -128 <= value <= 255:
+        raise UsageError(f"break value: must be a byte, from -128 to 255, got {value}")
+    return value % 256
 
 
 def _number(words: list[str], default: int) -> int:

@@ -97,6 +97,11 @@ class Debugger:
     def job_count(self) -> int:
         return len(self._starts)
 
+    @property
+    def operators(self) -> tuple[int, ...]:
+        """The source operators that some job works for."""
+        return tuple(sorted({owner for owners in self._owners for owner in owners if owner >= 0}))
+
     def open(self, job: int) -> None:
         """Go to the beginning of job number `job`, in order of execution. UsageError if there is none."""
         if not 0 <= job < len(self._starts):

@@ -117,7 +117,12 @@ def _command_text(raw: RawCommand, words: NDArray[np.uint32], product: Product) 
     result = tuple(int(word) for word in words[raw.word_index : raw.word_index + command.word_count])
     if command.words(command.operand(raw.values, product)) != result:
         return " ".join([_WORD, *(f"{word:#010x}" for word in result)])
-    return " ".join([command.name, *(f"{field.name}={_value_text(field, raw.values[field.name])}" for field in command.fields)])
+    return command_text(command, raw.values)
+
+
+def command_text(command: Command, values: Mapping[str, int]) -> str:
+    """A command with the values of its fields, as a listing shows it."""
+    return " ".join([command.name, *(f"{field.name}={_value_text(field, values[field.name])}" for field in command.fields)])
 
 
 def _value_text(field: Field, value: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -23,11 +24,14 @@ from npu.debugger.debugger import Breakpoint, Debugger, Watch
 from npu.debugger.pictures import numbers, picture
 from npu.debugger.screen import DebuggerApp
 from npu.errors import UsageError, UserError
+from npu.graph.dtype import DType
 from npu.isa.commands import CommandKind
 from npu.isa.decode import read_commands
 from npu.isa.operations import KernelOperation
 from npu.toolchain.session import Session
 from sim.verify.footprint import MapBox
+
+from tests.support.builder import ModelBuilder
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples/digits.tflite"
@@ -159,18 +163,62 @@ def test_commands_say_what_they_did(debugger: Debugger) -> None:
     assert commands.run("continue").endswith(": operator 3")
     assert commands.run("set 1:0x10=0102ff") == "1:0x10 is 0102ff"
     assert commands.run("memory 1:0x10 3") == "0x000010  01 02 ff"
-    assert commands.run("map") == "IFM of the last operation"
+    assert commands.run("map") == "IFM of the last operation that has one"
+    assert commands.run("break value 1:0x10=-1").endswith("1:0x10 becomes 255")
     assert commands.run("command").startswith("NPU_")
     assert commands.run("block").startswith("operation ")
     assert commands.run("goto 2") == "operation 2 of 44"
-    assert {line.split()[0] for line in HELP.splitlines()} <= {"step", "break", "set", "map", "quit"}
+    commands.run("goto 44")
+    assert commands.run("back 50") == "operation 0 of 44"
+    assert commands.run("step 50") == "operation 44 of 44"
+
+
+def test_the_help_names_every_command_and_fits_a_small_terminal(debugger: Debugger) -> None:
+    assert set(DebuggerCommands(debugger)._verbs) <= set(re.findall(r"[a-z]+", HELP))
+    assert max(map(len, HELP.splitlines())) <= 78
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 48)])
+def test_pictures_fit_the_screen(size: tuple[int, int]) -> None:
+    """A map of 28 columns takes 56 characters, more than the right half of a small terminal."""
+    b = ModelBuilder()
+    b.output(b.op("ABS", [b.input((1, 28, 28, 4), DType.INT8, scale=0.1)], (1, 28, 28, 4), DType.INT8, scale=0.1))
+    debugger = Debugger(b.build(), Session())
+
+    async def drive() -> tuple[list[str], int]:
+        app = DebuggerApp(debugger)
+        async with app.run_test(size=size) as pilot:
+            await pilot.press("c", "m")
+            await pilot.pause()
+            return str(app.query_one("#map").render()).splitlines()[1:], app.query_one("#map").content_size.width
+
+    lines, width = asyncio.run(drive())
+    assert len(lines) > 10
+    assert max(map(len, lines)) <= width
 
 
 @pytest.mark.parametrize(
-    "line", ["jump", "goto 99", "job 7", "break operator x", "set 1:0=zz", "set 0:0=00", "memory 9:0", "channel -1", "memory 5"]
+    "line",
+    [
+        "jump",
+        "goto 99",
+        "job 7",
+        "break operator x",
+        "set 1:0=zz",
+        "set 0:0=00",
+        "memory 9:0",
+        "channel -1",
+        "memory 5",
+        "break operator 99",
+        "break address 9:0",
+        "break address 1:0x99999",
+        "break value 1:0=256",
+        "step",
+    ],
 )
 def test_commands_that_cannot_be_done_say_why(debugger: Debugger, line: str) -> None:
-    with pytest.raises(UsageError):
+    debugger.go_on()
+    with pytest.raises(UsageError, match=r"got|ended"):
         DebuggerCommands(debugger).run(line)
 
 
@@ -207,31 +255,41 @@ def test_the_screen_shows_where_it_stands(debugger: Debugger) -> None:
     assert refused.startswith("commands are step, block")
 
 
+DIALOGUE = (
+    (b"s steps", b"s"),
+    (b"operation 1 of 44", b"/break operator 3\r"),
+    (b"stops at operator 3", b"c"),
+    (b"operation 5 of 44: operator 3", b"mm"),
+    (b"IFM of operation 5, channel 0 of 16", b"/set 1:0=7f\r"),
+    (b"values -128 to 127", b"s"),
+    (b"operation 6 of 44", b"bb"),
+    (b"operation 4 of 44", b"q"),
+)
+"""What the screen must show, one after the other, and what is typed then."""
+
+
 def test_the_command_runs_in_a_terminal() -> None:
-    """Step, look and leave through a pseudo terminal."""
+    """Break on an operator, look at a map, change a byte, step back and leave, through a pseudo terminal."""
     parent, child = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "npu", "debug", str(DIGITS)], stdin=child, stdout=child, stderr=child, env=environment
-    )
+        [sys.executable, "-m", "npu", "debug", str(DIGITS), "--input", str(ROOT / "examples/digit_7.npy")],
+        stdin=child, stdout=child, stderr=child, env=environment,
+    )  # fmt: skip
     os.close(child)
-    shown, sent = b"", 0
-    end = time.monotonic() + 120
+    shown, sent, end = b"", 0, time.monotonic() + 25
     while process.poll() is None and time.monotonic() < end:
         if select.select([parent], [], [], 0.2)[0]:
             try:
                 shown += os.read(parent, 1 << 16)
             except OSError:  # the other side is closed
                 break
-        if sent == 0 and b"s to step" in shown:
-            os.write(parent, b"s")
-            sent = 1
-        elif sent == 1 and b"operation 1" in shown:
-            os.write(parent, b"q")
-            sent = 2
+        if sent < len(DIALOGUE) and DIALOGUE[sent][0] in shown:
+            os.write(parent, DIALOGUE[sent][1])
+            shown, sent = b"", sent + 1
     process.kill()
     os.close(parent)
-    assert (sent, process.wait()) == (2, 0)
+    assert (sent, process.wait()) == (len(DIALOGUE), 0), shown[-2000:]
 
 
 def test_without_textual_the_command_says_what_to_install(
