@@ -69,22 +69,38 @@ def convolve_depthwise(ifm, weights, biases, window, out):  # type: ignore[no-un
                         out[y, x, c] += ifm[iy, ix, c] * taps[ky, kx, c]
 
 
+@kernel(ty.several(ty.int64, 2)(ty.int64, ty.int64, ty.int64, ty.int64))
+def window_along(start, size, first, extent):  # type: ignore[no-untyped-def]
+    """Start and size of the part of a window that is within a map, which begins at `first`."""
+    begin = max(start, first)
+    return begin, max(begin, min(start + size, first + extent)) - begin
+
+
+@kernel(ty.void(ty.int64[::1], ty.int64, ty.record(POOL)))
+def divide_pixel(sums, count, window):  # type: ignore[no-untyped-def]
+    """The sums of a pixel by the number of positions, if they are to be."""
+    if window.is_divided != 0:
+        k = np.int64(0)
+        while ((max(count, np.int64(1)) - 1) >> k) > 0:
+            k += 1
+        scale = ((np.int64(1) << (31 + k)) + (np.int64(1) << k)) // max(count, np.int64(1))
+        rescale(sums, scale, 31 + k, window.rounding, np.int64(31))
+
+
 @kernel(ty.void(CUBE, CUBE, ty.record(POOL)))
 def pool(ifm, out, window):  # type: ignore[no-untyped-def]
     """Maximum, sum, or sum over the depth as well (for every channel) of the valid positions of each window; 0 without any."""
     mode = window.mode
     for y in range(out.shape[0]):
-        top = max(y * window.stride_y, window.top)
-        bottom = max(top, min(y * window.stride_y + window.height, window.top + window.rows))
+        top, rows = window_along(y * window.stride_y, window.height, window.top, window.rows)
         for x in range(out.shape[1]):
-            left = max(x * window.stride_x, window.left)
-            right = max(left, min(x * window.stride_x + window.width, window.left + window.columns))
-            count = (bottom - top) * (right - left)
+            left, columns = window_along(x * window.stride_x, window.width, window.left, window.columns)
+            count = rows * columns
             for c in range(out.shape[2]):
                 out[y, x, c] = ifm[top, left, c] if mode == MAX and count > 0 else np.int64(0)
             total = np.int64(0)
-            for iy in range(top, bottom):
-                for ix in range(left, right):
+            for iy in range(top, top + rows):
+                for ix in range(left, left + columns):
                     if mode == MAX:
                         for c in range(out.shape[2]):
                             out[y, x, c] = max(out[y, x, c], ifm[iy, ix, c])
@@ -97,9 +113,4 @@ def pool(ifm, out, window):  # type: ignore[no-untyped-def]
             if mode == REDUCE_SUM:
                 for c in range(out.shape[2]):
                     out[y, x, c] = total
-            if window.is_divided != 0:
-                k = np.int64(0)
-                while ((max(count, np.int64(1)) - 1) >> k) > 0:
-                    k += 1
-                scale = ((np.int64(1) << (31 + k)) + (np.int64(1) << k)) // max(count, np.int64(1))
-                rescale(out[y, x], scale, 31 + k, window.rounding, np.int64(31))
+            divide_pixel(out[y, x], count, window)

@@ -54,6 +54,34 @@ def pixel_address(fm, y, x):  # type: ignore[no-untyped-def]
     return fm.tiles[tile] + y * fm.stride_y + x * fm.stride_x
 
 
+@kernel(ty.int64(FEATURE_MAP_ROW, ty.int64))
+def gather_one(fm, base):  # type: ignore[no-untyped-def]
+    """`gather` of a map of one element."""
+    kind, address = 2 * fm.element_bytes + fm.is_signed, base + fm.tiles[0]
+    if kind == 3:
+        return load_i8_at(address, 0) - fm.zero_point
+    if kind == 2:
+        return load_u8_at(address, 0) - fm.zero_point
+    if kind == 5:
+        return load_i16_at(address, 0) - fm.zero_point
+    if kind == 4:
+        return load_u16_at(address, 0) - fm.zero_point
+    value = load_i32_at(address, 0)
+    return (value if kind == 9 else value & np.int64(0xFFFFFFFF)) - fm.zero_point
+
+
+@kernel(ty.void(FEATURE_MAP_ROW, ty.int64, ty.int64))
+def scatter_one(fm, base, value):  # type: ignore[no-untyped-def]
+    """`scatter` to a map of one element."""
+    address = base + fm.tiles[0]
+    if fm.element_bytes == 1:
+        store_8_at(address, 0, value)
+    elif fm.element_bytes == 2:
+        store_16_at(address, 0, value)
+    else:
+        store_32_at(address, 0, value)
+
+
 @kernel(ty.void(FEATURE_MAP_ROW, ty.int64, ty.int64[:, :, ::1]))
 def gather(fm, base, out):  # type: ignore[no-untyped-def]
     """out[y, x, c] = element - zero point; `base` is the machine address of the region, `out` int64 (height, width, depth)."""

@@ -189,6 +189,19 @@ def finish(values, stage, tables):  # type: ignore[no-untyped-def]
             flat[k] = look_up(flat[k], tables + stage.table, stage.table_kind)
 
 
+@kernel(ty.int64(ty.int64, ty.record(STAGE), ty.int64))
+def finish_one(value, stage, tables):  # type: ignore[no-untyped-def]
+    """`finish` of one value."""
+    if stage.has_scale != 0:
+        value = rounding_shift(value * stage.scale, stage.shift, stage.rounding, np.int64(31))
+    if stage.is_raw != 0:
+        return value
+    if stage.function != 0:
+        value = tanh(value) if stage.function == TANH else sigmoid(value)
+    value = min(max(value + stage.zero_point, stage.low), stage.high)
+    return value if stage.table_kind == 0 else look_up(value, tables + stage.table, stage.table_kind)
+
+
 @kernel(ty.void(CUBE, ty.int64[::1], ty.int64[::1], ty.int64))
 def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped-def]
     """values * scales[c] >> shifts[c], rounded, in place."""
@@ -236,6 +249,31 @@ def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
     if mode == CLZ:
         return leading_zeros(a)
     return shift_right(a, b, rounding) if mode == SHR else shift_left_32(a, b)
+
+
+@kernel(ty.int64(ty.int64, ty.int64, ty.record(COMBINATION)))
+def combine_one(first, second, how):  # type: ignore[no-untyped-def]
+    """`combine` of one value each."""
+    mode, rounding = how.mode, how.rounding
+    if mode == LRELU:
+        return first if first >= 0 else rounding_shift(first * how.scale, how.shift, rounding, np.int64(31))
+    a, b = (second, first) if how.is_reversed != 0 else (first, second)
+    if mode in (ADD, SUB):
+        whole, last = np.int64(1) << (how.left_shift - 1), 31 - how.left_shift
+        if how.operand_scaling == 0:
+            a, b = a * how.opa_scale, b * how.opb_scale
+        elif how.operand_scaling == 1:
+            a, b = rounding_shift(a * how.opa_scale, how.opa_shift, how.operand_rounding, last), b * whole
+        else:
+            a, b = a * whole, rounding_shift(b * how.opa_scale, how.opa_shift, how.operand_rounding, last)
+        value = a + b if mode == ADD else a - b
+    else:
+        value = a * b if mode == MUL else combine_pair(a, b, mode, rounding)
+    if mode in (MUL, ADD, SUB, ABS):
+        value = rounding_shift(value * how.scale, how.shift, rounding, np.int64(31))
+    if mode == MUL and how.saturates != 0:
+        value = min(max(value, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
+    return value
 
 
 @kernel(ty.void(CUBE, CUBE, ty.record(COMBINATION)))
