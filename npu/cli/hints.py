@@ -42,14 +42,14 @@ def unknown_arguments(unknown: Sequence[str], parser: argparse.ArgumentParser) -
 
 
 def _hints(unknown: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str]:
-    options = [option for option in options_of(parser) if option.startswith("--")]
+    options = [option.removeprefix("--") for option in options_of(parser) if option.startswith("--")]
     for argument in unknown:
         name = argument.partition("=")[0]
         if name.startswith("--"):
             if name in OF_VELA:
                 yield f"{name} is an option of Vela, here: {OF_VELA[name]}"
             else:
-                yield from (f"did you mean {near}?" for near in _nearest(name, options))
+                yield from (f"did you mean --{near}?" for near in _nearest(name.removeprefix("--"), options))
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:

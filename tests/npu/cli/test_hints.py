@@ -19,6 +19,7 @@ CASES = {
     "of Vela": (["compile", DIGITS, "--accelerator-config", "ethos-u55-64"],
                 "--accelerator-config is an option of Vela, here: --target"),
     "of Vela with a value": (["compile", DIGITS, "--optimize=Size"], "--optimize is an option of Vela, here: --optimise"),
+    "far from all": (["run", DIGITS, "--nonsense"], "unrecognized arguments: --nonsense\n"),
     "no hint": (["run", DIGITS, "extra"], "unrecognized arguments: extra\n"),
 }  # fmt: skip
 

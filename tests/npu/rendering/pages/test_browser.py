@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from npu.cli.main import main
+from npu.graph.dtype import DType
 
+from tests.support.builder import ModelBuilder
 from tests.support.shared import shared_models
 
 pytestmark = pytest.mark.browser
@@ -85,3 +87,23 @@ def test_tables_sort_and_filter(browser: Any, tmp_path: Path) -> None:
     kinds = tab.evaluate(f"{rows}.map(row => row.querySelector('[data-label=operator]').textContent)")
     assert kinds
     assert all("CONV" in kind for kind in kinds)
+
+
+def test_a_long_table_is_short_on_a_telephone_until_asked(browser: Any, tmp_path: Path) -> None:
+    model = ModelBuilder()
+    last = model.input((1, 8, 8, 16), DType.INT8, scale=0.1)
+    for _ in range(30):
+        last = model.op("ABS", [last], (1, 8, 8, 16), DType.INT8, scale=0.1)
+    model.output(last)
+    (tmp_path / "chain.tflite").write_bytes(model.build())
+    assert main(["report", str(tmp_path / "chain.tflite"), "-o", str(tmp_path / "page.html")]) == 0
+    tab, _, _ = opened(browser, tmp_path / "page.html", 375, "light")
+    rows = "[...document.querySelectorAll('#operators tbody tr')].filter(row => row.offsetHeight).length"
+    cells = "[...document.querySelector('#operators tbody tr').cells].filter(cell => cell.offsetHeight).length"
+    assert (tab.evaluate(rows), tab.evaluate(cells)) == (12, 6)
+    tab.click("#operators tbody tr:first-child")
+    assert tab.evaluate(cells) > 8
+    tab.click("#operators button.rest")
+    assert tab.evaluate(rows) >= 30
+    wide, _, _ = opened(browser, tmp_path / "page.html", 1280, "light")
+    assert wide.evaluate(rows) >= 30
