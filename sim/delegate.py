@@ -29,7 +29,7 @@ from npu.runtime.delegate import (
     Status,
 )
 from npu.runtime.tensor import RuntimeTensor
-from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title
+from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title, npu_operators
 from sim.functional.prepared import Tier
 from sim.machine import Hook, Machine
 from sim.memory import NpuMemory
@@ -147,7 +147,11 @@ class _BoundJob:
             Region.FAST: delegate.arena(context, tensors[node.inputs[Input.FAST_SCRATCH]]),
         }
         regions |= {region: _separate(job, region) for region in job.region_bytes.keys() - regions.keys()}
-        self._memory = NpuMemory(regions, self._machine.variant)
+        is_alone = (
+            sum(1 for _ in npu_operators(context.model)) == 1
+        )  # others could read anything of the scratch that they share
+        results = [output.place for output in job.outputs] if is_alone else None
+        self._memory = NpuMemory(regions, self._machine.variant, results)
         self._inputs, self._outputs = _places(job.inputs, regions), _places(job.outputs, regions)
         self.outputs = frozenset(place.index for place in self._outputs)
         """Indices of the tensors it writes."""

@@ -7,7 +7,7 @@ compiled kernels behind this module may use raw addresses.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -26,14 +26,22 @@ class NpuMemory:
 
     `regions`: region number -> one-dimensional contiguous uint8 array, which is used in place; a read-only array makes
     its region read-only. `shram`: uint8 (cores, bytes), cleared. Raises SimulationError if an array is of another kind.
+    `results`: (region, start, end) of what is read after a run by others than a next run of the same stream; None: of
+    everything.
     """
 
-    def __init__(self, regions: Mapping[int, npt.NDArray[np.uint8]], variant: Variant) -> None:
+    def __init__(
+        self,
+        regions: Mapping[int, npt.NDArray[np.uint8]],
+        variant: Variant,
+        results: Sequence[tuple[int, int, int]] | None = None,
+    ) -> None:
         for number, data in regions.items():
             _check_region(number, data)
         self.regions: Mapping[int, npt.NDArray[np.uint8]] = MappingProxyType(dict(regions))
         self.constants = frozenset(number for number, data in regions.items() if _is_constant(data))
         """Regions whose bytes nobody can change."""
+        self.results = results
         self.variant = variant
         self.arithmetic = family_of(variant.accelerator.product).arithmetic
         self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)

@@ -1,8 +1,8 @@
 """What a plan need not do again on a memory that it has run on: compare weights that cannot have changed, and transfer bytes
-that only such weights are read from and that later transfers overwrite.
+that only such weights are read from and that later transfers overwrite, or that are nobody's results.
 
-After every whole run memory holds what it would hold otherwise. In between it may not, so nothing is left out of a run that
-is watched or begins in the middle.
+After every whole run memory holds what it would hold otherwise, where it is read again. In between it may not, so nothing is
+left out of a run that is watched or begins in the middle.
 """
 
 from __future__ import annotations
@@ -47,6 +47,16 @@ class Places:
         """Numbers of bytes; None for constants."""
         first = self._first.get(region)
         return None if first is None else (first + start, first + end)
+
+    def results(self) -> npt.NDArray[np.bool_]:
+        """Which bytes are read after a run."""
+        if self._memory.results is None:
+            return np.ones(self.size, np.bool_)
+        found = np.zeros(self.size, np.bool_)
+        for part in self._memory.results:
+            if (span := self.span(*part)) is not None:
+                found[span[0] : span[1]] = True
+        return found
 
     def of_map(self, fm: FeatureMap) -> list[Span]:
         """Bytes that a map may hold: what lies behind its last channel may be loaded with it, but has no effect."""
@@ -117,8 +127,17 @@ def _is_copied(
 
 
 def _mark_transfers(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places) -> None:
-    """Transfers of which no byte is read, or left at the end."""
-    is_needed = np.ones(places.size, np.bool_)
+    """Transfers of which no byte is read, or left at the end for those who read it."""
+    is_needed = places.results()
+    if not is_needed.all():  # a next run may read what it has not written
+        is_needed |= _follow(operations, rows, places, is_needed.copy())
+    _follow(operations, rows, places, is_needed)
+
+
+def _follow(
+    operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places, is_needed: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Mark the transfers that write nothing needed, from what is needed at the end to what is at the beginning."""
     for index, operation in _backwards(operations):
         if rows["kind"][index] == r.COPY:
             spans = places.written(operation)
@@ -129,6 +148,7 @@ def _mark_transfers(operations: Sequence[Operation], rows: npt.NDArray[np.void],
             is_needed[start:end] = False
         for start, end in places.read(operation, with_constants=not rows["is_known"][index]):
             is_needed[start:end] = True
+    return is_needed
 
 
 def _backwards(operations: Sequence[Operation]) -> Iterator[tuple[int, Operation]]:

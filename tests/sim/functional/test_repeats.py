@@ -9,7 +9,10 @@ import pytest
 
 import npu
 from npu.hardware.catalogue import load_variant
+from npu.isa.operations import Dma, DmaSide, Operation, Stop
 from npu.isa.payload import parse_payload
+from npu.tflite.reader import read_model
+from sim.container import jobs_of
 from sim.functional import threads
 from sim.functional.kernels import rows
 from sim.functional.prepared import Tier, best_tier
@@ -128,3 +131,48 @@ def test_a_watched_run_makes_every_transfer() -> None:
         watched.run(of.words, copies, hook=lambda _i, _o, held, states=states: states.append(held.regions[1].tobytes()))  # type: ignore[misc]
         seen.append(states)
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_transfers_that_leave_no_results_are_left_out(model: str) -> None:
+    of = bench(model, "ethos-u55-128")
+    (job,) = jobs_of(read_model(npu.compile(str(MODELS[model]), "ethos-u55-128").content))
+    results = [output.place for output in job.outputs]
+    whole, machine, plain = of.memory(), Machine(of.variant), Machine(of.variant)
+    memory = NpuMemory(
+        {region: whole.regions[region].copy() if region else whole.regions[0] for region in range(3)}, of.variant, results
+    )
+    rng = np.random.default_rng(5)
+    for _ in range(RUNS):
+        whole.regions[1][:] = memory.regions[1][:] = rng.integers(0, 256, memory.regions[1].size, np.uint8)
+        plain.run(of.words, whole)
+        machine.run(of.words, memory)
+        for region, start, end in results:
+            np.testing.assert_array_equal(memory.regions[region][start:end], whole.regions[region][start:end])
+    assert known(machine, of, memory)[rows.COPY] >= known(plain, of, whole)[rows.COPY]
+
+
+def test_what_the_next_run_reads_is_left_there() -> None:
+    """The stream moves what it finds at 0 to 64, its result, and puts constants at 0."""
+    variant = load_variant("ethos-u55-128")
+    constants = np.arange(64, dtype=np.uint8)
+    memory = NpuMemory({0: np.frombuffer(constants.tobytes(), np.uint8), 1: np.zeros(192, np.uint8)}, variant, [(1, 64, 128)])
+    stream: list[Operation] = [
+        transfer((1, 0), (1, 64)),
+        transfer((0, 0), (1, 0)),
+        transfer((0, 0), (1, 128)),
+        Stop(mask=0xFFFF),
+    ]
+    machine = Machine(variant)
+    for run in range(RUNS):
+        memory.regions[1][64:] = 99
+        machine.run(stream, memory)
+        expected = constants if run else np.zeros(64, np.uint8)
+        np.testing.assert_array_equal(memory.regions[1][64:128], expected)
+        np.testing.assert_array_equal(memory.regions[1][:64], constants)
+    assert memory.regions[1][128:].tolist() == [99] * 64
+
+
+def transfer(source: tuple[int, int], destination: tuple[int, int]) -> Dma:
+    """64 bytes from an address of a region to another."""
+    return Dma(source=DmaSide(*source), destination=DmaSide(*destination), length_bytes=64)
