@@ -432,4 +432,12 @@ def _within_limits(subsets: Sequence[NodeSubset], options: SimpleDelegateOptions
 @functools.cache
 def largest_tensor_bytes() -> int:
     """What a tensor that is no constant may take: kernels hold some of them at once, and their elements in 64 bits."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16
+    return _memory_bytes() // 16
+
+
+def _memory_bytes() -> int:
+    """The memory of this computer; 8 GiB where Python does not tell, as on Windows."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 8 << 30
