@@ -64,7 +64,7 @@ def port_rows(variant: Variant) -> NDArray[Any]:
 def _fill_port(row: np.void, variant: Variant, port: Port) -> None:
     row["burst_bytes"] = burst_bytes(variant, port)
     row["beat_cycles"] = variant.timing.port_beat_cycles
-    burst_beats = float(row["burst_bytes"]) / variant.accelerator.axi_data_bytes
+    burst_beats = row["burst_beats"] = float(row["burst_bytes"]) / variant.accelerator.axi_data_bytes
     held_beats = burst_beats * variant.timing.burst_hold_fraction
     adapter = variant.system.adapters.get(port)
     memory = variant.system.memories.get(port)
@@ -85,8 +85,8 @@ def _apply_memory(row: np.void, memory: Memory, held_beats: float) -> None:
 def _apply_adapter(row: np.void, adapter: TimingAdapter, burst_beats: float, held_beats: float) -> None:
     """An adapter replaces the memory's figures, passes addresses for part of a window, and caps the window's beats.
 
-    The cap works on whole transactions, and those that are outstanding may be ahead of it. The slots empty in rounds, and
-    every round that starts while addresses pass is served, so the open part of a window admits whole rounds.
+    The slots empty in rounds, and every round that starts while addresses pass is served, so the open part of a window admits
+    whole rounds. Who had to wait for the opening finds the open part whole: half of the closed part is gained in the mean.
     """
     read, write, opened = row["read"], row["write"], adapter.pulse_on_cycles
     _fill_channel(read, adapter.read_latency_cycles, held_beats, adapter.max_outstanding_reads)
@@ -94,18 +94,31 @@ def _apply_adapter(row: np.void, adapter: TimingAdapter, burst_beats: float, hel
     if adapter.max_outstanding_reads:
         rounds = math.ceil(opened / read["held_cycles"])
         read["burst_cycles"] = min(read["burst_cycles"], opened / (rounds * adapter.max_outstanding_reads))
-    window = opened + adapter.pulse_off_cycles
+    for channel in (read, write):
+        channel["ahead_cycles"] += adapter.pulse_off_cycles / 2
     row["closed_cycles"], row["closed_share"] = adapter.pulse_off_cycles, adapter.pulse_off_cycles / opened
     if adapter.beats_per_window:
-        most = math.ceil(adapter.beats_per_window / burst_beats) * burst_beats
-        slots = adapter.max_outstanding_reads + adapter.max_outstanding_writes
-        row["cap_beat_cycles"] = window / most
-        row["cap_ahead_cycles"] = window * (min((slots - 1) * burst_beats / most, 1.0) if slots else 1.0)
+        _apply_cap(row, adapter, burst_beats)
+
+
+def _apply_cap(row: np.void, adapter: TimingAdapter, burst_beats: float) -> None:
+    """The cap admits whole bursts, as fast as the slots bring them: ahead of it is the part of a window that these leave.
+
+    Where they fill the window, the bursts that may be outstanding are ahead, but the one that meets the cap.
+    """
+    window = adapter.pulse_on_cycles + adapter.pulse_off_cycles
+    bursts = math.ceil(adapter.beats_per_window / burst_beats)
+    brought = bursts * max(row["read"]["burst_cycles"], burst_beats * row["beat_cycles"])
+    slots = adapter.max_outstanding_reads + adapter.max_outstanding_writes
+    outstanding = min((slots - 1) / bursts, 1.0) if slots else 1.0
+    row["cap_beat_cycles"] = window / (bursts * burst_beats)
+    row["spill_beats"] = bursts * burst_beats - adapter.beats_per_window
+    row["cap_ahead_cycles"] = window * max(1.0 - brought / adapter.pulse_on_cycles, outstanding)
 
 
 def _fill_channel(channel: np.void, latency: int, held: float, slots: int) -> None:
     """How long a burst holds a slot, and what it costs of all slots together; 0 slots = as many as wanted."""
     channel["latency"] = latency
     if slots:
-        channel["held_cycles"] = latency + held
+        channel["held_cycles"] = channel["ahead_cycles"] = latency + held
         channel["burst_cycles"] = (latency + held) / slots

@@ -111,7 +111,8 @@ CHANNEL = np.dtype(
     floats(
         "latency",
         "burst_cycles",  # that one burst takes of the slots together: held cycles / slots
-        "held_cycles",  # of one slot by a burst, which is how far all of them can be taken ahead
+        "held_cycles",  # of one slot by a burst
+        "ahead_cycles",  # how far the addresses of transfers may be ahead of slots and open parts
         # State: when the last transfer has passed, and until when its transfers would keep a single slot of that rate busy.
         *("free", "booked"),
     )
@@ -123,9 +124,10 @@ PORT = np.dtype(
         ("read", CHANNEL),
         ("write", CHANNEL),
         *floats(
-            *("beat_cycles", "burst_bytes"),
+            *("beat_cycles", "burst_bytes", "burst_beats"),
             *("closed_cycles", "closed_share"),  # how long addresses do not pass, also for each cycle in which they do
             "cap_beat_cycles",  # per beat that an adapter's cap admits, both directions together; 0: no cap
+            "spill_beats",  # that a window of whole bursts passes beyond the cap
             "cap_ahead_cycles",  # how far transfers may be ahead of the cap
             "booked",  # state: until when the cap is used up
         ),

@@ -7,6 +7,8 @@ so that a request that comes earlier delays another by what it moves and not by 
 
 from __future__ import annotations
 
+import numpy as np
+
 from npu.machine.kernels.arithmetic import inlined
 
 
@@ -25,12 +27,25 @@ def reserve(port, channel, time, cycles, beats):  # type: ignore[no-untyped-def]
         begin += opening_wait(begin - channel.free, port)
     data = cycles if cycles >= 0.0 else beats * port.beat_cycles
     channel.booked = max(channel.booked, begin) + abs(cycles) * (1.0 + port.closed_share)
-    passed = max(begin + data, channel.booked - channel.held_cycles - port.closed_cycles)
+    passed = max(begin + data, channel.booked - channel.ahead_cycles)
     if port.cap_beat_cycles > 0.0:
-        port.booked = max(port.booked, begin) + beats * port.cap_beat_cycles
+        port.booked = max(port.booked, begin) + (beats + lost_beats(port, beats)) * port.cap_beat_cycles
         passed = max(passed, port.booked - port.cap_ahead_cycles)
     channel.free = passed
     return begin, passed
+
+
+@inlined
+def lost_beats(port, beats):  # type: ignore[no-untyped-def]
+    """Beats that the cap of a port loses in the mean where the last of the bursts that move `beats` is a short one.
+
+    A window of whole bursts goes beyond the cap, by the `spill_beats` of its last one; one with a short burst meets the cap
+    sooner. Half of that is lost, because a second short burst in a window loses nothing.
+    """
+    if port.spill_beats <= 0.0:
+        return 0.0
+    short = np.ceil(beats / port.burst_beats) * port.burst_beats - beats
+    return 0.5 * min(short, port.spill_beats)
 
 
 @inlined

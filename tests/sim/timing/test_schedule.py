@@ -28,6 +28,7 @@ from npu.isa.operations import (
     ShramLayout,
     Stop,
 )
+from npu.machine.parameters import port_rows
 from sim.timing import schedule
 from sim.trace import Bound, TimedUnit, Trace, TraceColumn
 
@@ -123,28 +124,53 @@ def test_adapter_latency_is_paid_once_per_dependent_step() -> None:
     assert run(convolution(4, 4, 16, 32, SMALL), variant=variant).totals.total_cycles == 384 + 32 + 20
 
 
-def test_a_cap_passes_its_beats_at_a_steady_rate() -> None:
-    # 800 bytes are 100 beats of 10 cycles each. Of two bursts of 8 beats that may be outstanding one is ahead of the cap.
+def test_a_cap_passes_its_beats_at_a_steady_rate_and_is_ahead_by_what_a_window_leaves() -> None:
+    # 800 bytes are 100 beats of 10 cycles each. The 40 beats of a window pass in 40 cycles: the other 360 are ahead.
     capped = {"pulse_on_cycles": 400, "beats_per_window": 40}
     variant = with_adapter(round_variant(), Port.AXI1, max_outstanding_reads=2, **capped)
-    assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 1000 - 80
-    # Where as many may be outstanding as one wants, the beats of a window pass at once.
-    variant = with_adapter(round_variant(), Port.AXI1, **capped)
     assert run(transfer(320, destination=None), variant=variant).totals.total_cycles == 40
+    assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 1000 - 360
+    # Where as many may be outstanding as one wants, a window is ahead.
+    variant = with_adapter(round_variant(), Port.AXI1, **capped)
     assert run(transfer(800, destination=None), variant=variant).totals.total_cycles == 1000 - 400
+
+
+def test_a_cap_that_the_beats_fill_is_ahead_by_the_outstanding_bursts_but_one() -> None:
+    # 50 bursts of 8 beats take the 400 cycles of a window: of eight slots seven bursts are ahead, though reads alone need none.
+    capped = {"pulse_on_cycles": 400, "beats_per_window": 400, "max_outstanding_reads": 8}
+    variant = with_adapter(round_variant(), Port.AXI0, **capped)
+    assert float(port_rows(variant)[0]["cap_ahead_cycles"]) == pytest.approx(7 * 8)
 
 
 def test_a_cap_works_on_whole_transactions() -> None:
     # 50 beats are 6.25 bursts of 8 beats: a window admits seven of them.
-    variant = with_adapter(round_variant(), Port.AXI1, max_outstanding_reads=1, pulse_on_cycles=400, beats_per_window=50)
-    assert run(transfer(7 * 64, destination=None), variant=variant).totals.total_cycles == 400
-    assert run(transfer(14 * 64, destination=None), variant=variant).totals.total_cycles == 800
+    capped = {"pulse_on_cycles": 400, "beats_per_window": 50, "max_outstanding_reads": 1}
+    variant = with_adapter(round_variant(), Port.AXI1, **capped)
+    assert run(transfer(7 * 64, destination=None), variant=variant).totals.total_cycles == 56
+    assert run(transfer(14 * 64, destination=None), variant=variant).totals.total_cycles == 400 + 56
+
+
+def test_latency_leaves_less_of_a_window_to_be_ahead_of_its_cap() -> None:
+    # One slot brings a burst in 24 + 8 cycles, the seven of a window in half of its 448.
+    capped = {"pulse_on_cycles": 448, "beats_per_window": 50, "max_outstanding_reads": 1}
+    variant = with_adapter(round_variant(), Port.AXI1, read_latency_cycles=24, **capped)
+    assert run(transfer(14 * 64, destination=None), variant=variant).totals.total_cycles == 448 + 224 + 24
+
+
+def test_a_short_burst_loses_half_of_what_it_keeps_a_window_from_passing_beyond_its_cap() -> None:
+    # Two bursts of 8 beats meet the cap of 12 and pass 4 beyond it, in 160 cycles; the last burst of 86 beats lacks 2.
+    capped = {"pulse_on_cycles": 160, "beats_per_window": 12, "max_outstanding_reads": 1}
+    variant = with_adapter(round_variant(), Port.AXI1, **capped)
+    assert run(transfer(88 * 8, destination=None), variant=variant).totals.total_cycles == 88 * 10 - (160 - 16)
+    assert run(transfer(86 * 8, destination=None), variant=variant).totals.total_cycles == 87 * 10 - (160 - 16)
+    # A burst of one beat lacks 7; no more than the 4 can be lost.
+    assert run(transfer(81 * 8, destination=None), variant=variant).totals.total_cycles == 83 * 10 - (160 - 16)
 
 
 def test_closed_parts_slow_what_goes_on_for_long_by_their_share() -> None:
-    # 100,000 beats, of which the closed part of a window is ahead; addresses pass in 4 of 5 cycles.
+    # 100,000 beats, of which half of the closed part of a window is ahead; addresses pass in 4 of 5 cycles.
     variant = with_adapter(round_variant(), Port.AXI1, pulse_on_cycles=4000, pulse_off_cycles=1000)
-    assert run(transfer(800_000, destination=None), variant=variant).totals.total_cycles == 125_000 - 1000
+    assert run(transfer(800_000, destination=None), variant=variant).totals.total_cycles == 125_000 - 500
 
 
 def test_an_address_after_a_rest_waits_for_an_opening_in_the_mean() -> None:
