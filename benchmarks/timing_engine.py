@@ -24,6 +24,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.compiler.block_config import BlockChooser
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from npu.hardware.catalogue import load_variant
@@ -31,7 +33,7 @@ from npu.hardware.variant import Variant
 from npu.isa.decode import decode
 from npu.isa.payload import parse_payload
 from npu.tflite.reader import read_model
-from npu.toolchain.compile import compile_source
+from npu.toolchain.compile import compile_in_memory
 from sim.machine import Machine
 from sim.memory import NpuMemory
 from sim.timing import schedule, time_rows
@@ -93,7 +95,7 @@ def _milliseconds_and_ratio(times: NDArray[np.float64], digits: int) -> tuple[st
 
 
 def _compile(model: bytes, name: str, variant: Variant) -> bytes:
-    return compile_source(read_model(model), name, variant).content
+    return compile_in_memory(read_model(model), name, BlockChooser(variant)).written(name).content
 
 
 def main() -> None:

@@ -165,9 +165,9 @@ class Rule:
     details: tuple[str, ...] = ()
     limit_of: Callable[[Variant], Limit] | None = None
 
-    def sentence(self, variant: Variant | None = None) -> str:
-        """What the rule demands, as a clause."""
-        return self.says.format(limit=self.limit_for(variant))
+    def sentence(self, limit: Limit | None = None) -> str:
+        """What the rule demands, as a clause; on one variant, with the limit there."""
+        return self.says.format(limit=self.limit if limit is None else limit)
 
     def limit_for(self, variant: Variant | None) -> Limit:
         """The limit on one variant."""
@@ -180,7 +180,7 @@ class Rule:
         if not offending:
             return None
         value = ", ".join(f"{seen.what} {show(seen.value)}" for seen in offending)
-        return Violation(self.id, f"{self.sentence(view.variant)}, got {value}", str(limit), value, self.fix)
+        return Violation(self.id, f"{self.sentence(limit)}, got {value}", str(limit), value, self.fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npu.hardware.variant import Variant
 from npu.isa.operations import (
     ActivationFunction,
     ClipRange,
@@ -31,13 +30,13 @@ _CLIP_LIMITS = {
 }
 
 
-def inconsistent(operation: Operation | KernelOperation, variant: Variant) -> str | None:
+def inconsistent(operation: Operation | KernelOperation, lut_bytes: int) -> str | None:
     """The first thing that must hold between the parts of an operation and does not; None if all does."""
-    return next(_reasons(operation, variant), None) if isinstance(operation, KernelOperation) else None
+    return next(_reasons(operation, lut_bytes), None) if isinstance(operation, KernelOperation) else None
 
 
-def _reasons(operation: KernelOperation, variant: Variant) -> Iterator[str]:
-    yield from _of_output(operation, variant)
+def _reasons(operation: KernelOperation, lut_bytes: int) -> Iterator[str]:
+    yield from _of_output(operation, lut_bytes)
     if isinstance(operation, WindowOperation):
         yield from _of_window(operation)
     if isinstance(operation, Convolution | DepthwiseConvolution) and operation.ifm.element.bits == 32:
@@ -87,7 +86,7 @@ def _of_elementwise(operation: Elementwise) -> Iterator[str]:
         yield f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}"
 
 
-def _of_output(operation: KernelOperation, variant: Variant) -> Iterator[str]:
+def _of_output(operation: KernelOperation, lut_bytes: int) -> Iterator[str]:
     activation = operation.activation
     if activation.function is ActivationFunction.NONE:
         return
@@ -100,8 +99,8 @@ def _of_output(operation: KernelOperation, variant: Variant) -> Iterator[str]:
     kind, size = lut_kind(operation)
     if kind == 0:
         yield f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range"
-    if LUT_SLOT_BYTES * index + size > variant.shram.lut_bytes:
-        yield f"LUT {index}: {size} bytes must fit the table area of {variant.shram.lut_bytes}"
+    if LUT_SLOT_BYTES * index + size > lut_bytes:
+        yield f"LUT {index}: {size} bytes must fit the table area of {lut_bytes}"
     low, high = output_limits(operation)
     first, last = {1: (0, 255), 5: (-32768, 32767)}.get(kind if kind == 5 else kind & 1, (-128, 127))
     if low < first or high > last:

@@ -184,7 +184,7 @@ class _TimelineRow:
 
 
 def _add_job(row: _TimelineRow, operators: dict[int, OperatorTime], job: TimedJob, number: int) -> None:
-    around = _around_job(job.input_bytes, job.output_bytes, row.variant)
+    around = job_overhead(job.input_bytes, job.output_bytes, row.variant)
     for part in (CACHE_CLEAN, JOB_START):
         row.append("cpu", part, around[part], number)
     for operator, cycles, bound_by in _shares(job):
@@ -198,12 +198,7 @@ def _add_job(row: _TimelineRow, operators: dict[int, OperatorTime], job: TimedJo
         row.append("cpu", part, around[part], number)
 
 
-def job_overhead(input_bytes: int, output_bytes: int, variant: Variant) -> int:
-    """Cycles that the CPU spends around one job with such feature maps: caches, start and interrupt."""
-    return sum(_around_job(input_bytes, output_bytes, variant).values())
-
-
-def _around_job(input_bytes: int, output_bytes: int, variant: Variant) -> dict[int, int]:
+def job_overhead(input_bytes: int, output_bytes: int, variant: Variant) -> dict[int, int]:
     cpu, ratio = variant.cpu, variant.system.clock_hz / variant.cpu.clock_hz
     cycles = {
         CACHE_CLEAN: _cache_cycles(input_bytes, cpu),

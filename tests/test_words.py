@@ -71,3 +71,37 @@ def test_no_parameter_is_an_item_or_a_result() -> None:
 
 def test_a_vague_parameter_is_found() -> None:
     assert vague_parameters(ast.parse("def f(item): ...\nclass A:\n    def g(self, *, result): ...\n")) == ["f", "g"]
+
+
+MOST_HANDED_ON = 17
+"""Functions that take a hardware variant and only hand it on: entries of a layer, which many call. No new one joins them."""
+
+
+def hands_on(tree: ast.Module, name: str) -> list[str]:
+    """Functions that do nothing with parameter `name` but give it to others."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in functions if _takes(node, name) and _reads(node, name) == _handed(node, name)]
+
+
+def _takes(function: ast.FunctionDef, name: str) -> bool:
+    return name in {one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+
+
+def _reads(function: ast.FunctionDef, name: str) -> int:
+    return sum(isinstance(node, ast.Name) and node.id == name for part in function.body for node in ast.walk(part))
+
+
+def _handed(function: ast.FunctionDef, name: str) -> int:
+    calls = [node for part in function.body for node in ast.walk(part) if isinstance(node, ast.Call)]
+    given = [value for call in calls for value in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return sum(isinstance(value, ast.Name) and value.id == name for value in given)
+
+
+def test_few_functions_only_hand_the_hardware_on() -> None:
+    handed = [name for path in SOURCES for name in hands_on(ast.parse(path.read_text(encoding="utf-8")), "variant")]
+    assert len(handed) <= MOST_HANDED_ON, f"take what is needed of the variant, or a record that owns it: {handed}"
+
+
+def test_a_function_that_uses_what_it_hands_on_is_not_counted() -> None:
+    text = "def f(variant): return g(variant)\ndef h(variant): return g(variant) + variant.cores\n"
+    assert hands_on(ast.parse(text), "variant") == ["f"]

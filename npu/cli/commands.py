@@ -337,8 +337,9 @@ def supported_ops(options: argparse.Namespace) -> int:
 def isa(options: argparse.Namespace) -> int:
     """Write the reference page that is generated from the command table."""
     from npu.isa.document import reference_page
+    from npu.isa.families import FAMILIES
 
-    emit(reference_page(), options.output)
+    emit("\n".join(reference_page(family) for family in dict.fromkeys(FAMILIES.values())), options.output)
     return 0
 
 

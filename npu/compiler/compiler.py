@@ -14,7 +14,6 @@ from npu.graph.consistency import defects_of, require_runnable, without_inconsis
 from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
-from npu.hardware.variant import Variant
 from npu.isa.weight_stream.encode import Encoder
 from npu.progress import Progress
 
@@ -22,21 +21,19 @@ from npu.progress import Progress
 def compile_model(
     model: Model,
     placement: Placement,
-    variant: Variant,
+    chooser: BlockChooser,
     *,
     goal: Goal = Goal.PERFORMANCE,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
-    chooser: BlockChooser | None = None,
     encoder: Encoder | None = None,
 ) -> CompiledModel:
-    """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for `variant`.
+    """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for the variant of `chooser`.
 
     Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
     A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
     does not fit the model, ModelError for an operator that no kernel runs. `observers` see the state after every pass.
-    `chooser` is one for `variant` that has chosen blocks before, and knows them. With another `encoder` of weights the
-    result can be timed, not run.
+    A `chooser` that has chosen blocks before knows them. With another `encoder` of weights the result can be timed, not run.
     """
     _check(model, placement)
     defects = defects_of(model)
@@ -44,7 +41,7 @@ def compile_model(
     if progress is not None:
         observers = (*observers, _progress_of(progress))
     placement = without_inconsistent(placement, defects)
-    state = initial_state(model, placement, chooser or BlockChooser(variant), encoder, goal, progress)
+    state = initial_state(model, placement, chooser, encoder, goal, progress)
     state = run_passes(state, observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 

@@ -12,7 +12,7 @@ from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import LogicalBuffer, buffer_of
-from npu.compiler.lut import TableSlot, TableUse, assign_tables
+from npu.compiler.lut import TableSlot, TableSlots, TableUse
 from npu.compiler.memory import RegionOffset
 from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer
@@ -62,7 +62,8 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     """The operations of one partition with waits and BLOCKDEP, ended by Stop, and the source operator of each."""
     variant = constants.variant
     uses = [_table_use(job) for job in jobs]
-    slots = assign_tables(uses, variant)
+    table_slots = TableSlots(variant)
+    slots = [table_slots.step(use) for use in uses]
     order: list[Operation] = []
     sources: list[int] = []
     tables = _table_events(slots, uses, addresses, variant)

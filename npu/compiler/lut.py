@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npu.hardware.variant import Variant
 from npu.isa.shram import LUT_SLOT_BYTES
 from npu.records import dataclass
@@ -62,9 +60,3 @@ class TableSlots:
             end = first + -(-table.length_bytes // LUT_SLOT_BYTES)
             if first < slot + span and slot < end:
                 del self._tables[first]
-
-
-def assign_tables(uses: Sequence[TableUse | None], variant: Variant) -> list[TableSlot | None]:
-    """Slots for the tables of jobs in execution order."""
-    slots = TableSlots(variant)
-    return [slots.step(use) for use in uses]

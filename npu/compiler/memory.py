@@ -11,7 +11,7 @@ from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, SMALLEST_SLICE_BYTES, Job
-from npu.compiler.staging import Transfer, plan_transfers
+from npu.compiler.staging import CopySpeed, Transfer, plan_transfers
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
@@ -79,9 +79,9 @@ def plan_memory(
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
     packer = Packer(list(fast.values()), cache) if separate else Packer(list(slow.values()), arena)
     early, late = _staging_limits(packer.total_bytes, limit - base, jobs, goal, separate=separate)
-    starts = lifetimes.starts
+    starts, speed = lifetimes.starts, CopySpeed.on(variant)
     transfers = [
-        tuple(plan_transfers(row, start, packer, early, late, variant)) if node.program else ()
+        tuple(plan_transfers(row, start, packer, early, late, speed)) if node.program else ()
         for node, row, start in zip(nodes, jobs, starts, strict=False)
     ]
     staged = [LiveRange(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]

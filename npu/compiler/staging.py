@@ -26,7 +26,21 @@ class Transfer:
     last: int
 
 
-def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, limit: int, variant: Variant) -> list[Transfer]:
+@dataclass(frozen=True, slots=True)
+class CopySpeed:
+    """How fast constants are copied."""
+
+    bytes_per_cycle: float
+    latency_cycles: float
+
+    @staticmethod
+    def on(variant: Variant) -> CopySpeed:
+        """The speed of copies from the memory of the constants."""
+        rate = port_rate(variant, variant.memory_mode.constants)
+        return CopySpeed(rate.read, float(rate.read_latency))
+
+
+def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, limit: int, speed: CopySpeed) -> list[Transfer]:
     """Transfers of one partition's staged slices in order of issue. `jobs[i]` is event `start + i`.
 
     A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below `goal` bytes; where it
@@ -34,7 +48,7 @@ def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, l
     place. A buffer is taken one job before the issue, so that the kernel which may still run then is not waited for.
     """
     uses = _uses(jobs)
-    rate, latency = _copy_speed(variant)
+    rate, latency = speed.bytes_per_cycle, speed.latency_cycles
     transfers: list[Transfer] = []
     kernel_free = engine_free = previous_start = 0.0
     pending = 0
@@ -82,9 +96,3 @@ def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:
         stays.append([index, index])
         slices.append(job.constants)
     return [(constants, first, last) for constants, (first, last) in zip(slices, stays, strict=True)]
-
-
-def _copy_speed(variant: Variant) -> tuple[float, float]:
-    """Bytes per cycle and latency in cycles of a copy from the constants' memory."""
-    rate = port_rate(variant, variant.memory_mode.constants)
-    return rate.read, float(rate.read_latency)

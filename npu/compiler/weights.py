@@ -12,6 +12,7 @@ from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import StepWeights, WindowStep
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
+from npu.isa.family import WeightUse
 from npu.isa.weight_stream.encode import Encoder
 from npu.records import dataclass
 
@@ -116,21 +117,19 @@ class Constants:
         scales: list[tuple[int, int]] = []
         streams: list[tuple[int, int]] = []
         position = 0
+        use = WeightUse(
+            kernel=step.kernel,
+            block_depth=choice.block.depth,
+            traversal=choice.traversal,
+            is_depthwise=is_depthwise,
+            ifm_bits=step.ifm.element.bits,
+            cores=accelerator.cores,
+        )
         for core in range(cores):
             own = slice(channels.start + core, channels.stop, accelerator.cores)
             records = self._scales.encode(weights.biases[own], weights.scales[own], weights.shifts[own])
             records += bytes(-len(records) % ALIGNMENT)
-            order = self._format.order(
-                accelerator,
-                step.kernel,
-                block_depth=choice.block.depth,
-                traversal=choice.traversal,
-                is_depthwise=is_depthwise,
-                ifm_bits=step.ifm.element.bits,
-                core=core,
-                cores=accelerator.cores,
-            )
-            stream = self.encoder(values, order)
+            stream = self.encoder(values, self._format.order(accelerator, use, core))
             scales.append((position, len(records)))
             streams.append((position + len(records), len(stream)))
             position += len(records) + len(stream)

@@ -19,7 +19,7 @@ from npu.hardware.variant import Product, Variant
 from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, CommandKind
 from npu.isa.families import family_of
 from npu.isa.family import Family
-from npu.isa.latch import attributes_at_power_on, latch
+from npu.isa.latch import attributes_at_power_on, check_cores, latch
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import check_operation
 from npu.records import dataclass
@@ -225,7 +225,8 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
             continue
         values = _at_place(_fields, entry, operand, product, index, position)
         try:
-            operation = latch(command.name, values, held, variant)
+            check_cores(command.name, held, variant)
+            operation = latch(command.name, values, held)
             check_operation(operation, variant)
         except StreamError as error:
             yield RefusedOperation(command.name, str(error), index, position)

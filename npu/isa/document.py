@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from npu.hardware.variant import Product
 from npu.isa.command import Command, CommandKind, Field
-from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
+from npu.isa.family import Family
 
-_PRODUCT_NAMES = ETHOS_U55_U65.products
 _HEAD = """\
 # Command stream reference
 
@@ -30,34 +30,34 @@ _SECTIONS = {
 _COLUMNS = ("Opcode", "Command", "Products", "Field", "Bits", "Values", "Holds", "Meaning")
 
 
-def reference_page() -> str:
-    """Markdown text of the page."""
-    return "\n".join([_HEAD, *(line for kind in CommandKind for line in _section(kind))])
+def reference_page(family: Family) -> str:
+    """Markdown text of the page of a family."""
+    return "\n".join([_HEAD, *(line for kind in CommandKind for line in _section(family, kind))])
 
 
-def _section(kind: CommandKind) -> Iterator[str]:
+def _section(family: Family, kind: CommandKind) -> Iterator[str]:
     yield f"## {_SECTIONS[kind]}\n"
     yield _row(_COLUMNS)
     yield _row(("---",) * len(_COLUMNS))
-    for command in sorted((one for one in ETHOS_U55_U65.commands if one.kind is kind), key=lambda one: one.opcode):
-        yield from _command(command)
+    for command in sorted((one for one in family.commands if one.kind is kind), key=lambda one: one.opcode):
+        yield from _command(command, family.products)
     yield ""
 
 
-def _command(command: Command) -> Iterator[str]:
-    products = ", ".join(name for product, name in _PRODUCT_NAMES.items() if product in command.products)
+def _command(command: Command, product_names: Mapping[Product, str]) -> Iterator[str]:
+    products = ", ".join(name for product, name in product_names.items() if product in command.products)
     head = (f"{command.opcode} ({command.opcode:#05x})", f"`{command.name}`", products)
     if len(command.fields) == 1:
         field = command.fields[0]
-        yield _row((*head, *_field(field), "; ".join(filter(None, (command.doc, field.doc)))))
+        yield _row((*head, *_field(field, product_names), "; ".join(filter(None, (command.doc, field.doc)))))
         return
     yield _row((*head, "", "", "", "", command.doc))
     for field in command.fields:
-        yield _row(("", "", "", *_field(field), field.doc))
+        yield _row(("", "", "", *_field(field, product_names), field.doc))
 
 
-def _field(field: Field) -> tuple[str, str, str, str]:
-    return f"`{field.name}`", _bits(field.bits), _values(field), field.code.text.format(f"`{field.holds}`")
+def _field(field: Field, product_names: Mapping[Product, str]) -> tuple[str, str, str, str]:
+    return f"`{field.name}`", _bits(field.bits), _values(field, product_names), field.code.text.format(f"`{field.holds}`")
 
 
 def _bits(bits: tuple[int, ...]) -> str:
@@ -66,15 +66,15 @@ def _bits(bits: tuple[int, ...]) -> str:
     return ", ".join(str(bit) for bit in reversed(bits))
 
 
-def _values(field: Field) -> str:
+def _values(field: Field, product_names: Mapping[Product, str]) -> str:
     if field.enum is not None:
         return ", ".join(f"{member.value} {member.name}" for member in field.enum)
-    limits = {product: field.limits(product) for product in _PRODUCT_NAMES}
+    limits = {product: field.limits(product) for product in product_names}
     if len(set(limits.values())) == 1:
         low, high = next(iter(limits.values()))
         return f"{low}..{high}"
     signed = "signed" if field.is_signed else "unsigned"
-    return ", ".join(f"{_PRODUCT_NAMES[product]}: {signed} {field.widths[product]} bits" for product in limits)
+    return ", ".join(f"{product_names[product]}: {signed} {field.widths[product]} bits" for product in limits)
 
 
 def _row(cells: tuple[str, ...]) -> str:

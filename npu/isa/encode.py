@@ -70,6 +70,7 @@ class _CommandWriter:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
         self._family = family_of(variant.accelerator.product)
+        self._sections = [pair for pair in enumerate(self._family.sections) if pair[1].is_in(variant.accelerator)]
         self._attributes: dict[int, tuple[Any, ...]] = {}
         """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
@@ -77,8 +78,8 @@ class _CommandWriter:
 
     def writes(self, operation: Operation) -> Iterator[Sequence[int]]:
         """Words of each register write that changes something."""
-        for number, section in enumerate(self._family.sections):
-            if section.is_read_by(operation, self._variant):
+        for number, section in self._sections:
+            if section.is_read_by(operation):
                 yield from self._section_writes(number, operation)
 
     def kick_off(self, operation: Operation) -> Sequence[int]:

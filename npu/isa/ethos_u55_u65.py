@@ -5,8 +5,7 @@ from __future__ import annotations
 from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
-from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat
-from npu.isa.operations import KernelWindow, Traversal
+from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.decode import decode_groups, decode_weights
@@ -14,31 +13,20 @@ from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
 
 
-def weight_order(
-    accelerator: Accelerator,
-    kernel: KernelWindow,
-    *,
-    block_depth: int,
-    traversal: Traversal,
-    is_depthwise: bool,
-    ifm_bits: int,
-    core: int,
-    cores: int,
-    has_4x4_sub_kernels: bool = False,
-) -> WeightOrder:
-    """The order of an operation's weights on one of `cores` cores; `block_depth` is that of all of them."""
+def weight_order(accelerator: Accelerator, use: WeightUse, core: int) -> WeightOrder:
+    """The order of an operation's weights on one core."""
     return WeightOrder(
-        block_depth=block_depth,
-        traversal=traversal,
-        is_depthwise=is_depthwise,
-        ifm_bits=ifm_bits,
-        dilation_y=kernel.dilation_y,
-        dilation_x=kernel.dilation_x,
+        block_depth=use.block_depth,
+        traversal=use.traversal,
+        is_depthwise=use.is_depthwise,
+        ifm_bits=use.ifm_bits,
+        dilation_y=use.kernel.dilation_y,
+        dilation_x=use.kernel.dilation_x,
         ofm_ublock_depth=accelerator.ofm_ublock.depth,
         ifm_ublock_depth=accelerator.ifm_ublock.depth,
         core=core,
-        cores=cores,
-        has_4x4_sub_kernels=has_4x4_sub_kernels,
+        cores=use.cores,
+        has_4x4_sub_kernels=use.has_4x4_sub_kernels,
     )
 
 

@@ -10,14 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from npu.hardware.variant import Accelerator, Product, Variant
 from npu.isa.command import Command
-from npu.isa.operations import Block, KernelWindow, Operation, ShramLayout, Traversal
+from npu.isa.operations import (
+    Block,
+    Convolution,
+    DepthwiseConvolution,
+    KernelWindow,
+    Operation,
+    ShramLayout,
+    Traversal,
+    WeightedOperation,
+)
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
@@ -35,29 +43,44 @@ class Buffers:
     """Where the buffers of a block lie; None if they find no room."""
 
 
-class WeightOrderRule(Protocol):
-    """The order of an operation's weights on one of `cores` cores; `block_depth` is that of all of them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightUse:
+    """How an operation uses its weights, as far as their order depends on it; `block_depth` is that of all cores."""
 
-    def __call__(
-        self,
-        accelerator: Accelerator,
-        kernel: KernelWindow,
-        *,
-        block_depth: int,
-        traversal: Traversal,
-        is_depthwise: bool,
-        ifm_bits: int,
-        core: int,
-        cores: int,
-        has_4x4_sub_kernels: bool = False,
-    ) -> WeightOrder: ...
+    kernel: KernelWindow
+    block_depth: int
+    traversal: Traversal
+    is_depthwise: bool
+    ifm_bits: int
+    cores: int
+    has_4x4_sub_kernels: bool = False
+
+    @staticmethod
+    def of(operation: WeightedOperation) -> WeightUse:
+        """The use by an operation of a stream."""
+        return WeightUse(
+            kernel=operation.kernel,
+            block_depth=operation.block.depth,
+            traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
+            is_depthwise=isinstance(operation, DepthwiseConvolution),
+            ifm_bits=operation.ifm.element.bits,
+            cores=len(operation.weights),
+            has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
+        )
+
+
+def weight_shape(operation: WeightedOperation) -> WeightShape:
+    """Output channels, kernel height, kernel width, input channels."""
+    inputs = 1 if isinstance(operation, DepthwiseConvolution) else operation.ifm.depth
+    return operation.ofm.depth, operation.kernel.height, operation.kernel.width, inputs
 
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
     """Compressed weights: their order, and the bytes of one core."""
 
-    order: WeightOrderRule
+    order: Callable[[Accelerator, WeightUse, int], WeightOrder]
+    """The order of the weights of one core."""
     encode: Encoder
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
@@ -70,8 +93,14 @@ class WeightFormat:
 class RegisterSection:
     """Registers that the same operations read, in the order in which they are written."""
 
-    is_read_by: Callable[[Operation, Variant], bool]
+    is_read_by: Callable[[Operation], bool]
     registers: tuple[Command, ...]
+    cores: int = 1
+    """An accelerator with fewer cores does not have them."""
+
+    def is_in(self, accelerator: Accelerator) -> bool:
+        """Whether an accelerator has the registers."""
+        return accelerator.cores >= self.cores and all(accelerator.product in one.products for one in self.registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +149,9 @@ class Family:
         starts = {command.starts: command for command in self.commands if command.starts is not None}
         object.__setattr__(self, "kick_offs", starts)
 
-    def registers_read_by(self, operation: Operation, variant: Variant) -> Iterator[Command]:
-        """Commands of all registers that `operation` reads on `variant`."""
-        read = (section for section in self.sections if section.is_read_by(operation, variant))
+    def registers_read_by(self, operation: Operation, accelerator: Accelerator) -> Iterator[Command]:
+        """Commands of all registers that `operation` reads on an accelerator."""
+        read = (one for one in self.sections if one.is_in(accelerator) and one.is_read_by(operation))
         return (register for section in read for register in section.registers)
 
     def largest(self, name: str, product: Product) -> int:

@@ -57,12 +57,19 @@ def attributes_at_power_on(family: Family, product: Product) -> AttributeValues:
     return MappingProxyType({path: value for register in registers for path, value in register.attributes(0, product).items()})
 
 
-def latch(name: str, values: Mapping[str, int], held: AttributeValues, variant: Variant) -> Operation:
+def latch(name: str, values: Mapping[str, int], held: AttributeValues) -> Operation:
     """The operation that command `name` with parameter fields `values` kicks off; StreamError if there is no such operation."""
-    if name in _KERNELS:
-        _check_cores(held, variant)
-        return _KERNELS[name](values, held)
-    return _OTHERS[name](values, held)
+    return (_KERNELS.get(name) or _OTHERS[name])(values, held)
+
+
+def check_cores(name: str, held: AttributeValues, variant: Variant) -> None:
+    """StreamError if command `name` kicks off a kernel, and the registers are set for another number of cores."""
+    cores, expected = held["variant.accelerator.cores"], variant.accelerator.cores
+    if name in _KERNELS and cores != expected:
+        mode, wanted = ParallelMode(cores - 1), ParallelMode(expected - 1)
+        raise StreamError(
+            f"NPU_SET_PARALLEL_MODE: mode must be {wanted.name} on {variant.name} with {expected} core(s), got {mode.name}"
+        )
 
 
 _ELEMENTS = {(bits, is_signed): ElementType(bits, is_signed) for bits in (8, 16, 32) for is_signed in (False, True)}
@@ -148,15 +155,6 @@ def _global_scale(held: AttributeValues) -> Scale | None:
 def _shram(held: AttributeValues, *, is_binary: bool) -> ShramLayout:
     ifm2_start = held["shram.ifm2_start"] if is_binary else 0
     return ShramLayout(held["shram.ifm_end"], held["shram.accumulator_start"], ifm2_start)
-
-
-def _check_cores(held: AttributeValues, variant: Variant) -> None:
-    cores, expected = held["variant.accelerator.cores"], variant.accelerator.cores
-    if cores != expected:
-        mode, wanted = ParallelMode(cores - 1), ParallelMode(expected - 1)
-        raise StreamError(
-            f"NPU_SET_PARALLEL_MODE: mode must be {wanted.name} on {variant.name} with {expected} core(s), got {mode.name}"
-        )
 
 
 def _ranges(held: AttributeValues, name: str) -> tuple[AddressRange, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from npu.hardware.variant import Variant
 from npu.isa.commands import (
     BROADCAST,
     DMA,
@@ -36,73 +35,65 @@ from npu.isa.operations import (
 )
 
 
-def _is_kernel_of_cores(operation: Operation, variant: Variant) -> bool:
-    return isinstance(operation, KernelOperation) and variant.accelerator.product in PARALLEL_MODE[0].products
-
-
-def _is_kernel(operation: Operation, _variant: Variant) -> bool:
+def _is_kernel(operation: Operation) -> bool:
     return isinstance(operation, KernelOperation)
 
 
-def _has_global_scale(operation: Operation, _variant: Variant) -> bool:
+def _has_global_scale(operation: Operation) -> bool:
     return isinstance(operation, KernelOperation) and operation.has_global_scale
 
 
-def _is_window(operation: Operation, _variant: Variant) -> bool:
+def _is_window(operation: Operation) -> bool:
     return isinstance(operation, WindowOperation)
 
 
-def _has_weights(operation: Operation, _variant: Variant) -> bool:
+def _has_weights(operation: Operation) -> bool:
     return isinstance(operation, WeightedOperation)
 
 
-def _has_weights_of_two_cores(operation: Operation, variant: Variant) -> bool:
-    return isinstance(operation, WeightedOperation) and variant.accelerator.cores == 2
-
-
-def _is_binary(operation: Operation, _variant: Variant) -> bool:
+def _is_binary(operation: Operation) -> bool:
     return isinstance(operation, Elementwise) and not operation.mode.is_unary
 
 
-def _has_ifm2(operation: Operation, _variant: Variant) -> bool:
+def _has_ifm2(operation: Operation) -> bool:
     return isinstance(operation, Elementwise) and operation.ifm2 is not None
 
 
-def _has_scalar(operation: Operation, _variant: Variant) -> bool:
+def _has_scalar(operation: Operation) -> bool:
     return isinstance(operation, Elementwise) and operation.has_scalar
 
 
-def _scales_operands(operation: Operation, _variant: Variant) -> bool:
+def _scales_operands(operation: Operation) -> bool:
     return isinstance(operation, Elementwise) and operation.mode.scales_operands
 
 
-def _scales_both_operands(operation: Operation, variant: Variant) -> bool:
+def _scales_both_operands(operation: Operation) -> bool:
     is_both = isinstance(operation, Elementwise) and operation.operand_scaling is OperandScaling.BOTH_16
-    return is_both and _scales_operands(operation, variant)
+    return is_both and _scales_operands(operation)
 
 
-def _is_dma(operation: Operation, _variant: Variant) -> bool:
+def _is_dma(operation: Operation) -> bool:
     return isinstance(operation, Dma)
 
 
-def _has_rows(operation: Operation, _variant: Variant) -> bool:
+def _has_rows(operation: Operation) -> bool:
     return isinstance(operation, Dma) and operation.stride >= DmaStride.ROWS
 
 
-def _has_planes(operation: Operation, _variant: Variant) -> bool:
+def _has_planes(operation: Operation) -> bool:
     return isinstance(operation, Dma) and operation.stride >= DmaStride.PLANES
 
 
 SECTIONS: tuple[RegisterSection, ...] = (
-    RegisterSection(_is_kernel_of_cores, PARALLEL_MODE),
+    RegisterSection(_is_kernel, PARALLEL_MODE),
     RegisterSection(_is_kernel, KERNEL),
     RegisterSection(_has_global_scale, GLOBAL_SCALE),
     RegisterSection(_is_kernel, OUTPUT),
     RegisterSection(_is_window, WINDOW),
     RegisterSection(_has_weights, WEIGHTS),
-    RegisterSection(_has_weights_of_two_cores, WEIGHTS_OF_CORE_1),
+    RegisterSection(_has_weights, WEIGHTS_OF_CORE_1, cores=2),
     RegisterSection(_has_weights, SCALES),
-    RegisterSection(_has_weights_of_two_cores, SCALES_OF_CORE_1),
+    RegisterSection(_has_weights, SCALES_OF_CORE_1, cores=2),
     RegisterSection(_is_binary, BROADCAST),
     RegisterSection(_has_ifm2, IFM2),
     RegisterSection(_has_scalar, SCALAR),

@@ -323,7 +323,10 @@ class _GraphCheck:
         parts = _without_arenas(self.graph, self._split(self.graph, self.accepted.union(more))) if more else self.partitions
         chosen = {index for part in parts for index in part.ops}
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
-        around = sum(job_overhead(self._bytes(part.inputs), self._bytes(self._written(part)), self.variant) for part in parts)
+        around = sum(
+            sum(job_overhead(self._bytes(part.inputs), self._bytes(self._written(part)), self.variant).values())
+            for part in parts
+        )
         ends = (self.graph.inputs, self.graph.outputs) if self.number == 0 else ()
         return work + around + sum(copy_overhead(self._bytes(tensor), self.variant) for tensor in ends)
 

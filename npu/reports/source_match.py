@@ -76,7 +76,7 @@ def _by_weights(pieces: Sequence[Piece], file: CompiledFile, source: SourceGraph
         constants = graph.tensors[graph.ops[piece.operator].inputs[Input.CONSTANTS]].data
         if constants is None:
             continue
-        counts = counts_of_streams(piece.weights, constants.view(np.uint8).ravel(), file.variant)
+        counts = counts_of_streams(piece.weights, constants.view(np.uint8).ravel(), file.variant.accelerator)
         alike = source.counts.get(counts or b"", [])
         free = [index for index in alike if index not in taken]
         if free:

@@ -14,9 +14,10 @@ from npu.errors import StreamError
 from npu.graph.graph import ABSENT, Graph, Op
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
-from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal, WeightedOperation
+from npu.isa.family import WeightUse, weight_shape
+from npu.isa.operations import AddressRange, WeightedOperation
 
 Counts = bytes
 """Counts of the values -255 to 255 as bytes, to be compared."""
@@ -26,18 +27,20 @@ _LIMIT = 255
 def counts_of_operator(graph: Graph, op: Op) -> Counts | None:
     """The counts of the constant 8-bit weights of a source operator, None if it has none."""
     total = np.zeros(2 * _LIMIT + 1, np.int64)
-    found = False
+    has_weights = False
     for position in inputs_with(Role.WEIGHTS, op):
         tensor = graph.tensors[op.inputs[position]] if op.inputs[position] != ABSENT else None
         if tensor is not None and tensor.data is not None and tensor.data.dtype in (np.int8, np.uint8):
             zero = tensor.quantization.zero_point if tensor.quantization is not None else 0
             total += _counted(tensor.data.astype(np.int16) - np.int16(zero))
-            found = True
-    return _as_counts(total) if found else None
+            has_weights = True
+    return _as_counts(total) if has_weights else None
 
 
 def counts_of_streams(
-    weights: Iterable[tuple[WeightedOperation, tuple[AddressRange, ...]]], constants: NDArray[np.uint8], variant: Variant
+    weights: Iterable[tuple[WeightedOperation, tuple[AddressRange, ...]]],
+    constants: NDArray[np.uint8],
+    accelerator: Accelerator,
 ) -> Counts | None:
     """The counts of the weights that operations read, each stream once; None if one is not where constants are."""
     total = np.zeros(2 * _LIMIT + 1, np.int64)
@@ -50,28 +53,15 @@ def counts_of_streams(
             if origin not in seen:
                 seen.add(origin)
                 try:
-                    total += _counted(_decoded(operation, core, data, variant))
+                    total += _counted(_decoded(operation, core, data, accelerator))
                 except StreamError:
                     return None
     return _as_counts(total) if seen else None
 
 
-def _decoded(operation: WeightedOperation, core: int, data: NDArray[np.uint8], variant: Variant) -> NDArray[np.int16]:
-    is_depthwise = isinstance(operation, DepthwiseConvolution)
-    form = family_of(variant.accelerator.product).weights
-    order = form.order(
-        variant.accelerator,
-        operation.kernel,
-        block_depth=operation.block.depth,
-        traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
-        is_depthwise=is_depthwise,
-        ifm_bits=operation.ifm.element.bits,
-        core=core,
-        cores=len(operation.weights),
-        has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
-    )
-    channels = 1 if is_depthwise else operation.ifm.depth
-    return form.decode(data, (operation.ofm.depth, operation.kernel.height, operation.kernel.width, channels), order)
+def _decoded(operation: WeightedOperation, core: int, data: NDArray[np.uint8], accelerator: Accelerator) -> NDArray[np.int16]:
+    form = family_of(accelerator.product).weights
+    return form.decode(data, weight_shape(operation), form.order(accelerator, WeightUse.of(operation), core))
 
 
 def _counted(weights: NDArray[np.int16]) -> NDArray[np.int64]:

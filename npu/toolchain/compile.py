@@ -55,8 +55,14 @@ class Compilation:
 
     def notes(self) -> tuple[str, ...]:
         """What to say of the compilation: an arena that is too large, and where it is largest."""
-        notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, self.variant))
+        notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, arena_budget(self.variant)))
         return (*notes, *_peak_notes(self.compiled_model)) if notes else ()
+
+    def written(self, name: str) -> Compiled:
+        """The file of the model called `name`, and its report."""
+        report = compile_report(self.operators, name, self.variant, self.usage)
+        report = dataclasses.replace(report, notes=self.notes() or None)
+        return Compiled(write_model(self.model), report, self.variant, self.compiled_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +107,9 @@ def compile(
     shapes = {name: tuple(int(size) for size in shape) for name, shape in (input_shapes or {}).items()}
     source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
-    compiled = _written(compilation, name)
+    compiled = compilation.written(name)
     report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
     return dataclasses.replace(compiled, report=report)
-
-
-def compile_source(
-    source: Model,
-    name: str,
-    variant: Variant,
-    *,
-    profile: str = DEFAULT_PROFILE,
-    goal: Goal = Goal.PERFORMANCE,
-    progress: Progress | None = None,
-    observers: tuple[Observer, ...] = (),
-) -> Compiled:
-    """`compile` for a model that has been read, on a variant that has been chosen."""
-    compilation = compile_in_memory(source, name, variant, profile=profile, goal=goal, progress=progress, observers=observers)
-    return _written(compilation, name)
-
-
-def _written(compilation: Compilation, name: str) -> Compiled:
-    report = compile_report(compilation.operators, name, compilation.variant, compilation.usage)
-    report = dataclasses.replace(report, notes=compilation.notes() or None)
-    return Compiled(write_model(compilation.model), report, compilation.variant, compilation.compiled_model)
 
 
 def compile_in_session(
@@ -140,18 +125,16 @@ def compile_in_session(
 
     Without weights, their compressed sizes are estimates: what is compiled can be timed, not run.
     """
-    variant = session.variant
-    weight_format = family_of(variant.accelerator.product).weights
-    chooser = session.choosers.get(variant.name, lambda: BlockChooser(variant))
+    weight_format = family_of(session.variant.accelerator.product).weights
+    chooser = session.choosers.get(session.variant.name, lambda: BlockChooser(session.variant))
     return compile_in_memory(
         source,
         name,
-        variant,
+        chooser,
         profile=session.profile,
         goal=session.goal,
         progress=progress,
         observers=observers,
-        chooser=chooser,
         encoder=weight_format.encode if with_weights else weight_format.stand_in,
     )
 
@@ -159,22 +142,20 @@ def compile_in_session(
 def compile_in_memory(
     source: Model,
     name: str,
-    variant: Variant,
+    chooser: BlockChooser,
     *,
     profile: str = DEFAULT_PROFILE,
     goal: Goal = Goal.PERFORMANCE,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
-    chooser: BlockChooser | None = None,
     encoder: Encoder | None = None,
 ) -> Compilation:
-    """The compilation of a model that is used here and not written to a file."""
+    """The compilation of a model, on the variant of `chooser`."""
     require_static(source)
+    variant = chooser.variant
     source = folded(source)
     placement = check_model(source, profile=profile, variant=variant)
-    compiled = compile_model(
-        source, placement, variant, goal=goal, progress=progress, observers=observers, chooser=chooser, encoder=encoder
-    )
+    compiled = compile_model(source, placement, chooser, goal=goal, progress=progress, observers=observers, encoder=encoder)
     _check_read_only(compiled.usage, name, variant)
     operators = map_of_compiled(compiled, hardware_names(variant))
     model = compiled.model
@@ -183,9 +164,8 @@ def compile_in_memory(
     return Compilation(model, operators, compiled, variant)
 
 
-def arena_notes(arena_bytes: int, variant: Variant) -> Iterator[str]:
+def arena_notes(arena_bytes: int, budget: int) -> Iterator[str]:
     """What to say of an arena that is too large: operators on the CPU get what they need, for nobody else could run them."""
-    budget = arena_budget(variant)
     if arena_bytes > budget:
         yield f"the arena takes {arena_bytes:,} bytes, more than the {budget:,} that memory mode and board give it"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
+from npu.compiler.memory import arena_budget
 from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
@@ -103,8 +104,8 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
     report = run_report(operators, executable.name, executable.model, timeline, [job.trace for job in jobs], variant)
     notes = (
         *executable.notes,
-        *_other_hardware(operators.made_for, variant),
-        *arena_notes(_arena_bytes(graph), variant),
+        *_other_hardware(operators.made_for, hardware_names(variant)),
+        *arena_notes(_arena_bytes(graph), arena_budget(variant)),
         *_other_signatures(executable.model),
         *_notes(streams.values()),
     )
@@ -124,9 +125,8 @@ def _arena_bytes(graph: Graph) -> int:
     return max((graph.tensors[op.inputs[Input.SCRATCH]].bytes for op in jobs if op.inputs[Input.SCRATCH] >= 0), default=0)
 
 
-def _other_hardware(made_for: str, variant: Variant) -> tuple[str, ...]:
+def _other_hardware(made_for: str, taken: str) -> tuple[str, ...]:
     """What to say of a file that was compiled for other memories than those that it is timed with."""
-    taken = hardware_names(variant)
     if made_for in ("", taken):
         return ()
     return (f"compiled for {made_for}, timed for {taken}; --config, --system and --memory-mode choose",)

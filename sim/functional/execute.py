@@ -189,7 +189,7 @@ def is_self_dividing(operation: Pooling) -> bool:
 def _check_kernel(operation: KernelOperation, memory: NpuMemory) -> None:
     memory.check_feature_map(operation.ifm)
     memory.check_feature_map(operation.ofm, writes=True)
-    reason = inconsistent(operation, memory.variant) or undefined(operation)
+    reason = inconsistent(operation, memory.variant.shram.lut_bytes) or undefined(operation)
     if reason is not None:
         raise SimulationError(reason)
     if isinstance(operation, Convolution | DepthwiseConvolution):

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.isa.families import family_of
-from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Traversal
-from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
+from npu.isa.family import WeightUse, weight_shape
+from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution
+from npu.isa.weight_stream.order import WeightOrder, interleave_cores
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.memory import NpuMemory
@@ -56,7 +57,7 @@ def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuM
     """Decode weights and scale records. Raises SimulationError if the streams do not fit the operation."""
     format = family_of(memory.variant.accelerator.product).weights
     try:
-        weights = [format.decode(data, _shape(operation), order) for data, order in _streams(operation, memory)]
+        weights = [format.decode(data, weight_shape(operation), order) for data, order in _streams(operation, memory)]
     except StreamError as error:
         raise SimulationError(str(error)) from error
     return DecodedConstants(weights[0] if len(weights) == 1 else interleave_cores(weights), *decode_channels(operation, memory))
@@ -66,7 +67,7 @@ def decode_groups(
     operation: Convolution | DepthwiseConvolution, memory: NpuMemory, places: Ints, groups: npt.NDArray[np.int8]
 ) -> bool:
     """Decode the weights into zeroed `groups`, as `npu.isa.family.WeightFormat` says; False if one has more than 8 bits."""
-    format, shape = family_of(memory.variant.accelerator.product).weights, _shape(operation)
+    format, shape = family_of(memory.variant.accelerator.product).weights, weight_shape(operation)
     try:
         return all([format.decode_groups(data, shape, order, places, groups) for data, order in _streams(operation, memory)])
     except StreamError as error:
@@ -90,28 +91,11 @@ def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMe
     return biases, scales, shifts
 
 
-def _shape(operation: Convolution | DepthwiseConvolution) -> WeightShape:
-    """(output channels, kernel height, kernel width, input channels)."""
-    inputs = 1 if isinstance(operation, DepthwiseConvolution) else operation.ifm.depth
-    return operation.ofm.depth, operation.kernel.height, operation.kernel.width, inputs
-
-
 def _streams(
     operation: Convolution | DepthwiseConvolution, memory: NpuMemory
 ) -> Iterator[tuple[npt.NDArray[np.uint8], WeightOrder]]:
     """The stream of each core, and the order of its weights."""
-    accelerator, cores = memory.variant.accelerator, len(operation.weights)
-    for core in range(min(cores, operation.ofm.depth)):
-        stream = operation.weights[core]
-        order = family_of(accelerator.product).weights.order(
-            accelerator,
-            operation.kernel,
-            block_depth=operation.block.depth,
-            traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
-            is_depthwise=isinstance(operation, DepthwiseConvolution),
-            ifm_bits=operation.ifm.element.bits,
-            core=core,
-            cores=cores,
-            has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
-        )
-        yield memory.view(stream.region, stream.address, stream.length_bytes), order
+    accelerator, use = memory.variant.accelerator, WeightUse.of(operation)
+    weights = family_of(accelerator.product).weights
+    for core, stream in enumerate(operation.weights[: operation.ofm.depth]):
+        yield memory.view(stream.region, stream.address, stream.length_bytes), weights.order(accelerator, use, core)

@@ -53,7 +53,7 @@ def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:
     for operations that do not scale.
     """
     family = family_of(variant.accelerator.product)
-    yield from (register.name for register in family.registers_read_by(operation, variant))
+    yield from (register.name for register in family.registers_read_by(operation, variant.accelerator))
     if isinstance(operation, KernelOperation):
         yield "NPU_SET_IFM_UPSCALE"
     if isinstance(operation, Pooling | Elementwise):

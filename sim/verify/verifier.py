@@ -17,6 +17,7 @@ from npu.isa.operations import Dma, Operation
 from npu.records import dataclass
 from sim.assumptions import assumption
 from sim.inconsistent import inconsistent
+from sim.memory import NpuMemory
 from sim.undefined import undefined
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
@@ -79,7 +80,8 @@ def verify(
     """
     memory = _WrittenBytes(region_bytes, variant, initialised, read_only)
     hazards = HazardTracker(variant)
-    weights = None if contents is None else WeightReader(contents, region_bytes, variant)
+    blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
+    weights = None if contents is None else WeightReader(NpuMemory({**blank, **contents}, variant), contents)
     findings: list[Finding] = []
     for step in decoded:
         touched = footprint(step.operation, variant)
@@ -87,7 +89,7 @@ def verify(
         findings += [_finding("BOUNDS", step, *where) for where in outside]
         if not hazards.has_effect(step.operation):
             findings.append(_finding("NO-EFFECT", step, "nothing that it waits for is unfinished", None, None))
-        refused = inconsistent(step.operation, variant)
+        refused = inconsistent(step.operation, variant.shram.lut_bytes)
         if refused is not None:
             findings.append(_finding("REFUSED", step, refused, None, None))
         left_open = undefined(step.operation)

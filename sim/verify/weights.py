@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.errors import SimulationError
-from npu.hardware.variant import Variant
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
 from sim.functional.weights import decode_constants, source_ranges
 from sim.memory import NpuMemory
@@ -18,14 +16,12 @@ from sim.verify.footprint import SHRAM, Footprint
 class WeightReader:
     """Follows copies of bytes that are known before a stream starts, and decodes what its convolutions read of them."""
 
-    def __init__(
-        self, contents: Mapping[int, npt.NDArray[np.uint8]], region_bytes: Mapping[int, int], variant: Variant
-    ) -> None:
-        blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
-        self._memory = NpuMemory({**blank, **contents}, variant)
+    def __init__(self, memory: NpuMemory, known: Iterable[int]) -> None:
+        """`known` are the regions of `memory` whose bytes are those of the file."""
+        self._memory = memory
         # Zeros take no memory until they are written, and a file may declare any size of a region.
         self._known = {region: np.zeros(data.size, np.bool_) for region, data in self._memory.regions.items()}
-        for region in contents:
+        for region in known:
             self._known[region][...] = True
 
     def defect(self, operation: Operation, touched: Footprint) -> str | None:

@@ -90,7 +90,9 @@ def test_what_every_rule_demands(name: str, golden: Callable[[str, str], None]) 
     lines = []
     for rule in RULES[name]:
         lines.append(f"{rule.id} {' '.join(rule.operators) or 'every operator'}")
-        limits = {f"{target}: {rule.sentence(load_variant(target))}" for target in list_variants() if rule.limit_of}
+        limits = {
+            f"{target}: {rule.sentence(rule.limit_for(load_variant(target)))}" for target in list_variants() if rule.limit_of
+        }
         lines += [f"  {text}" for text in (rule.sentence(), *sorted(limits), *rule.details, rule.fix or "") if text]
         lines += [f"  {'takes' if accepted else 'refuses'} {value!r}" for value, accepted in rule.limit.boundaries]
     golden(f"constraints/{name}-limits.txt", "\n".join(lines) + "\n")

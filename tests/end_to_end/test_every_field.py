@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from npu.compiler.block_config import BlockChooser
 from npu.errors import UserError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -34,7 +35,7 @@ from npu.isa.rules import check_operation
 from npu.rendering.console import variant_row
 from npu.reports.operator_map import map_of_compiled
 from npu.tflite.reader import read_model
-from npu.toolchain.compile import compile_source
+from npu.toolchain.compile import compile_in_memory
 from npu.toolchain.session import Executable
 from npu.toolchain.timing import time_executable
 from sim.container import CompiledFile
@@ -181,7 +182,7 @@ def measured(variant: Variant, name: str) -> tuple[str, ...]:
     model = models()[name]
     try:
         check_variant(variant, str)
-        made = compile_source(model, name, variant)
+        made = compile_in_memory(model, name, BlockChooser(variant)).written(name)
         compiled = read_model(made.content)
         timed = time_executable(Executable(CompiledFile(compiled, variant), name, map_of_compiled(made.compiled_model)))
     except UserError as error:

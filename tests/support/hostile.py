@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from npu.compiler.block_config import BlockChooser
 from npu.errors import UserError
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Quantization, Tensor
@@ -445,7 +446,7 @@ def _force(content: bytes) -> int:
             for number, graph in enumerate(model.graphs)
             for index, op in enumerate(graph.ops)
         )
-        compile_model(model, Placement("test", ops), load_variant("ethos-u55-128"))
+        compile_model(model, Placement("test", ops), BlockChooser(load_variant("ethos-u55-128")))
     except UserError as error:
         sys.stderr.write(f"npu: error: {error}\n")
         return 1

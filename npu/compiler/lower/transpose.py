@@ -91,7 +91,7 @@ def permute(builder: Builder, source: View, target: View, shape: Sequence[int], 
         is_far = source.storage.is_boundary or target.storage.is_boundary
         axes = moved_axes(shape, order, pitches, steps)
         only_copies = source.element.bits == 32  # the MAC array has no 32-bit inputs
-        way = Way(cut_for_copies(axes)) if only_copies else best_way(axes, builder.variant, is_far=is_far)
+        way = Way(cut_for_copies(axes)) if only_copies else MoveCost(builder.variant, is_far).best(axes)
         _move(builder, source, target, way)
 
 
@@ -102,9 +102,30 @@ def axis_pitches(shape: Sequence[int], view: View) -> list[int]:
     return [*outer, *(columns, 1)[-len(shape) :]]
 
 
-def best_way(axes: Sequence[Axis], variant: Variant, *, is_far: bool) -> Way:
-    """The way to move `axes` that costs least by a rough estimate. `is_far`: one of the maps lies in the arena."""
-    return min(_ways(axes), key=lambda way: _cycles(way, variant, is_far=is_far))
+@dataclass(frozen=True, slots=True)
+class MoveCost:
+    """What ways cost on a variant; `is_far`: one of the maps lies in the arena."""
+
+    variant: Variant
+    is_far: bool
+
+    def best(self, axes: Sequence[Axis]) -> Way:
+        """The way to move `axes` that costs least by a rough estimate."""
+        return min(_ways(axes), key=self.cycles)
+
+    def cycles(self, way: Way) -> float:
+        """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
+
+        The MAC array has lanes for input channels, which taps leave empty but for one, and rows, of which a gather makes one.
+        """
+        machine, mode = self.variant.accelerator, self.variant.memory_mode
+        rate = port_rate(self.variant, mode.arena if self.is_far else mode.cache)
+        run_cycles = max(rate.read_burst_cycles, rate.write_burst_cycles, rate.beat_cycles)
+        lanes = machine.ifm_ublock.depth
+        inputs, idle = (way.run * lanes, machine.ofm_ublock.height) if way.taps else (len(way.channels), 1)
+        start = _MAP_CYCLES + rate.read_latency + inputs * way.run / self.variant.timing.weights_per_cycle
+        element = max(inputs * idle / machine.macs_per_cycle, run_cycles / min(way.run, rate.burst_bytes))
+        return way.maps * start + way.cut.elements * element
 
 
 def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
@@ -115,21 +136,6 @@ def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
     runs = cut_for_runs(axes)
     if runs is not None:
         yield from (way for way in (Way(runs, taps) for taps in _TAPS) if way.maps <= _MOST_GATHERS)
-
-
-def _cycles(way: Way, variant: Variant, *, is_far: bool) -> float:
-    """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
-
-    The MAC array has lanes for input channels, which taps leave empty but for one, and rows, of which a gather makes one.
-    """
-    machine, mode = variant.accelerator, variant.memory_mode
-    rate = port_rate(variant, mode.arena if is_far else mode.cache)
-    run_cycles = max(rate.read_burst_cycles, rate.write_burst_cycles, rate.beat_cycles)
-    lanes = machine.ifm_ublock.depth
-    inputs, idle = (way.run * lanes, machine.ofm_ublock.height) if way.taps else (len(way.channels), 1)
-    start = _MAP_CYCLES + rate.read_latency + inputs * way.run / variant.timing.weights_per_cycle
-    element = max(inputs * idle / machine.macs_per_cycle, run_cycles / min(way.run, rate.burst_bytes))
-    return way.maps * start + way.cut.elements * element
 
 
 def _move(builder: Builder, source: View, target: View, way: Way) -> None:

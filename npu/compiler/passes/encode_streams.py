@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npu.compiler.state import NodeStream, State
-from npu.hardware.variant import Variant
 from npu.isa.encode import encode_stream
 from npu.isa.payload import build_payload
 
@@ -14,13 +13,12 @@ def encode_streams(state: State) -> State:
     """The state with the payload of every stream."""
     return state.with_graphs(
         tuple(
-            replace(graph, streams=tuple(_encoded(stream, state.variant) for stream in graph.streams)) for graph in state.graphs
+            replace(graph, streams=tuple(stream and _encoded(state, stream) for stream in graph.streams))
+            for graph in state.graphs
         )
     )
 
 
-def _encoded(stream: NodeStream | None, variant: Variant) -> NodeStream | None:
-    if stream is None:
-        return None
-    encoded = encode_stream(stream.operations, variant)
-    return replace(stream, payload=build_payload(encoded.words, variant), encoded=encoded)
+def _encoded(state: State, stream: NodeStream) -> NodeStream:
+    encoded = encode_stream(stream.operations, state.variant)
+    return replace(stream, payload=build_payload(encoded.words, state.variant), encoded=encoded)

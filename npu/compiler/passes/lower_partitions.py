@@ -15,7 +15,6 @@ from npu.compiler.lower.partition import lower_partition
 from npu.compiler.state import GraphState, Refusal, State
 from npu.graph.graph import Graph
 from npu.graph.placement import LOWERING, Violation
-from npu.hardware.variant import Variant
 
 
 def lower_partitions(state: State) -> State:
@@ -27,7 +26,7 @@ def lower_partitions(state: State) -> State:
     for number, graph in enumerate(state.graphs):
         nodes = []
         for node in graph.nodes:
-            program = try_lower(graph.graph, number, node.ops, state.variant) if node.is_npu else None
+            program = _try_lower(state, number, graph.graph, node.ops) if node.is_npu else None
             if isinstance(program, Refusal):
                 return state.refuse(tuple(_defects(state)) or (program,))
             nodes.append(replace(node, program=program))
@@ -35,10 +34,10 @@ def lower_partitions(state: State) -> State:
     return state.with_graphs(tuple(graphs))
 
 
-def try_lower(graph: Graph, number: int, ops: Sequence[int], variant: Variant) -> Program | Refusal:
+def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
     try:
-        return lower_partition(graph, ops, variant)
+        return lower_partition(graph, ops, state.variant)
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
         return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))
@@ -47,7 +46,7 @@ def try_lower(graph: Graph, number: int, ops: Sequence[int], variant: Variant) -
 def _defects(state: State) -> list[Refusal]:
     """The operators on the NPU that cannot be lowered even by themselves."""
     outcomes = (
-        try_lower(state.model.graphs[op.graph], op.graph, (op.index,), state.variant)
+        _try_lower(state, op.graph, state.model.graphs[op.graph], (op.index,))
         for op in state.placement.ops
         if not op.violations
     )

@@ -43,10 +43,10 @@ class NpuDelegateProvider(DelegateProvider):
     def transform_model(self, model: Model, name: str, parameters: ToolParameters) -> Model:
         from npu.graph.ethos_u import is_compiled
         from npu.hardware.choice import Hardware
-        from npu.toolchain.compile import compile_in_memory
+        from npu.toolchain.compile import compile_in_session
         from npu.toolchain.session import Session
 
         if is_compiled(model):
             return model
         hardware = Hardware(parameters.get("npu_target", str) or None, parameters.get("npu_config", str) or None)
-        return compile_in_memory(model, name, Session(hardware).variant).model
+        return compile_in_session(model, name, Session(hardware)).model

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tflite
 
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiled import NO_SOURCE, CompiledModel
 from npu.compiler.compiler import compile_model
 from npu.compiler.container import Rebuilt, rebuild_model
@@ -59,7 +60,7 @@ def everywhere(model: Model, *, cpu: tuple[int, ...] = ()) -> Placement:
 
 def compile_whole(content: bytes, variant: Variant, *, cpu: tuple[int, ...] = ()) -> CompiledModel:
     model = read_model(content)
-    return compile_model(model, everywhere(model, cpu=cpu), variant)
+    return compile_model(model, everywhere(model, cpu=cpu), BlockChooser(variant))
 
 
 def simulate(compiled: CompiledModel, variant: Variant, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -143,7 +144,7 @@ def test_the_same_input_gives_the_same_bytes(name: str) -> None:
 def test_a_placement_without_npu_operators_gives_the_model_back() -> None:
     model = conv()
     placement = everywhere(model, cpu=(0,))
-    compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
+    compiled = compile_model(model, placement, BlockChooser(load_variant("ethos-u55-128")))
     assert compiled.model is model
     assert compiled.partitions == ()
     assert compiled.cpu_source_of == {0: 0}
@@ -152,14 +153,14 @@ def test_a_placement_without_npu_operators_gives_the_model_back() -> None:
 def test_a_placement_of_another_model_is_refused() -> None:
     model = conv()
     with pytest.raises(CompileError, match="placement: must decide on all 1 operators"):
-        compile_model(model, Placement("test", ()), load_variant("ethos-u55-128"))
+        compile_model(model, Placement("test", ()), BlockChooser(load_variant("ethos-u55-128")))
 
 
 def test_a_compiled_model_is_refused() -> None:
     variant = load_variant("ethos-u55-128")
     model = compile_whole(write_model(conv()), variant).model
     with pytest.raises(CompileError, match="must be a plain TFLite model"):
-        compile_model(model, everywhere(model), variant)
+        compile_model(model, everywhere(model), BlockChooser(variant))
 
 
 def three_convolutions() -> bytes:

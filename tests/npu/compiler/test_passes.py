@@ -10,6 +10,7 @@ import pytest
 
 import npu
 from constraints.checker import check
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiler import compile_model
 from npu.compiler.ir import ElementwiseStep, Program, Step, View
 from npu.compiler.memory import RegionOffset
@@ -61,7 +62,7 @@ def states(content: bytes, target: str) -> dict[str, State]:
     found: dict[str, State] = {}
     model, variant = read_model(content), load_variant(target)
     placement = check(model, variant=variant)
-    compile_model(model, placement, variant, observers=(lambda name, state: found.update({name: state}),))
+    compile_model(model, placement, BlockChooser(variant), observers=(lambda name, state: found.update({name: state}),))
     return found
 
 

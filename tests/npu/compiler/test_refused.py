@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiler import compile_model
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError
@@ -83,7 +84,7 @@ def test_every_operator_that_cannot_be_lowered_is_named_at_once() -> None:
     z = b.op("ABS", [y], (1, 4, 4, 4), I8, 0.02)
     b.output(b.op("ABS", [z], (1, 4, 4, 4), I8, 0.02))
     content = b.build()
-    compiled = compile_model(read_model(content), everything(content), load_variant("ethos-u55-128"))
+    compiled = compile_model(read_model(content), everything(content), BlockChooser(load_variant("ethos-u55-128")))
     reasons = [[violation.message for violation in op.violations] for op in compiled.placement.ops]
     assert reasons == [
         ["SIN cannot be lowered: must be one that the NPU can run, see LOWERED"],
@@ -103,7 +104,7 @@ def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
     bare = tuple(replace(tensor, quantization=None) for tensor in graph.tensors)
     model = replace(model, graphs=(replace(graph, tensors=bare),))
     placement = Placement("all", (OpPlacement(0, 0, "RELU", "RELU"),))
-    compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
+    compiled = compile_model(model, placement, BlockChooser(load_variant("ethos-u55-128")))
     (violation,) = compiled.placement.ops[0].violations
     assert violation.message == "RELU cannot be lowered: tensor 0 (t0): must have a quantization scale, got none"
 
@@ -119,7 +120,7 @@ def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error
     x = b.input((4, 4), I8, scale=0.1)
     y = b.op("ABS", [x], (4, 4), I8, 0.1)
     b.output(b.op("ABS", [y], (4, 4), I8, 0.1))
-    compiled = compile_model(read_model(b.build()), everything(b.build()), load_variant("ethos-u55-128"))
+    compiled = compile_model(read_model(b.build()), everything(b.build()), BlockChooser(load_variant("ethos-u55-128")))
     assert [op.device for op in compiled.placement.ops] == [Device.NPU, Device.CPU]
     assert compiled.placement.ops[1].violations[0].message == "ABS cannot be lowered: must stand alone"
 
@@ -143,7 +144,7 @@ def test_a_rectifier_whose_bound_is_beyond_float32_in_its_output_steps_never_rea
 def test_a_factor_beyond_float32_is_a_reason_and_no_warning(kind: str, source: float, target: float) -> None:
     model = read_model(scaled(kind, source, target))
     placement = Placement("all", (OpPlacement(0, 0, kind, kind),))
-    compiled = compile_model(model, placement, load_variant("ethos-u55-128"))
+    compiled = compile_model(model, placement, BlockChooser(load_variant("ethos-u55-128")))
     (violation,) = compiled.placement.ops[0].violations
     assert violation.rule == "LOWERING"
     assert "inf" in violation.message
@@ -162,7 +163,7 @@ def test_int32_arithmetic_keeps_its_fused_activation(kind: str, options: Any, ac
     content = b.build()
     values = [np.array([[[numbers]]], np.int32) for numbers in ([-5, -1, 0, 1, 3, 7, 9, -9], [-4, 1, 0, 5, 3, -7, 2, 8])]
     np.testing.assert_array_equal(npu.run(content, values).outputs[0], run_reference(content, values)[0])
-    compiled = compile_model(read_model(content), everything(content), load_variant("ethos-u55-128"))
+    compiled = compile_model(read_model(content), everything(content), BlockChooser(load_variant("ethos-u55-128")))
     (violation,) = compiled.placement.ops[0].violations
     assert "fused activation of int32 maps must be NONE" in violation.message
 

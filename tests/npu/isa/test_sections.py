@@ -55,7 +55,7 @@ TRANSFERS = {
 def test_a_transfer_reads_sizes_of_the_dimensions_that_it_strides_over(case: str) -> None:
     stride, sizes = TRANSFERS[case]
     transfer = Dma(source=DmaSide(0, 0), destination=DmaSide(1, 0, stride), length_bytes=16)
-    read = {register.name for register in ETHOS_U55_U65.registers_read_by(transfer, load_variant("ethos-u65-256"))}
+    read = {register.name for register in ETHOS_U55_U65.registers_read_by(transfer, load_variant("ethos-u65-256").accelerator)}
     assert read == sizes | {
         "NPU_SET_DMA0_SRC_REGION",
         "NPU_SET_DMA0_SRC",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npu.compiler.block_config import BlockChooser
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import load_variant
 from npu.runtime.delegate import Context, Delegate, KernelRegistration, Status, as_delegate
@@ -19,7 +20,7 @@ from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.options import default_options
 from npu.tflite.reader import read_model
-from npu.toolchain.compile import compile_source
+from npu.toolchain.compile import compile_in_memory
 from sim.delegate import EthosUDelegate
 
 from tests.support.sample_models import image_classifier
@@ -72,7 +73,11 @@ def _xnnpack() -> Delegate:
 
 
 def _compiled() -> bytes:
-    return compile_source(read_model(image_classifier()), "classifier", load_variant("ethos-u55-128")).content
+    return (
+        compile_in_memory(read_model(image_classifier()), "classifier", BlockChooser(load_variant("ethos-u55-128")))
+        .written("classifier")
+        .content
+    )
 
 
 CASES = {

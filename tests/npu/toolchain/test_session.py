@@ -15,6 +15,7 @@ import pytest
 
 import npu
 from benchmarks.many_models import keyword_network
+from npu.compiler.block_config import BlockChooser
 from npu.errors import ConfigError
 from npu.hardware import catalogue
 from npu.isa.decode import decode
@@ -22,7 +23,7 @@ from npu.isa.payload import parse_payload
 from npu.reports.operator_map import stored_map
 from npu.tflite.reader import read_model
 from npu.toolchain import executable
-from npu.toolchain.compile import compile_in_memory, compile_in_session, compile_source
+from npu.toolchain.compile import compile_in_memory, compile_in_session
 from npu.toolchain.session import Session
 
 from tests.support.shared import shared_models
@@ -152,7 +153,7 @@ def test_a_stream_from_the_compiler_holds_what_its_words_say() -> None:
     for target in ("ethos-u55-64", "ethos-u65-512"):
         variant = Session(npu.Hardware(target)).variant
         for content in (DIGITS.read_bytes(), PARTIAL.read_bytes(), *(keyword_network(random) for _ in range(4))):
-            for partition in compile_in_memory(read_model(content), "model", variant).compiled_model.partitions:
+            for partition in compile_in_memory(read_model(content), "model", BlockChooser(variant)).compiled_model.partitions:
                 words = parse_payload(partition.payload).words
                 assert np.array_equal(partition.stream.words, words)
                 assert partition.stream.operations == decode(words, variant)
@@ -181,8 +182,8 @@ def test_a_model_that_was_compiled_here_is_the_one_in_its_file() -> None:
         variant = Session(npu.Hardware(target)).variant
         for name, path in models.items():
             source = read_model(path)
-            compilation = compile_in_memory(source, name, variant)
-            written = read_model(compile_source(source, name, variant).content)
+            compilation = compile_in_memory(source, name, BlockChooser(variant))
+            written = read_model(compilation.written(name).content)
             assert facts(compilation.model) == facts(written)
             if stored_map(written, name) is not None:
                 assert compilation.operators == stored_map(written, name)

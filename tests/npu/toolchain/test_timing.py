@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from npu.compiler.block_config import BlockChooser
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
-from npu.toolchain.compile import compile_source
+from npu.toolchain.compile import compile_in_memory
 from npu.toolchain.timing import TimedStream, time_streams
 from sim.container import CompiledFile
 
@@ -14,7 +15,11 @@ VARIANT = load_variant("ethos-u55-128")
 
 
 def compiled(channels: int) -> Model:
-    return compile_source(single_ops.conv(out_channels=channels), "conv", VARIANT).compiled_model.model
+    return (
+        compile_in_memory(single_ops.conv(out_channels=channels), "conv", BlockChooser(VARIANT))
+        .written("conv")
+        .compiled_model.model
+    )
 
 
 def only_stream(file: CompiledFile, *, with_events: bool = False) -> TimedStream:

@@ -11,7 +11,7 @@ import pytest
 from npu.compiler.ir import ConvolutionStep, PoolingStep, Program
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.partition import lower_partition
-from npu.compiler.lower.transpose import axis_pitches, best_way
+from npu.compiler.lower.transpose import MoveCost, axis_pitches
 from npu.graph import attributes as at
 from npu.graph.graph import Graph
 from npu.graph.permutation import moved_axes
@@ -181,13 +181,13 @@ WAYS: dict[str, tuple[Shape, Shape, dict[str, tuple[int, int]]]] = {
 @pytest.mark.parametrize("case", WAYS)
 def test_the_way_that_costs_least_is_taken(case: str) -> None:
     shape, order, expected = WAYS[case]
-    ways = {target: best_way(moved_axes(shape, order), load_variant(target), is_far=False) for target in expected}
+    ways = {target: MoveCost(load_variant(target), is_far=False).best(moved_axes(shape, order)) for target in expected}
     assert {target: (way.taps, len(way.channels)) for target, way in ways.items()} == expected
 
 
 def test_far_memory_makes_longer_runs_worth_their_weights() -> None:
     axes, variant = moved_axes((784, 48), (1, 0)), load_variant("ethos-u65-256")
-    assert [best_way(axes, variant, is_far=is_far).taps for is_far in (False, True)] == [8, 16]
+    assert [MoveCost(variant, is_far).best(axes).taps for is_far in (False, True)] == [8, 16]
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-256", "ethos-u65-512"])
