@@ -18,6 +18,10 @@ _SMALLEST_STREAM = 1 << 19
 _CHUNKS_PER_THREAD = 3
 _FEW_PIXELS = 256
 """Up to here threads share the groups of channels, so that each reads its own weights."""
+_FEW_ROWS = 32
+"""The same of a depthwise convolution."""
+_READING_ALL = 0.05
+"""What it costs if every thread reads all weights, in the time of one."""
 _WHOLE_TILES = 12
 """Pixels of the largest tile, below which a chunk would compute those of others."""
 
@@ -46,19 +50,26 @@ class StreamThreads:
         if kind not in (r.CONVOLUTION, r.DEPTHWISE, r.ELEMENTWISE) or row["finish"] == r.SUM:
             return 0
         is_product = kind == r.CONVOLUTION
-        total = pixels * blocks * (inputs if is_product else 8 * width)
-        if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < 4 * self.count <= blocks):
-            extent, least = blocks, 4
-            row["is_by_block"] = 1
-        else:
-            extent = width if row["is_flat"] else pixels
-            least = _WHOLE_TILES if is_product else 1
-        chunks = min(self.count * _CHUNKS_PER_THREAD, total // _SMALLEST_CHUNK)
-        if chunks > 1 and extent >= 2 * least:
-            row["chunk"] = max(least, -(-extent // chunks) // least * least)
-        else:
-            row["is_by_block"] = 0
+        total = pixels * blocks * (inputs if is_product else 20 * width)
+        most = min(self.count * _CHUNKS_PER_THREAD, total // _SMALLEST_CHUNK)
+        extent = width if row["is_flat"] else pixels
+        duration, chunk = self._chunk(extent, _WHOLE_TILES if is_product else 1, most)
+        if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < _FEW_ROWS):
+            by_block, blocks_each = self._chunk(blocks, 1, most)
+            if by_block <= duration + _READING_ALL:
+                duration, chunk, row["is_by_block"] = by_block, blocks_each, 1
+        row["chunk"] = chunk if duration < 1 else 0
         return total
+
+    def _chunk(self, extent: int, least: int, most: int) -> tuple[float, int]:
+        """(time in that of one thread, size) of at most `most` chunks of multiples of `least`, by which all is done first."""
+        found = [(1.0, extent)]
+        for count in range(2, most + 1):
+            size = -(-extent // (count * least)) * least
+            rounds, rest = divmod(-(-extent // size), self.count)
+            last = extent - size * (rounds * self.count) if rest == 1 else size
+            found.append(((rounds * size + (last if rest else 0)) / extent, size))
+        return min(found)
 
     def bind(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> Callable[[], int]:
         """What executes shared rows, as often as one likes; it returns their number."""
