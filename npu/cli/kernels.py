@@ -7,11 +7,11 @@ import sys
 
 from npu.native import requests
 
-_COMPILE = ("npu.isa.weight_stream.kernels", "npu.machine.kernels")
-_TIME = (*_COMPILE, "sim.timing.kernels")
-_RUN = (*_TIME, "sim.functional.kernels", "npu.numerics", "npu.runtime.kernels")
-NEEDED: dict[str, tuple[str, ...]] = {"run": _RUN} | dict.fromkeys(("compile", "export", "verify"), _COMPILE)
-NEEDED |= dict.fromkeys(("check", "compare", "explain", "diff"), _TIME)
+_COMPILE = ("npu.compiler.kernels", "npu.isa.weight_stream.kernels")
+_TIME = (*_COMPILE, "npu.machine.kernels", "sim.timing.kernels")
+_RUN = (*_TIME, "sim.functional.kernels")
+NEEDED: dict[str, tuple[str, ...]] = {"run": _RUN, "export": _RUN, "compile": _COMPILE, "verify": _COMPILE[1:]}
+NEEDED |= dict.fromkeys(("check", "compare", "explain"), _TIME)
 """What a command will use nearly always; the rest is made when it is used."""
 _BAR = 24
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from npu.cli import kernels
 from npu.cli.main import main
 from npu.errors import UserError
 from npu.native import cpu, library, sources, store
@@ -19,6 +20,7 @@ from npu.native import cpu, library, sources, store
 from tests.support.processes import environment
 
 TIER = cpu.current()
+DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 
 
 @pytest.fixture
@@ -101,3 +103,17 @@ sys.exit(main())
     assert counts == sorted(counts)
     assert {done for done, _ in counts} >= {0, 3}  # two kernels, and linking them
     assert lines[-2:] == [f"[{'#' * 24}] 3 of 3", "\n"]
+
+
+@pytest.mark.parametrize("command", ["run", "compile"])
+def test_a_command_says_ahead_which_libraries_it_loads(command: str, tmp_path: Path) -> None:
+    """What it finds missing is made side by side, and nothing else is made."""
+    program = (
+        "import sys; from npu.cli.main import main; from npu.native import library\n"
+        "main(sys.argv[1:]); print(*sorted(library._loaded), sep='\\n', file=sys.stderr)"
+    )
+    options = ["-o", str(tmp_path / "out.tflite")] if command == "compile" else []
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, str(DIGITS), *options], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.split() == sorted(kernels.NEEDED[command])
