@@ -10,7 +10,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
-from npu.compiler.schedule import LARGEST_SLICE_BYTES, SMALLEST_SLICE_BYTES, Job
+from npu.compiler.schedule import LARGEST_SLICE_BYTES, Job
 from npu.compiler.staging import CopySpeed, Transfer, plan_transfers
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
@@ -23,6 +23,9 @@ _NOTEWORTHY = 1.02
 
 _NEGLIGIBLE_SHARE = 128
 """One part in so many of the feature maps' peak is nothing that copies of constants need to save."""
+
+_STAGING_SHARE = 4
+"""One part in so many of a separate fast memory may be slices, even if no map leaves room for them."""
 
 _STAGING_BYTES = 96 * 1024
 """Room for three of the largest weight slices."""
@@ -140,14 +143,18 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
 def step_rooms(
     graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant, goal: Goal = Goal.PERFORMANCE
 ) -> list[list[int]]:
-    """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps."""
+    """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps.
+
+    A fast memory that is the NPU's alone has room for two slices, for nobody else uses what they would save.
+    """
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
     usage = live_bytes(list(groups.values()), lifetimes.events)
     least = max(usage, default=0) // _NEGLIGIBLE_SHARE if goal is Goal.PERFORMANCE else 0
     if variant.memory_mode.has_separate_cache:
-        least = _room_of_cache(max(usage, default=0), goal)
+        cache = variant.memory_mode.arena_cache_bytes
+        least = min(2 * LARGEST_SLICE_BYTES, cache // _STAGING_SHARE) if goal is Goal.PERFORMANCE else 0
         groups = {buffer: span for buffer, span in groups.items() if not isinstance(buffer, int)}
         usage = live_bytes(list(groups.values()), lifetimes.events)
     peak = max(usage, default=0)
@@ -155,13 +162,6 @@ def step_rooms(
         [max(peak - usage[start + index], least) for index in range(len(steps))]
         for steps, start in zip(works, lifetimes.starts, strict=False)
     ]
-
-
-def _room_of_cache(maps_bytes: int, goal: Goal) -> int:
-    """Bytes for copies of constants in a fast memory of its own, which nothing else takes: a part of the maps in all."""
-    if goal is Goal.SIZE:
-        return 0
-    return min(max(maps_bytes // 4, 2 * SMALLEST_SLICE_BYTES), 2 * LARGEST_SLICE_BYTES)
 
 
 def staging_reserve(variant: Variant) -> int:

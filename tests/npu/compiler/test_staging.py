@@ -8,6 +8,8 @@ import pytest
 
 import npu
 from npu.compiler.compiled import Usage
+from npu.compiler.goal import Goal
+from npu.compiler.schedule import LARGEST_SLICE_BYTES
 from npu.graph.graph import Graph, Model, Signature
 from npu.hardware.choice import Hardware
 from npu.isa.operations import Dma
@@ -17,18 +19,25 @@ from npu.toolchain.session import Session
 from tests.support.layers import pointwise_pair
 
 
-def copies(content: bytes, hardware: Hardware) -> tuple[int, Usage]:
+def copies(content: bytes, hardware: Hardware, goal: Goal = Goal.PERFORMANCE) -> tuple[int, Usage]:
     """Bytes that transfers copy, and the memory taken."""
-    result = npu.compile(content, session=Session(hardware)).compiled_model
+    result = npu.compile(content, session=Session(hardware, goal=goal)).compiled_model
     (partition,) = result.partitions
     return sum(op.length_bytes for op in partition.operations if isinstance(op, Dma)), result.usage
 
 
-@pytest.mark.parametrize(("target", "most_bytes"), [("ethos-u55-128", 2048), ("ethos-u65-256", 24 * 1024)])
+@pytest.mark.parametrize(("target", "most_bytes"), [("ethos-u55-128", 2048), ("ethos-u65-256", 2 * LARGEST_SLICE_BYTES)])
 def test_copies_of_constants_that_are_read_once_stay_small_beside_small_maps(target: str, most_bytes: int) -> None:
-    """Weights of (1, 1) maps: none in memory that the maps share, two short slices in a cache for the NPU alone."""
+    """Weights of (1, 1) maps: none in memory that the maps share, two slices in a cache for the NPU alone."""
     _, usage = copies(write_model(pointwise_pair(1, 512, 64)), Hardware(target))
     assert usage.arena_bytes + usage.fast_bytes < most_bytes
+
+
+def test_a_cache_for_the_npu_alone_holds_copies_where_they_are_faster_unless_size_counts() -> None:
+    content = write_model(pointwise_pair(1, 512, 512))
+    copied, _ = copies(content, Hardware("ethos-u65-256"))
+    assert copied > 512 * 512
+    assert copies(content, Hardware("ethos-u65-256"), Goal.SIZE)[0] == 0
 
 
 def test_constants_that_every_block_of_the_plane_reads_are_copied() -> None:
