@@ -7,6 +7,7 @@ output-unit operation as `npu.isa.operations` has it, minus everything that depe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -62,9 +63,10 @@ class View:
     """A box of a storage, seen as a map of shape `full` (reshapes: same elements in NHWC order as `storage.shape`).
 
     The box starts at `offset` (y, x, c) of that map and has shape `shape`. When `full` differs from the storage's own shape
-    for any view of it, or when a channel offset is no multiple of 16, the storage must be NHWC. `element` may
-    differ from the storage's in signedness only. `pitch` are the elements from one row and from one column to the next, for
-    box and offset, where they are not those of `full`: the storage must be NHWC then, too.
+    for any view of it, or when a channel offset is no multiple of 16, the storage must be NHWC, unless all maps of the
+    step are whole and have that shape (`reshape_pointwise`). `element` may differ from the storage's in signedness only.
+    `pitch` are the elements from one row and from one column to the next, for box and offset, where they are not those of
+    `full`: the storage must be NHWC then, too.
     """
 
     storage: Storage
@@ -84,6 +86,12 @@ class View:
     def is_whole(self) -> bool:
         """Whether it is all of its storage, in the storage's own shape."""
         return self.full == self.storage.shape == self.shape and self.pitch is None and not self.storage.is_rolling
+
+    @property
+    def fills_storage(self) -> bool:
+        """Whether it is all of its storage, in whatever shape."""
+        is_all = math.prod(self.shape) == math.prod(self.storage.shape)
+        return self.full == self.shape and is_all and self.pitch is None and not self.storage.is_rolling
 
     @classmethod
     def whole(cls, storage: Storage, zero_point: int = 0) -> View:

@@ -133,7 +133,7 @@ def share_in_place(
         if node.program is None:
             continue
         for event, step in enumerate(steps, lifetimes.starts[number]):
-            if not isinstance(step, ElementwiseStep) or not step.ofm.is_whole:
+            if not isinstance(step, ElementwiseStep) or not step.ofm.fills_storage:
                 continue
             target = buffer_of(step.ofm.storage)
             if lifetimes.spans[target].first != event or owner[target] != target:
@@ -170,4 +170,4 @@ def _root(owner: Mapping[LogicalBuffer, LogicalBuffer], buffer: LogicalBuffer) -
 
 def _is_same_place(view: View, ofm: View, layouts: Mapping[Storage, Layout]) -> bool:
     same = view.shape == ofm.shape and view.element.bits == ofm.element.bits
-    return same and view.is_whole and layouts[view.storage] is layouts[ofm.storage]
+    return same and view.fills_storage and layouts[view.storage] is layouts[ofm.storage]

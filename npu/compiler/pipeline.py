@@ -16,6 +16,7 @@ from npu.compiler.passes.partition_graphs import partition_graphs
 from npu.compiler.passes.plan_memory import plan_memory
 from npu.compiler.passes.rebuild_graphs import rebuild_graphs
 from npu.compiler.passes.refuse_misfits import exceeds_budget, refuse_misfits
+from npu.compiler.passes.reshape_pointwise import reshape_pointwise
 from npu.compiler.passes.schedule_jobs import schedule_jobs
 from npu.compiler.state import State, initial_state, without_refused
 from npu.graph.placement import MEMORY_ARENA
@@ -30,6 +31,7 @@ PASSES: tuple[Pass, ...] = (
     lower_partitions,  # TFLite operators become hardware operations over storages
     cut_cascades,  # stripes, so that the feature maps fit the memory
     assign_layouts,  # NHWC or NHCWB16 for every storage
+    reshape_pointwise,  # the shape in which element by element work is fastest
     schedule_jobs,  # blocks, slices of output channels, encoded weights
     plan_memory,  # addresses, and transfers ahead of use
     refuse_misfits,  # what only fits on the CPU goes there

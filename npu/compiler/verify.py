@@ -135,7 +135,8 @@ def _layouts(state: GraphState) -> Iterator[str]:
             layout = state.layouts.get(view.storage)
             if layout is None:
                 yield f"{view.storage.name!r} must have a layout"
-            is_plain = view.full != view.storage.shape or view.offset[2] % BRICK_DEPTH or view.pitch is not None
+            is_bricked = view.full == view.storage.shape and view.offset[2] % BRICK_DEPTH == 0 and view.pitch is None
+            is_plain = not (is_bricked or view.fills_storage)
             if layout is Layout.NHCWB16 and (is_plain or view.storage.is_boundary):
                 yield f"{view.storage.name!r} must be NHWC for what reads or writes it"
 
