@@ -151,7 +151,7 @@ class _BoundJob:
             sum(1 for _ in npu_operators(context.model)) == 1
         )  # others could read anything of the scratch that they share
         results = [output.place for output in job.outputs] if is_alone else None
-        self._memory = NpuMemory(regions, self._machine.variant, results)
+        self._memory = NpuMemory(regions, self._machine.variant, results, [given.place for given in job.inputs])
         self._inputs, self._outputs = _places(job.inputs, regions), _places(job.outputs, regions)
         self.outputs = frozenset(place.index for place in self._outputs)
         """Indices of the tensors it writes."""

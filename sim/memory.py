@@ -26,8 +26,8 @@ class NpuMemory:
 
     `regions`: region number -> one-dimensional contiguous uint8 array, which is used in place; a read-only array makes
     its region read-only. `shram`: uint8 (cores, bytes), cleared. Raises SimulationError if an array is of another kind.
-    `results`: (region, start, end) of what is read after a run by others than a next run of the same stream; None: of
-    everything.
+    `results` and `inputs`: (region, start, end) of what is read after a run by others than a next run of the same stream, None
+    for everything, and of what is written before every run.
     """
 
     def __init__(
@@ -35,13 +35,14 @@ class NpuMemory:
         regions: Mapping[int, npt.NDArray[np.uint8]],
         variant: Variant,
         results: Sequence[tuple[int, int, int]] | None = None,
+        inputs: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         for number, data in regions.items():
             _check_region(number, data)
         self.regions: Mapping[int, npt.NDArray[np.uint8]] = MappingProxyType(dict(regions))
         self.constants = frozenset(number for number, data in regions.items() if _is_constant(data))
         """Regions whose bytes nobody can change."""
-        self.results = results
+        self.results, self.inputs = results, inputs
         self.variant = variant
         self.arithmetic = family_of(variant.accelerator.product).arithmetic
         self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)

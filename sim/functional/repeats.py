@@ -15,11 +15,13 @@ import numpy.typing as npt
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, FeatureMap, KernelOperation, Operation
 from sim.functional.kernels import rows as r
 from sim.functional.weights import source_ranges
-from sim.memory import NpuMemory, feature_map_ranges
+from sim.memory import NpuMemory, feature_map_ranges, tile_rectangles
 
 _MAX_BYTES = 1 << 26
 """Memory that is followed byte by byte."""
 Span = tuple[int, int]
+Flags = npt.NDArray[np.bool_]
+"""Of all bytes that can be written, or a view of some."""
 
 
 def mark_repeats(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places) -> None:
@@ -35,7 +37,7 @@ class Places:
     """Bytes that can be written, of all regions, numbered without gaps; those that regions share have one number."""
 
     def __init__(self, memory: NpuMemory) -> None:
-        self._memory, self._first, self.size, end = memory, {}, 0, 0
+        self.memory, self._first, self.size, end = memory, dict[int, int](), 0, 0
         regions = {number: data for number, data in memory.regions.items() if number not in memory.constants}
         for number, data in sorted(regions.items(), key=lambda item: int(memory.bases[item[0]])):
             base = int(memory.bases[number])
@@ -48,15 +50,11 @@ class Places:
         first = self._first.get(region)
         return None if first is None else (first + start, first + end)
 
-    def results(self) -> npt.NDArray[np.bool_]:
-        """Which bytes are read after a run."""
-        if self._memory.results is None:
-            return np.ones(self.size, np.bool_)
-        found = np.zeros(self.size, np.bool_)
-        for part in self._memory.results:
+    def mark(self, flags: Flags, parts: Sequence[tuple[int, int, int]], *, value: bool = True) -> None:
+        """Set the flags of the bytes in (region, start, end)."""
+        for part in parts:
             if (span := self.span(*part)) is not None:
-                found[span[0] : span[1]] = True
-        return found
+                flags[span[0] : span[1]] = value
 
     def of_map(self, fm: FeatureMap) -> list[Span]:
         """Bytes that a map may hold: what lies behind its last channel may be loaded with it, but has no effect."""
@@ -69,16 +67,29 @@ class Places:
             return self._of_side(operation, operation.destination.region, operation.destination.address)
         return self.of_map(operation.ofm) if isinstance(operation, KernelOperation) else []
 
-    def overwritten(self, operation: Operation) -> list[Span]:
-        """Bytes that an operation writes for certain: all that it writes, if it is known to leave none out."""
+    def overwritten(self, flags: Flags, operation: Operation) -> Iterator[Flags]:
+        """The flags of bytes that an operation writes for certain, of `flags` for all bytes."""
         spans = self.written(operation)
         if isinstance(operation, Dma):
-            is_whole = operation.rows == operation.planes == 1
-        else:
-            ofm = operation.ofm if isinstance(operation, KernelOperation) else None
-            size = 0 if ofm is None else ofm.height * ofm.width * ofm.depth * ofm.element.bytes
-            is_whole = [end - start for start, end in spans] == [size]
-        return spans if is_whole else []
+            if operation.rows == operation.planes == 1:
+                yield from (flags[start:end] for start, end in spans)
+        elif isinstance(operation, KernelOperation):
+            ofm = operation.ofm
+            if [end - start for start, end in spans] == [ofm.height * ofm.width * ofm.depth * ofm.element.bytes]:
+                yield flags[slice(*spans[0])]
+            elif spans and min(ofm.steps) >= 0:
+                yield from self._elements(flags, ofm)
+
+    def _elements(self, flags: Flags, fm: FeatureMap) -> Iterator[Flags]:
+        """Of a map with gaps: (rows, columns, groups of 16 channels, bytes of a group), of each tile twice."""
+        whole, rest = divmod(fm.depth, 16)
+        for tile, _, rows, _, columns in tile_rectangles(fm):
+            for first, groups, channels in ((0, whole, 16), (whole, int(rest > 0), rest)):
+                address = fm.addresses[tile] + first * fm.steps[2]
+                span = self.span(fm.region, address, address)
+                if span is not None and groups > 0:
+                    shape = rows, columns, groups, channels * fm.element.bytes
+                    yield np.lib.stride_tricks.as_strided(flags[span[0] :], shape, (*fm.steps, 1))
 
     def read(self, operation: Operation, *, with_constants: bool) -> list[Span]:
         """Bytes that an operation may read."""
@@ -99,7 +110,7 @@ class Places:
         if region is None:
             return []
         is_plain = operation.rows == operation.planes == 1
-        size = self._memory.regions[region].size
+        size = self.memory.regions[region].size
         whole = self.span(region, *((address, address + operation.length_bytes) if is_plain else (0, size)))
         return [] if whole is None else [whole]
 
@@ -128,15 +139,17 @@ def _is_copied(
 
 def _mark_transfers(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places) -> None:
     """Transfers of which no byte is read, or left at the end for those who read it."""
-    is_needed = places.results()
-    if not is_needed.all():  # a next run may read what it has not written
-        is_needed |= _follow(operations, rows, places, is_needed.copy())
+    memory = places.memory
+    is_needed = np.full(places.size, memory.results is None)
+    if memory.results is not None:
+        places.mark(is_needed, memory.results)
+        is_read = _follow(operations, rows, places, is_needed.copy())  # by a next run before it is written
+        places.mark(is_read, memory.inputs, value=False)
+        is_needed |= is_read
     _follow(operations, rows, places, is_needed)
 
 
-def _follow(
-    operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places, is_needed: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def _follow(operations: Sequence[Operation], rows: npt.NDArray[np.void], places: Places, is_needed: Flags) -> Flags:
     """Mark the transfers that write nothing needed, from what is needed at the end to what is at the beginning."""
     for index, operation in _backwards(operations):
         if rows["kind"][index] == r.COPY:
@@ -144,8 +157,8 @@ def _follow(
             rows["is_known"][index] = bool(spans) and not any(is_needed[start:end].any() for start, end in spans)
             if rows["is_known"][index]:
                 continue
-        for start, end in places.overwritten(operation):
-            is_needed[start:end] = False
+        for part in places.overwritten(is_needed, operation):
+            part[...] = False
         for start, end in places.read(operation, with_constants=not rows["is_known"][index]):
             is_needed[start:end] = True
     return is_needed

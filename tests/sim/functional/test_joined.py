@@ -68,13 +68,15 @@ def test_slices_stay_apart_where_a_transfer_has_to_do_with_them(between: str) ->
     constant, output, inputs = replace(copy.source, address=0), two.ofm.addresses[0], one.ifm.addresses[0]
     free = of.job.scratch_bytes - 16
     place = replace(copy.source, region=ARENA)
-    source, target = {
-        "writes a slice": (constant, output),
-        "reads a slice": (replace(place, address=output), free),
-        "writes the input": (constant, inputs),
+    reads = replace(place, address=output), free
+    transfers = {
+        "writes a slice": [(constant, output), reads],  # what nobody reads would be left out
+        "reads a slice": [reads],
+        "writes the input": [(constant, inputs)],
     }[between]
-    destination = replace(copy.destination, region=ARENA, address=target, core_mask=0)
-    transfer = replace(copy, source=source, destination=destination, length_bytes=16, rows=1, planes=1)
-    operations.insert(slices[1], transfer)
+    for source, target in reversed(transfers):
+        destination = replace(copy.destination, region=ARENA, address=target, core_mask=0)
+        transfer = replace(copy, source=source, destination=destination, length_bytes=16, rows=1, planes=1)
+        operations.insert(slices[1], transfer)
     stream, repeated = prepared(Machine(of.variant), operations, of.memory())
     assert first not in joined(stream, repeated)

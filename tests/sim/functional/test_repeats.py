@@ -17,7 +17,7 @@ from sim.functional import threads
 from sim.functional.kernels import rows
 from sim.functional.prepared import Tier, best_tier
 from sim.machine import Machine
-from sim.memory import NpuMemory
+from sim.memory import MAX_REGIONS, NpuMemory
 
 from tests.support.processes import ROOT
 from tests.support.shared import shared_models
@@ -137,10 +137,13 @@ def test_a_watched_run_makes_every_transfer() -> None:
 def test_transfers_that_leave_no_results_are_left_out(model: str) -> None:
     of = bench(model, "ethos-u55-128")
     (job,) = jobs_of(read_model(npu.compile(str(MODELS[model]), "ethos-u55-128").content))
-    results = [output.place for output in job.outputs]
+    results, inputs = [output.place for output in job.outputs], [given.place for given in job.inputs]
     whole, machine, plain = of.memory(), Machine(of.variant), Machine(of.variant)
     memory = NpuMemory(
-        {region: whole.regions[region].copy() if region else whole.regions[0] for region in range(3)}, of.variant, results
+        {region: whole.regions[region].copy() if region else whole.regions[0] for region in range(3)},
+        of.variant,
+        results,
+        inputs,
     )
     rng = np.random.default_rng(5)
     for _ in range(RUNS):
@@ -150,6 +153,9 @@ def test_transfers_that_leave_no_results_are_left_out(model: str) -> None:
         for region, start, end in results:
             np.testing.assert_array_equal(memory.regions[region][start:end], whole.regions[region][start:end])
     assert known(machine, of, memory)[rows.COPY] >= known(plain, of, whole)[rows.COPY]
+    kept = machine._prepared(of.words, memory)[0].rows
+    kept = kept[(kept["kind"] == rows.COPY) & (kept["is_known"] == 0)]
+    assert all(kept["out_region"] == MAX_REGIONS) or model == "mlperf_kws_int8"  # whose maps are transferred as well
 
 
 def test_what_the_next_run_reads_is_left_there() -> None:
