@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from npu.errors import UserError
-from npu.explore.point import RESULTS, PointRow
+from npu.explore.point import RESULTS, TEXTS, PointRow
 
 
 class Journal:
@@ -51,10 +51,17 @@ def _read(path: Path) -> dict[str, PointRow]:
     for number, line in enumerate(lines, 1):
         try:
             entry: dict[str, Any] = json.loads(line)
-            rows[str(entry["key"])] = {name: entry["result"][name] for name in RESULTS}
+            rows[str(entry["key"])] = {name: _value(name, entry["result"][name]) for name in RESULTS}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _refused(path, f"line {number}") from error
     return rows
+
+
+def _value(name: str, value: Any) -> Any:
+    """A result, ValueError for one that no sweep writes."""
+    if value is not None and not isinstance(value, str if name in TEXTS else int | float):
+        raise ValueError(name)
+    return value
 
 
 def _opened(path: Path) -> TextIO:

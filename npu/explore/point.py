@@ -38,6 +38,8 @@ the NPU part between published figures (`npu.hardware.energy` says of what), how
 measurements (None if there are none), whether the outputs equal those of the CPU kernels
 (None if not asked), and why there is no result (None if there is one).
 """
+TEXTS = {"error", "energy_dominant"}
+"""Results that are no numbers."""
 _SESSIONS = 8
 _PACKAGES = Path(__file__).parents[2]
 

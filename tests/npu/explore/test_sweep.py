@@ -20,7 +20,7 @@ from npu import extras
 from npu.cli.main import main
 from npu.errors import UserError
 from npu.explore.journal import Journal
-from npu.explore.point import Point, code_digest, measure, model_digest
+from npu.explore.point import RESULTS, Point, code_digest, measure, model_digest
 from npu.explore.space import field_values, make_space, parse_over, read_study
 from npu.explore.sweep import sweep
 from npu.hardware.choice import Hardware
@@ -201,6 +201,17 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, capsys: pytest.
     assert main(["sweep", DIGITS, "-o", str(tmp_path / "a.csv")]) == 1
     assert "must be a journal of npu sweep" in capsys.readouterr().err
     assert journal.read_text() == "a list of what to buy\n"
+
+
+@pytest.mark.parametrize(("name", "value"), [("error", {}), ("error", 7), ("total_cycles", "many"), ("outputs_equal", [])])
+def test_a_journal_with_what_no_sweep_writes_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    path = tmp_path / "a.csv.journal"
+    sound = dict.fromkeys(RESULTS)
+    path.write_text(json.dumps({"key": "k", "result": sound}) + "\n")
+    assert Journal(path).results == {"k": sound}
+    path.write_text(json.dumps({"key": "k", "result": sound | {name: value}}) + "\n")
+    with pytest.raises(UserError, match=r"must be a journal of npu sweep .*got line 1"):
+        Journal(path)
 
 
 def test_a_point_is_known_by_content_not_by_name(tmp_path: Path) -> None:
