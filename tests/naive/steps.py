@@ -13,6 +13,8 @@ import numpy as np
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, WindowStep
 from npu.isa.operations import ClipRange, ElementwiseMode, OperandScaling, PoolingMode, Rounding, Upscale
 
+from tests.naive.operations import sigmoid, tanh
+
 _NUMPY = {(8, True): np.int8, (8, False): np.uint8, (16, True): np.int16, (32, True): np.int32}
 
 
@@ -113,6 +115,8 @@ def _output_stage(step: Step, values: np.ndarray) -> np.ndarray:
     if element.bits == 32 and step.clip_range is ClipRange.OFM_PRECISION:
         assert step.lut is None
         return values.astype(np.uint64).astype(np.uint32).view(np.int32)
+    if step.function is not None:
+        values = np.vectorize({"tanh": tanh, "sigmoid": sigmoid}[step.function], otypes=[np.int64])(values)
     values = values + step.ofm.zero_point
     if step.clip_range is ClipRange.FORCE_INT8:
         values = np.clip(values, -128, 127)

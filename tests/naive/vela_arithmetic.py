@@ -24,6 +24,7 @@ from npu.numerics.arrays import Array
 from npu.tflite.writer import write_model
 
 from tests.naive.lstm import STREAM, Cell
+from tests.naive.operations import sigmoid
 from tests.support.compatibility import reference
 
 Formula = Callable[[Model, Sequence[Array]], Array]
@@ -109,30 +110,66 @@ def _multiplier(ratio: float) -> tuple[int, int]:
     return round(mantissa * (1 << 31)), 31 - exponent
 
 
-def _scaled(value: int, multiplier: tuple[int, int]) -> int:
-    """value * multiplier, rounded twice as TFLite's 8-bit kernels do if the shift exceeds 31, saturated to int16."""
+def _rescaled(value: int, multiplier: tuple[int, int]) -> int:
+    """value * multiplier, rounded twice as TFLite's 8-bit kernels do if the shift exceeds 31."""
     product, shift = value * multiplier[0], multiplier[1]
     if shift > 31:
         product = (product + (1 << 30)) >> 31
         rounded = (abs(product) + (1 << shift - 32)) >> shift - 31
-        result = rounded if product >= 0 else -rounded
-    else:
-        result = (product + (1 << shift - 1)) >> shift
-    return max(-32768, min(32767, result))
+        return rounded if product >= 0 else -rounded
+    return (product + (1 << shift - 1)) >> shift if shift > 0 else product << -shift
+
+
+def _scaled(value: int, multiplier: tuple[int, int]) -> int:
+    """`_rescaled`, saturated to int16."""
+    return max(-32768, min(32767, _rescaled(value, multiplier)))
+
+
+def clamped_product(model: Model, inputs: Sequence[Array]) -> Array:
+    """MUL of 8 and 16 bits: the product times the ratio of the scales, as large as it is, under the limits of the activation."""
+    graph = model.graphs[0]
+    op = graph.ops[0]
+    first, second, ofm = (graph.tensors[index] for index in (*op.inputs, *op.outputs))
+    multiplier = _multiplier(float(_scale(first)) * float(_scale(second)) / float(_scale(ofm)))
+    low, high = _limits(ofm, op.attributes.fused_activation_function)
+    x, y = (values.astype(np.int64) - _zero(tensor) for values, tensor in zip(inputs, (first, second), strict=True))
+    products = (_rescaled(product, multiplier) + _zero(ofm) for product in (x * y).ravel().tolist())
+    return np.array([max(low, min(high, value)) for value in products], inputs[0].dtype).reshape((x * y).shape)
+
+
+def _limits(ofm: Tensor, fused: FusedActivation) -> tuple[int, int]:
+    """What an output may be: its type's range, and that of a fused RELU."""
+    limits = np.iinfo(ofm.dtype.numpy)
+    reals = {FusedActivation.RELU: (0, math.inf), FusedActivation.RELU6: (0, 6), FusedActivation.RELU_N1_TO_1: (-1, 1)}
+    steps = [real / float(_scale(ofm)) for real in reals.get(fused, (-math.inf, math.inf))]
+    low, high = (step if math.isinf(step) else _zero(ofm) + math.copysign(math.floor(abs(step) + 0.5), step) for step in steps)
+    return int(max(low, limits.min)), int(min(high, limits.max))
+
+
+def logistic_int16(model: Model, inputs: Sequence[Array]) -> Array:
+    """LOGISTIC int16: the hardware's function of a number with 12 fraction bits times 3, however large that is."""
+    ifm, _ = _ends(model.graphs[0])
+    multiplier = _multiplier(float(_scale(ifm)) * 0x3000)
+    values = [sigmoid(_rescaled(value, multiplier)) for value in inputs[0].ravel().tolist()]
+    return np.array(values, np.int16).reshape(inputs[0].shape)
 
 
 def prelu_int16(model: Model, inputs: Sequence[Array]) -> Array:
     """PRELU int16: max(x, slope * x), or max(x, 0) + slope * min(x, 0) with a slope above 1 or a single negative one.
 
-    Every product is rounded and saturated by itself, with multipliers of 24 significant bits.
+    Every product is rounded and saturated by itself, with multipliers of 24 significant bits. A single slope counts from its
+    zero point twice.
     """
     graph = model.graphs[0]
     (ifm, ofm), slope = _ends(graph), graph.tensors[graph.ops[0].inputs[1]]
     assert slope.data is not None
     positive = _multiplier(float(np.float32(_scale(ifm) / _scale(ofm))))
     negative = _multiplier(float(np.float32(float(_scale(ifm) * _scale(slope)) / float(_scale(ofm)))))
-    is_sum = (slope.data.size == 1 and slope.data.max() < 0) or float(slope.data.max()) * float(_scale(slope)) > 1
-    slopes, out = np.broadcast_to(slope.data, inputs[0].shape), np.zeros(inputs[0].shape, np.int16)
+    factors = slope.data.astype(np.int64) - _zero(slope)
+    is_sum = (factors.size == 1 and factors.max() < 0) or float(factors.max()) * float(_scale(slope)) > 1
+    if factors.size == 1:
+        factors -= _zero(slope)  # the scalar of the stream counts from the zero point, and has that zero point beside it
+    slopes, out = np.broadcast_to(factors, inputs[0].shape), np.zeros(inputs[0].shape, np.int16)
     for index in np.ndindex(out.shape):
         x, a = int(inputs[0][index]), int(slopes[index])
         if is_sum:

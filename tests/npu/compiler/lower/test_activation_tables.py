@@ -12,6 +12,7 @@ from npu.isa.operations import INT8
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import run_reference
+from tests.support.lowering import assert_exact
 
 SCALES = {
     "usual": (0.05, 2, 1 / 128, 0),
@@ -47,3 +48,13 @@ def test_a_table_of_the_logistic_function_is_that_of_exact_arithmetic(scale: flo
     x = np.float64(np.float32(scale)) * np.arange(-128, 128)
     expected = np.minimum(np.floor(256 / (1 + np.exp(-np.clip(x, -700, 700))) + 0.5) - 128, 127)
     np.testing.assert_array_equal(results("LOGISTIC", (scale, 0), (1 / 256, -128)), expected)
+
+
+@pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
+@pytest.mark.parametrize("scale", [1e-5, 2.0**-12, 1 / 300, 4.5])
+def test_functions_of_words_are_those_of_the_reference(kind: str, scale: float) -> None:
+    words = np.arange(-32768, 32768, 7).astype(np.int16)
+    b = ModelBuilder()
+    x = b.input((1, 1, words.size, 1), DType.INT16, scale=scale, zero_point=0)
+    b.output(b.op(kind, [x], (1, 1, words.size, 1), DType.INT16, 2.0**-15, 0))
+    assert_exact(b.model().graphs[0], [words.reshape(1, 1, -1, 1)])
