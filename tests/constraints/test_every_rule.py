@@ -27,7 +27,7 @@ from tests.support.hostile import changed_model
 from tests.support.operator_cases import CASES
 from tests.support.random_graphs import OPERATORS, cases
 
-CHANGES = 10
+CHANGES = 6
 """Broken forms of every model."""
 SPARSE = (*sparse.ALWAYS, sparse.FIRST, *sparse.INNER, sparse.LAST, sparse.WHOLE)
 RULES = {**{name: profile_named(name).rules for name in profile_names()}, "sparse": SPARSE}
@@ -42,7 +42,7 @@ def _made() -> Iterator[Model]:
     """Every operator and type, and more of those of the NPU; each also with one to three fields changed."""
     contents = {name: CASES[name](np.random.default_rng(crc32(name.encode()))) for name in sorted(CASES)}
     sound = {name: read_model(content) for name, content in contents.items()}
-    more = {made.name: made.model for kind in OPERATORS for made in cases(kind, 16, 300)}
+    more = {made.name: made.model for kind in OPERATORS for made in cases(kind, 12, 300)}
     for name, model in {**sound, **more}.items():
         yield model
         for number in range(CHANGES):

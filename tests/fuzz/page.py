@@ -11,6 +11,8 @@ from typing import Any
 from tests.fuzz.campaign import EXTRA_BYTES, KINDS, RESULTS, ROOT, SECONDS
 
 PAGE, SAMPLES = ROOT / "docs" / "robustness.md", ROOT / "docs" / "mutants.json"
+CAMPAIGN = ROOT / "docs" / "campaign.json"
+"""The largest campaign on one commit: its results, and what its failures were."""
 MOST_ANSWERS = 12
 """Rows per kind; rarer answers are counted together."""
 _ORACLES = {
@@ -40,37 +42,49 @@ Tests of every run:
 | what TFLite's interpreter refuses (`--strict`) | `tests/npu/graph/test_strict.py`, `test_versions.py` |
 | 1,000 random elementwise graphs of 8, 16 and 32 bits through Vela 5.2 on six targets: 5,706 files run, no findings; \
 Vela itself refuses the other 294. Of 22,680 outputs 22,236 equal LiteRT's; 444 differ (MUL 420, PRELU 18, LOGISTIC 6). \
-They are put down to rows of [exactness.md](exactness.md) by the kind of operator, not one by one \
+Every one of these is exactly what a formula of its operator says, which was written from the rows of \
+[exactness.md](exactness.md) (`tests/naive/vela_arithmetic.py`) \
 | `tests/end_to_end/test_vela_elementwise.py` (slow) |
 """
 
 _TESTS = """
 ## Tests that notice
 
-cosmic-ray breaks the source at one place; the tests of its folder must fail. Of each package a random sample was tried:
+cosmic-ray breaks the source at one place; the tests of its folder must fail. Of each package a random sample was tried, of
+mutants that nobody had seen before:
 
 ```sh
-python -m tests.support.mutants --sample 25 --seed 22 --only npu/isa --only sim/timing --only constraints
+python -m tests.support.mutants --sample 25 --seed 205
 ```
 
 """
 
 
-def page(results: Mapping[str, Any], samples: Mapping[str, Mapping[str, int]]) -> str:
-    """The text of the page: results of the campaign, and samples of mutants by package."""
-    return "\n".join((*_lines(results), *_mutants(samples))) + "\n"
+def page(results: Mapping[str, Any], campaign: Mapping[str, Any], samples: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of the page: the campaign of one commit, results of all, and samples of mutants by package."""
+    return "\n".join((*_introduction(), *_one(campaign), *_all(results), *_BESIDE.splitlines(), *_mutants(samples))) + "\n"
 
 
-def _mutants(samples: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """The samples, worst first. Tests that were written for a survivor say nothing of other mutants, so they count apart."""
+def _mutants(samples: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The samples, worst first, as they were tried: tests that were written for a survivor say nothing of other mutants."""
     yield from _TESTS.splitlines()
-    yield "| package | mutants | tried | killed | 95 % interval | killed by tests written for survivors | equivalent |"
-    yield "| --- | ---: | ---: | ---: | --- | ---: | ---: |"
-    for package, sample in sorted(samples.items(), key=lambda item: item[1]["killed"] / item[1]["tried"]):
-        low, high = interval(sample["killed"], sample["tried"])
-        since, equivalent = sample["killed_since"], sample["equivalent"]
-        counts = f"{sample['mutants']:,} | {sample['tried']} | {sample['killed']} | {low:.0%} to {high:.0%}"
-        yield f"| {package} | {counts} | {since} | {equivalent} |"
+    yield "| package | mutants | tried | equivalent | killed of the rest | 95 % interval |"
+    yield "| --- | ---: | ---: | ---: | ---: | --- |"
+    for package, sample in sorted(samples.items(), key=lambda item: _score(item[1])):
+        changed = sample["tried"] - len(sample["equivalent"])
+        low, high = interval(sample["killed"], changed)
+        counts = f"{sample['mutants']:,} | {sample['tried']} | {len(sample['equivalent'])} | {sample['killed']} of {changed}"
+        yield f"| {package} | {counts} | {low:.0%} to {high:.0%} |"
+    yield from ("", "What survived:", "", "| package | mutant | |", "| --- | --- | --- |")
+    for package, sample in sorted(samples.items()):
+        for what, why in sample["equivalent"]:
+            yield f"| {package} | {what} | equivalent: {why} |"
+        for what, why in sample["survived"]:
+            yield f"| {package} | {what} | {why} |"
+
+
+def _score(sample: Mapping[str, Any]) -> float:
+    return float(sample["killed"]) / (sample["tried"] - len(sample["equivalent"]))
 
 
 def interval(killed: int, tried: int) -> tuple[float, float]:
@@ -81,10 +95,8 @@ def interval(killed: int, tried: int) -> tuple[float, float]:
     return middle - reach, middle + reach
 
 
-def _lines(results: Mapping[str, Any]) -> Iterator[str]:
-    total = sum(result["cases"] for result in results.values())
-    failed = sum(result["answers"].get("failure", 0) for result in results.values())
-    yield "<!-- Written by python -m tests.fuzz.page from robustness.json and mutants.json. -->"
+def _introduction() -> Iterator[str]:
+    yield "<!-- Written by python -m tests.fuzz.page from campaign.json, robustness.json and mutants.json. -->"
     yield "# Robustness"
     yield ""
     yield "Whatever is in a file, a command ends in a result or in one error: where, what must hold, what was found."
@@ -98,29 +110,64 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     yield f"For every kind it is a failure to end in an exception, a crash, after more than {SECONDS:g} s of processor time,"
     yield f"or with more than {EXTRA_BYTES >> 20} MiB beyond what sound files need. What else must hold is below. Failures are"
     yield "printed with the number that repeats them, mended as a class, and kept as tests beside the code that was wrong."
+
+
+def _one(campaign: Mapping[str, Any]) -> Iterator[str]:
+    """What was tried on one commit, and each of its failures."""
+    results = campaign["results"]
+    total = sum(result["cases"] for result in results.values())
     yield ""
-    yield f"So far {total:,} cases; {failed:,} of them failed when they were tried."
+    yield "## One campaign on one commit"
+    yield ""
+    yield f"{total:,} cases on commit {campaign['commit']}, of numbers that no campaign had before; {_failed(results):,} failed:"
+    yield ""
+    yield "| kind | cases | share | CPU s | slowest s | failures | numbers |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | --- |"
+    for kind in KINDS:
+        found = results[kind]
+        cells = _cells(found)
+        yield f"| {kind} | {cells[0]} | {found['cases'] / total:.0%} | {' | '.join(cells[1:])} |"
+    yield ""
+    yield "Its failures, each tried again after it was mended, without a failure:"
+    yield ""
+    yield "| numbers | what failed | now |"
+    yield "| --- | --- | --- |"
+    for failure in campaign["failures"]:
+        yield f"| {failure['kind']} {', '.join(map(str, failure['numbers']))} | {failure['what']} | {failure['now']} |"
+
+
+def _failed(results: Mapping[str, Any]) -> int:
+    return sum(result["answers"].get("failure", 0) for result in results.values())
+
+
+def _all(results: Mapping[str, Any]) -> Iterator[str]:
+    """Every campaign so far, over many commits, some on the way to mending what they had found."""
+    total = sum(result["cases"] for result in results.values())
+    yield ""
+    yield "## All campaigns"
+    yield ""
+    yield f"{total:,} cases over many commits, those above among them; {_failed(results):,} of them failed when they were tried."
     yield ""
     yield "| kind | cases | CPU s | slowest s | failures | numbers |"
     yield "| --- | ---: | ---: | ---: | ---: | --- |"
     for kind in KINDS:
         if kind in results:
-            yield _row(kind, results[kind])
+            yield f"| {kind} | {' | '.join(_cells(results[kind]))} |"
     for kind, about in KINDS.items():
         if kind in results:
             yield from _section(kind, about.what, results[kind]["answers"])
-    yield from _BESIDE.splitlines()
 
 
-def _row(kind: str, found: Mapping[str, Any]) -> str:
+def _cells(found: Mapping[str, Any]) -> list[str]:
+    """Cases, CPU seconds, slowest, failures, numbers."""
     ranges = ", ".join(f"{first:,} to {last - 1:,}" for first, last in found["numbers"])
     failures = found["answers"].get("failure", 0)
-    return f"| {kind} | {found['cases']:,} | {found['cpu_seconds']:,} | {found['slowest_seconds']} | {failures} | {ranges} |"
+    return [f"{found['cases']:,}", f"{found['cpu_seconds']:,}", str(found["slowest_seconds"]), str(failures), ranges]
 
 
 def _section(kind: str, what: str, answers: Mapping[str, int]) -> Iterator[str]:
     yield ""
-    yield f"## {kind.capitalize()}"
+    yield f"### {kind.capitalize()}"
     yield ""
     yield f"Broken: {what}. {_ORACLES[kind]}"
     yield ""
@@ -135,4 +182,4 @@ def _section(kind: str, what: str, answers: Mapping[str, int]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(json.loads(RESULTS.read_text()), json.loads(SAMPLES.read_text())))
+    PAGE.write_text(page(*(json.loads(path.read_text()) for path in (RESULTS, CAMPAIGN, SAMPLES))))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.campaign import KINDS, RESULTS, Tally, add_results, run
-from tests.fuzz.page import PAGE, SAMPLES, interval, page
+from tests.fuzz.page import CAMPAIGN, PAGE, SAMPLES, interval, page
 
 CASES = {"models": 120, "streams": 200, "weights": 1500, "descriptions": 60, "files": 40, "options": 120}
 
@@ -42,7 +42,7 @@ def test_results_are_added_up(tmp_path: Path) -> None:
 
 
 def test_the_page_is_that_of_the_results() -> None:
-    assert PAGE.read_text() == page(json.loads(RESULTS.read_text()), json.loads(SAMPLES.read_text()))
+    assert PAGE.read_text() == page(*(json.loads(path.read_text()) for path in (RESULTS, CAMPAIGN, SAMPLES)))
 
 
 def test_a_small_sample_of_mutants_says_little() -> None:

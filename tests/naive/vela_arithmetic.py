@@ -126,7 +126,7 @@ def _scaled(value: int, multiplier: tuple[int, int]) -> int:
 
 
 def clamped_product(model: Model, inputs: Sequence[Array]) -> Array:
-    """MUL of 8 and 16 bits: the product times the ratio of the scales, as large as it is, under the limits of the activation."""
+    """MUL of 8 and 16 bits: the product times the ratio of the scales, however large, under the limits of the activation."""
     graph = model.graphs[0]
     op = graph.ops[0]
     first, second, ofm = (graph.tensors[index] for index in (*op.inputs, *op.outputs))

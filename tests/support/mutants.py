@@ -2,7 +2,7 @@
 
 cosmic-ray makes the mutants; of those of each package a random sample is tried, in a copy of the sources, with the tests of its
 folder, which must pass without it. Survivors are printed with what was changed.
-`python -m tests.support.mutants --sample 20 --only npu/isa --seed 3 --results FILE` adds the counts to a file.
+`python -m tests.support.mutants --sample 20 --only npu/isa --seed 3 --results FILE` puts the counts into a file.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
     return Score(mutants, len(found), killed)
 
 
-def add_result(path: Path, package: str, found: Score) -> None:
-    """Adds a sample to the counts of a results file."""
+def put_result(path: Path, package: str, found: Score) -> None:
+    """Puts a sample into a results file; which survivors are equivalent, and why, is written there by hand."""
     results = json.loads(path.read_text()) if path.exists() else {}
-    old = results.setdefault(package, {"mutants": 0, "tried": 0, "killed": 0, "killed_since": 0, "equivalent": 0})
-    old.update(mutants=found.mutants, tried=old["tried"] + found.tried, killed=old["killed"] + found.killed)
+    counts = {"mutants": found.mutants, "tried": found.tried, "killed": found.killed}
+    results[package] = {**counts, "equivalent": [], "survived": []}
     path.write_text(json.dumps(results, indent=1) + "\n")
 
 
@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=50, help="mutants of each package (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
     parser.add_argument("--only", choices=PACKAGES, action="append", help="packages (default: all)")
-    parser.add_argument("--results", type=Path, help="a JSON file to add the counts to")
+    parser.add_argument("--results", type=Path, help="a JSON file to put the counts into")
     given = parser.parse_args()
     killed = tried = 0
     for package in given.only or PACKAGES:
@@ -139,7 +139,7 @@ def main() -> int:
         print(f"{package}: {found.killed} of {found.tried} mutants killed, of {found.mutants}", flush=True)  # noqa: T201
         killed, tried = killed + found.killed, tried + found.tried
         if given.results is not None:
-            add_result(given.results, package, found)
+            put_result(given.results, package, found)
     return int(killed < LEAST_SCORE * tried)
 
 
