@@ -159,14 +159,13 @@ def tile_rectangles(fm: FeatureMap) -> list[tuple[int, int, int, int, int]]:
 
 def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tuple[int, int]]:
     """Byte range [start, end) of each used tile; `whole_bricks` rounds the depth up to 16."""
-    size = fm.element.bytes
-    last = 15 if whole_bricks or fm.depth >= 16 else fm.depth - 1
+    size, depth, (row, pixel, brick) = fm.element.bytes, fm.depth, fm.steps
+    last = 15 if whole_bricks or depth >= 16 else depth - 1
     if fm.layout is Layout.NHWC:
-        last = fm.depth - 1 if not whole_bricks else (fm.depth + 15) // 16 * 16 - 1
-    bricks = 0 if fm.layout is Layout.NHWC else (fm.depth - 1) // 16 * fm.stride_c
-    pixel, ranges = pixel_stride(fm), []
+        last = depth - 1 if not whole_bricks else (depth + 15) // 16 * 16 - 1
+    bricks, ranges = 0 if fm.layout is Layout.NHWC else (depth - 1) // 16 * brick, []
     for tile, _, rows, _, columns in tile_rectangles(fm):
-        y, x = (rows - 1) * fm.stride_y, (columns - 1) * pixel
+        y, x = (rows - 1) * row, (columns - 1) * pixel
         low = (y if y < 0 else 0) + (x if x < 0 else 0) + (bricks if bricks < 0 else 0)
         high = (y if y > 0 else 0) + (x if x > 0 else 0) + (bricks if bricks > 0 else 0)
         address = fm.addresses[tile]

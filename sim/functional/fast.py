@@ -121,20 +121,9 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMe
 
     Groups of 16 channels are read whole, but what is behind the last channel has no effect and is never written.
     """
-    ofm = operation.ofm
+    ofm, is_elementwise = operation.ofm, isinstance(operation, Elementwise)
     for fm in maps:
-        if fm is ofm:
-            continue
-        same = (fm.region, fm.addresses, fm.tile_height_0, fm.stride_y, pixel_stride(fm), brick_stride(fm), fm.layout) == (
-            ofm.region,
-            ofm.addresses,
-            ofm.tile_height_0,
-            ofm.stride_y,
-            pixel_stride(ofm),
-            brick_stride(ofm),
-            ofm.layout,
-        )
-        if isinstance(operation, Elementwise) and same and (fm.height, fm.width) == (ofm.height, ofm.width):
+        if fm is ofm or (is_elementwise and _is_in_place(fm, ofm)):
             continue
         ours = feature_map_ranges(fm)
         theirs = feature_map_ranges(ofm)
@@ -142,6 +131,15 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMe
         if any(a + gap < d and c < b + gap for a, b in ours for c, d in theirs):
             return False
     return True
+
+
+def _is_in_place(fm: FeatureMap, ofm: FeatureMap) -> bool:
+    """Whether each element of an input is where that of the output is."""
+    one, other = (
+        (item.region, item.addresses, item.tile_height_0, item.steps, item.layout, item.height, item.width)
+        for item in (fm, ofm)
+    )
+    return one == other
 
 
 def _row_offsets(fm: FeatureMap) -> Ints:

@@ -209,10 +209,11 @@ def _keep(
     n, row.used = row.numbers, order
     order.describe(n)
     n["stage"], n["weights"] = row.table("stage", stage), row.table("weights", packed)
-    checks = np.empty(len(source), r.CHECK)
-    for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True)):
-        checks[k] = part.region, part.address, part.length_bytes, row.table(f"source {k}", kept)
-    n["checks"], n["check_count"], n["kind"] = row.table("checks", checks), len(checks), row.kind
+    checks = [  # `CHECK`s
+        (part.region, part.address, part.length_bytes, row.table(f"source {k}", kept))
+        for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True))
+    ]
+    n["checks"], n["check_count"], n["kind"] = row.table("checks", np.array(checks, np.int64)), len(checks), row.kind
 
 
 def _split(weights: Weights) -> list[Weights]:
