@@ -148,9 +148,10 @@ def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance
     """The published table."""
     options, page = ("", "compiler-quality") if goal == "performance" else (f" --optimise {goal}", f"compiler-quality-{goal}")
     yield f"# Compiled files beside Vela's{', ' if options else ''}{options.strip().replace('--', '')}\n"
-    yield f"Made by `python -m benchmarks.compiler_quality{options} --write docs/{page}.md`: every model at hand on"
-    yield f"every target, none left out, worst first. Ours by those of Vela 5.2 for {goal}, both timed on this simulator;"
-    yield "below 1.00 is better. Total cycles hold the CPU's; SRAM is the arena with the tensors and variables of operators on"
+    yield f"How good compiled files are beside those of Vela 5.2 for {goal}: ours by Vela's, both timed on this simulator;"
+    yield "below 1.00 is better. Every model at hand on every target, none left out, worst first. Made by"
+    yield f"`python -m benchmarks.compiler_quality{options} --write docs/{page}.md`."
+    yield "Total cycles hold the CPU's; SRAM is the arena with the tensors and variables of operators on"
     yield "the CPU, and fast scratch. A dash: Vela has none of it.\n"
     yield "Geometric means, in brackets the cells above 1.00 of all that can be compared:\n"
     yield "| target | " + " | ".join(COLUMNS) + " |\n| --- |" + " ---: |" * len(COLUMNS)

@@ -145,9 +145,9 @@ def page(pairs: Sequence[Pair], rounds: int) -> Iterator[str]:
     """The lines of docs/speed.md."""
     known = sorted((pair for pair in pairs if pair.is_comparable), key=lambda pair: -pair.ratio("wall"))
     yield "# Compile time beside Vela's\n"
-    yield f"Made by `python -m benchmarks.processes --compile-all --rounds {rounds} --write docs/speed.md`: whole processes,"
-    yield f"`npu compile` and Vela 5.2 in turn for {TARGET}, seconds, medians of {rounds} rounds; a ratio is the median of the"
-    yield "ratios of the rounds, so that other load on the machine counts for both. Worst first."
+    yield f"How long compiling takes beside Vela 5.2: processes in turn for {TARGET}, seconds, medians of {rounds} rounds."
+    yield "A ratio is the median of the ratios of the rounds, so that other load on the machine counts for both. Worst first."
+    yield f"Made by `python -m benchmarks.processes --compile-all --rounds {rounds} --write docs/speed.md`."
     yield f"At the end the load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.\n"
     for kind, name in (("wall", "time on the wall"), ("cpu", "CPU time")):
         ratios = [pair.ratio(kind) for pair in known]

@@ -132,9 +132,9 @@ def _cells(
 def page(cells: Sequence[Cell]) -> Iterator[str]:
     """The published table, the farthest from npulab first."""
     yield "# Cycles beside SCALE-Sim\n"
-    yield "Made by `python -m benchmarks.scale_sim --python PYTHON --write docs/scale-sim.md`, with SCALE-Sim 3.0.0 and"
-    yield "numpy 1.26 in an environment of their own. SCALE-Sim times a systolic array, and Ethos-U has none: this page shows"
-    yield "how far a figure of one says something of the other, and measures the accuracy of neither.\n"
+    yield "How far a figure of SCALE-Sim says something of Ethos-U. SCALE-Sim times a systolic array, and Ethos-U has none."
+    yield "The page measures the accuracy of neither. Made by `python -m benchmarks.scale_sim --python PYTHON --write"
+    yield "docs/scale-sim.md`, with SCALE-Sim 3.0.0 and numpy 1.26 in an environment of their own.\n"
     yield f"The array has {ROWS} rows (the elements of a dot product of Ethos-U55) and as many columns as make the same number"
     yield "of multipliers. SCALE-Sim's figure is `Total Cycles` of its compute report, with the bandwidth that the array asks"
     yield "for, so that memory never stalls it. npulab's is the sum of the same operators in the compiled model on the target,"

@@ -17,11 +17,9 @@ def supported_ops_document(profile: str | Profile) -> str:
 def _lines(profile: Profile) -> Iterator[str]:
     yield f"# Supported operators: profile `{profile.name}`"
     yield ""
-    yield f"Profile version: `{profile.version}`"
-    yield ""
     yield profile.summary
     yield ""
-    yield "This page is generated from the rules that the checker applies:"
+    yield f"Version `{profile.version}` of the profile; generated from the rules that the checker applies by"
     yield f"`npu supported-ops --profile {profile.name}`."
     for rule_set in profile.rule_sets:
         yield from _section(profile, rule_set)

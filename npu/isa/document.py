@@ -11,7 +11,7 @@ from npu.isa.family import Family
 _HEAD = """\
 # Command stream reference
 
-Generated from `npu/isa/commands.py`; do not edit.
+Every command of the NPU with its opcode, fields and ranges. Generated from `npu/isa/commands.py`; do not edit.
 
 A command stream is a list of 32-bit words. The first word of a command has the opcode in bits 9..0, zeros in bits 13..10, the
 number of further words (0 or 1) in bits 15..14 and a parameter in bits 31..16. A command of two words is followed by a 32-bit

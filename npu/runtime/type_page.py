@@ -26,8 +26,9 @@ def _head() -> list[str]:
     return [
         "# Operators of the interpreter and their types",
         "",
-        "Generated from the table that the interpreter checks when tensors are allocated; every other combination is an error",
-        "that names the operator and its types. They are written as `inputs -> outputs`; `?` may be absent, `*` repeats, `|`",
+        "Which types each operator of the interpreter takes. Generated from the table that it checks when tensors are",
+        "allocated; every other combination is an error that names the operator and its types.",
+        "They are written as `inputs -> outputs`; `?` may be absent, `*` repeats, `|`",
         "is a choice.",
         "",
         f"Codes: {codes}.",

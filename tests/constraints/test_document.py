@@ -72,7 +72,7 @@ def test_the_v0_1_summary_marks_generic_and_specific_operators() -> None:
 
 @pytest.mark.seed("V-T-6")
 def test_the_version_line_is_there() -> None:
-    assert "Profile version: `0.1`" in supported_ops_document("v0.1")
+    assert "Version `0.1` of the profile" in supported_ops_document("v0.1")
 
 
 @pytest.mark.seed("V-RSZ-1a", "V-RSZ-1b", "V-RSZ-1c", "V-RSZ-1d")

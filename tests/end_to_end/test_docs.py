@@ -47,6 +47,35 @@ def test_every_link_and_named_file_of_a_page_exists(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_begins_with_what_it_is_for(name: str) -> None:
+    """A sentence before the first table, list, sample or heading; that a page is generated comes after it."""
+    text = re.sub(r"^<!--.*?-->\n", "", (ROOT / name).read_text(encoding="utf-8"))
+    title, _, rest = text.partition("\n")
+    assert title.startswith("# ")
+    first = rest.strip().partition("\n\n")[0]
+    assert re.match(r"[\w`]", first), first
+    assert not re.match("Generated|Made by|Written by", first)
+    assert re.search(r"\.\s", f"{first} ")
+
+
+def sentences(page: Path) -> list[str]:
+    """The sentences of a page's paragraphs and lists; samples and tables are left out, code counts as one word."""
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", FENCE.sub("\n\n", page.read_text(encoding="utf-8")))
+    texts = [" ".join(block.split()) for block in blocks if not block.lstrip().startswith(("#", "|", "!", "<"))]
+    return [part for text in texts for part in re.split(r"(?<=[.!?:;])\s+", re.sub(r"`[^`]*`", "code", text)) if part]
+
+
+HOW_TO = re.findall(r"      - ([\w./-]+\.md)", (ROOT / "docs/mkdocs.yml").read_text().partition("  - Reference:")[0])
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_sentences_of_a_how_to_can_be_read_once(name: str) -> None:
+    words = [len(re.sub(r"\]\([^)]*\)", "", sentence).split()) for sentence in sentences(ROOT / name)]
+    assert max(words) <= 40
+    assert sum(words) / len(words) <= 18
+
+
 def test_the_readme_links_every_page() -> None:
     linked = {path for path, _ in links_of(ROOT / "README.md")}
     assert [name for name, page in zip(NAMES, PAGES, strict=True) if page.resolve() not in linked] == ["README.md"]

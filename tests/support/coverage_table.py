@@ -78,6 +78,7 @@ def _lines(found: Found) -> Iterator[str]:
     rows = requirements()
     yield "# Requirements and their tests"
     yield ""
+    yield "Which requirements of public documents are met, and by which tests."
     yield "Generated from the `seed` markers of the tests by `make docs`; do not edit."
     yield ""
     yield from ABOUT
