@@ -49,12 +49,14 @@ class Description:
         """Put the description of a section in place of whatever stood there."""
         self.values[section] = part.values
         self._forget_below((section,))
+        self.origins[section,] = part.base.at(section)
         self.origins |= {(section, *key): origin.at(section) for key, origin in part.origins.items()}
 
     def drop(self, *names: str) -> None:
         """Take values away that hold for what was there before only."""
         for name in names:
             self.values.pop(name, None)
+            self._forget_below((name,))
 
     def origin_of(self, key: KeyPath) -> ValueOrigin | None:
         """The origin of a key, or of the nearest key above it; None if nothing gives them."""
@@ -70,4 +72,4 @@ class Description:
 
 
 def _copy(value: Any) -> Any:
-    return {name: _copy(item) for name, item in value.items()} if isinstance(value, dict) else value
+    return {name: _copy(inner) for name, inner in value.items()} if isinstance(value, dict) else value

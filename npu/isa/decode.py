@@ -223,10 +223,10 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
             else:
                 held.update(_at_place(_attributes, entry, operand, product, index, position))
             continue
-        values = _at_place(_fields, entry, operand, product, index, position)
+        own = _at_place(_attributes, entry, operand, product, index, position)
         try:
-            check_cores(command.name, held, variant)
-            operation = latch(command.name, values, held)
+            check_cores(command, held, variant)
+            operation = latch(command, own, held)
             check_operation(operation, variant)
         except StreamError as error:
             yield RefusedOperation(command.name, str(error), index, position)

@@ -14,7 +14,7 @@ from typing import Any
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
-from npu.isa.command import CommandKind, signed_pattern
+from npu.isa.command import Command, CommandKind, signed_pattern
 from npu.isa.commands import ParallelMode
 from npu.isa.family import Family
 from npu.isa.operations import (
@@ -26,23 +26,19 @@ from npu.isa.operations import (
     Dma,
     DmaSide,
     DmaStride,
-    DmaWait,
     ElementType,
     Elementwise,
     ElementwiseMode,
     FeatureMap,
     IfmPadding,
-    Interrupt,
-    KernelWait,
+    KernelOperation,
     KernelWindow,
     OperandScaling,
     Operation,
-    PmuMask,
     Pooling,
     PoolingMode,
     Scale,
     ShramLayout,
-    Stop,
     ifm_plane,
 )
 
@@ -57,15 +53,21 @@ def attributes_at_power_on(family: Family, product: Product) -> AttributeValues:
     return MappingProxyType({path: value for register in registers for path, value in register.attributes(0, product).items()})
 
 
-def latch(name: str, values: Mapping[str, int], held: AttributeValues) -> Operation:
-    """The operation that command `name` with parameter fields `values` kicks off; StreamError if there is no such operation."""
-    return (_KERNELS.get(name) or _OTHERS[name])(values, held)
+def latch(command: Command, own: AttributeValues, held: AttributeValues) -> Operation:
+    """The operation that `command` kicks off, from what its own fields and the registers hold; StreamError if there is none.
+
+    A command that reads no register starts a record of its fields alone.
+    """
+    assert command.starts is not None
+    make = _OF_REGISTERS.get(command.starts)
+    started: Operation = command.starts(**own) if make is None else make(own, held)
+    return started
 
 
-def check_cores(name: str, held: AttributeValues, variant: Variant) -> None:
-    """StreamError if command `name` kicks off a kernel, and the registers are set for another number of cores."""
+def check_cores(command: Command, held: AttributeValues, variant: Variant) -> None:
+    """StreamError if `command` kicks off a kernel, and the registers are set for another number of cores."""
     cores, expected = held["variant.accelerator.cores"], variant.accelerator.cores
-    if name in _KERNELS and cores != expected:
+    if cores != expected and command.starts is not None and issubclass(command.starts, KernelOperation):
         mode, wanted = ParallelMode(cores - 1), ParallelMode(expected - 1)
         raise StreamError(
             f"NPU_SET_PARALLEL_MODE: mode must be {wanted.name} on {variant.name} with {expected} core(s), got {mode.name}"
@@ -198,16 +200,16 @@ def _weighted(held: AttributeValues) -> dict[str, Any]:
     return fields
 
 
-def _convolution(_values: Mapping[str, int], held: AttributeValues) -> Convolution:
+def _convolution(_own: AttributeValues, held: AttributeValues) -> Convolution:
     return Convolution(traversal=held["traversal"], **_weighted(held))
 
 
-def _depthwise(_values: Mapping[str, int], held: AttributeValues) -> DepthwiseConvolution:
+def _depthwise(_own: AttributeValues, held: AttributeValues) -> DepthwiseConvolution:
     return DepthwiseConvolution(**_weighted(held))
 
 
-def _pooling(values: Mapping[str, int], held: AttributeValues) -> Pooling:
-    mode, fields = PoolingMode(values["mode"]), _window(held)
+def _pooling(own: AttributeValues, held: AttributeValues) -> Pooling:
+    mode, fields = own["mode"], _window(held)
     if mode is PoolingMode.AVERAGE and fields["padding"] != IfmPadding() and fields["scale"] == Scale(1, 0):
         fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
     return Pooling(mode=mode, **fields)
@@ -253,8 +255,8 @@ def _operand_scales(held: AttributeValues) -> dict[str, Any]:
     }
 
 
-def _elementwise(values: Mapping[str, int], held: AttributeValues) -> Elementwise:
-    mode = ElementwiseMode(values["mode"])
+def _elementwise(own: AttributeValues, held: AttributeValues) -> Elementwise:
+    mode: ElementwiseMode = own["mode"]
     ofm = _ofm(held)
     if held["ifm.depth"] != ofm.depth:
         raise StreamError(f"IFM depth must be the OFM depth {ofm.depth}, got {held['ifm.depth']}")
@@ -274,7 +276,7 @@ def _dma_side(held: AttributeValues, name: str) -> DmaSide:
     return DmaSide(region_or_cores, address, stride)
 
 
-def _dma(_values: Mapping[str, int], held: AttributeValues) -> Dma:
+def _dma(_own: AttributeValues, held: AttributeValues) -> Dma:
     source, destination = _dma_side(held, "source"), _dma_side(held, "destination")
     stride = max(source.stride, destination.stride)
     has_rows, has_planes = stride >= DmaStride.ROWS, stride >= DmaStride.PLANES
@@ -289,18 +291,10 @@ def _dma(_values: Mapping[str, int], held: AttributeValues) -> Dma:
     )
 
 
-_Latch = Callable[[Mapping[str, int], AttributeValues], Operation]
-_KERNELS: Mapping[str, _Latch] = {
-    "NPU_OP_CONV": _convolution,
-    "NPU_OP_DEPTHWISE": _depthwise,
-    "NPU_OP_POOL": _pooling,
-    "NPU_OP_ELEMENTWISE": _elementwise,
-}
-_OTHERS: Mapping[str, _Latch] = {
-    "NPU_OP_STOP": lambda values, _held: Stop(values["mask"]),
-    "NPU_OP_IRQ": lambda values, _held: Interrupt(values["mask"]),
-    "NPU_OP_DMA_START": _dma,
-    "NPU_OP_DMA_WAIT": lambda values, _held: DmaWait(values["outstanding"]),
-    "NPU_OP_KERNEL_WAIT": lambda values, _held: KernelWait(values["outstanding"]),
-    "NPU_OP_PMU_MASK": lambda values, _held: PmuMask(values["enable"]),
+_OF_REGISTERS: Mapping[type, Callable[[AttributeValues, AttributeValues], Operation]] = {
+    Convolution: _convolution,
+    DepthwiseConvolution: _depthwise,
+    Pooling: _pooling,
+    Elementwise: _elementwise,
+    Dma: _dma,
 }

@@ -503,6 +503,11 @@ def test_messages_tell_the_line(case: str, write) -> None:
     assert message in refusal(write(text))
 
 
+def test_what_a_section_lacks_is_looked_for_in_its_file(write) -> None:
+    write("clock_hz: 500_000_000\n", "part.yaml")
+    assert "part.yaml: system.name: is missing" in refusal(write("extends: ethos-u55-128\nsystem: part.yaml\n"))
+
+
 def test_the_message_names_the_file_that_set_the_key(write) -> None:
     write("extends: ethos-u55-128\nshram: {banks: many}\n", "first.yaml")
     assert "first.yaml:2: shram.banks" in refusal(write("extends: first.yaml\nsystem: {clock_hz: 200_000_000}\n"))
