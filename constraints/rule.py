@@ -269,5 +269,5 @@ def show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, tuple | list):
-        return "[" + ",".join(show(item) for item in value) + "]"
+        return "[" + ",".join(show(part) for part in value) + "]"
     return str(value)

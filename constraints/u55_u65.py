@@ -42,7 +42,7 @@ def _type_rules() -> Iterator[Rule]:
     for kind, pairs in MAP_TYPES.items():
         kinds.setdefault(tuple(map(shown, pairs)), []).append(kind)
     for types, row in kinds.items():
-        short = "-".join(item.replace("uint", "U").replace("int", "I") for item in types)
+        short = "-".join(type_name.replace("uint", "U").replace("int", "I") for type_name in types)
         name = row[0] if " to " in short else short
         yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
                    "feature maps must be of type {limit}", seen.map_types, fix="quantize the model fully")  # fmt: skip

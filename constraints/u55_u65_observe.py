@@ -49,7 +49,7 @@ def _zero_point(tensor: Tensor) -> int:
 def quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
     """The feature maps but for int32 ones, which are plain numbers unless an operator requantizes them."""
     is_plain = view.op.kind != "QUANTIZE"
-    return tuple((name, item) for name, item in view.feature_maps if not (is_plain and item.dtype is DType.INT32))
+    return tuple((name, tensor) for name, tensor in view.feature_maps if not (is_plain and tensor.dtype is DType.INT32))
 
 
 def typed_zero_points(view: OpView) -> Iterator[Observed]:

@@ -54,7 +54,7 @@ def load_arrays(path: Path) -> Any:
             import zipfile
 
             with zipfile.ZipFile(path) as archive:  # numpy would leave the file open where this fails
-                _check_unpacked(sum(item.file_size for item in archive.infolist()), path.stat().st_size)
+                _check_unpacked(sum(member.file_size for member in archive.infolist()), path.stat().st_size)
         return np.load(path, allow_pickle=False)
 
 

@@ -16,6 +16,6 @@ def counted(items: Sequence[T], what: str, progress: Progress | None) -> Iterabl
 
 
 def _counted(items: Sequence[T], what: str, progress: Progress) -> Iterable[T]:
-    for done, item in enumerate(items, 1):
-        yield item
+    for done, element in enumerate(items, 1):
+        yield element
         progress(what, done, len(items))

@@ -36,7 +36,7 @@ else:
 @functools.cache
 def _given(cls: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
     """The fields that the initialiser takes, and what reads them."""
-    names = tuple(item.name for item in dataclasses.fields(cls) if item.init)
+    names = tuple(attribute.name for attribute in dataclasses.fields(cls) if attribute.init)
     return names, _values(names)
 
 
@@ -82,11 +82,11 @@ def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
 
 def _methods(cls: type, *, frozen: bool, eq: bool, slots: bool) -> dict[str, Any]:
     fields = dataclasses.fields(cls)
-    shown = tuple(item.name for item in fields if item.repr)
+    shown = tuple(attribute.name for attribute in fields if attribute.repr)
     methods: dict[str, Any] = {"__init__": _initialiser(cls, fields, frozen=frozen), "__repr__": _representation(shown)}
     if eq:
-        methods["__eq__"] = _equality(_values([item.name for item in fields if item.compare]))
-        hashed = [item.name for item in fields if (item.compare if item.hash is None else item.hash)]
+        methods["__eq__"] = _equality(_values([attribute.name for attribute in fields if attribute.compare]))
+        hashed = [attribute.name for attribute in fields if (attribute.compare if attribute.hash is None else attribute.hash)]
         methods["__hash__"] = _hash(_values(hashed)) if frozen else None
     if frozen:
         methods |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
@@ -96,20 +96,22 @@ def _methods(cls: type, *, frozen: bool, eq: bool, slots: bool) -> dict[str, Any
 
 
 def _initialiser(cls: type, fields: Sequence[Field[Any]], *, frozen: bool) -> FunctionType:
-    parameters = sorted((item for item in fields if item.init), key=lambda item: bool(item.kw_only))
-    made = tuple(item.default_factory is not MISSING for item in parameters)
-    positional = sum(not item.kw_only for item in parameters)
-    slots: list[Any] = [getattr(cls, item.name, None) for item in parameters] if frozen else []
+    parameters = sorted((attribute for attribute in fields if attribute.init), key=lambda attribute: bool(attribute.kw_only))
+    made = tuple(attribute.default_factory is not MISSING for attribute in parameters)
+    positional = sum(not attribute.kw_only for attribute in parameters)
+    slots: list[Any] = [getattr(cls, attribute.name, None) for attribute in parameters] if frozen else []
     by_slot = bool(slots) and all(isinstance(slot, MemberDescriptorType) for slot in slots)
     code = _initialisation(made, positional, frozen=frozen, by_slot=by_slot, checked=hasattr(cls, "__post_init__"))
-    values = {f"make_{index}": item.default_factory for index, item in enumerate(parameters) if made[index]}
+    values = {f"make_{index}": attribute.default_factory for index, attribute in enumerate(parameters) if made[index]}
     if by_slot:
         values |= {f"put_{index}": slot.__set__ for index, slot in enumerate(slots)}
-    result = _function(cls, code, [item.name for item in parameters], values)
-    defaults = {item.name: _MADE if item.default_factory is not MISSING else item.default for item in parameters}
-    result.__kwdefaults__ = {item.name: defaults.pop(item.name) for item in parameters[positional:]}
+    result = _function(cls, code, [attribute.name for attribute in parameters], values)
+    defaults = {
+        attribute.name: _MADE if attribute.default_factory is not MISSING else attribute.default for attribute in parameters
+    }
+    result.__kwdefaults__ = {attribute.name: defaults.pop(attribute.name) for attribute in parameters[positional:]}
     _give_defaults(result, defaults)
-    result.__annotations__ = {item.name: item.type for item in parameters} | {"return": None}
+    result.__annotations__ = {attribute.name: attribute.type for attribute in parameters} | {"return": None}
     return result
 
 
@@ -179,7 +181,7 @@ def _hash(values: Callable[[Any], tuple[Any, ...]]) -> Any:
 
 def _compiled(text: str) -> CodeType:
     module = compile(text, f"<{__name__}>", "exec")
-    return next(item for item in module.co_consts if isinstance(item, CodeType))
+    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
 def _representation(names: tuple[str, ...]) -> Any:
@@ -199,9 +201,9 @@ def _refuse_deleting(self: object, name: str) -> NoReturn:
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, item.name) for item in dataclasses.fields(self)]
+    return [getattr(self, attribute.name) for attribute in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: Sequence[Any]) -> None:
-    for item, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, item.name, value)
+    for attribute, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, attribute.name, value)

@@ -59,7 +59,9 @@ def inference_trace(
     for number, job in enumerate(jobs):
         start = next((segment.start for segment in timeline.segments if segment.device == "npu" and segment.job == number), 0)
         named = tuple(names.get(operator, kind) for operator, kind in zip(job.operator_of, job.trace.kinds, strict=True))
-        entries += _job_entries(job.trace, named, {item: use[number] for item, use in memory.items()}, microseconds, start)
+        entries += _job_entries(
+            job.trace, named, {memory_name: use[number] for memory_name, use in memory.items()}, microseconds, start
+        )
     return {
         "traceEvents": entries,
         "displayTimeUnit": "ns",

@@ -35,7 +35,7 @@ def completion(shell: str, parser: argparse.ArgumentParser) -> str:
 
 def commands_of(parser: argparse.ArgumentParser) -> OptionsByCommand:
     """What the parser knows."""
-    action = next(item for item in parser._actions if isinstance(item, argparse._SubParsersAction))
+    action = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
     return {name: (summaries.get(name, ""), tuple(_options(sub))) for name, sub in action.choices.items()}
 

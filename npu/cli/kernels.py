@@ -51,7 +51,7 @@ def describe() -> str:
     from npu.native import cpu, sources, store
 
     tier = cpu.current()
-    lines = [f"kernels for {tier.name} (this CPU runs {', '.join(item.name for item in cpu.usable())})"]
+    lines = [f"kernels for {tier.name} (this CPU runs {', '.join(usable.name for usable in cpu.usable())})"]
     for group in sources.GROUPS:
         find = store.find(group, tier)
         lines.append(f"  {group:<30} {find[1] if find else 'not made yet'}")

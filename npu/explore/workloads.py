@@ -53,11 +53,11 @@ class Workload:
 def workloads(model: Model) -> tuple[list[Workload], list[str]]:
     """The workloads of a model, and the operators that none of the tools has a form for. ModelError if nothing is left."""
     graph = model.graphs[0]
-    found = [(f"{index} {op.kind}", _workload(graph, index, op)) for index, op in enumerate(graph.ops)]
-    made = [workload for _, workload in found if workload is not None]
+    by_operator = [(f"{index} {op.kind}", _workload(graph, index, op)) for index, op in enumerate(graph.ops)]
+    made = [workload for _, workload in by_operator if workload is not None]
     if not made:
         raise ModelError("export-workload: the model must hold convolutions or fully connected layers, got none")
-    return made, [name for name, workload in found if workload is None]
+    return made, [name for name, workload in by_operator if workload is None]
 
 
 def _workload(graph: Graph, index: int, op: Op) -> Workload | None:

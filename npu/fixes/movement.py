@@ -58,7 +58,7 @@ def _gather(editor: Editor, graph: Graph, position: int, indices: list[int], acc
         Op("SLICE", (flat, begin, size), (part,), SliceOptions(), 1 if source.dtype is DType.UINT8 else 2),
         _reshape(editor, part, op.outputs[0]),
     ]
-    if all(accepts(editor.graph(), item) for item in made):
+    if all(accepts(editor.graph(), op) for op in made):
         editor.put(position, made, f"SLICE, as {'the indices are neighbours' if len(indices) > 1 else 'there is one index'}")
     else:
         del editor.tensors[added:]

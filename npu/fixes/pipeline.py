@@ -30,8 +30,8 @@ def _fix_graph(graph: Graph, accepts: Accepts) -> tuple[Graph, list[Change]]:
     steps = (
         fold_constants,
         narrow_paddings,
-        lambda item: rewrite_windows(item, accepts),
-        lambda item: rewrite_movement(item, accepts),
+        lambda graph: rewrite_windows(graph, accepts),
+        lambda graph: rewrite_movement(graph, accepts),
         remove_identities,
         remove_dead,
     )

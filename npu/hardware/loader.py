@@ -138,7 +138,7 @@ def _lay_over(description: Description, overlay: Overlay) -> None:
             if not isinstance(base, str | Path):
                 raise ConfigError(f"{overlay.origin.where((section, 'extends'))}: must be a name or path, got {base!r}")
             description.insert(section, _section(section, base, overlay.origin, key))
-            values[section] = {name: item for name, item in value.items() if name != "extends"}
+            values[section] = {name: inner for name, inner in value.items() if name != "extends"}
             if not values[section]:
                 del values[section]
     description.lay_over(Overlay(values, overlay.origin))

@@ -72,7 +72,7 @@ def _operators(report: CheckReport, width: int) -> Iterable[StyledText]:
         columns = [column for column in columns if column.title != title]
     widths = _widths(columns, width)
     yield _row([column.title for column in columns], columns, widths, style="bold")
-    yield StyledText("  ".join("─" * item for item in widths))
+    yield StyledText("  ".join("─" * width for width in widths))
     for position, row in enumerate(rows):
         yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
         yield from _reasons(row, width, widths[0] + 2)

@@ -231,18 +231,18 @@ def build_check_report(
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
     placement = settled(model, placement) if measured is None else without_idle_jobs(model, placement)
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
-    all_macs = sum(sum(item.macs) for item in graphs)
+    all_macs = sum(sum(graph.macs) for graph in graphs)
     counted = executed_graphs(model)
-    total = sum(item.total() for item in graphs if item.number in counted)
-    answers = _what_if([item for item in graphs if item.number in counted], total)
+    total = sum(graph.total() for graph in graphs if graph.number in counted)
+    answers = _what_if([graph for graph in graphs if graph.number in counted], total)
     first = 0
     operators: list[OperatorCheck] = []
     partitions: list[PartitionCheck] = []
-    for item in graphs:
-        partitions += item.partition_checks(first)
-        operators += item.operator_checks(first, all_macs, answers)
-        first += len(item.partitions)
-    npu = sum(item.npu_cycles for item in partitions if item.graph in counted)
+    for graph in graphs:
+        partitions += graph.partition_checks(first)
+        operators += graph.operator_checks(first, all_macs, answers)
+        first += len(graph.partitions)
+    npu = sum(partition.npu_cycles for partition in partitions if partition.graph in counted)
     totals = Totals(
         macs=all_macs,
         total_cycles=total,
@@ -263,11 +263,11 @@ def build_check_report(
         cycles_from="compilation" if measured is not None else "estimate",
         totals=totals,
         devices=_device_sums(operators, counted),
-        job_starts=sum(item.graph in counted for item in partitions),
+        job_starts=sum(partition.graph in counted for partition in partitions),
         overhead_cycles=total - sum(row.base.cycles or 0 for row in operators if row.graph in counted),
         operators=tuple(operators),
         partitions=tuple(partitions),
-        ranking=_ranking([item for item in graphs if item.number in counted], operators, total),
+        ranking=_ranking([graph for graph in graphs if graph.number in counted], operators, total),
         timing_error=measured.timing_error if measured is not None else None,
         notes=measured.notes if measured is not None else (),
     )
@@ -305,8 +305,10 @@ class _GraphCheck:
         self.cpu_cycles = [round(cpu_cycles(graph, op, variant.cpu) * ratio) for op in graph.ops]
         self.npu_cycles = [npu_cycles(graph, op, variant) for op in graph.ops]
         takes_part = placement.profile != XNNPACK
-        self.on_npu = frozenset(index for index, item in enumerate(self.placed) if takes_part and item.device is Device.NPU)
-        self.accepted = self.on_npu.union(index for index, item in enumerate(self.placed) if _is_idle(item))
+        self.on_npu = frozenset(
+            index for index, placement in enumerate(self.placed) if takes_part and placement.device is Device.NPU
+        )
+        self.accepted = self.on_npu.union(index for index, placement in enumerate(self.placed) if _is_idle(placement))
         if measured is not None and any((number, index) in measured.npu_cycles for index in self.on_npu):
             for index in self.on_npu:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
@@ -464,7 +466,7 @@ def _what_if(graphs: list[_GraphCheck], total: int) -> dict[tuple[int, int], int
     if all(value.profile == XNNPACK for value in graphs):
         return {}
     candidates = [(value, index) for value in graphs for index in range(len(value.placed)) if index not in value.accepted]
-    candidates.sort(key=lambda item: item[0].npu_cycles[item[1]] - item[0].cpu_cycles[item[1]])
+    candidates.sort(key=lambda candidate: candidate[0].npu_cycles[candidate[1]] - candidate[0].cpu_cycles[candidate[1]])
     now = {graph.number: graph.total() for graph in graphs}
     answers: dict[tuple[int, int], int] = {}
     steps = 0

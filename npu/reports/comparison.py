@@ -178,13 +178,13 @@ def _operator_rows(a: Subject, b: Subject) -> Iterator[ComparedOperator]:
     pairs = _aligned([subject.report.operators[: subject.own] for subject in (a, b)])
     for one, other in pairs:
         given = a.report.operators[one] if one is not None else None
-        found = b.report.operators[other] if other is not None else None
-        row = given or found
+        counterpart = b.report.operators[other] if other is not None else None
+        row = given or counterpart
         assert row is not None
         match = b.matches.get(other, "") if other is not None else ""
         match = match or (a.matches.get(one, "") if one is not None else "")
-        kind = OPERATOR if given and found else UNMATCHED
-        yield ComparedOperator(kind, row.index, row.type, row.name, _figures(a, given), _figures(b, found), match)
+        kind = OPERATOR if given and counterpart else UNMATCHED
+        yield ComparedOperator(kind, row.index, row.type, row.name, _figures(a, given), _figures(b, counterpart), match)
     for position, subject in enumerate((a, b)):
         for row in subject.report.operators[subject.own :]:
             held: list[Figures | None] = [None, None]

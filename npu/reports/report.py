@@ -244,7 +244,7 @@ def hardware_digest(variant: Variant) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
     return value.name if isinstance(value, Enum) else value
 
 
@@ -272,7 +272,7 @@ def memory_of_file(model: Model) -> Usage:
     held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     arena = max((size[index] for index in scratch), default=0)
     if not jobs:
-        arena = _arena_of_cpu(graph, {index: item for index, item in size.items() if index not in held and item > 0})
+        arena = _arena_of_cpu(graph, {index: length for index, length in size.items() if index not in held and length > 0})
     return Usage(
         arena_bytes=arena,
         fast_bytes=max((size[index] for index in fast), default=0),

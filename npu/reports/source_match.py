@@ -16,7 +16,7 @@ from npu.graph.ethos_u import Input
 from npu.graph.graph import Graph
 from npu.reports.operator_map import GUESSED, LIKELY, SURE, Match, OperatorMap
 from npu.reports.source_graph import SourceGraph
-from npu.reports.source_rows import Found, map_of_found
+from npu.reports.source_rows import PieceOwner, map_of_found
 from npu.reports.source_scores import ORDER, Surroundings, has_table, is_copy, match_of
 from npu.reports.stream_dataflow import Piece, pieces_of
 from npu.reports.vela_database import DATABASE, VelaDatabase
@@ -29,16 +29,16 @@ WEIGHTS, NAME = "weights", "tensor name"
 def match_source(file: CompiledFile, graph: Graph, database: VelaDatabase | None = None) -> OperatorMap:
     """The map of a compiled file to the operators of `graph`, the main subgraph of the model that it was made from."""
     pieces, source = pieces_of(file), SourceGraph(graph)
-    found: dict[int, Found] = {}
+    owners: dict[int, PieceOwner] = {}
     if database is not None:
-        _by_database(pieces, file, database, found)
-    _by_name(pieces, file.model.graphs[0], source, found)
-    _by_weights(pieces, file, source, found)
-    _by_place(pieces, source, found)
-    return map_of_found(pieces, file, source, found, database)
+        _by_database(pieces, file, database, owners)
+    _by_name(pieces, file.model.graphs[0], source, owners)
+    _by_weights(pieces, file, source, owners)
+    _by_place(pieces, source, owners)
+    return map_of_found(pieces, file, source, owners, database)
 
 
-def _by_database(pieces: Sequence[Piece], file: CompiledFile, database: VelaDatabase, found: dict[int, Found]) -> None:
+def _by_database(pieces: Sequence[Piece], file: CompiledFile, database: VelaDatabase, owners: dict[int, PieceOwner]) -> None:
     """The database names the source operator of every kernel operation by the place of its command."""
     jobs = {job.index: number for number, job in enumerate(file.jobs())}
     for number, piece in enumerate(pieces):
@@ -46,15 +46,15 @@ def _by_database(pieces: Sequence[Piece], file: CompiledFile, database: VelaData
             decoded = file.operations(0, piece.operator)
             owner = database.owner(jobs[piece.operator], [decoded[position] for position in piece.positions])
             if owner is not None:
-                found[number] = Found(owner, Match(DATABASE, SURE))
+                owners[number] = PieceOwner(owner, Match(DATABASE, SURE))
 
 
-def _by_name(pieces: Sequence[Piece], compiled: Graph, source: SourceGraph, found: dict[int, Found]) -> None:
+def _by_name(pieces: Sequence[Piece], compiled: Graph, source: SourceGraph, owners: dict[int, PieceOwner]) -> None:
     """Operators on the CPU keep kind and names."""
     names = {source.graph.tensors[tensor].name: index for tensor, index in source.makers.items()}
     taken: set[int] = set()
     for number, piece in enumerate(pieces):
-        if not piece.is_on_npu and number not in found:
+        if not piece.is_on_npu and number not in owners:
             named = [names[compiled.tensors[tensor].name] for tensor in piece.tensors if compiled.tensors[tensor].name in names]
             fits = [index for index in named if source.graph.ops[index].name == piece.type]
             how = NAME
@@ -63,15 +63,15 @@ def _by_name(pieces: Sequence[Piece], compiled: Graph, source: SourceGraph, foun
                 how = ORDER
             if fits:
                 taken.add(fits[0])
-                found[number] = Found(fits[0], Match(how, SURE if how == NAME else LIKELY))
+                owners[number] = PieceOwner(fits[0], Match(how, SURE if how == NAME else LIKELY))
 
 
-def _by_weights(pieces: Sequence[Piece], file: CompiledFile, source: SourceGraph, found: dict[int, Found]) -> None:
+def _by_weights(pieces: Sequence[Piece], file: CompiledFile, source: SourceGraph, owners: dict[int, PieceOwner]) -> None:
     """Weights tell operators apart; of several with the same ones, the order does."""
     graph = file.model.graphs[0]
-    taken = {item.operator for item in found.values()}
+    taken = {known.operator for known in owners.values()}
     for number, piece in enumerate(pieces):
-        if number in found or not piece.weights:
+        if number in owners or not piece.weights:
             continue
         constants = graph.tensors[graph.ops[piece.operator].inputs[Input.CONSTANTS]].data
         if constants is None:
@@ -81,10 +81,10 @@ def _by_weights(pieces: Sequence[Piece], file: CompiledFile, source: SourceGraph
         free = [index for index in alike if index not in taken]
         if free:
             taken.add(free[0])
-            found[number] = Found(free[0], Match(WEIGHTS, SURE if len(alike) == 1 else LIKELY))
+            owners[number] = PieceOwner(free[0], Match(WEIGHTS, SURE if len(alike) == 1 else LIKELY))
 
 
-def _by_place(pieces: Sequence[Piece], source: SourceGraph, found: dict[int, Found]) -> None:
+def _by_place(pieces: Sequence[Piece], source: SourceGraph, owners: dict[int, PieceOwner]) -> None:
     """Everything else lies between operators that are known: the best candidate there, if any fits at all.
 
     Copies come last, because they only tell something by what is around them.
@@ -93,19 +93,19 @@ def _by_place(pieces: Sequence[Piece], source: SourceGraph, found: dict[int, Fou
     for number, piece in enumerate(pieces):
         for maker in piece.reads:
             readers[maker].add(number)
-    anchored = {candidate.operator for candidate in found.values()}
-    unknown = [number for number in range(len(pieces)) if number not in found]
+    anchored = {candidate.operator for candidate in owners.values()}
+    unknown = [number for number in range(len(pieces)) if number not in owners]
     for number in sorted(unknown, key=lambda number: (is_copy(pieces[number]), number)):
         piece = pieces[number]
-        before = {found[maker].operator for maker in piece.reads if maker in found}
-        after = {found[reader].operator for reader in readers[number] if reader in found}
-        surroundings = Surroundings(source, before, after, {candidate.operator for candidate in found.values()}, anchored)
+        before = {owners[maker].operator for maker in piece.reads if maker in owners}
+        after = {owners[reader].operator for reader in readers[number] if reader in owners}
+        surroundings = Surroundings(source, before, after, {candidate.operator for candidate in owners.values()}, anchored)
         scores = {index: surroundings.score(piece, index) for index in surroundings.between()}
         best = max((index for index in scores if scores[index] > 0), key=lambda index: (scores[index], -index), default=None)
         if best is not None:
             rivals = sum(score == scores[best] for score in scores.values())
             is_alone = sum(score > 0 for score in scores.values()) == 1
             is_plain_copy = is_copy(piece) and not has_table(piece)
-            found[number] = Found(best, match_of(scores[best], rivals, is_alone=is_alone, is_plain_copy=is_plain_copy))
+            owners[number] = PieceOwner(best, match_of(scores[best], rivals, is_alone=is_alone, is_plain_copy=is_plain_copy))
         elif is_copy(piece) and len(before) == 1:  # rounds or clamps what its maker has written
-            found[number] = Found(min(before), Match(ORDER, GUESSED))
+            owners[number] = PieceOwner(min(before), Match(ORDER, GUESSED))

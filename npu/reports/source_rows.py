@@ -16,7 +16,7 @@ from sim.container import CompiledFile
 
 
 @dataclass(slots=True)
-class Found:
+class PieceOwner:
     """What a piece is taken for."""
 
     operator: int
@@ -24,12 +24,16 @@ class Found:
 
 
 def map_of_found(
-    pieces: Sequence[Piece], file: CompiledFile, source: SourceGraph, found: Mapping[int, Found], database: VelaDatabase | None
+    pieces: Sequence[Piece],
+    file: CompiledFile,
+    source: SourceGraph,
+    owners: Mapping[int, PieceOwner],
+    database: VelaDatabase | None,
 ) -> OperatorMap:
     graph = source.graph
-    owner = {number: item.operator for number, item in found.items()}
+    owner = {number: known.operator for number, known in owners.items()}
     rows = _rows(pieces, source, owner, database)
-    matches = _matches(rows, found, source)
+    matches = _matches(rows, owners, source)
     sources: dict[int, tuple[int, ...]] = {}
     for index, op in enumerate(file.model.graphs[0].ops):
         if is_npu_job(op):
@@ -105,11 +109,11 @@ def _with_placements(
     return result
 
 
-def _matches(rows: Sequence[SourceOperator], found: Mapping[int, Found], source: SourceGraph) -> dict[int, Match]:
+def _matches(rows: Sequence[SourceOperator], owners: Mapping[int, PieceOwner], source: SourceGraph) -> dict[int, Match]:
     """How each operator of the source was found: by the weakest evidence of its pieces."""
     strength = [SURE, LIKELY, GUESSED]
     matches: dict[int, Match] = {}
-    for candidate in found.values():
+    for candidate in owners.values():
         old = matches.get(candidate.operator)
         if old is None or strength.index(candidate.match.sure) > strength.index(old.sure):
             matches[candidate.operator] = candidate.match

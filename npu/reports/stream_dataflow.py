@@ -83,8 +83,8 @@ def _add_job(pieces: list[Piece], decoded: tuple[Decoded, ...], index: int, memo
     positions = [tuple(np.flatnonzero(np.array(owners) == row).tolist()) for row in range(len(rows))]
     pieces += [Piece(index, row.type, row.shape, row.macs, places) for row, places in zip(rows, positions, strict=True)]
     staged: Staged = {}
-    for item, owner in zip(decoded, owners, strict=True):
-        operation = item.operation
+    for started, owner in zip(decoded, owners, strict=True):
+        operation = started.operation
         if isinstance(operation, Dma):
             stage(operation, staged)
             memory.copy(operation)

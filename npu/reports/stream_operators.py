@@ -104,8 +104,8 @@ def operators_of_stream(decoded: Sequence[Decoded]) -> tuple[list[StreamOperator
     recent: dict[object, int] = {}
     staged: Staged = {}
     position = 0
-    for item in decoded:
-        operation = item.operation
+    for started in decoded:
+        operation = started.operation
         owners.append(-1)
         if isinstance(operation, Dma):
             stage(operation, staged)

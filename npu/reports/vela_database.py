@@ -41,7 +41,7 @@ class VelaDatabase:
 
     def owner(self, job: int, decoded: Sequence[Decoded]) -> int | None:
         """The source operator that operations of one job work for; None if the database names none."""
-        places = ((job, item.word_index) for item in decoded)
+        places = ((job, started.word_index) for started in decoded)
         return next((self.owners[place] for place in places if place in self.owners), None)
 
 

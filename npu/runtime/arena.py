@@ -29,7 +29,7 @@ def plan_arena(lifetimes: Sequence[Lifetime]) -> tuple[Mapping[int, int], int]:
     """
     placed: list[tuple[int, int, int, int]] = []
     offsets: dict[int, int] = {}
-    for lifetime in sorted(lifetimes, key=lambda item: (-item.size, item.first, item.tensor)):
+    for lifetime in sorted(lifetimes, key=lambda lifetime: (-lifetime.size, lifetime.first, lifetime.tensor)):
         start = 0
         size, first, last = lifetime.size, lifetime.first, lifetime.last
         for begin, end, other_first, other_last in placed:

@@ -351,11 +351,11 @@ class Subgraph:
         name = self._registrations[index].custom_name
         if name not in ORDERED_CUSTOM_CODES:
             return False
-        for item in self._nodes[index].inputs:
-            if item != ABSENT and self._tensors[item].elements != self.graph.tensors[item].elements:
-                tensor, made = self._tensors[item], list(self.graph.tensors[item].shape)
+        for operand in self._nodes[index].inputs:
+            if operand != ABSENT and self._tensors[operand].elements != self.graph.tensors[operand].elements:
+                tensor, made = self._tensors[operand], list(self.graph.tensors[operand].shape)
                 raise InterpreterError(
-                    f"compiled operator '{name}' (op {index} of subgraph {self._index}): input {item} '{tensor.name}' must "
+                    f"compiled operator '{name}' (op {index} of subgraph {self._index}): input {operand} '{tensor.name}' must "
                     f"have the shape {made} that it was compiled for, got {list(tensor.shape)}"
                 )
         return True

@@ -174,7 +174,7 @@ def _enum(reader: TableReader, field: WireField, value: int, path: str) -> Any:
     try:
         return field.convert(value)
     except ValueError:
-        known = ", ".join(f"{item.value} ({item.name})" for item in field.convert)
+        known = ", ".join(f"{member.value} ({member.name})" for member in field.convert)
         raise reader.error(f"{path}.{field.name}", f"must be one of {known}, got {value}") from None
 
 
@@ -287,7 +287,7 @@ class TableWriter:
     def _table(self, table: Table) -> int:
         """Appends the table, then what it points to; returns its position."""
         inline, children = _split(table)
-        inline.sort(key=lambda item: -len(item[1]))
+        inline.sort(key=lambda entry: -len(entry[1]))
         offset = 4
         slots: dict[int, int] = {}
         for field_id, packed in inline:  # widest first: no gaps inside the table once its first field is aligned

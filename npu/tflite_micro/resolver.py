@@ -57,7 +57,7 @@ def registrations(model: Model) -> tuple[ResolverEntry, ...]:
             f"export: every operator left on the CPU must be one that TensorFlow Lite Micro has, got {', '.join(lacking)}; "
             "npu check tells why the NPU does not take them"
         )
-    rows = (ResolverEntry(name, tuple(sorted(found)), method_of(kind, name)) for (kind, name), found in versions.items())
+    rows = (ResolverEntry(name, tuple(sorted(used)), method_of(kind, name)) for (kind, name), used in versions.items())
     return tuple(sorted(rows, key=lambda row: row.name))
 
 

@@ -147,7 +147,7 @@ class _TensorComparison:
             if operator.absorbed_into is not None:
                 last[operator.absorbed_into] = max(last[operator.absorbed_into], operator.index)
         mine = [write for write in written if write.label.source is not None]
-        for source, group in groupby(mine, key=lambda item: item.label.source and item.label.source.index):
+        for source, group in groupby(mine, key=lambda row: row.label.source and row.label.source.index):
             assert source is not None
             if source >= len(self._graph.ops) or source in guessed:
                 self._uncertain[source] = f"{source} {operators.operators[source].type}"

@@ -90,8 +90,8 @@ class Session:
         graph, index = next(npu_operators(model))
         config_word = payload_of(model.graphs[graph], index).config_word
         made_for = decode_config(config_word)
-        shipped = [load_variant(item, memory_mode=self.hardware.memory_mode, system=self.hardware.system)
-                   for item in _fitting(made_for)]  # fmt: skip
+        shipped = [load_variant(name, memory_mode=self.hardware.memory_mode, system=self.hardware.system)
+                   for name in _fitting(made_for)]  # fmt: skip
         if not self.hardware.names_target:
             try:
                 target = find_target(made_for, shipped)

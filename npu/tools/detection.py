@@ -78,14 +78,14 @@ def evaluate(
     run = DataSetRun(_detect, setting, tuple(plugins))
     items = [(image, images / name) for image, name in chosen]
     log, outcomes = run_on(workers or Here(), run, items, "images", progress)
-    detections = [_with_class(found, class_offset) for of_image in outcomes for found in of_image]
+    detections = [_with_class(detection, class_offset) for of_image in outcomes for detection in of_image]
     present = {image for image, _ in chosen}
     precision = average_precision([box for box in known.truth if box.image in present], detections)
     return DetectionResult(model.name, log, len(chosen), precision, known.names)
 
 
-def _with_class(found: Detection, offset: int) -> Detection:
-    return dataclasses.replace(found, category=found.category + offset)
+def _with_class(detection: Detection, offset: int) -> Detection:
+    return dataclasses.replace(detection, category=detection.category + offset)
 
 
 def _detect(
@@ -97,11 +97,11 @@ def _detect(
         if len(inputs) != 1 or len(details) != 4:
             ends = f"{count_of(len(inputs), 'input')} and {count_of(len(details), 'output')}"
             raise UserError(f"detection model: must have 1 input and 4 outputs (boxes, classes, scores, count), got {ends}")
-        found = []
+        detections = []
         for (image, path), shape, outputs in setting.infer(runner, images, [path for _, path in images], told):
             values = [real_values(value, detail) for value, detail in zip(outputs, details, strict=True)]
-            found.append(_detections(values, image, path, shape))
-        return runner.lines, found
+            detections.append(_detections(values, image, path, shape))
+        return runner.lines, detections
 
 
 def _detections(values: list[Array], image: int, path: Path, shape: tuple[int, ...]) -> list[Detection]:

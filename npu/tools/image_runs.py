@@ -47,8 +47,8 @@ class ImageSetting:
             group = items[first : first + size]
             prepared = [self._prepared(path, detail) for path in paths[first : first + size]]
             outputs = runner.run_each([[values] for _, values in prepared])
-            for item, (shape, _), output in zip(group, prepared, outputs, strict=True):
-                yield item, shape, output
+            for entry, (shape, _), output in zip(group, prepared, outputs, strict=True):
+                yield entry, shape, output
             told(len(group))
 
     def _prepared(self, path: Path, detail: dict[str, Any]) -> tuple[tuple[int, ...], Array]:

@@ -39,7 +39,7 @@ class Places:
     def __init__(self, memory: NpuMemory) -> None:
         self.memory, self._first, self.size, end = memory, dict[int, int](), 0, 0
         regions = {number: data for number, data in memory.regions.items() if number not in memory.constants}
-        for number, data in sorted(regions.items(), key=lambda item: int(memory.bases[item[0]])):
+        for number, data in sorted(regions.items(), key=lambda region: int(memory.bases[region[0]])):
             base = int(memory.bases[number])
             self._first[number] = self.size - max(0, end - base)
             self.size = max(self.size, self._first[number] + data.size)

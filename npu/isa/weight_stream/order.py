@@ -125,9 +125,9 @@ def restore_groups(
     _check_count(symbols, shape, order)
     row = _row(shape, order, order.core, order.cores)
     row["group_bytes"] = groups.size // -(-shape[0] // kernels.GROUP)
-    found = kernels.move(symbols, symbols[:0], groups, places, row, kernels.TO_GROUPS)
-    _check_padding(symbols, found)
-    return bool(found != kernels.NO_BYTE)
+    stray = kernels.move(symbols, symbols[:0], groups, places, row, kernels.TO_GROUPS)
+    _check_padding(symbols, stray)
+    return bool(stray != kernels.NO_BYTE)
 
 
 def _check_count(symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder) -> None:

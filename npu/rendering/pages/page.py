@@ -54,8 +54,8 @@ def table(columns: Sequence[Column], rows: Iterable[TableRow], sums: TableRow | 
 
 def _row(columns: Sequence[Column], row: TableRow) -> str:
     cells = []
-    for column, item in zip(columns, row, strict=True):
-        cell = item if isinstance(item, Cell) else Cell(item)
+    for column, value in zip(columns, row, strict=True):
+        cell = value if isinstance(value, Cell) else Cell(value)
         kinds = " ".join(filter(None, ("n" * column.is_number, "wide name" * column.is_wide)))
         value = "" if cell.value is None else f' data-v="{cell.value:g}"' if cell.value % 1 else f' data-v="{cell.value:.0f}"'
         cells.append(f'<td class="{kinds}" data-label="{escape(column.name)}"{value}>{_inner(cell.text, column)}</td>')

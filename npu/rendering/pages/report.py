@@ -129,7 +129,7 @@ def operator_table(timed: TimedModel) -> str:
 
     def row_of(row: OperatorReport) -> list[Cell | str]:
         cycles, use = row.cycles or 0, row.mac_utilisation
-        moved = [item.read + item.write if (item := row.bytes.get(memory)) else None for memory in memories]
+        moved = [traffic.read + traffic.write if (traffic := row.bytes.get(memory)) else None for memory in memories]
         cells: list[Cell | str] = [number(row.index), row.type, row.name, _place(row), number(cycles)]
         cells += [number(cycles / total, f"{cycles / total:.1%}"), number(row.span_cycles), number(row.macs)]
         cells += [number(use, f"{use:.0%}") if use else "", row.bound_by or ""]
@@ -202,11 +202,11 @@ def weights_table(reported: ReportedModel) -> str:
     names = reported.timed.names
     columns = [Column("operator", is_wide=True), Column("weights", True), Column("in the file", True), Column("of that", True)]
     rows: list[TableRow] = []
-    for item in reported.weights:
-        share = item.encoded_bytes / item.original_bytes if item.original_bytes else 0.0
-        sizes = number(item.original_bytes, kib(item.original_bytes)), number(item.encoded_bytes, kib(item.encoded_bytes))
-        rows.append([names.get(item.operator, "?"), *sizes, number(share, f"{share:.0%}")])
-    before, after = (sum(getattr(item, name) for item in reported.weights) for name in ("original_bytes", "encoded_bytes"))
+    for layer in reported.weights:
+        share = layer.encoded_bytes / layer.original_bytes if layer.original_bytes else 0.0
+        sizes = number(layer.original_bytes, kib(layer.original_bytes)), number(layer.encoded_bytes, kib(layer.encoded_bytes))
+        rows.append([names.get(layer.operator, "?"), *sizes, number(share, f"{share:.0%}")])
+    before, after = (sum(getattr(layer, name) for layer in reported.weights) for name in ("original_bytes", "encoded_bytes"))
     sums: TableRow = [
         "sum",
         number(before, kib(before)),

@@ -45,7 +45,7 @@ _pool_window = choice({mode: _window(mode) for mode in (MAX, AVERAGE)})
 @kernel(ty.void(FEATURE_MAP_ROW, ty.int64, CUBE, ty.record(POOL)))
 def pool_bytes(fm, base, out, window):  # type: ignore[no-untyped-def]
     """`compute.pool` of a map of one tile and whole groups of 16 channels."""
-    found, flip = small_buffer(), np.int64(128 if fm.is_signed != 0 else 0)
+    pooled, flip = small_buffer(), np.int64(128 if fm.is_signed != 0 else 0)
     for y in range(out.shape[0]):
         top, rows = window_along(y * window.stride_y, window.height, window.top, window.rows)
         for x in range(out.shape[1]):
@@ -54,7 +54,7 @@ def pool_bytes(fm, base, out, window):  # type: ignore[no-untyped-def]
             offset = (fm.zero_point + flip) * (min(count, np.int64(1)) if window.mode == MAX else count)
             at = base + fm.tiles[0] + (top - window.top) * fm.stride_y + (left - window.left) * fm.stride_x
             for b in range(fm.depth >> 4):
-                _pool_window(window.mode, at + b * fm.stride_c, fm.stride_y, rows, fm.stride_x, columns, flip, found)
+                _pool_window(window.mode, at + b * fm.stride_c, fm.stride_y, rows, fm.stride_x, columns, flip, pooled)
                 for k in range(16):
-                    out[y, x, 16 * b + k] = load_i32_at(found, k) - offset
+                    out[y, x, 16 * b + k] = load_i32_at(pooled, k) - offset
             divide_pixel(out[y, x], count, window)

@@ -30,7 +30,7 @@ def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
         start = [e.load(lanes, stage, stage_bytes * n) for n in range(width)] * height
         if not floating:
             added = [e.splat(e.load(INT, e.b.add(extra, e.b.mul(gap, e.word(k))))) for k in range(height)]
-            start = [e.b.add(start[n], item) for item in added for n in range(width)]
+            start = [e.b.add(start[n], addend) for addend in added for n in range(width)]
         stride = e.b.mul(segments, e.word(8))
         rows = [e.b.add(table, e.b.mul(stride, e.word(k))) for k in range(height)]
         steps = [e.b.mul(step, e.word(n)) for n in range(width)]
