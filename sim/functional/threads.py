@@ -63,13 +63,13 @@ class StreamThreads:
 
     def _chunk(self, extent: int, least: int, most: int) -> tuple[float, int]:
         """(time in that of one thread, size) of at most `most` chunks of multiples of `least`, by which all is done first."""
-        found = [(1.0, extent)]
+        strips = [(1.0, extent)]
         for count in range(2, most + 1):
             size = -(-extent // (count * least)) * least
             rounds, rest = divmod(-(-extent // size), self.count)
             last = extent - size * (rounds * self.count) if rest == 1 else size
-            found.append(((rounds * size + (last if rest else 0)) / extent, size))
-        return min(found)
+            strips.append(((rounds * size + (last if rest else 0)) / extent, size))
+        return min(strips)
 
     def bind(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> Callable[[], int]:
         """What executes shared rows, as often as one likes; it returns their number."""
