@@ -136,8 +136,8 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMe
 def _is_in_place(fm: FeatureMap, ofm: FeatureMap) -> bool:
     """Whether each element of an input is where that of the output is."""
     one, other = (
-        (item.region, item.addresses, item.tile_height_0, item.steps, item.layout, item.height, item.width)
-        for item in (fm, ofm)
+        (side.region, side.addresses, side.tile_height_0, side.steps, side.layout, side.height, side.width)
+        for side in (fm, ofm)
     )
     return one == other
 
