@@ -157,8 +157,16 @@ class _WrittenBytes:
         self._read_only = read_only
         sizes = {**region_bytes, SHRAM: variant.shram.total_bytes}
         self._written: dict[int, npt.NDArray[np.bool_]] = {region: np.zeros(size, np.bool_) for region, size in sizes.items()}
-        for region, start, end in initialised:
-            self._written[region][max(0, start) : end] = True
+        self._initialised = [(region, max(0, start), end) for region, start, end in initialised]
+
+    def _holds(self, part: ByteSet) -> npt.NDArray[np.bool_]:
+        """Which bytes of a stretch hold data. What did from the start is not marked byte by byte: a file may say gibibytes."""
+        held = self._written[part.region][part.start : part.end]
+        for region, start, end in self._initialised:
+            if region == part.region and start < part.end and part.start < end:
+                held = held.copy()
+                held[max(0, start - part.start) : max(0, end - part.start)] = True
+        return held
 
     def outside(self, touched: Footprint) -> list[tuple[str, int, int]]:
         return [
@@ -190,7 +198,7 @@ class _WrittenBytes:
         if not isinstance(operation, Dma):
             return False
         ((_, source),), ((_, target),) = touched.reads, touched.writes
-        held = self._written[source.region][source.start : source.end]
+        held = self._holds(source)
         if not (source.mask.all() and target.mask.all() and source.mask.size == target.mask.size and held.any()):
             return False
         self._written[target.region][target.start : target.end] = held.copy()
@@ -199,7 +207,7 @@ class _WrittenBytes:
     def unwritten(self, touched: Footprint) -> list[tuple[str, int, int]]:
         unwritten = []
         for name, part in touched.reads:
-            missing = part.mask & ~self._written[part.region][part.start : part.end]
+            missing = part.mask & ~self._holds(part)
             if missing.any():
                 address = part.start + int(missing.argmax())
                 unwritten.append(
