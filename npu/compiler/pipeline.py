@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.passes.assign_layouts import assign_layouts
+from npu.compiler.passes.copy_inputs import copy_inputs
 from npu.compiler.passes.cut_cascades import cut_cascades
 from npu.compiler.passes.drop_idle_jobs import drop_idle_jobs
 from npu.compiler.passes.emit_operations import emit_operations
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
     lower_partitions,  # TFLite operators become hardware operations over storages
     cut_cascades,  # stripes, so that the feature maps fit the memory
     assign_layouts,  # NHWC or NHCWB16 for every storage
+    copy_inputs,  # into the NPU's own fast memory, if they are read again and again
     reshape_pointwise,  # the shape in which element by element work is fastest
     schedule_jobs,  # blocks, slices of output channels, encoded weights
     plan_memory,  # addresses, and transfers ahead of use

@@ -1,0 +1,103 @@
+"""Pass: inputs that lie behind the NPU's own fast memory and are read again and again are copied into it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.goal import Goal
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View
+from npu.compiler.layout import reads
+from npu.compiler.schedule import describe
+from npu.compiler.state import GraphState, State
+from npu.hardware.variant import MemoryMode
+from npu.isa.operations import Layout, PoolingMode, Rounding, Scale
+
+_CACHE_SHARE = 8
+"""A copy takes at most one part in so many of the fast memory: what the maps in between lose by it is not weighed."""
+
+_WORTH_COPYING = 2.0
+"""How many times its own cycles a copy must save by the estimate, which does not see the streams of weights beside it."""
+
+_SLICE_DEPTH = 32
+"""Channels that a block of a convolution is taken to have: those of a slice of its weights."""
+
+
+def copy_inputs(state: State) -> State:
+    """The state with copies of the inputs where these pay, which is in a fast memory that nobody else uses."""
+    mode = state.variant.memory_mode
+    if not mode.has_separate_cache or state.goal is Goal.SIZE:
+        return state
+    return state.with_graphs(tuple(_copied(graph, mode, state.chooser) for graph in state.graphs))
+
+
+def _copied(graph: GraphState, mode: MemoryMode, chooser: BlockChooser) -> GraphState:
+    layouts, nodes = dict(graph.layouts), []
+    for node in graph.nodes:
+        program = node.program
+        for storage in _candidates(program, mode) if program else ():
+            assert program is not None
+            copy = _copy(program, storage)
+            with_it = {**layouts, copy.ofm.storage: Layout.NHWC}
+            if _saved(program, copy, with_it, chooser) > 0:
+                program, layouts = _with_copy(program, copy), with_it
+        nodes.append(replace(node, program=program))
+    return replace(graph, nodes=tuple(nodes), layouts=layouts)
+
+
+def _candidates(program: Program, mode: MemoryMode) -> Iterator[Storage]:
+    """The inputs that nothing in the program writes, and that are small beside the fast memory."""
+    written = {step.ofm.storage for step in program.steps}
+    for _, storage in program.inputs:
+        if storage not in written and storage.element.bits < 32 and storage.bytes * _CACHE_SHARE <= mode.arena_cache_bytes:
+            yield storage
+
+
+def _copy(program: Program, storage: Storage) -> PoolingStep:
+    """The step that copies a storage, for the operator that reads it first."""
+    source = next(step.source for step in program.steps if _reads(step, storage))
+    near = Storage(f"{storage.name} copied", storage.shape, storage.element)
+    return PoolingStep(
+        source=source,
+        ifm=View.whole(storage),
+        ofm=View.whole(near),
+        minimum=storage.element.minimum,
+        maximum=storage.element.maximum,
+        mode=PoolingMode.AVERAGE,
+        scale=Scale(1, 0),
+        rounding=Rounding.NATURAL,
+    )
+
+
+def _saved(program: Program, copy: PoolingStep, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> float:
+    """Cycles that reading the copy saves, less what it must save."""
+
+    def cycles(step: Step) -> float:
+        limit = _SLICE_DEPTH if isinstance(step, ConvolutionStep) else 0
+        return chooser.choose(describe(step, layouts, chooser.variant.memory_mode), depth_limit=limit).cycles
+
+    readers = [step for step in program.steps if _reads(step, copy.ifm.storage)]
+    return sum(cycles(step) - cycles(_from_copy(step, copy)) for step in readers) - _WORTH_COPYING * cycles(copy)
+
+
+def _from_copy(step: Step, copy: PoolingStep) -> Step:
+    """A step that reads the copy in place of what was copied."""
+
+    def near(view: View) -> View:
+        return replace(view, storage=copy.ofm.storage) if view.storage is copy.ifm.storage else view
+
+    if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
+        return replace(step, ifm=near(step.ifm), ifm2=near(step.ifm2))
+    return replace(step, ifm=near(step.ifm))
+
+
+def _with_copy(program: Program, copy: PoolingStep) -> Program:
+    """The program with the copy ahead of the first step that reads what it copies."""
+    first = next(i for i, step in enumerate(program.steps) if _reads(step, copy.ifm.storage))
+    steps = [_from_copy(step, copy) for step in program.steps]
+    return replace(program, steps=(*steps[:first], copy, *steps[first:]))
+
+
+def _reads(step: Step, storage: Storage) -> bool:
+    return any(view.storage is storage for view in reads(step))
