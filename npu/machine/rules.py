@@ -13,6 +13,10 @@ SUB_KERNEL = 8
 _SMALL_SUB_KERNEL = 4
 """The same when an operation asks for the decomposition into 4x4."""
 
+_WIDEST_IFM_BLOCK = 32
+_NARROW_IFM_BLOCK = 16
+"""Channels of an IFM block of what combines channels: 16 if it goes part kernel first, or has 16 bits."""
+
 BUFFER_HALVES = 2
 """IFM buffer and accumulators are double buffers."""
 
@@ -44,14 +48,14 @@ def kernel_group(element_bytes: int) -> int:
 
 def widest_ifm_block(element_bytes: int, is_part_kernel: bool) -> int:
     """Most channels of an IFM block of what combines channels; its IFM blocks follow one another in depth."""
-    return 16 if is_part_kernel or element_bytes == 2 else 32
+    return _NARROW_IFM_BLOCK if is_part_kernel or element_bytes == 2 else _WIDEST_IFM_BLOCK
 
 
 def ifm_block_depth(ifm_depth: int, element_bytes: int, is_part_kernel: bool) -> int:
     """Channels of an IFM block of what combines channels: all of them, filled up for the MAC array, as far as a block goes."""
     if element_bytes == 2:
-        return -(-min(ifm_depth, 16) // 4) * 4
-    return -(-min(ifm_depth, 16 if is_part_kernel else 32) // 8) * 8
+        return -(-min(ifm_depth, _NARROW_IFM_BLOCK) // 4) * 4
+    return -(-min(ifm_depth, _NARROW_IFM_BLOCK if is_part_kernel else _WIDEST_IFM_BLOCK) // 8) * 8
 
 
 def input_range(

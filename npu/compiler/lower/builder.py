@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +35,11 @@ from npu.layouts import MapShape
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
-_ONE_BY_ONE = KernelWindow()
-_NO_PADDING = IfmPadding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,25 @@ class Finish:
     maximum: int
     lut: npt.NDArray[np.uint8] | None
     element: ElementType
+
+
+class StepWindow(TypedDict, total=False):
+    """The window of a step, as far as it is not that of a point: fields of `npu.compiler.ir.WindowStep`."""
+
+    kernel: KernelWindow
+    padding: IfmPadding
+    upscale: Upscale
+
+
+class _StepEnds(TypedDict):
+    """What a step reads and writes, and what is done with its result: fields of `npu.compiler.ir.Step`."""
+
+    source: int
+    ifm: View
+    ofm: View
+    minimum: int
+    maximum: int
+    lut: npt.NDArray[np.uint8] | None
 
 
 class Builder:
@@ -188,30 +209,13 @@ class Builder:
         weights: StepWeights,
         *,
         finish: Finish | None = None,
-        kernel: KernelWindow = _ONE_BY_ONE,
-        padding: IfmPadding = _NO_PADDING,
-        upscale: Upscale = Upscale.NONE,
         rounding: Rounding = Rounding.DOUBLE,
         is_depthwise: bool = False,
+        **window: Unpack[StepWindow],
     ) -> None:
         """One convolution, which ends as `finish` says, or with the limits of what it writes."""
-        limits = finish or _limits(ofm.element)
-        self.emit(
-            ConvolutionStep(
-                source=self.index,
-                ifm=ifm,
-                ofm=ofm,
-                minimum=limits.minimum,
-                maximum=limits.maximum,
-                lut=None if finish is None else finish.lut,
-                rounding=rounding,
-                kernel=kernel,
-                padding=padding,
-                upscale=upscale,
-                weights=weights,
-                is_depthwise=is_depthwise,
-            )
-        )
+        ends = self._ends(ifm, ofm, finish)
+        self.emit(ConvolutionStep(**ends, **window, rounding=rounding, weights=weights, is_depthwise=is_depthwise))
 
     def pool(
         self,
@@ -220,30 +224,24 @@ class Builder:
         mode: PoolingMode,
         *,
         finish: Finish | None = None,
-        kernel: KernelWindow = _ONE_BY_ONE,
-        padding: IfmPadding = _NO_PADDING,
-        upscale: Upscale = Upscale.NONE,
         scale: Scale | None = IDENTITY,
         rounding: Rounding = Rounding.NATURAL,
+        **window: Unpack[StepWindow],
     ) -> None:
         """One pooling, which ends as a convolution does; without a scale an average divides by its own count."""
+        self.emit(PoolingStep(**self._ends(ifm, ofm, finish), **window, scale=scale, rounding=rounding, mode=mode))
+
+    def _ends(self, ifm: View, ofm: View, finish: Finish | None) -> _StepEnds:
         limits = finish or _limits(ofm.element)
-        self.emit(
-            PoolingStep(
-                source=self.index,
-                ifm=ifm,
-                ofm=ofm,
-                minimum=limits.minimum,
-                maximum=limits.maximum,
-                lut=None if finish is None else finish.lut,
-                scale=scale,
-                rounding=rounding,
-                kernel=kernel,
-                padding=padding,
-                upscale=upscale,
-                mode=mode,
-            )
-        )
+        lut = None if finish is None else finish.lut
+        return {
+            "source": self.index,
+            "ifm": ifm,
+            "ofm": ofm,
+            "minimum": limits.minimum,
+            "maximum": limits.maximum,
+            "lut": lut,
+        }
 
     def copy(self, source: View, target: View) -> None:
         """Move a box of raw values; pooling has no 32-bit inputs, sums have."""
