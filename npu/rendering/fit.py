@@ -17,8 +17,8 @@ from npu.version import __version__
 
 SCHEMA = "npulab-fit-1"
 ENERGY_NOTE = (
-    "uJ: multiplications and traffic of the NPU between published figures of 7 and 45 nm (configs/energy); SHRAM, flash, "
-    "leakage and the CPU come on top"
+    "uJ: multiplications and traffic of the NPU between the lowest and the highest published figure (configs/energy); SHRAM, "
+    "flash, leakage and the CPU come on top"
 )
 ARENA_NOTE = (
     "arena: bytes taken of those that the board leaves for it, and the smallest limit found that costs no cycles if asked; "
