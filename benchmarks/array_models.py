@@ -70,10 +70,10 @@ UseRamulatorTrace: False
 """
 
 
-_ZIGZAG = """import json, sys
+_ZIGZAG = """import json
 from zigzag.api import get_hardware_performance_zigzag as evaluate
-*_, layers = evaluate("workload.yaml", "hardware.yaml", "mapping.yaml", dump_folder="ran", loma_show_progress_bar=False)
-json.dump({cost.layer.id: cost.latency_total2 for summed in layers for cost, *_ in summed[1]}, open("cycles.json", "w"))
+found = evaluate("workload.yaml", "hardware.yaml", "mapping.yaml", dump_folder="ran", lpf_limit=5, nb_spatial_mappings_generated=1)
+json.dump({cost.layer.id: cost.latency_total2 for summed in found[-1] for cost, *_ in summed[1]}, open("cycles.json", "w"))
 """
 _OPERANDS = {"O": "O", "W": "I2", "I": "I1"}
 """Outputs, weights and inputs by ZigZag's names of them in hardware."""
