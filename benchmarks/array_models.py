@@ -72,7 +72,8 @@ UseRamulatorTrace: False
 
 _ZIGZAG = """import json
 from zigzag.api import get_hardware_performance_zigzag as evaluate
-found = evaluate("workload.yaml", "hardware.yaml", "mapping.yaml", dump_folder="ran", lpf_limit=5, nb_spatial_mappings_generated=1)
+few = {"lpf_limit": 5, "nb_spatial_mappings_generated": 1}
+found = evaluate("workload.yaml", "hardware.yaml", "mapping.yaml", dump_folder="ran", **few)
 json.dump({cost.layer.id: cost.latency_total2 for summed in found[-1] for cost, *_ in summed[1]}, open("cycles.json", "w"))
 """
 _OPERANDS = {"O": "O", "W": "I2", "I": "I1"}
@@ -227,11 +228,11 @@ def _of(chosen: Sequence[int], cycles: Sequence[int]) -> int:
 def page(cells: Sequence[Cell]) -> Iterator[str]:
     """The published table, the farthest from npulab first."""
     yield "# Cycles beside SCALE-Sim and ZigZag\n"
-    yield "Made by `python -m benchmarks.array_models --scale-sim PYTHON --zigzag PYTHON --write docs/array-models.md`, with"
-    yield "SCALE-Sim 3.0.0 (numpy 1.26) and ZigZag 3.9.1 (`pip install zigzag-dse six`), each in an environment of its own."
-    yield "Both work on arrays that are not Ethos-U: this page shows how far a figure of one says something of the other,"
-    yield "and measures the accuracy of none. [Timeloop](https://timeloop.csail.mit.edu) has no package for pip, so its"
-    yield "problems are exported but none was run.\n"
+    yield "How far a figure of other models of accelerators says something of Ethos-U. Both work on arrays that are not"
+    yield "Ethos-U's, and the page measures the accuracy of none. Made by `python -m benchmarks.array_models --scale-sim PYTHON"
+    yield "--zigzag PYTHON --write docs/array-models.md`, with SCALE-Sim 3.0.0 (numpy 1.26) and ZigZag 3.9.1 (`pip install"
+    yield "zigzag-dse six`), each in an environment of its own. [Timeloop](https://timeloop.csail.mit.edu) has no package for"
+    yield "pip: its problems are exported, and none was run.\n"
     yield "- *Least* is what the multiplications take if every multiplier always works."
     yield "- npulab's is the sum of the same operators in the compiled model on the target, with its memories, weight decoder"
     yield "  and output unit."
@@ -239,8 +240,9 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
     yield "  as make the same number of multipliers. Its figure is `Total Cycles` of its compute report, with the bandwidth"
     yield "  that the array asks for, so that memory never stalls it."
     yield f"- ZigZag is given an array of the target's micro-block times {ROWS} elements, 16 KiB each for inputs and weights,"
-    yield "  activations in an SRAM and weights in a flash of the target's bandwidth. It looks for the loops in the array and"
-    yield "  their order outside it that take the fewest cycles; the figure is the latency with loads and stores of each layer."
+    yield "  activations in an SRAM and weights in a flash of the target's bandwidth. It chooses the loops in the array and"
+    yield "  looks for the order outside it that takes the fewest cycles, with at most 5 factors of loops (6 and more choices"
+    yield "  took no fewer cycles on digits). The figure is the latency of each layer with its loads and stores."
     yield "- Layers that `npu export-workload` names and leaves out are in none.\n"
     heads = " | ".join(f"SCALE-Sim, {text}" for text in DATAFLOWS.values())
     yield f"| model | target | layers | least | npulab | {heads} | ZigZag | better SCALE-Sim / npulab | ZigZag / npulab |"
