@@ -5,14 +5,18 @@ The rows of docs/exactness.md that say "clamped" and "saturates", on the CPU ker
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import npu
+from constraints.checker import check
 from npu.errors import InterpreterError
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.runtime.interpreter import CpuInterpreter
+from npu.tflite.reader import read_model
 
 from tests.support.interpreters import run
 from tests.support.litert import run_reference
@@ -82,11 +86,19 @@ def test_words_without_scales_are_added_as_they_are() -> None:
     np.testing.assert_array_equal(npu.run(npu.compile(content).content, inputs).outputs[0], expected)
 
 
-def test_an_operand_of_words_without_a_scale_beside_one_with_is_refused() -> None:
-    """LiteRT divides by the missing scale."""
-    content = model("ADD", [In((7,), I16, 0.5), In((7,), I16)], [In((7,), I16, 0.5)], at.AddOptions(PLAIN, False))
+SCALES = list(itertools.product([None, 0.5], repeat=3))[1:-1]
+WORD_OPERATORS = {"ADD": at.AddOptions(PLAIN, False), "SUB": at.SubOptions(PLAIN, False), "MUL": at.MulOptions(PLAIN)}
+
+
+@pytest.mark.parametrize("kind", WORD_OPERATORS)
+@pytest.mark.parametrize("scales", SCALES, ids=str)
+def test_words_of_which_some_have_a_scale_are_refused(kind: str, scales: tuple[float | None, ...]) -> None:
+    """LiteRT divides by the missing scale, or multiplies with 0."""
+    first, second, out = (In((7,), I16) if scale is None else In((7,), I16, scale) for scale in scales)
+    content = model(kind, [first, second], [out], WORD_OPERATORS[kind])
     with pytest.raises(InterpreterError, match="must have positive quantization scales, got none"):
         CpuInterpreter(model_content=content).allocate_tensors()
+    assert check(read_model(content)).ops[0].violations
 
 
 @pytest.mark.parametrize("ratio", [2.13, 64.0])

@@ -52,8 +52,10 @@ def _plain(node: OperatorNode, function: Binary) -> Run:
 
 
 def _is_quantized(node: OperatorNode) -> bool:
+    """Whether values stand for reals; words without a scale, all three of them, are plain integers."""
     dtype = node.input(0).dtype
-    return dtype in (DType.INT8, DType.UINT8) or (dtype is DType.INT16 and node.input(0).is_quantized)
+    has_scales = any(tensor.is_quantized for tensor in (node.input(0), node.input(1), node.output()))
+    return dtype in (DType.INT8, DType.UINT8) or (dtype is DType.INT16 and has_scales)
 
 
 def _sum(node: OperatorNode, function: Binary) -> Run:
