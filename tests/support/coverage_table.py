@@ -25,10 +25,9 @@ FAMILIES = {
     "D": "Delegates and tools",
 }
 ABOUT = (
-    "The rows say, one by one, what public documents ask of tools like these: the first list of constraints for Ethos-U",
-    "(V), the documentation of LiteRT's XNNPACK delegate (X), its guide to operator compatibility (T), and its guides to",
-    "delegates and their tools (D). Rows about code other than Python, or about packaging, are met in the form that this",
-    "project has.",
+    "Each row is a demand of a public document: the first list of constraints for Ethos-U (V), the documentation of LiteRT's",
+    "XNNPACK delegate (X), its guide to operator compatibility (T), or its guides to delegates and their tools (D). Rows",
+    "about code other than Python, or about packaging, are met in the form that this project has.",
 )
 _MOST_TESTS = 4
 
