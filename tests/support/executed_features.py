@@ -244,12 +244,15 @@ _TEXT = """# Validated by execution
 
 Every mode, field and value of the command stream that changes a result, {features} in all. Each is executed by every set of
 kernels of the simulator and by a slow twin in Python integers, with equal bytes
-(`tests/sim/functional/test_every_feature.py`). The table
-adds which streams of Vela have it: those of operators compiled alone by Vela 5.2 (`test_vela_operators.py` beside that test),
-of TOSA operators ("TOSA ...", `test_tosa_streams.py`), and of small graphs compiled with options, by Vela's older core or by
-Vela 5.0 (`test_vela_options.py`). Their results equal LiteRT's kernels, Arm's TOSA reference model, or a formula of
-[exactness.md](exactness.md). {alone} features are in none of these streams: twin and simulator agree on them, but nothing
-independent confirms the meaning that both implement.
+(`tests/sim/functional/test_every_feature.py`). The table adds which streams of Vela have it:
+
+- operators compiled alone by Vela 5.2 (`test_vela_operators.py` beside that test);
+- TOSA operators ("TOSA ...", `test_tosa_streams.py`);
+- small graphs compiled with options, by Vela's older core or by Vela 5.0 (`test_vela_options.py`).
+
+Their results equal LiteRT's kernels, Arm's TOSA reference model, or a formula of [exactness.md](exactness.md).
+{alone} features are in none of these streams. Twin and simulator agree on them, but nothing independent confirms the
+meaning that both implement.
 
 Made by `python -m tests.support.vela_features`; do not edit.
 
