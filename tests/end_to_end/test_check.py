@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -126,8 +128,17 @@ def test_exact_cycles_come_from_a_compilation(model: Path, tmp_path: Path) -> No
         assert (ours["placement"], ours["cycles"]) == (theirs["placement"], theirs["cycles"])
 
 
-@pytest.mark.parametrize("profile", ["u55-u65", "v0.1", "xnnpack"])
-@pytest.mark.parametrize("name", sorted(shared_models()))
+PROFILES = ("u55-u65", "v0.1", "xnnpack")
+
+
+def _models_and_profiles() -> Iterator[Any]:
+    """Every model with every profile, two thirds of them slow: the profiles take turns."""
+    for number, name in enumerate(sorted(shared_models())):
+        for place, profile in enumerate(PROFILES):
+            yield pytest.param(name, profile, marks=() if number % len(PROFILES) == place else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "profile"), list(_models_and_profiles()))
 def test_every_model_gets_a_report(name: str, profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.json"
     code = main(["check", str(shared_models()[name]), "--profile", profile, "--format", "json", "-o", str(path)])

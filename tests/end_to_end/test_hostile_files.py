@@ -41,11 +41,12 @@ def assert_answered(first: int, count: int, folder: Path, seconds: float = 600) 
     assert not slow, "\n".join(slow)
 
 
-def test_a_hundred_broken_files_are_answered(tmp_path: Path) -> None:
-    assert_answered(0, 100, tmp_path)
+def test_some_broken_files_are_answered(tmp_path: Path) -> None:
+    """The campaign tries more of them, through the interface of Python."""
+    assert_answered(0, 30, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(200, 5000, 400))
+@pytest.mark.parametrize("first", range(0, 5000, 400))
 def test_thousands_of_broken_files_are_answered(first: int, tmp_path: Path) -> None:
     assert_answered(first, 400, tmp_path, 3600)

@@ -23,7 +23,7 @@ def sram(content: bytes, target: str, **choices: str) -> int:
     return usage.arena_bytes + usage.fast_bytes
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+@pytest.mark.parametrize("target", ["ethos-u55-128", pytest.param("ethos-u65-256", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_size_needs_less_memory_and_gives_the_same_results(name: str, target: str) -> None:
     content = shared_models()[name].read_bytes()
