@@ -34,7 +34,7 @@ _MOST_CASCADES = 24
 _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
 
-_ALLOWED_PEAKS = (1.0, 1.04, 1.1, 1.16)
+_ALLOWED_PEAKS = (1.0, 1.04, 1.1, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than work."""
 _WORTH_OF_PEAK = 1.0
 """Half the memory is worth so many doublings of the work."""

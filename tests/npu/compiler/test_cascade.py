@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from npu.compiler.cascade import cut_chain, fit_budget
+from npu.compiler.cascade import cut_chain, fit_budget, fit_least
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import PlanNode
@@ -186,6 +186,14 @@ def test_rows_are_made_twice_where_no_other_memory_holds_them_only() -> None:
     in_cache = fit_budget(small, whole, 300, hidden_only=True)
     assert in_cache != whole
     assert rows_made(in_cache) == rows_made(whole)
+
+
+def test_a_little_more_than_the_least_memory_is_taken_where_it_halves_the_work() -> None:
+    tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), [PlanNode((0,), long_chain())]
+    least, chosen = fit_budget(small, whole, 0), fit_least(small, whole)
+    assert peak(least) < peak(chosen) <= 1.3 * peak(least)
+    assert rows_made(chosen) < rows_made(least)
 
 
 def squeeze_and_excite() -> Program:
