@@ -174,7 +174,9 @@ def _derive(table: type[Table]) -> tuple[WireField, ...]:
     names = vars(sys.modules[table.__module__])
     wires: list[WireField] = []
     next_id = 0
-    for declared in fields(table):
+    with _MAKING:  # another thread may be about to make it, and has put in the fields, but not yet their types
+        declarations = fields(table)
+    for declared in declarations:
         declaration = eval(str(declared.type), names)  # as typing.get_type_hints does, which looks at every part again
         if get_origin(declaration) is not Annotated:
             raise TypeError(f"{table.__name__}.{declared.name}: must have an Annotated wire type")
