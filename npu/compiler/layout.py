@@ -12,6 +12,9 @@ from npu.machine.rules import round_up
 _MAX_PADDING = 1 / 8
 """Padding channels that bricks may add before NHWC, which has none, is the better choice."""
 
+_MAX_SCALED_PADDING = 1.0
+"""The same for operands of ADD and SUB, which take half as long again to read NHWC."""
+
 
 def views(step: Step) -> Iterator[View]:
     """Every view that a step reads or writes, inputs first."""
@@ -31,9 +34,12 @@ def reads(step: Step) -> Iterator[View]:
 def choose_layouts(steps: Iterable[Step]) -> dict[Storage, Layout]:
     """The layout of every storage that `steps` use: NHCWB16 where every use of it allows that and it pays."""
     layouts: dict[Storage, Layout] = {}
+    steps = list(steps)
+    scaled = {view.storage for step in steps if _scales_operands(step) for view in reads(step)}
     for step in steps:
         for view in views(step):
-            layouts.setdefault(view.storage, _preferred(view.storage))
+            most = _MAX_SCALED_PADDING if view.storage in scaled else _MAX_PADDING
+            layouts.setdefault(view.storage, _preferred(view.storage, most))
             if not _allows_bricks(view):
                 layouts[view.storage] = Layout.NHWC
         if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
@@ -41,11 +47,15 @@ def choose_layouts(steps: Iterable[Step]) -> dict[Storage, Layout]:
     return layouts
 
 
-def _preferred(storage: Storage) -> Layout:
+def _scales_operands(step: Step) -> bool:
+    return isinstance(step, ElementwiseStep) and step.mode.scales_operands and step.ifm.element.bits < 32
+
+
+def _preferred(storage: Storage, most_padding: float) -> Layout:
     """Bricks where they pay; whole ones of a single position lie as NHWC would, and ADD and SUB read them faster."""
     depth = storage.shape[2]
     is_plain = storage.is_boundary or storage.data is not None or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
-    pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + _MAX_PADDING)
+    pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + most_padding)
     return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
 
 

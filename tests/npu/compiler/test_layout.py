@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npu.compiler.ir import PoolingStep, Storage, View
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Storage, View
 from npu.compiler.layout import choose_layouts, feature_map, storage_bytes
-from npu.isa.operations import INT8, INT16, INT32, Layout, PoolingMode, Scale
+from npu.isa.operations import INT8, INT16, INT32, ElementwiseMode, Layout, PoolingMode, Scale
 
 
 def element_address(fm_base: int, strides: tuple[int, int, int], layout: Layout, size: int, y: int, x: int, c: int) -> int:
@@ -55,6 +55,22 @@ def test_inner_maps_of_whole_bricks_are_bricked_and_boundary_maps_are_not() -> N
     layouts = choose_layouts([copy(View.whole(outer), View.whole(inner))])
     assert layouts == {inner: Layout.NHCWB16, outer: Layout.NHWC}
     assert storage_bytes(inner, Layout.NHCWB16) == 4 * 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("mode", "depth", "layout"),
+    [
+        (ElementwiseMode.ADD, 8, Layout.NHCWB16),
+        (ElementwiseMode.SUB, 24, Layout.NHCWB16),
+        (ElementwiseMode.ADD, 7, Layout.NHWC),  # more padding than channels
+        (ElementwiseMode.MUL, 8, Layout.NHWC),  # reads both layouts alike
+    ],
+)
+def test_operands_that_are_scaled_are_bricked_sooner(mode: ElementwiseMode, depth: int, layout: Layout) -> None:
+    first, second, result = (View.whole(storage(depth)) for _ in range(3))
+    step = ElementwiseStep(source=0, ifm=first, ifm2=second, ofm=result, minimum=-128, maximum=127, mode=mode, scale=Scale())
+    layouts = choose_layouts([step])
+    assert (layouts[first.storage], layouts[second.storage], layouts[result.storage]) == (layout, layout, Layout.NHWC)
 
 
 @pytest.mark.parametrize("case", ["reshaped", "odd_channel_offset", "padding_does_not_pay", "wide_sum"])
