@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -30,6 +31,12 @@ def square(number: int) -> int:
     return number * number
 
 
+def surroundings(_: int) -> tuple[int, str | None, object]:
+    import dask
+
+    return gc.get_threshold()[0], os.environ.get("MALLOC_TRIM_THRESHOLD_"), dask.config.get("distributed.worker.profile.enabled")
+
+
 def die_once(item: tuple[int, str]) -> int:
     """Kill the worker the first time that item 5 comes."""
     number, marker = item
@@ -53,6 +60,11 @@ def test_one_worker_is_this_process() -> None:
     with open_workers(1) as chosen:
         assert isinstance(chosen, Here)
         assert list(chosen.as_completed(square, [3, 4])) == [(0, 9), (1, 16)]
+
+
+def test_workers_spend_their_time_on_the_work(two: Workers) -> None:
+    [(_, (threshold, trims, profiles))] = two.as_completed(surroundings, [0])
+    assert (threshold, trims, profiles) == (100_000, None, False)
 
 
 def test_every_item_is_done_once_in_any_number(two: Workers) -> None:
