@@ -34,7 +34,8 @@ def square(number: int) -> int:
 def surroundings(_: int) -> tuple[int, str | None, object]:
     import dask
 
-    return gc.get_threshold()[0], os.environ.get("MALLOC_TRIM_THRESHOLD_"), dask.config.get("distributed.worker.profile.enabled")
+    profiles = dask.config.get("distributed.worker.profile.enabled")
+    return gc.get_threshold()[0], os.environ.get("MALLOC_TRIM_THRESHOLD_"), profiles
 
 
 def die_once(item: tuple[int, str]) -> int:
