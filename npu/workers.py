@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,7 @@ _SETTINGS: Mapping[str, Any] = {
     # and returns memory to the system at every free, to ask for it again at once.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 1,
+    "distributed.worker.preload": [__name__],
 }
 """How a cluster of this machine differs from what Dask would start."""
 _SILENT = logging.CRITICAL + 1
@@ -112,6 +114,11 @@ class Cluster(Workers):
             return WorkerDiedError(
                 f"{MOST_DEATHS} workers died of it, one after the other; it may need more memory than there is"
             )
+
+
+def dask_setup(_: Any) -> None:
+    """What Dask calls in a worker of this machine: Ctrl-C, which a terminal sends to it too, is for the command to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(function: Callable[[A], R], argument: A) -> R:

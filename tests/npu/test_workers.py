@@ -38,6 +38,10 @@ def surroundings(_: int) -> tuple[int, str | None, object]:
     return gc.get_threshold()[0], os.environ.get("MALLOC_TRIM_THRESHOLD_"), profiles
 
 
+def ignores_interrupts(_: int) -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def die_once(item: tuple[int, str]) -> int:
     """Kill the worker the first time that item 5 comes."""
     number, marker = item
@@ -66,6 +70,10 @@ def test_one_worker_is_this_process() -> None:
 def test_workers_spend_their_time_on_the_work(two: Workers) -> None:
     [(_, (threshold, trims, profiles))] = two.as_completed(surroundings, [0])
     assert (threshold, trims, profiles) == (100_000, None, False)
+
+
+def test_an_interrupt_of_the_terminal_is_answered_by_the_command_alone(two: Workers) -> None:
+    assert list(two.as_completed(ignores_interrupts, [0])) == [(0, True)]
 
 
 def test_every_item_is_done_once_in_any_number(two: Workers) -> None:
