@@ -118,10 +118,10 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
     return Score(mutants, len(found), killed)
 
 
-def put_result(path: Path, package: str, found: Score) -> None:
+def put_result(path: Path, package: str, seed: int, found: Score) -> None:
     """Puts a sample into a results file; which survivors are equivalent, and why, is written there by hand."""
     results = json.loads(path.read_text()) if path.exists() else {}
-    counts = {"mutants": found.mutants, "tried": found.tried, "killed": found.killed}
+    counts = {"seed": seed, "mutants": found.mutants, "tried": found.tried, "killed": found.killed}
     results[package] = {**counts, "equivalent": [], "survived": []}
     path.write_text(json.dumps(results, indent=1) + "\n")
 
@@ -139,7 +139,7 @@ def main() -> int:
         print(f"{package}: {found.killed} of {found.tried} mutants killed, of {found.mutants}", flush=True)  # noqa: T201
         killed, tried = killed + found.killed, tried + found.tried
         if given.results is not None:
-            put_result(given.results, package, found)
+            put_result(given.results, package, given.seed, found)
     return int(killed < LEAST_SCORE * tried)
 
 
