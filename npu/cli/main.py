@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from npu.cli import kernels
 from npu.cli.arguments import Commands, add_command, add_custom_operators, add_format, add_inputs, add_output
@@ -23,9 +23,6 @@ from npu.garbage import collect_rarely
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
-
-if TYPE_CHECKING:
-    pass
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""

@@ -19,7 +19,8 @@ MOST_ROWS = 40
 def sweep_text(swept: Swept, over: Sequence[str], tables: Sequence[Path], width: int) -> str:
     """The first points as a table, unless they are in files, and what was done."""
     failures = sum(row["error"] is not None for row in swept.rows)
-    summary = f"{len(swept.rows):,} points, {swept.measured:,} of them measured now, {failures:,} without a result"
+    points = f"{len(swept.rows):,} point{'' if len(swept.rows) == 1 else 's'}"
+    summary = f"{points}, {swept.measured:,} of them measured now, {failures:,} without a result"
     if tables:
         return printable(f"{', '.join(map(str, tables))}: {summary}") + "\n"
     shown = swept.rows[:MOST_ROWS]
