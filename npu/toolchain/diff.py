@@ -17,6 +17,8 @@ from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
 from npu.isa.decode import Decoded
+from npu.isa.operations import Layout
+from npu.layouts import BRICK_DEPTH
 from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, OperatorMap
@@ -220,8 +222,10 @@ class _TensorComparison:
 
 def _joined(pieces: Sequence[Written], expected: Array) -> Array | None:
     """The tensor that the last operations wrote piece by piece; None if they do not make it whole."""
-    whole = pieces[-1].values
+    whole, ofm = pieces[-1].values, pieces[-1].operation.ofm
     if whole.size == expected.size:
+        if ofm.layout is Layout.NHCWB16:
+            whole = _in_bricks_of(whole, expected.shape)
         return whole.astype(expected.dtype) if whole.dtype.itemsize == expected.dtype.itemsize else None
     if expected.ndim != 4 or expected.shape[0] != 1:
         return None
@@ -239,6 +243,15 @@ def _joined(pieces: Sequence[Written], expected: Array) -> Array | None:
         joined[box] = write.values.astype(expected.dtype)
         filled[box] = True
     return joined if filled.all() else None
+
+
+def _in_bricks_of(values: Array, shape: tuple[int, ...]) -> Array:
+    """A map in bricks as the tensor of another shape that lies in the same bytes: element by element any shape will do."""
+    height, width, depth = values.shape
+    if len(shape) < 3 or shape[-2:] == (width, depth) or depth % BRICK_DEPTH or shape[-1] % BRICK_DEPTH:
+        return values
+    rows = values.reshape(height, width, depth // BRICK_DEPTH, BRICK_DEPTH).swapaxes(1, 2)
+    return rows.reshape(-1, shape[-1] // BRICK_DEPTH, shape[-2], BRICK_DEPTH).swapaxes(1, 2)
 
 
 def _alike(pieces: Sequence[Written]) -> Iterator[Written]:
