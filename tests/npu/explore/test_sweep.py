@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,8 @@ def test_an_interrupted_sweep_says_what_is_kept(tmp_path: Path) -> None:
         "-o",
         str(table),
     ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a job in the background of a shell ignores it
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeds)
     journal = Path(f"{table}.journal")
     while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 5):
         time.sleep(0.01)
