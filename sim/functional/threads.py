@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sim.functional.helpers import Helpers
+from npu.native.helpers import Helpers
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import COUNTER_BYTES, help_shared, run_shared
 

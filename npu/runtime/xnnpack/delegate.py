@@ -6,7 +6,6 @@ weights cache.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 
 from npu.errors import InterpreterError
@@ -37,7 +36,6 @@ class XnnpackDelegate(SimpleDelegate):
         self._live: list[XnnpackPartition] = []
         self._values: VariableValues = {}
         self._threads = Threads(self.options.num_threads)
-        weakref.finalize(self, self._threads.close)
         self._workspace = Workspace()
         self._is_closed = False
         if self.options.weights_cache is not None:

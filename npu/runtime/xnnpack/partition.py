@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from operator import is_not
+from operator import attrgetter, is_not
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,7 @@ def _no_subgraph(index: int) -> InterpreterError:
 
 
 _SERVICES = _NoSubgraphs()
+_data = attrgetter("data")
 
 
 class XnnpackPartition(SimpleDelegateKernel):
@@ -132,9 +133,8 @@ class XnnpackPartition(SimpleDelegateKernel):
                 raise InterpreterStateError(
                     f"xnnpack: the weights cache must be finalised before inference, got state '{cache.state.value}'"
                 )
-            buffers = [tensor.data for tensor in self._boundary]
-            if len(buffers) != len(self._buffers) or any(map(is_not, buffers, self._buffers)):
-                self._steps, self._buffers = {}, buffers
+            if not self._steps or any(map(is_not, map(_data, self._boundary), self._buffers)):
+                self._steps, self._buffers = {}, [tensor.data for tensor in self._boundary]
             if context.is_profiling:
                 self._run_timed(context)
             else:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-
 import numpy as np
 
+from npu.native.helpers import Helpers
+from npu.numerics.arrays import Array
 from npu.runtime.operator import Run
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.run import run_alone, run_shared
+from npu.runtime.xnnpack.kernels.run import COUNTER_BYTES, help_shared, run_alone, run_shared
+from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import Rows, Words
 
 _SMALLEST_CHUNK = 20_000
@@ -24,33 +24,26 @@ class Threads:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool: ThreadPoolExecutor | None = None
+        self._helpers = Helpers(count - 1, help_shared)
 
     def prepared(self, rows: Rows) -> Run:
-        """What runs all jobs in order: on every thread, in chunks that are chosen here, if sharing pays."""
+        """What runs all jobs in order, for one caller at a time: on every thread, in chunks chosen here, if sharing pays."""
         work, total = _work_per_row(rows), rows["rows"]
         if self.count == 1 or int((work * total).sum()) < _SMALLEST_SHARED:
-            return partial(run_alone, rows.view(np.int64))
-        planned = rows.copy()
+            return run_alone.bind(rows.view(np.int64))
+        planned, counters = rows.copy(), np.zeros((len(rows), COUNTER_BYTES), np.uint8)
         chunk = np.maximum(-(-total // (self.count * _CHUNKS_PER_THREAD)), -(-_SMALLEST_CHUNK // work))
         planned["chunk"] = np.maximum(chunk, 1)
-        return partial(self._run_shared, planned.view(np.int64))
+        arguments = np.array([address(planned), len(planned), address(counters)], np.int64)
 
-    def _run_shared(self, words: Words) -> None:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.count - 1, "xnnpack")
-        counters = np.zeros((words.size // r.JOB_WORDS, 2), np.int64)
-        others = [self._pool.submit(run_shared, words, counters) for _ in range(1, self.count)]
-        run_shared(words, counters)
-        # Everything is done; a thread that has not started yet need not.
-        for other in others:
-            other.cancel()
+        def run(_kept: tuple[Array, ...] = (planned, counters)) -> None:
+            run_shared(self._helpers.begin(arguments))
+
+        return run
 
     def close(self) -> None:
         """Stop the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._helpers = Helpers(self.count - 1, help_shared)
 
 
 def _work_per_row(rows: Rows) -> Words:

@@ -6,10 +6,10 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.cpu import current, is_making
+from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
 from npu.native.kernel import RowsAt, kernel
 from npu.native.memory import add_atomic, store_64
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
 
 if is_making():
     from sim.functional.kernels import depthwise, portable, values

@@ -1,4 +1,4 @@
-"""Runs a list of job rows; the loop that threads share."""
+"""Runs a list of job rows, of one thread or of several."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.cpu import is_making
+from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
 from npu.native.kernel import kernel
 from npu.native.memory import (
     add_atomic,
@@ -16,8 +17,8 @@ from npu.native.memory import (
     load_u8,
     store_8,
     store_32,
+    store_64,
     store_float,
-    yield_processor,
 )
 from npu.runtime.xnnpack.kernels import row as r
 
@@ -26,8 +27,6 @@ if is_making():
     from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
     from npu.runtime.xnnpack.kernels.gemm import gemm
     from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
-
-_SPINS = 2000
 
 
 @kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
@@ -118,26 +117,46 @@ def run_alone(words):  # type: ignore[no-untyped-def]
         run_part(rows[k], np.int64(0), rows[k].rows)
 
 
-@kernel(ty.void(ty.int64[::1], ty.int64[:, ::1]))
-def run_shared(words, counters):  # type: ignore[no-untyped-def]
-    """Every job in order, beside other threads that call this with the same arguments.
+COUNTER_BYTES = 64
+"""Of the counters of a job, alone on a cache line: chunks taken, chunks done."""
 
-    `counters` (jobs, 2), zero at first: chunks taken, chunks done. A job begins when all chunks of the one before are done; a
-    thread that comes late finds nothing left to do and touches no data.
+
+@kernel(ty.void(ty.int64[::1]))
+def run_shared(work):  # type: ignore[no-untyped-def]
+    """Every job in order, beside threads in `help_shared`.
+
+    The arguments of `work`: the address of the jobs, their number, the address of the counters.
     """
-    one, start = np.int64(1), np.int64(counters.ctypes.data)
-    rows = r.jobs_at(np.int64(words.ctypes.data))
-    for k in range(counters.shape[0]):
-        taken, done = start + 16 * k, start + 16 * k + 8
+    at = np.int64(work.ctypes.data)
+    for k in range(work[ARGUMENTS + 1] * COUNTER_BYTES >> 3):
+        store_64(work[ARGUMENTS + 2] + 8 * k, np.int64(0))
+    open_gate(at)
+    _share(work)
+    close_gate(at)
+
+
+@kernel(ty.void(ty.int64[::1]))
+def help_shared(work):  # type: ignore[no-untyped-def]
+    """Take part in every `run_shared` of the same work, until there is none for a while."""
+    at = np.int64(work.ctypes.data)
+    opened = enter_gate(at, np.int64(0))
+    while opened >= 0:
+        _share(work)
+        leave_gate(at)
+        opened = enter_gate(at, opened)
+
+
+@kernel(ty.void(ty.int64[::1]))
+def _share(work):  # type: ignore[no-untyped-def]
+    """Of every job the chunks that nobody else has taken. A thread that comes late finds nothing left to do."""
+    rows, counter = r.jobs_at(work[ARGUMENTS]), work[ARGUMENTS + 2]
+    for k in range(work[ARGUMENTS + 1]):
         total, chunk = rows[k].rows, rows[k].chunk
         chunks = (total + chunk - 1) // chunk
-        c = add_atomic(taken, one)
+        c = add_atomic(counter, np.int64(1))
         while c < chunks:
             run_part(rows[k], c * chunk, min(total, (c + 1) * chunk))
-            add_atomic(done, one)
-            c = add_atomic(taken, one)
-        spins = np.int64(0)
-        while add_atomic(done, np.int64(0)) < chunks:
-            spins += 1
-            if spins > _SPINS:
-                yield_processor()
+            add_atomic(counter + 8, np.int64(1))
+            c = add_atomic(counter, np.int64(1))
+        wait_until(counter + 8, chunks, chunks + 1)
+        counter += COUNTER_BYTES

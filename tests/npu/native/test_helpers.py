@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 
-from sim.functional.helpers import Helpers, SharedWork
-from sim.functional.kernels.gate import ARGUMENTS
+from npu.native.gate import ARGUMENTS
+from npu.native.helpers import Helpers, SharedWork
 
 from tests.support.processes import ROOT
 
@@ -65,7 +65,7 @@ def test_a_copy_of_the_process_starts_threads_of_its_own() -> None:
 def test_threads_that_still_wait_for_work_leave_at_once() -> None:
     code = """
 import numpy as np
-from sim.functional.helpers import Helpers
+from npu.native.helpers import Helpers
 from sim.functional.kernels.run import help_shared
 helpers = Helpers(2, help_shared)
 for _ in range(3):

@@ -1,4 +1,4 @@
-"""How threads come to a piece of work of another thread, and how that one knows that all have left: for compiled kernels.
+"""How threads come to a piece of work of another thread, and how that one knows that all have left: parts of compiled kernels.
 
 The owner opens the gate of its work, does it itself, closes the gate and waits until nobody is inside. Whoever comes in between
 takes part; nobody has to.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.native import types as ty
-from npu.native.kernel import kernel
+from npu.native.kernel import Inlined
 from npu.native.memory import add_atomic, yield_processor
 
 GATE, ARGUMENTS, WORDS = 8, 16, 32
@@ -20,21 +19,21 @@ _SPINS, _YIELDS = 2000, 400
 """How often a thread looks again before it lets others run, about 10 us, and after which of those it gives up."""
 
 
-@kernel(ty.void(ty.int64))
+@Inlined
 def open_gate(work):  # type: ignore[no-untyped-def]
     """Let others in, to work at an address."""
     add_atomic(work, np.int64(1))
     add_atomic(work + 8 * GATE, np.int64(1))
 
 
-@kernel(ty.void(ty.int64))
+@Inlined
 def close_gate(work):  # type: ignore[no-untyped-def]
     """Let nobody in any more and wait for those who are inside."""
     add_atomic(work + 8 * GATE, np.int64(-1))
     wait_until(work + 8 * GATE, np.int64(0), np.int64(1))
 
 
-@kernel(ty.int64(ty.int64, ty.int64))
+@Inlined
 def enter_gate(work, last):  # type: ignore[no-untyped-def]
     """Wait for the gate to be opened more than `last` times, go in: how often it was, -1 if nothing happens or all is over."""
     spins = np.int64(0)
@@ -53,13 +52,13 @@ def enter_gate(work, last):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@kernel(ty.void(ty.int64))
+@Inlined
 def leave_gate(work):  # type: ignore[no-untyped-def]
     """The end of what `enter_gate` began."""
     add_atomic(work + 8 * GATE, np.int64(-2))
 
 
-@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+@Inlined
 def wait_until(counter, least, most):  # type: ignore[no-untyped-def]
     """Until the number at an address is from `least` to `most` - 1."""
     spins = np.int64(0)

@@ -1,4 +1,4 @@
-"""Threads that help another one with work behind a gate (`kernels.gate`), ready for the next piece for a while."""
+"""Threads that help another one with work behind a gate (`npu.native.gate`), ready for the next piece for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.functional.kernels.gate import ARGUMENTS, OVER, WORDS
+from npu.native.gate import ARGUMENTS, OVER, WORDS
 
 SharedWork = NDArray[np.int64]
 
