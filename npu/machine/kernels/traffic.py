@@ -25,6 +25,12 @@ def touched_beats(start, length, beat):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def period(stride, beat):  # type: ignore[no-untyped-def]
+    """Strides after which addresses modulo a beat, a power of two, repeat."""
+    return beat // min(beat, stride & -stride) if stride else 1
+
+
+@inlined
 def brick_traffic(fm, rows, columns, depth, beat):  # type: ignore[no-untyped-def]
     """(beats, bursts) of a box of whole bricks."""
     runs = rows * ceil_div(depth, BRICK_DEPTH)
@@ -36,16 +42,17 @@ def brick_traffic(fm, rows, columns, depth, beat):  # type: ignore[no-untyped-de
 def nhwc_traffic(fm, y, rows, x, columns, channel, depth, is_whole, piece, beat):  # type: ignore[no-untyped-def]
     """(beats, bursts) of a box of an NHWC map: of rows that are one run each if `is_whole`, else of runs of `piece` channels.
 
-    Addresses modulo a beat repeat after `beat` rows and after `beat` pixels, so one period of each is enough.
+    Addresses modulo a beat repeat after some rows and some pixels, so one period of each is enough.
     """
     size = fm.element_bytes
     beats, bursts = np.int64(0), np.int64(0)
-    pixels = 1 if is_whole else min(columns, beat)
-    for i in range(min(rows, beat)):
+    down, across = period(fm.stride_y, beat), period(fm.stride_x, beat)
+    pixels = 1 if is_whole else min(columns, across)
+    for i in range(min(rows, down)):
         first = fm.address + (y + i) * fm.stride_y + x * fm.stride_x + channel * size
-        row_repeats = ceil_div(rows - i, beat)
+        row_repeats = ceil_div(rows - i, down)
         for j in range(pixels):
-            repeats = row_repeats if is_whole else row_repeats * ceil_div(columns - j, beat)
+            repeats = row_repeats if is_whole else row_repeats * ceil_div(columns - j, across)
             for c in range(0, depth, piece):
                 length = (columns - 1) * fm.stride_x + depth * size if is_whole else min(piece, depth - c) * size
                 touched = touched_beats(first + j * fm.stride_x + c * size, length, beat)
