@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ _CARRIERS = _CONVOLUTIONS | {
     "SUB", "SUM", "TRANSPOSE_CONV", *VALUES,
 }  # fmt: skip
 """Kinds that end in one step of the output unit for every value: functions of this value can be fused into it."""
+_PADS = frozenset({"PAD", "PADV2"})
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
@@ -99,7 +101,7 @@ def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int) -> Fusions
     carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
         p: conv for conv, p in pad.items()
     }
-    nest = _nest_tensors(uses)
+    nest = _nest_tensors(uses, frozenset(pad.values()))
     return Fusions(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
@@ -160,14 +162,18 @@ def _pad_fits(graph: Graph, pad: int, op: Op, most: int) -> bool:
     return all(max(pair) <= min(k // 2, most) for pair, k in zip(amounts[-3:-1], extents, strict=True))
 
 
-def _nest_tensors(uses: _Uses) -> dict[int, Nest]:
-    """Let the inputs of joins live in the join's output, and a tensor that is only reshaped to an output in that output."""
+def _nest_tensors(uses: _Uses, carried: frozenset[int]) -> dict[int, Nest]:
+    """Let the inputs of joins live in the join's output, what is padded in the padded map unless a convolution carries the
+    padding, and a tensor that is only reshaped to an output in that output.
+    """
     nest: dict[int, Nest] = {}
     for index in reversed(uses.ops):
         op = uses.graph.ops[index]
         options = op.attributes
         if isinstance(options, ConcatenationOptions) and options.fused_activation_function is FusedActivation.NONE:
             _nest_join(uses, op, options.axis, nest)
+        elif op.kind in _PADS and index not in carried:
+            _nest_padded(uses, op, nest)
         elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
@@ -182,6 +188,15 @@ def _nest_join(uses: _Uses, op: Op, axis: int, nest: dict[int, Nest]) -> None:
         fits = len(boxes) == 1 and fold_shape(tensors[tensor].shape) == boxes[0].shape
         if fits and same_quantization(tensors[tensor], output) and _can_move(uses, tensor, nest):
             nest[tensor] = Nest(op.outputs[0], boxes[0].offset)
+
+
+def _nest_padded(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
+    """A single map that is padded in height and width, or behind its channels: in front of them it could not lie in bricks."""
+    amounts = ((0, 0), (0, 0), (0, 0), *pad_amounts(uses.graph, op))
+    is_one_map = math.prod(uses.graph.tensors[op.outputs[0]].shape[:-3]) == 1
+    before = (amounts[-3][0], amounts[-2][0], amounts[-1][0])
+    if is_one_map and before[2] == 0 and _can_move(uses, op.inputs[0], nest):
+        nest[op.inputs[0]] = Nest(op.outputs[0], before)
 
 
 def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:

@@ -79,13 +79,17 @@ def lower_pad(builder: Builder, op: Op) -> None:
     shape = builder.tensor(op.inputs[0]).shape
     before = (0, 0, 0, *(b for b, _ in amounts))[-3:]
     source, target = builder.input(op.inputs[0]), builder.output(own)
+    is_nested = source.storage is target.storage
     maps = images(source, math.prod(shape[:-3]))
     for number, y in enumerate(images(target, math.prod(builder.tensor(own).shape[:-3]))):
         x = _map_under(number, shape[:-3], amounts[:-3])
         if x is None:
             _fill(builder, maps[0], y, value)
         else:
-            pad_map(builder, maps[x], y, (before[0], before[1], before[2]), value)
+            offset = (before[0], before[1], before[2])
+            if not is_nested:
+                builder.copy(maps[x], crop(y, offset, maps[x].shape))
+            _fill_around(builder, maps[x], y, offset, value)
 
 
 def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> int | None:
@@ -102,6 +106,11 @@ def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, i
 def pad_map(builder: Builder, source: View, target: View, before: MapShape, value: int) -> None:
     """Write `source` into `target` at offset `before` and `value` around it."""
     builder.copy(source, crop(target, before, source.shape))
+    _fill_around(builder, source, target, before, value)
+
+
+def _fill_around(builder: Builder, source: View, target: View, before: MapShape, value: int) -> None:
+    """Write `value` around the box at offset `before` of `target` that has the shape of `source`."""
     low = [0, 0, 0]
     high = list(target.shape)
     for axis in range(3):

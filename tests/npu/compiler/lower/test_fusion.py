@@ -102,6 +102,27 @@ def test_a_pad_that_the_hardware_cannot_do_is_written_out(before: int, after: in
     exact(s, [y])
 
 
+PADDED: dict[str, tuple[list[list[int]], bool]] = {
+    "around height and width": ([[0, 0], [2, 1], [0, 3], [0, 0]], True),
+    "behind the channels": ([[0, 0], [0, 0], [1, 0], [0, 5]], True),
+    "before the channels": ([[0, 0], [1, 1], [0, 0], [2, 0]], False),
+    "with a further image": ([[1, 0], [0, 1], [0, 0], [0, 0]], False),
+}
+
+
+@pytest.mark.parametrize(("table", "is_in_place"), PADDED.values(), ids=PADDED.keys())
+def test_what_is_padded_is_written_into_the_padded_map(table: list[list[int]], is_in_place: bool) -> None:
+    s = sketch()
+    y = convolution(s, s.input((1, 5, 5, 3), 0.02, 1), (1, 5, 5, 16))
+    shape = tuple(extent + sum(pair) for extent, pair in zip((1, 5, 5, 16), table, strict=True))
+    p = s.op("PAD", [y, s.numbers(table)], [s.tensor(shape, 0.25, 5)], at.PadOptions())
+    z = s.op("ADD", [y, y], [s.tensor((1, 5, 5, 16), 0.5, 1)], at.AddOptions(FusedActivation.NONE))
+    first = lowered(s.graph([p, z])).steps[0]
+    assert (first.ofm.storage.tensor == p) is is_in_place
+    assert not is_in_place or first.ofm.offset == (table[1][0], table[2][0], 0)
+    exact(s, [p, z])
+
+
 def test_the_inputs_of_a_concatenation_are_written_in_place() -> None:
     s = sketch()
     x = s.input((1, 4, 4, 3), 0.02, 1)
