@@ -8,11 +8,11 @@ left. So each group is as large as the data dependencies allow, and contracting 
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections.abc import Collection, Iterable, Sequence
 
+from npu.graph.attributes import VarHandleOptions
 from npu.graph.ethos_u import CUSTOM_CODE
-from npu.graph.graph import ABSENT, Graph
+from npu.graph.graph import ABSENT, Graph, Op
 from npu.records import dataclass
 
 ORDERED_KINDS = frozenset(
@@ -21,14 +21,44 @@ ORDERED_KINDS = frozenset(
         "MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "READ_VARIABLE", "VAR_HANDLE", "WHILE",
     }
 )  # fmt: skip
-"""Operators with an effect outside their outputs: they keep their order among each other."""
+"""Operators with an effect outside their outputs."""
+_VARIABLE_KINDS = frozenset({"READ_VARIABLE", "ASSIGN_VARIABLE"})
 ORDERED_CUSTOM_CODES = frozenset({CUSTOM_CODE})
 """Custom operators that do: compiled jobs leave in the arena what later ones read without naming it."""
 
 
-def keeps_order(kind: str, custom_code: str | None) -> bool:
-    """Whether an operator must keep its order among others of which this is true."""
-    return kind in ORDERED_KINDS or custom_code in ORDERED_CUSTOM_CODES
+def orders(ops: Iterable[Op]) -> list[tuple[int, int]]:
+    """Pairs of positions in `ops`, of which the first must run before the second though no tensor says so.
+
+    Reads and writes of one variable keep their order; those of different variables may pass each other. A handle only names
+    its variable. Every other operator with an effect, and a handle that comes from elsewhere, keeps its place among all.
+    """
+    pairs: list[tuple[int, int]] = []
+    variables: dict[int, tuple[str, str]] = {}
+    barrier: list[int] = []  # the last operator that keeps its place among all
+    since: list[int] = []  # those with an effect after it
+    writer: dict[tuple[str, str], int] = {}
+    readers: dict[tuple[str, str], list[int]] = {}
+    for position, op in enumerate(ops):
+        if isinstance(op.attributes, VarHandleOptions):
+            variables.update(dict.fromkeys(op.outputs, (op.attributes.container, op.attributes.shared_name)))
+            continue
+        if op.kind not in ORDERED_KINDS and op.custom_code not in ORDERED_CUSTOM_CODES:
+            continue
+        variable = variables.get(op.inputs[0]) if op.kind in _VARIABLE_KINDS and op.inputs else None
+        if variable is None:
+            pairs += [(before, position) for before in barrier + since]
+            barrier, since, writer, readers = [position], [], {}, {}
+            continue
+        first = [writer[variable]] if variable in writer else barrier
+        if op.kind == "READ_VARIABLE":
+            readers.setdefault(variable, []).append(position)
+        else:
+            first = readers.pop(variable, first)
+            writer[variable] = position
+        pairs += [(before, position) for before in first]
+        since.append(position)
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +87,7 @@ class NodeSubset:
 
 def partition(graph: Graph, accepted: Collection[int]) -> list[Partition]:
     """The partitions of the operators `accepted` (indices in `graph.ops`), in execution order."""
-    ordered = [index for index, op in enumerate(graph.ops) if keeps_order(op.kind, op.custom_code)]
-    subsets = partition_nodes(steps_of(graph), accepted, graph.outputs, ordered=ordered)
+    subsets = partition_nodes(steps_of(graph), accepted, graph.outputs, order=orders(graph.ops))
     return [_partition(graph, subset) for subset in subsets if subset.delegated]
 
 
@@ -72,16 +101,16 @@ def partition_nodes(
     accepted: Collection[int],
     graph_outputs: Iterable[int],
     *,
-    ordered: Sequence[int] = (),
+    order: Iterable[tuple[int, int]] = (),
 ) -> list[NodeSubset]:
     """All epochs, delegated or not, in an order in which they can run.
 
-    `steps` holds (input tensors, output tensors) of each operator in execution order, `accepted` positions in it, `ordered`
-    ascending positions of operators that must keep their order. Tensors must be written before they are read.
+    `steps` holds (input tensors, output tensors) of each operator in execution order, `accepted` positions in it, `order`
+    pairs of ascending positions that must keep their order. Tensors must be written before they are read.
     """
     chosen = frozenset(accepted)
     sources, last_writer = _sources(steps)
-    waits, followers = _dependencies(sources, ordered)
+    waits, followers = _dependencies(sources, order)
     ready: dict[bool, list[int]] = {False: [], True: []}
     for position, count in enumerate(waits):
         if count == 0:
@@ -115,7 +144,7 @@ def _sources(steps: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[list
     return sources, last
 
 
-def _dependencies(sources: Sequence[dict[int, int]], ordered: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+def _dependencies(sources: Sequence[dict[int, int]], order: Iterable[tuple[int, int]]) -> tuple[list[int], list[list[int]]]:
     """For each position, how many operators it waits for, and which wait for it."""
     waits = [0] * len(sources)
     followers: list[list[int]] = [[] for _ in sources]
@@ -125,7 +154,7 @@ def _dependencies(sources: Sequence[dict[int, int]], ordered: Sequence[int]) -> 
             before, after = (source, position) if source < position else (position, source)
             followers[before].append(after)
             waits[after] += 1
-    for before, after in itertools.pairwise(ordered):
+    for before, after in order:
         followers[before].append(after)
         waits[after] += 1
     return waits, followers

@@ -15,8 +15,8 @@ import numpy as np
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import CUSTOM_CODE as ETHOS_U
-from npu.graph.graph import ABSENT, Graph, Model
-from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, keeps_order, partition_nodes
+from npu.graph.graph import ABSENT, Graph, Model, Op
+from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, orders, partition_nodes
 from npu.graph.verify import MAX_RANK
 from npu.progress import Progress, counted
 from npu.runtime.buffer_handles import BufferHandles
@@ -135,9 +135,7 @@ class Subgraph:
         options = delegate.partition_options()
         steps = [(self._nodes[i].inputs, self._nodes[i].outputs) for i in self._plan]
         chosen = {self._plan.index(node) for node in nodes}
-        kinds = [(self._registrations[i].builtin_code, self._registrations[i].custom_name) for i in self._plan]
-        ordered = [position for position, kind in enumerate(kinds) if keeps_order(*kind)]
-        subsets = partition_nodes(steps, chosen, self.graph.outputs, ordered=ordered)
+        subsets = partition_nodes(steps, chosen, self.graph.outputs, order=orders(self._op(i) for i in self._plan))
         kept = _within_limits([s for s in subsets if s.delegated], options)
         plan: list[int] = []
         for subset in subsets:
@@ -152,6 +150,11 @@ class Subgraph:
             plan.append(index)
         self._plan = plan
         return Status.OK
+
+    def _op(self, index: int) -> Op:
+        """The operator of a node, as the partitioner asks for it; a delegate's node is one too."""
+        node, registration = self._nodes[index], self._registrations[index]
+        return Op(registration.builtin_code, node.inputs, node.outputs, node.attributes, custom_code=registration.custom_name)
 
     # --- delegation ----------------------------------------------------------------------------------------------------------
 

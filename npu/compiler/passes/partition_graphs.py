@@ -8,7 +8,7 @@ from dataclasses import replace
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.state import State
 from npu.graph.graph import Graph
-from npu.graph.partition import ORDERED_KINDS, partition_nodes, steps_of
+from npu.graph.partition import orders, partition_nodes, steps_of
 
 
 def partition_graphs(state: State) -> State:
@@ -23,8 +23,7 @@ def partition_graphs(state: State) -> State:
 
 def _nodes(graph: Graph, accepted: Sequence[int]) -> list[PlanNode]:
     """The graph's operators in execution order, those of an NPU partition together."""
-    ordered = [index for index, op in enumerate(graph.ops) if op.kind in ORDERED_KINDS]
-    subsets = partition_nodes(steps_of(graph), accepted, graph.outputs, ordered=ordered)
+    subsets = partition_nodes(steps_of(graph), accepted, graph.outputs, order=orders(graph.ops))
     nodes: list[PlanNode] = []
     for subset in subsets:
         if subset.delegated:

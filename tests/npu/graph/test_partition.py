@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npu.graph.attributes import VarHandleOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.partition import NodeSubset, Partition, partition, partition_nodes
+from npu.graph.partition import NodeSubset, Partition, orders, partition, partition_nodes
 from npu.graph.verify import verify
 
 from tests.support.work_done import lines_run
@@ -152,6 +153,44 @@ def test_reads_and_writes_of_variables_keep_their_order() -> None:
     assert [group.ops for group in partition(graph, {1, 4})] == [(1,), (4,)]
 
 
+def stateful(*steps: tuple[str, tuple[int, ...], tuple[int, ...]], names: str = "ab") -> list[tuple[int, int]]:
+    """What `orders` says of a handle for each of `names` (tensors 0, 1...) and then these operators; 0 is the first of them."""
+    handles = [Op("VAR_HANDLE", (), (index,), VarHandleOptions("", name)) for index, name in enumerate(names)]
+    pairs = orders([*handles, *(Op(*step) for step in steps)])
+    return sorted((before - len(handles), after - len(handles)) for before, after in pairs)
+
+
+def test_operators_of_different_variables_may_pass_each_other() -> None:
+    read, write = "READ_VARIABLE", "ASSIGN_VARIABLE"
+    assert stateful((read, (0,), (2,)), (write, (1, 2), ()), (read, (0,), (3,))) == []
+    assert stateful((read, (0,), (2,)), (read, (0,), (3,)), (write, (0, 3), ()), (read, (0,), (4,))) == [(0, 2), (1, 2), (2, 3)]
+    assert stateful((write, (0, 3), ()), (write, (0, 2), ())) == [(0, 1)]
+
+
+def test_two_handles_of_one_name_are_one_variable() -> None:
+    assert stateful(("ASSIGN_VARIABLE", (0, 3), ()), ("READ_VARIABLE", (1,), (2,)), names="aa") == [(0, 1)]
+
+
+@pytest.mark.parametrize("barrier", [("CALL_ONCE", (), ()), ("READ_VARIABLE", (9,), (8,)), ("WHILE", (7,), (8,))])
+def test_operators_whose_variable_is_unknown_keep_their_place(barrier: tuple[str, tuple[int, ...], tuple[int, ...]]) -> None:
+    pairs = stateful(("READ_VARIABLE", (0,), (2,)), ("READ_VARIABLE", (1,), (3,)), barrier, ("READ_VARIABLE", (0,), (4,)))
+    assert pairs == [(0, 2), (1, 2), (2, 3)]
+
+
+def test_variables_that_are_read_and_written_in_turn_leave_one_group() -> None:
+    # two streams of a keyword network: each reads its state, works and writes it back before the next one reads
+    ops = [Op("VAR_HANDLE", (), (index,), VarHandleOptions("", f"v{index}")) for index in range(2)]
+    for handle, fresh, state, made in ((0, 2, 3, 4), (1, 4, 5, 6)):
+        ops += [
+            Op("READ_VARIABLE", (handle,), (state,)),
+            Op("ADD", (fresh, state), (made,)),
+            Op("ASSIGN_VARIABLE", (handle, made), ()),
+        ]
+    steps = [(op.inputs, op.outputs) for op in ops]
+    groups = [subset.nodes for subset in partition_nodes(steps, {3, 6}, (6,), order=orders(ops))]
+    assert groups == [(0, 1, 2, 5), (3, 6), (4, 7)]
+
+
 def test_compiled_jobs_keep_their_order_and_may_complete_each_others_tensors() -> None:
     # the second job needs nothing by name, but reads what the first left in the arena; both write parts of tensor 2
     tensors = tuple(Tensor(f"t{index}", (4,), DType.INT8) for index in range(4))
@@ -165,7 +204,7 @@ def test_compiled_jobs_keep_their_order_and_may_complete_each_others_tensors() -
     verify(graph)
     assert partition(graph, {1, 2}) == [Partition((1, 2), (0, 1), (2,))]
     assert [
-        subset.nodes for subset in partition_nodes([(op.inputs, op.outputs) for op in ops], {1, 2}, (3,), ordered=(1, 2))
+        subset.nodes for subset in partition_nodes([(op.inputs, op.outputs) for op in ops], {1, 2}, (3,), order=[(1, 2)])
     ] == [
         (0,),
         (1, 2),
