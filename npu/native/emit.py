@@ -24,6 +24,8 @@ FLOAT = ir.FloatType()
 LANES = ir.VectorType(INT, 16)
 PAIRS = ir.VectorType(WORD, 8)
 BYTES = ir.VectorType(BYTE, 16)
+MANY_BYTES = ir.VectorType(BYTE, 64)
+SHORTS = ir.VectorType(ir.IntType(16), 32)
 FLOATS = ir.VectorType(FLOAT, 16)
 DOUBLES = ir.VectorType(ir.DoubleType(), 16)
 MASK = ir.VectorType(ir.IntType(1), 16)
@@ -200,19 +202,50 @@ class Emitter:
         lanes = current().packed_lanes
         if lanes == 0:
             low, high = self.constant(-128), self.constant(127)
-            return self._joined([self.b.trunc(self.clamp(value, low, high), BYTES) for value in four])
+            return self.joined([self.b.trunc(self.clamp(value, low, high), BYTES) for value in four])
         places = [ir.Constant(ir.VectorType(INT, lanes), list(range(k, k + lanes))) for k in range(0, 16, lanes)]
         registers = [self.b.shuffle_vector(value, value, place) for value in four for place in places]
-        return self._joined([self._narrow(registers[k : k + 4], lanes) for k in range(0, len(registers), 4)])
+        return self.joined([self._narrow(registers[k : k + 4], lanes) for k in range(0, len(registers), 4)])
+
+    def narrow_unpacked(self, four: list[IrValue]) -> IrValue:
+        """As `narrow`, of vectors that have, in turn, 4 lanes of each 16 bytes: as two rounds of `unpack` leave them."""
+        lanes = current().packed_lanes
+        if lanes == 0:
+            order = [16 * (k % 16 // 4) + 4 * (k // 16) + k % 4 for k in range(64)]
+            packed = self.narrow(four)
+            return self.b.shuffle_vector(packed, packed, ir.Constant(ir.VectorType(INT, 64), order))
+        places = [ir.Constant(ir.VectorType(INT, lanes), list(range(k, k + lanes))) for k in range(0, 16, lanes)]
+        turns = [[self.b.shuffle_vector(value, value, place) for value in four] for place in places]
+        return self.joined([self._pack(registers, lanes) for registers in turns])
+
+    def unpack(self, a: IrValue, b: IrValue, half: int) -> IrValue:
+        """Of each 16 bytes of two vectors of 64 the first or second half, elements of both in turn."""
+        count, lane = a.type.count, a.type.count // 4
+        places = [lane * k + half * lane // 2 + n for k in range(4) for n in range(lane // 2)]
+        order = [place + count * side for place in places for side in (0, 1)]
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, count), order))
+
+    def add_pairs(self, total: IrValue, first: IrValue, second: IrValue) -> IrValue:
+        """total + first[2 * k] * second[2 * k] + first[2 * k + 1] * second[2 * k + 1], of 32 signed 16-bit numbers.
+
+        In this form LLVM finds the instruction that nearly every CPU has (pmaddwd).
+        """
+        kind = ir.VectorType(INT, 32)
+        products = self.b.mul(self.b.sext(first, kind), self.b.sext(second, kind))
+        even, odd = (
+            self.b.shuffle_vector(products, products, ir.Constant(LANES, list(range(start, 32, 2)))) for start in (0, 1)
+        )
+        return self.b.add(total, self.b.add(even, odd))
 
     def _narrow(self, registers: list[IrValue], lanes: int) -> IrValue:
         """Four vectors of so many lanes as bytes, saturated. The instructions take 4 lanes of each in turn."""
-        halves = [self._saturate("packssdw", lanes, *registers[k : k + 2]) for k in (0, 2)]
-        packed = self._saturate("packsswb", lanes, *halves)
-        turns = lanes // 4
+        packed, turns = self._pack(registers, lanes), lanes // 4
         order = ir.Constant(ir.VectorType(INT, lanes), [4 * (k % turns) + k // turns for k in range(lanes)])
         fours = self.b.bitcast(packed, ir.VectorType(INT, lanes))
         return self.b.bitcast(self.b.shuffle_vector(fours, fours, order), packed.type)
+
+    def _pack(self, registers: list[IrValue], lanes: int) -> IrValue:
+        return self._saturate("packsswb", lanes, *(self._saturate("packssdw", lanes, *registers[k : k + 2]) for k in (0, 2)))
 
     def _saturate(self, name: str, lanes: int, a: IrValue, b: IrValue) -> IrValue:
         """Two vectors as one of half as many bits a lane."""
@@ -220,7 +253,7 @@ class Emitter:
         result = ir.VectorType(ir.IntType(a.type.element.width // 2), 2 * a.type.count)
         return self.b.call(self.function(f"llvm.x86.{full}", ir.FunctionType(result, [a.type, b.type])), [a, b])
 
-    def _joined(self, parts: list[IrValue]) -> IrValue:
+    def joined(self, parts: list[IrValue]) -> IrValue:
         """Vectors one after the other, a power of two of them."""
         while len(parts) > 1:
             parts = [self._join(*parts[k : k + 2]) for k in range(0, len(parts), 2)]

@@ -7,6 +7,7 @@ those have changed. An operation that the kernels cannot run exactly keeps the k
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -374,7 +375,7 @@ def _operands(
     operands, bound = [], 0
     if operation.mode is ElementwiseMode.MUL:
         operands, bound = [(zero, 0, 0, 0, 0, 0, 0) for zero in zero_points], reaches[0] * reaches[1]
-        return np.array([(*operands, operation.mode)], r.OPERANDS), bound
+        return _joined_operands(operands, operation.mode), bound
     for zero_point, (scale, shift), reach in zip(zero_points, pairs, reaches, strict=True):
         near, far = min(shift, 31 - left_shift), max(0, shift - (31 - left_shift))
         size = (reach * scale >> near) + 1
@@ -384,4 +385,10 @@ def _operands(
         rounding = 1 << near - 1 if near else 0
         term, mask = (1 << far - 1, -1) if far else (0, 0)
         operands.append((zero_point, scale, rounding, near, term, mask, far))
-    return np.array([(*operands, operation.mode)], r.OPERANDS), bound
+    return _joined_operands(operands, operation.mode), bound
+
+
+def _joined_operands(operands: Sequence[tuple[int, ...]], mode: ElementwiseMode) -> npt.NDArray[np.void]:
+    joined = zeroed(r.OPERANDS)
+    joined["first"], joined["second"], joined["mode"] = *operands, mode
+    return joined

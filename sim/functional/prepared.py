@@ -17,6 +17,7 @@ from npu.native.cpu import current
 from npu.records import dataclass
 from sim.functional import execute
 from sim.functional.fast import make_row
+from sim.functional.fixed_point import use_fixed_point
 from sim.functional.joined import RepeatedRows, join_rows
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
@@ -140,6 +141,9 @@ def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads
     stream.whole_runs += 1
     if stream.whole_runs != _RUNS_BEFORE or stream.tier is Tier.GENERAL:
         return
+    for prepared in stream.operations:
+        if prepared.row.numbers["kind"] == r.ELEMENTWISE:
+            use_fixed_point(prepared.row)
     operations, places = [prepared.operation for prepared in stream.operations], Places(memory)
     mark_repeats(operations, stream.rows, places)
     if (stream.rows["kind"] == r.GENERAL).any():

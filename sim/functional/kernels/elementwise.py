@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTES, LANES, choice
+from npu.native.emit import BYTES, LANES, MANY_BYTES, SHORTS, choice
 from npu.native.kernel import kernel
 from npu.native.memory import load_i64
 from sim.functional.kernels import rows as r
@@ -17,6 +18,26 @@ from sim.functional.kernels.stage import stage_function
 _OPERANDS = ("first", "second")
 PIXELS = 4
 """Of 16 channels, that are combined at a time."""
+_FIXED_POINT = -1
+"""In place of a mode: ADD or SUB as FIXED_POINT says."""
+
+
+def _over_pixels(e, row, starts, width, body):  # type: ignore[no-untyped-def]
+    """Call body([(first, second, output address, whether it is wanted or None), ...]) for PIXELS at a time of a line."""
+    steps = e.of_row(row, "in_pixel", "in2_pixel", "out_pixel")
+
+    def over_tiles(index, carried):  # type: ignore[no-untyped-def]
+        places = []
+        for k in range(PIXELS):
+            x = e.offset(e.b.mul(index, e.word(PIXELS)), k)
+            is_inside = e.b.icmp_signed("<", x, width)
+            near = e.b.select(is_inside, x, e.b.sub(width, e.word(1)))
+            at = [e.b.add(start, e.b.mul(near, step)) for start, step in zip(starts, steps, strict=True)]
+            places.append((*at, is_inside if k else None))
+        body(places)
+        return carried
+
+    e.loop(e.b.lshr(e.b.add(width, e.word(PIXELS - 1)), e.word(2)), [], over_tiles)
 
 
 def _line(mode):  # type: ignore[no-untyped-def]
@@ -25,66 +46,68 @@ def _line(mode):  # type: ignore[no-untyped-def]
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, first, second, out, width, tail = args
         operands, stage, limits = e.of_row(row, "operands", "stage", "limits")
-        steps = e.of_row(row, "in_pixel", "in2_pixel", "out_pixel")
         flip, scale = e.load(BYTES, limits), e.requantizer(row, stage)
         fetches = [_operand(e, e.field_at(operands, r.OPERANDS, which), flip, mode) for which in _OPERANDS]
 
-        def over_tiles(index, carried):  # type: ignore[no-untyped-def]
-            outputs = []
-            for k in range(PIXELS):
-                x = e.offset(e.b.mul(index, e.word(PIXELS)), k)
-                is_inside = e.b.icmp_signed("<", x, width)
-                near = e.b.select(is_inside, x, e.b.sub(width, e.word(1)))
-                a, b, to = (
-                    e.b.add(start, e.b.mul(near, step)) for start, step in zip((first, second, out), steps, strict=True)
-                )
-                outputs.append((scale(_combined(e, mode, fetches, a, b)), to, tail, is_inside if k else None))
-            e.put(row, outputs)
-            return carried
+        def over_pixels(places):  # type: ignore[no-untyped-def]
+            e.put(row, [(scale(_combined(e, mode, fetches, a, b)), to, tail, inside) for a, b, to, inside in places])
 
-        e.loop(e.b.lshr(e.b.add(width, e.word(PIXELS - 1)), e.word(2)), [], over_tiles)
+        _over_pixels(e, row, (first, second, out), width, over_pixels)
 
     return stage_function(f"elementwise_{mode}", 6, emit)
 
 
-def _dense(mode, scaled):  # type: ignore[no-untyped-def]
-    """Kernel of bytes side by side, 64 at a time; `scaled` is the operand of which more than the multiplier is used, if any."""
+def _fixed_point_line(e, args):  # type: ignore[no-untyped-def]
+    row, first, second, out, width, tail = args
+    add = _fixed_point_sum(e, row)
+
+    def joined(addresses):  # type: ignore[no-untyped-def]
+        return e.joined([e.load(BYTES, address) for address in addresses])
+
+    def over_pixels(places):  # type: ignore[no-untyped-def]
+        total = add(joined([a for a, *_ in places]), joined([b for _, b, *_ in places]))
+        e.put_bytes(total, [(to, tail, inside) for _, _, to, inside in places])
+
+    _over_pixels(e, row, (first, second, out), width, over_pixels)
+
+
+def _dense(name, combination):  # type: ignore[no-untyped-def]
+    """Kernel of bytes side by side, 64 at a time; combination(emitter, row) gives what combines those at two addresses."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, first, second, out, count = args
-        operands, stage, limits = e.of_row(row, "operands", "stage", "limits")
-        flip, scale = e.load(BYTES, limits), e.requantizer(row, stage)
-        ways = [_operand if which == scaled else _plain_operand for which in _OPERANDS]
-        fetches = [
-            way(e, e.field_at(operands, r.OPERANDS, which), flip, mode) for way, which in zip(ways, _OPERANDS, strict=True)
-        ]
+        combine = combination(e, row)
 
         def over_pixels(index, carried):  # type: ignore[no-untyped-def]
             at = e.b.shl(index, e.word(6))
-            places = [(e.b.add(first, e.offset(at, 16 * k)), e.b.add(second, e.offset(at, 16 * k))) for k in range(PIXELS)]
-            outputs = [scale(_combined(e, mode, fetches, a, b)) for a, b in places]
-            e.store(e.packed(row, outputs), e.b.add(out, at))
+            e.store(combine(e.b.add(first, at), e.b.add(second, at)), e.b.add(out, at))
             return carried
 
         e.loop(count, [], over_pixels)
 
-    return stage_function(f"elementwise_dense_{mode}_{scaled}", 5, emit)
+    return stage_function(f"elementwise_dense_{name}", 5, emit)
+
+
+def _dense_product(e, row):  # type: ignore[no-untyped-def]
+    operands, stage, limits = e.of_row(row, "operands", "stage", "limits")
+    flip, scale = e.load(BYTES, limits), e.requantizer(row, stage)
+    fetches = [_operand(e, e.field_at(operands, r.OPERANDS, which), flip, MUL) for which in _OPERANDS]
+
+    def combine(a, b):  # type: ignore[no-untyped-def]
+        places = [(e.offset(a, 16 * k), e.offset(b, 16 * k)) for k in range(PIXELS)]
+        return e.limited(row, e.narrow([scale(_combined(e, MUL, fetches, *place)) for place in places]))
+
+    return combine
+
+
+def _dense_sum(e, row):  # type: ignore[no-untyped-def]
+    add = _fixed_point_sum(e, row)
+    return lambda a, b: add(e.load(MANY_BYTES, a), e.load(MANY_BYTES, b))
 
 
 def _combined(e, mode, fetches, a, b):  # type: ignore[no-untyped-def]
     """The operation on 16 channels of each input, before the output stage."""
     return {ADD: e.b.add, SUB: e.b.sub, MUL: e.b.mul}[mode](fetches[0](a), fetches[1](b))
-
-
-def _plain_operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
-    """As `_operand`, where nothing is shifted: the product fits 32 bits."""
-    zero_point, multiplier = (e.splat_word(e.field(operand, r.OPERAND, name)) for name in ("zero_point", "multiplier"))
-
-    def fetch(address):  # type: ignore[no-untyped-def]
-        value = e.b.sub(e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES), zero_point)
-        return value if mode == MUL else e.b.mul(value, multiplier)
-
-    return fetch
 
 
 def _operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
@@ -107,11 +130,36 @@ def _operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
     return fetch
 
 
-combine_line = choice({mode: _line(mode) for mode in (ADD, SUB, MUL)})
-combine_dense = choice(
-    {4 * ADD + k: _dense(ADD, scaled) for k, scaled in enumerate((None, *_OPERANDS))} | {4 * MUL: _dense(MUL, None)}
+def _fixed_point_sum(e, row):  # type: ignore[no-untyped-def]
+    """What makes 64 outputs of 64 bytes of each input."""
+    at = e.field_at(e.of_row(row, "operands"), r.OPERANDS, "fixed_point")
+
+    def number(name):  # type: ignore[no-untyped-def]
+        return e.splat_word(e.field(at, r.FIXED_POINT, name))
+
+    flip, none = e.b.bitcast(e.limit(row, "flip_inputs"), MANY_BYTES), ir.Constant(MANY_BYTES, None)
+    parts = [(number(f"{part}_addend"), e.b.bitcast(number(f"{part}_factors"), SHORTS)) for part in ("high", "low")]
+    high_shift, low_shift, shift = number("high_shift"), number("low_shift"), number("shift")
+
+    def total(pairs):  # type: ignore[no-untyped-def]
+        high, low = (e.add_pairs(addend, pairs, factors) for addend, factors in parts)
+        return e.b.ashr(e.b.add(e.b.shl(high, high_shift), e.b.ashr(low, low_shift)), shift)
+
+    def add(*inputs):  # type: ignore[no-untyped-def]
+        flipped, totals = [e.b.xor(values, flip) for values in inputs], []
+        for half in range(2):
+            wide = [e.b.bitcast(e.unpack(values, none, half), SHORTS) for values in flipped]
+            totals += [total(e.unpack(*wide, part)) for part in range(2)]
+        return e.limited(row, e.narrow_unpacked(totals))
+
+    return add
+
+
+combine_line = choice(
+    {mode: _line(mode) for mode in (ADD, SUB, MUL)}
+    | {_FIXED_POINT: stage_function("elementwise_fixed_point", 6, _fixed_point_line)}
 )
-"""By four times the mode, and 1 or 2 more if the first or second operand is shifted; never are both. SUB is too rare."""
+combine_dense = choice({MUL: _dense("product", _dense_product), _FIXED_POINT: _dense("sum", _dense_sum)})
 
 
 @kernel(ty.void(ty.int64, ty.int64[::1], ty.int64, ty.int64))
@@ -119,18 +167,14 @@ def combine(at, bases, first, last):  # type: ignore[no-untyped-def]
     """An elementwise operation, the row at an address: the lines or, of a flat one, the pixels `first` to `last`."""
     row = r.row_at(at)[0]
     operands = r.operands_at(row.operands)[0]
-    mode, way = operands.mode, 4 * operands.mode
-    if operands.first.shift != 0:
-        way += 1
-    if operands.second.shift != 0:
-        way += 2
+    mode = operands.mode if operands.fixed_point.is_exact == 0 else np.int64(_FIXED_POINT)
     if row.is_flat != 0:
         a = bases[row.in_region] + load_i64(row.in_table)
         b = bases[row.in2_region] + load_i64(row.in2_table)
         o = bases[row.out_region] + load_i64(row.out_table)
         whole = min(last, row.width - 1)
-        tiles = (whole - first) // PIXELS if way & 3 != 3 and mode != SUB else np.int64(0)
-        combine_dense(way, at, a + 16 * first, b + 16 * first, o + 16 * first, tiles)
+        tiles = (whole - first) // PIXELS if mode in (_FIXED_POINT, MUL) else np.int64(0)
+        combine_dense(mode, at, a + 16 * first, b + 16 * first, o + 16 * first, tiles)
         done = first + PIXELS * tiles
         combine_line(mode, at, a + 16 * done, b + 16 * done, o + 16 * done, whole - done, np.int64(16))
         if last == row.width:

@@ -13,14 +13,12 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTES, INT, LANES, WORD, choice
+from npu.native.emit import BYTES, INT, LANES, SHORTS, WORD, choice
 from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.stage import stage_function
 
 SHORT = ir.IntType(16)
-SHORTS = ir.VectorType(SHORT, 32)
-PRODUCTS = ir.VectorType(INT, 32)
 HEIGHT = 6
 """Pixels of a tile: with its sums for 16 channels, weights and an input, what 16 registers of 8 lanes hold."""
 PANEL_BYTES = 1 << 17
@@ -34,17 +32,10 @@ def prepare(e, weights):  # type: ignore[no-untyped-def]
     return e.b.ashr(e.b.shl(pairs, eight), eight), e.b.ashr(pairs, eight)
 
 
-def _add_pairs(e, total, first, second):  # type: ignore[no-untyped-def]
-    """total + first[2 * k] * second[2 * k] + first[2 * k + 1] * second[2 * k + 1]; in this form LLVM finds the instruction."""
-    products = e.b.mul(e.b.sext(first, PRODUCTS), e.b.sext(second, PRODUCTS))
-    even, odd = (e.b.shuffle_vector(products, products, ir.Constant(LANES, list(range(start, 32, 2)))) for start in (0, 1))
-    return e.b.add(total, e.b.add(even, odd))
-
-
 def dot(e, total, inputs, prepared):  # type: ignore[no-untyped-def]
     mask, eight = e.constant(0x00FF00FF), e.constant(8)
     for pair, weights in zip((inputs, e.b.lshr(inputs, eight)), prepared, strict=True):
-        total = _add_pairs(e, total, e.b.bitcast(e.b.and_(pair, mask), SHORTS), weights)
+        total = e.add_pairs(total, e.b.bitcast(e.b.and_(pair, mask), SHORTS), weights)
     return total
 
 
@@ -110,7 +101,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
                     pair = e.load(INT, e.offset(e.b.add(rows[k], at), 4 * half))
                     value = e.b.bitcast(e.splat(pair), SHORTS)
                     for n in range(width):
-                        totals[k * width + n] = _add_pairs(e, totals[k * width + n], value, vectors[n][half])
+                        totals[k * width + n] = e.add_pairs(totals[k * width + n], value, vectors[n][half])
             return [e.offset(values[0], 64), *totals]
 
         totals = e.loop(dwords, [weights, *biases * height], over_dwords)[1:]

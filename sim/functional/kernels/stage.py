@@ -71,23 +71,27 @@ class StageEmitter(Emitter):
         numbers = [*self.channels(stage, "multiplier", "even_addend", "odd_addend", "high_shift"), self.even_lanes(row)]
         return lambda total: self.floor(total, *numbers)
 
-    def packed(self, row, four):  # type: ignore[no-untyped-def]
-        """The lanes of four vectors as bytes, within the row's limits."""
+    def limited(self, row, values):  # type: ignore[no-untyped-def]
+        """64 signed bytes within the row's limits, as they are stored."""
         low, high, flip = (self.limit(row, name) for name in ("low", "high", "flip_outputs"))
-        return self.b.xor(self.clamp(self.narrow(four), low, high), flip)
+        return self.b.xor(self.clamp(values, low, high), flip)
 
     def put(self, row, outputs):  # type: ignore[no-untyped-def]
         """Store (16 values, address, bytes, whether at all or None), four at a time, within the row's limits."""
         for start in range(0, len(outputs), 4):
             four = outputs[start : start + 4]
-            packed = self.packed(row, [four[min(k, len(four) - 1)][0] for k in range(4)])
-            for k, (_, address, count, is_wanted) in enumerate(four):
-                part = self.b.shuffle_vector(packed, packed, ir.Constant(LANES, list(range(16 * k, 16 * k + 16))))
-                if is_wanted is None:
+            packed = self.limited(row, self.narrow([four[min(k, len(four) - 1)][0] for k in range(4)]))
+            self.put_bytes(packed, [place for _, *place in four])
+
+    def put_bytes(self, packed, places):  # type: ignore[no-untyped-def]
+        """Store up to four times 16 bytes: (address, bytes, whether at all or None) of each."""
+        for k, (address, count, is_wanted) in enumerate(places):
+            part = self.b.shuffle_vector(packed, packed, ir.Constant(LANES, list(range(16 * k, 16 * k + 16))))
+            if is_wanted is None:
+                self._put_one(part, address, count)
+            else:
+                with self.b.if_then(is_wanted):
                     self._put_one(part, address, count)
-                else:
-                    with self.b.if_then(is_wanted):
-                        self._put_one(part, address, count)
 
     def _put_one(self, part, address, count):  # type: ignore[no-untyped-def]
         if count is None:
