@@ -36,8 +36,8 @@ fuzz: ## Break inputs of every kind for MINUTES (default 5); seeds and failures 
 mutants: ## Break the source on purpose, SAMPLE times a package (default 50), and count what the tests notice
 	nice -n 19 $(PYTHON) -m tests.support.mutants --sample $(or $(SAMPLE),50)
 
-golden: ## Rewrite the golden files of the tests
-	$(PYTHON) -m pytest -q --update-golden tests
+golden: ## Rewrite the golden files of the tests, or only those of TESTS
+	$(PYTHON) -m pytest -q --update-golden $(or $(TESTS),tests)
 
 docs: ## Rewrite the generated pages that need no measurements
 	$(PYTHON) -m npu supported-ops --profile v0.1 -o docs/supported-ops-v0.1.md

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ settings.load_profile("reproducible")
 
 COLLECTOR = pytest.StashKey[Collector]()
 GOLDEN = Path(__file__).with_name("golden")
+_MOST_LINES = 40
+"""Changed lines of a golden file that are shown."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,6 +58,12 @@ def collected(request: pytest.FixtureRequest) -> list[pytest.Item]:
     return request.config.stash[COLLECTOR].items
 
 
+def changed_lines(before: str, after: str) -> str:
+    """The lines that differ, as far as one reads them."""
+    lines = [line for line in unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0) if line[:1] in "-+"][2:]
+    return "\n".join([*lines[:_MOST_LINES], *[f"... {len(lines)} lines in all"] * (len(lines) > _MOST_LINES)])
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """`golden(name, text)`: the text must be what the golden file of this name holds."""
@@ -64,7 +73,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        assert path.is_file(), f"{path} is missing; make it with: make golden"
-        assert text == path.read_text(encoding="utf-8"), f"{path} differs; if that is right: make golden"
+        command = f"make golden TESTS={request.path.relative_to(GOLDEN.parents[1])}"
+        assert path.is_file(), f"{path} is missing; make it with: {command}"
+        recorded = path.read_text(encoding="utf-8")
+        if text != recorded:
+            pytest.fail(f"{path} differs; if that is right: {command}\n{changed_lines(recorded, text)}", pytrace=False)
 
     return compare

@@ -1,0 +1,141 @@
+"""What the compiler decides for hundreds of small models, as golden files: none of it changes unnoticed.
+
+Whether it is right, the other tests say. `make golden TESTS=tests/npu/compiler/test_decisions.py` takes a change over; the
+columns that differ in a line name who decides otherwise (`tests.support.decisions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import TypeVar
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.goal import Goal
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Model
+from npu.hardware.catalogue import list_variants
+from npu.hardware.choice import Hardware
+from npu.tflite.reader import read_model
+
+from tests.npu.compiler.lower import (
+    test_depth_to_space,
+    test_edges,
+    test_errors,
+    test_joined,
+    test_lstm,
+    test_matmul,
+    test_transpose,
+    test_windows,
+)
+from tests.support import random_graphs as graphs
+from tests.support.decisions import decisions
+from tests.support.mixed_graphs import mixed_graph
+from tests.support.networks import network
+from tests.support.vela_operators import VELA_CASES, with_shapes
+
+T = TypeVar("T")
+Case = tuple[str, Model, Hardware]
+TARGETS = tuple(Hardware(target) for target in list_variants())
+MEMORIES = (
+    Hardware("ethos-u55-128"),
+    Hardware("ethos-u55-128", arena_cache_bytes=20_000),
+    Hardware("ethos-u55-64", arena_cache_bytes=12_000),
+    Hardware("ethos-u65-256"),
+    Hardware("ethos-u65-512", arena_cache_bytes=16_000),
+    Hardware("ethos-u55-256", memory_mode="sram-only"),
+    Hardware("ethos-u65-256", memory_mode="dedicated-sram-256kb"),
+    Hardware("ethos-u65-256", memory_mode="shared-sram", arena_cache_bytes=30_000),
+)
+GOALS = (Goal.PERFORMANCE, Goal.PERFORMANCE, Goal.SIZE)
+
+
+@cache
+def chooser(hardware: Hardware) -> BlockChooser:
+    """It knows the blocks that it has chosen before."""
+    return BlockChooser(hardware.load())
+
+
+def any_of(choices: tuple[T, ...], name: str, further: int = 0) -> T:
+    """One for a case, which stays when other cases come and go."""
+    return choices[(crc32(name.encode()) + further) % len(choices)]
+
+
+def operators() -> Iterator[Case]:
+    """Every operator of the NPU in every type; not those that were drawn so that LiteRT refuses them."""
+    for name, make in VELA_CASES.items():
+        for seed in (1, 2):
+            with suppress(ValueError, RuntimeError):
+                content = with_shapes(make(np.random.default_rng([seed, 2026])))
+                yield f"{name} {seed}", read_model(content), any_of(TARGETS, name, seed)
+
+
+def lowerings() -> Iterator[Case]:
+    """The cases of the tests of lowering: edges, and what is refused."""
+    for name, graph in lowered_graphs():
+        yield name, Model((graph,)), any_of(TARGETS, name)
+    for name, make in test_windows.CASES.items():
+        for seed in range(2):
+            yield f"{name} {seed}", read_model(make(np.random.default_rng(seed))), any_of(TARGETS, name, seed)
+    for name in test_matmul.CASES:
+        yield f"product {name}", read_model(test_matmul.product(name, 5)), any_of(TARGETS, name)
+    for name, options in test_lstm.CELLS.items():
+        yield f"cell {name}", read_model(test_lstm.cell(3, **options)), any_of(TARGETS, name)
+
+
+def lowered_graphs() -> Iterator[tuple[str, Graph]]:
+    for name, sketched in test_edges.CASES.items():
+        s, output = sketched()
+        yield name, s.graph([output])
+    for name, (make, _) in test_errors.CASES.items():
+        yield f"refused {name}", make()
+    for name, case in test_depth_to_space.CASES.items():
+        yield name, test_depth_to_space.graph_of(*case, inside=True)
+    for name, (shape, order, _) in (test_transpose.STEPS | test_transpose.WAYS).items():
+        yield name, test_transpose.single(shape, order)
+    for name, permuted in test_transpose.GRAPHS.items():
+        yield name, permuted()
+    for ratio in test_joined.RATIOS:
+        yield f"joined {ratio}", test_joined.joined(DType.UINT8, (0.079 * ratio, 0.079, 0.079), (138, 191, 191), 9)
+
+
+def chains() -> Iterator[Case]:
+    """Several operators with branches, of int8."""
+    for case in (*graphs.chains(24, 26, graphs.LINKS_AND_PERMUTATIONS), *graphs.resizing_chains(6, 26)):
+        yield case.name, case.model, any_of(TARGETS, case.name)
+
+
+def mixtures() -> Iterator[Case]:
+    """Several operators of every type."""
+    for dtype in (DType.INT8, DType.UINT8, DType.INT16):
+        for seed in range(10):
+            name = f"mixed {dtype} {seed}"
+            yield name, read_model(mixed_graph(2600 + seed, dtype)), any_of(TARGETS, name)
+
+
+def networks() -> Iterator[Case]:
+    """Large maps and large weights, in memories that are too small for them and in others."""
+    for seed in range(10):
+        for scarce in (False, True):
+            model, name = read_model(network(seed, scarce=scarce)), f"network {seed}{' scarce' if scarce else ''}"
+            for further in (0, 3):
+                yield name, model, any_of(MEMORIES, name, further)
+
+
+MODELS: dict[str, Callable[[], Iterator[Case]]] = {
+    "operators": operators, "lowerings": lowerings, "chains": chains, "mixtures": mixtures, "networks": networks,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_decisions_are_as_recorded(name: str, golden: Callable[[str, str], None]) -> None:
+    lines = []
+    for case, model, hardware in MODELS[name]():
+        goal = any_of(GOALS, case)
+        lines.append(f"{case} {hardware.target} {goal.value}: {decisions(model, chooser(hardware), goal)}")
+    golden(f"compiler/decisions-{name}.txt", "\n".join(lines) + "\n")
