@@ -15,21 +15,9 @@ from npu.native import types as ty
 from npu.native.kernel import kernel
 from npu.numerics.arrays import Array
 from npu.records import dataclass
+from npu.runtime.kernels.product import multiply_in_order
 
 _PATCH_ELEMENTS = 1 << 22
-_CONSTANT = ty.constant(ty.float32, 2)
-
-
-@kernel(ty.void(_CONSTANT, _CONSTANT, ty.float32[:, ::1]))
-def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
-    """out[m, n] = sum over k ascending of rows[m, k] * weights[k, n], in float32 without contraction."""
-    for m in range(rows.shape[0]):
-        for n in range(out.shape[1]):
-            out[m, n] = np.float32(0)
-        for k in range(rows.shape[1]):
-            value = rows[m, k]
-            for n in range(out.shape[1]):
-                out[m, n] += value * weights[k, n]
 
 
 _MAP = ty.constant(ty.float32, 4)

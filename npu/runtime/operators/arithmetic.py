@@ -273,13 +273,16 @@ def _right_shift(x: Array, y: Array) -> Array:
 
 def _repeated_product(x: Array, exponent: int) -> Array:
     """x**exponent by squaring, as the kernel computes broadcast scalar exponents that are whole numbers."""
-    product, base = np.ones_like(x), x
-    while exponent:
+    if exponent == 0:
+        return np.ones_like(x)
+    product: Array | None = None
+    while True:
         if exponent & 1:
-            product = product * base
-        base = base * base
+            product = x if product is None else product * x
         exponent >>= 1
-    return product
+        if product is not None and not exponent:
+            return product
+        x = x * x
 
 
 _BITS = "i8 u8 i16 u16 i32 u32"

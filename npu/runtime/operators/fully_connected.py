@@ -15,7 +15,7 @@ from npu.graph.attributes import WeightsFormat
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
-from npu.runtime.kernels.convolution import multiply_in_order
+from npu.runtime.kernels.product import multiply_in_order
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     INTEGER_RANGE,
@@ -38,16 +38,35 @@ def build_fully_connected(node: OperatorNode) -> Run:
         raise node.fail(f"weights format must be DEFAULT, got {layout.name}")
     if ifm.dtype is DType.FLOAT32 and weights.dtype is not DType.FLOAT32:
         return _hybrid(node)
+    if ifm.dtype is DType.FLOAT32:
+        return _float(node)
     finish = _finish(node, ifm, weights, output)
     constant = _matrix(weights) if weights.is_constant else None
 
     def run() -> None:
         matrix = constant if constant is not None else _matrix(weights)
         rows = _centred(ifm).reshape(-1, depth)
-        acc = _product(np.ascontiguousarray(rows), matrix)
+        acc = (rows @ matrix).astype(np.int64)
         if bias is not None:
             acc = acc + bias.array.reshape(-1)
         output.array[...] = finish(acc).reshape(output.shape)
+
+    return run
+
+
+def _float(node: OperatorNode) -> Run:
+    ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
+    units, depth = weights.shape
+    low, high = float_bounds(node, node.attributes.fused_activation_function)
+    constant = np.ascontiguousarray(weights.array.T) if weights.is_constant else None
+
+    def run() -> None:
+        matrix = np.ascontiguousarray(weights.array.T) if constant is None else constant
+        sums = output.array.reshape(-1, units)
+        multiply_in_order(ifm.array.reshape(-1, depth), matrix, sums)
+        if bias is not None:
+            np.add(sums, bias.array.reshape(-1), out=sums)
+        np.clip(sums, low, high, out=sums)
 
     return run
 
@@ -78,9 +97,6 @@ def _product(rows: Array, matrix: Array) -> Array:
 
 def _finish(node: OperatorNode, ifm: RuntimeTensor, weights: RuntimeTensor, output: RuntimeTensor) -> Callable[[Array], Array]:
     activation = node.attributes.fused_activation_function
-    if ifm.dtype is DType.FLOAT32:
-        bounds = float_bounds(node, activation)
-        return lambda acc: np.clip(acc, *bounds)
     require_quantized(node, ifm, output)
     scales = filter_scales(node, weights, weights.shape[0])
     is_double = node.options.fully_connected_rounding == "double"

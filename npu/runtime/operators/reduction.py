@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from npu.runtime.types import for_codes
 def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Array]) -> Run:
     """`function(input, axes)` returns the reduced values in any shape with the right number of elements."""
     ifm, axis, output = node.input(0), node.input(1), node.output()
+    known = reduced_axes(ints(axis), len(ifm.shape)) if axis.is_constant else None
 
     def run() -> None:
-        axes = reduced_axes(ints(axis), len(ifm.shape))
-        if output.elements:
+        axes = reduced_axes(ints(axis), len(ifm.shape)) if known is None else known
+        if output.array.size:
             output.array[...] = function(ifm.array, axes).reshape(output.shape)
 
     return run
@@ -32,14 +34,14 @@ def _reduce(node: OperatorNode, function: Callable[[Array, tuple[int, ...]], Arr
 def _sum_in_order(values: Array, axes: tuple[int, ...]) -> Array:
     """float32 sums in the order of the elements."""
     kept = [i for i in range(values.ndim) if i not in axes]
-    rows = values.transpose(*kept, *axes).reshape(_count(values.shape, tuple(kept)), _count(values.shape, axes))
-    total = np.zeros(rows.shape[0], np.float32)
+    rows = values.transpose(*kept, *axes).reshape(_count(values.shape, kept), _count(values.shape, axes))
+    total = np.empty(len(rows), np.float32)
     sum_rows(np.ascontiguousarray(rows, np.float32), total)
     return total
 
 
-def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    return int(np.prod([shape[i] for i in axes], dtype=np.int64)) if axes else 1
+def _count(shape: tuple[int, ...], axes: Sequence[int]) -> int:
+    return math.prod([shape[i] for i in axes])
 
 
 def build_mean(node: OperatorNode) -> Run:

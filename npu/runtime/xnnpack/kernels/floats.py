@@ -33,9 +33,9 @@ def _exponential(e, x):  # type: ignore[no-untyped-def]
     shifted = e.multiply_add(x, _constant(1 / math.log(2)), _constant(_TO_INTEGER))
     k = e.b.fsub(shifted, _constant(_TO_INTEGER))
     remainder = e.multiply_add(k, _constant(-math.log(2)), x)
-    total = _constant(1.0)
-    for term in range(_TERMS, 1, -1):
-        total = e.multiply_add(e.b.fmul(remainder, _constant(1 / term)), total, _constant(1.0))
+    total = _constant(1 / math.factorial(_TERMS))
+    for term in range(_TERMS - 1, 0, -1):
+        total = e.multiply_add(remainder, total, _constant(1 / math.factorial(term)))
     exponent = e.b.add(e.b.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [1023] * 16))
     power = e.b.bitcast(e.b.shl(exponent, ir.Constant(_WORDS, [52] * 16)), DOUBLES)
     return power, e.b.fmul(remainder, total)
@@ -155,7 +155,8 @@ def _emit_softmax(e, args):  # type: ignore[no-untyped-def]
     e.store_first(value, e.b.add(out, end), rest)
     sums = e.b.fadd(sums, e.b.select(within, e.b.fpext(value, DOUBLES), zero))
     add = e.function("llvm.vector.reduce.fadd.v16f64", ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), DOUBLES]))
-    total = e.b.fptrunc(e.b.call(add, [ir.Constant(ir.DoubleType(), 0.0), sums]), FLOAT)
+    whole_sum = e.b.call(add, [ir.Constant(ir.DoubleType(), 0.0), sums], fastmath=("reassoc",))
+    total = e.b.fptrunc(whole_sum, FLOAT)
 
     def over_quotients(index, carried):  # type: ignore[no-untyped-def]
         at = e.b.add(out, e.b.mul(index, e.word(64)))

@@ -1,0 +1,36 @@
+"""Float32 matrix products that add in the order of the reference kernels, so that no matrix library decides what they give."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu.native import types as ty
+from npu.native.cpu import is_making
+from npu.native.kernel import kernel
+
+if is_making():
+    from npu.runtime.kernels.product_tiles import HEIGHT, LANES, tile
+
+_CONSTANT = ty.constant(ty.float32, 2)
+
+
+@kernel(ty.void(_CONSTANT, _CONSTANT, ty.float32[:, ::1]))
+def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
+    """out[m, n] = sum over k ascending of rows[m, k] * weights[k, n], in float32 without contraction."""
+    count, depth, columns = rows.shape[0], rows.shape[1], out.shape[1]
+    if columns < LANES:
+        for m in range(count):
+            for n in range(columns):
+                out[m, n] = np.float32(0)
+            for k in range(depth):
+                for n in range(columns):
+                    out[m, n] += rows[m, k] * weights[k, n]
+        return
+    vectors, height = np.int64(2 if columns >= 2 * LANES else 1), np.int64(HEIGHT if count >= HEIGHT else 1)
+    a, b, c = np.int64(rows.ctypes.data), np.int64(weights.ctypes.data), np.int64(out.ctypes.data)
+    # The last tiles lie over those before them, and give the same numbers.
+    for start in range(0, columns, LANES * vectors):
+        n = 4 * min(np.int64(start), columns - LANES * vectors)
+        for first in range(0, count, height):
+            m = 4 * min(np.int64(first), count - height)
+            tile(10 * height + vectors, a + m * depth, 4 * depth, depth, b + n, 4 * columns, c + m * columns + n, 4 * columns)
