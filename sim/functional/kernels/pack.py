@@ -7,9 +7,8 @@ import numpy as np
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
-from sim.functional.kernels.rows import CHANNELS, FLOOR, REQUANTIZE
+from npu.numerics.output_stage import FLOOR, REQUANTIZE, STAGE, STAGE_ARGUMENTS, fill_channels
 
-STAGE = ty.record(CHANNELS)[::1]
 GROUP_BYTES = 64
 """What 16 channels have of the weights for four inputs."""
 IMPOSSIBLE = -1
@@ -49,33 +48,10 @@ def pack(weights, order, packed, group, lanes):  # type: ignore[no-untyped-def]
                 packed[start + k * group + j] = np.int8(weights[o, at]) if at >= 0 else np.int8(0)
 
 
-@kernel(ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.boolean, STAGE))
+@kernel(STAGE_ARGUMENTS)
 def make_stage(biases, scales, shifts, bounds, zero_point, limit, is_floor, stage):  # type: ignore[no-untyped-def]
-    """Fill the zeroed `stage`. False if a sum, at most `bounds`, may leave what the kernels can do.
-
-    The multiplication takes the sum times 2**(left + 1) and keeps the high half of the product, so a shift below 31
-    becomes a left shift of the sum and one above 31 a second, rounded division.
-    """
-    one = np.int64(1)
-    for c in range(shifts.shape[0]):
-        shift, block, lane = shifts[c], c // 16, c % 16
-        left, right = max(np.int64(0), 31 - shift), max(np.int64(0), shift - 31)
-        if shift > 61 or left > 30 or scales[c] >= one << 31 or bounds[c] >= limit >> left:
-            return False
-        term = one << (right - 1) if right > 0 else np.int64(0)
-        of_block = stage[block]
-        of_block.bias[lane] = np.int32(biases[c])
-        of_block.left_shift[lane] = np.int32(left + 1)
-        of_block.multiplier[lane] = np.int32(scales[c])
-        of_block.sign_mask[lane] = np.int32(-1 if right > 0 else 0)
-        of_block.right_shift[lane] = np.int32(right)
-        addends = of_block.even_addend if lane % 2 == 0 else of_block.odd_addend
-        if is_floor:
-            addends[lane // 2] = (one << 30) + (term << 31) + (zero_point << shift)
-            of_block.high_shift[lane] = np.int32(shift - 32)
-        else:
-            addends[lane // 2] = (one << 31) + (term << 32)
-    return True
+    """`fill_channels`, for Python."""
+    return fill_channels(biases, scales, shifts, bounds, zero_point, limit, is_floor, stage)
 
 
 CHANNEL_RULES = np.dtype(
@@ -116,6 +92,6 @@ def make_channels(groups, biases, scales, shifts, rules, stage):  # type: ignore
     is_floor = rule.is_clamped != 0 and low >= 32
     if high > rule.max_shift or bound >= rule.limit:
         return IMPOSSIBLE
-    if not make_stage(moved, scales, shifts, bounds, rule.zero_point, rule.limit, is_floor, stage):
+    if not fill_channels(moved, scales, shifts, bounds, rule.zero_point, rule.limit, is_floor, stage):
         return IMPOSSIBLE
     return FLOOR if is_floor else REQUANTIZE

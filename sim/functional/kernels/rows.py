@@ -12,13 +12,31 @@ from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import RowsAt, kernel
 from npu.native.memory import compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
+from npu.numerics.output_stage import (  # rows name them
+    CHANNELS as CHANNELS,
+)
+from npu.numerics.output_stage import (
+    CHANNELS_BYTES as CHANNELS_BYTES,
+)
+from npu.numerics.output_stage import (
+    EVEN_LANES as EVEN_LANES,
+)
+from npu.numerics.output_stage import (
+    FLOOR as FLOOR,
+)
+from npu.numerics.output_stage import (
+    LIMITS as LIMITS,
+)
+from npu.numerics.output_stage import (
+    REQUANTIZE as REQUANTIZE,
+)
+from npu.numerics.output_stage import (
+    SUM as SUM,
+)
 from sim.functional.kernels import values
 
 GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, VALUES, COPY, NOTHING = range(7)
 """Kinds: not for these kernels, three of 8 bits, what `values` executes, a contiguous transfer, and what changes no memory."""
-REQUANTIZE, FLOOR, SUM = range(3)
-"""Output stages. FLOOR, one addition and two shifts: exact where negative results are clamped away, as after a RELU; SUM: the
-sums themselves, 16 int32, which `values.finish_sums` takes on."""
 
 ROW = np.dtype(
     [
@@ -62,7 +80,7 @@ ROW = np.dtype(
             *("in2_table", "in2_region", "in2_pixel", "in2_brick"),  # elementwise: the second input
             "operands",  # elementwise: address of OPERANDS
             "is_flat",  # elementwise: 1 if a line is bytes without gaps, 16 a pixel, and `tail` those of the last pixel alone
-            "finish",  # the output stage
+            "finish",  # the output stage; sums of SUM are for `values.finish_sums`
             "sums",  # with SUM: the machine address of the sums that `values.finish_sums` takes on
         ),
         ("values", values.NUMBERS),  # of the kind VALUES, and with SUM
@@ -72,29 +90,8 @@ ROW = np.dtype(
 ROW_BYTES = ROW.itemsize
 ROW_TYPE = ty.record(ROW)
 ROWS = ROW_TYPE[::1]
-CHANNELS = np.dtype(
-    [
-        *((name, np.int32, (16,)) for name in ("bias", "left_shift", "multiplier", "sign_mask", "right_shift")),
-        # What is added to the products of even and odd channels, and how far FLOOR shifts the high halves.
-        *((name, np.int64, (8,)) for name in ("even_addend", "odd_addend")),
-        ("high_shift", np.int32, (16,)),
-    ]
-)
-"""Bias and output stage of a block of 16 channels; the left shift is by one more than needed."""
-CHANNELS_BYTES = CHANNELS.itemsize
 WEIGHTS_BYTES = 16 * 4
 """What 16 channels read of the weights for four elements of input."""
-LIMITS = np.dtype(
-    [
-        ("flip_inputs", np.uint32, (16,)),  # what bytes of inputs are exclusive-ored with to be unsigned: 128 or 0
-        ("zero_point", np.int32, (16,)),
-        *((name, np.int8, (64,)) for name in ("low", "high")),
-        ("flip_outputs", np.uint8, (64,)),  # 128 for unsigned outputs, of which zero point, low and high are 128 less
-        ("even_lanes", np.uint16),  # EVEN_LANES
-    ]
-)
-"""What all channels share, as often as vectors need it."""
-EVEN_LANES = 0x5555
 CHECK = np.dtype(integers("region", "offset", "bytes", "copy"))
 """A range of memory, and the address of a copy that it must equal."""
 OPERAND = np.dtype(integers("zero_point", "multiplier", "rounding", "shift", "rounding_term", "sign_mask", "right_shift"))

@@ -1,139 +1,20 @@
-"""LLVM vector code of the output stage: sums of 16 channels to bytes in memory.
-
-Vectors have 16 lanes, of 32 bits or less; LLVM cuts them to what the CPU has.
-"""
+"""LLVM vector code of kernels that know an operation by its ROW."""
 
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
 
-from llvmlite import ir
-
-from npu.native.cpu import current
-from npu.native.emit import LANES, MASK, Emitter, function
-from sim.functional.kernels import rows as r
+from npu.native.emit import function
+from npu.numerics.output_code import StageEmitter
+from sim.functional.kernels.rows import ROW
 
 
-class StageEmitter(Emitter):
-    """Emits fields of the operation's row and its output stage as well."""
+class RowEmitter(StageEmitter):
+    """Emits fields of the operation's row and its output stage."""
 
-    def of_row(self, row, *names):  # type: ignore[no-untyped-def]
-        """Fields of the row at an address."""
-        values = [self.field(row, r.ROW, name) for name in names]
-        return values if len(values) > 1 else values[0]
-
-    def limit(self, row, name):  # type: ignore[no-untyped-def]
-        """A vector of the row's LIMITS."""
-        return self.field(self.of_row(row, "limits"), r.LIMITS, name)
-
-    def round_away(self, t, term, mask, shift):  # type: ignore[no-untyped-def]
-        """t / 2**shift, ties away from zero: term is 2**(shift - 1), mask -1; both 0 if shift is 0."""
-        sign = self.b.and_(self.b.ashr(t, self.constant(31)), mask)
-        return self.b.ashr(self.b.add(self.b.add(t, term), sign), shift)
-
-    def merge_high(self, even, odd, is_even):  # type: ignore[no-untyped-def]
-        """The high halves of even and odd products as lanes."""
-        return self.b.select(is_even, self.high_halves(even), self.b.bitcast(odd, LANES))
-
-    def even_lanes(self, row):  # type: ignore[no-untyped-def]
-        """The mask for `merge_high`; LLVM must not know it where masks are registers: it would permute, which takes longer."""
-        if current().has_byte_masks:
-            return self.b.bitcast(self.field(self.of_row(row, "limits"), r.LIMITS, "even_lanes"), MASK)
-        return ir.Constant(MASK, [k % 2 == 0 for k in range(16)])
-
-    def requantize(self, total, left_shift, multiplier, even_addend, odd_addend, sign_mask, right_shift, is_even):  # type: ignore[no-untyped-def]
-        """The doubled product's high half, rounded, divided with ties away from zero; the addends hold both halves of 1.
-
-        A total below 0 whose product rounds to 0 may be taken for negative: 0 divided either way is 0.
-        """
-        even, odd = self.products(self.b.shl(total, left_shift), multiplier)
-        t = self.merge_high(self.b.add(even, even_addend), self.b.add(odd, odd_addend), is_even)
-        is_negative = self.b.icmp_signed("<", total, self.constant(0))
-        return self.b.ashr(self.b.select(is_negative, self.b.add(t, sign_mask), t), right_shift)
-
-    def floor(self, total, multiplier, even_addend, odd_addend, high_shift, is_even):  # type: ignore[no-untyped-def]
-        """The product with all roundings and the zero point added, shifted right."""
-        even, odd = self.products(total, multiplier)
-        return self.b.ashr(self.merge_high(self.b.add(even, even_addend), self.b.add(odd, odd_addend), is_even), high_shift)
-
-    def channels(self, stage, *names):  # type: ignore[no-untyped-def]
-        """Vectors of the CHANNELS at an address."""
-        return [self.field(stage, r.CHANNELS, name) for name in names]
-
-    def requantizer(self, row, stage):  # type: ignore[no-untyped-def]
-        """What makes outputs of totals by `requantize`."""
-        names = ("left_shift", "multiplier", "even_addend", "odd_addend", "sign_mask", "right_shift")
-        numbers, zero_point = [*self.channels(stage, *names), self.even_lanes(row)], self.limit(row, "zero_point")
-        return lambda total: self.b.add(self.requantize(total, *numbers), zero_point)
-
-    def floorer(self, row, stage):  # type: ignore[no-untyped-def]
-        """What makes outputs of totals by `floor`."""
-        numbers = [*self.channels(stage, "multiplier", "even_addend", "odd_addend", "high_shift"), self.even_lanes(row)]
-        return lambda total: self.floor(total, *numbers)
-
-    def limited(self, row, values):  # type: ignore[no-untyped-def]
-        """64 signed bytes within the row's limits, as they are stored."""
-        low, high, flip = (self.limit(row, name) for name in ("low", "high", "flip_outputs"))
-        return self.b.xor(self.clamp(values, low, high), flip)
-
-    def put(self, row, outputs):  # type: ignore[no-untyped-def]
-        """Store (16 values, address, bytes, whether at all or None), four at a time, within the row's limits."""
-        for start in range(0, len(outputs), 4):
-            four = outputs[start : start + 4]
-            packed = self.limited(row, self.narrow([four[min(k, len(four) - 1)][0] for k in range(4)]))
-            self.put_bytes(packed, [place for _, *place in four])
-
-    def put_bytes(self, packed, places):  # type: ignore[no-untyped-def]
-        """Store up to four times 16 bytes: (address, bytes, whether at all or None) of each."""
-        for k, (address, count, is_wanted) in enumerate(places):
-            part = self.b.shuffle_vector(packed, packed, ir.Constant(LANES, list(range(16 * k, 16 * k + 16))))
-            if is_wanted is None:
-                self._put_one(part, address, count)
-            else:
-                with self.b.if_then(is_wanted):
-                    self._put_one(part, address, count)
-
-    def _put_one(self, part, address, count):  # type: ignore[no-untyped-def]
-        if count is None:
-            self.store(part, address)
-        else:
-            self.store_first(part, address, count)
-
-    def finish(self, row, groups, is_wanted=None):  # type: ignore[no-untyped-def]
-        """Store all sums of some pixels, as bytes or, with SUM, as they are.
-
-        groups: (CHANNELS, bytes of a pixel or None for 16, totals of the pixels, addresses of the pixels) of every group of
-        channels; is_wanted: which pixels are stored, or None for all.
-        """
-        wanted = [None] * len(groups[0][2]) if is_wanted is None else is_wanted
-
-        def write(scaler):  # type: ignore[no-untyped-def]
-            outputs = []
-            for stage, count, totals, addresses in groups:
-                scale = scaler(row, stage)
-                outputs.append([(scale(t), at, count, w) for t, at, w in zip(totals, addresses, wanted, strict=True)])
-            self.put(row, [value for of_group in outputs for value in of_group])
-
-        def write_sums():  # type: ignore[no-untyped-def]
-            for _, _, totals, addresses in groups:
-                for total, address, is_stored in zip(totals, addresses, wanted, strict=True):
-                    if is_stored is None:
-                        self.store(total, address)
-                    else:
-                        with self.b.if_then(is_stored):
-                            self.store(total, address)
-
-        finish = self.of_row(row, "finish")
-        with self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.FLOOR))) as (short, others):
-            with short:
-                write(self.floorer)
-            with others, self.b.if_else(self.b.icmp_signed("==", finish, self.word(r.SUM))) as (sums, full):
-                with sums:
-                    write_sums()
-                with full:
-                    write(self.requantizer)
+    ROW = ROW
 
 
 def stage_function(name, count, emit):  # type: ignore[no-untyped-def]
-    """A function of words for kernels to call, written with a StageEmitter."""
-    return function(name, count, emit, StageEmitter)
+    """A function of words for kernels to call, written with a RowEmitter."""
+    return function(name, count, emit, RowEmitter)
