@@ -75,9 +75,10 @@ def _choose_branch(
 
 
 def _add_branches(builder: Builder, x: View, slopes: View, finish: Finish, factors: tuple[float, float]) -> None:
-    """The sum of both branches, of which one is 0 for every value."""
-    above, below = (builder.temporary(name, x.shape, INT16) for name in ("above", "below"))
-    builder.requantize(x, above, register_scale(factors[0]), minimum=0)
+    """The sum of both branches, of which one is 0 for every value: each fits the type of the result where no table follows."""
+    zero_point, element = (finish.zero_point, finish.element) if finish.lut is None else (0, INT16)
+    above, below = (replace(builder.temporary(name, x.shape, element), zero_point=zero_point) for name in ("above", "below"))
+    builder.requantize(x, above, register_scale(factors[0]), minimum=zero_point)
     negative = replace(builder.temporary("negative", x.shape, x.element), zero_point=0)
     builder.point(x, negative, maximum=x.zero_point)
     _multiply(builder, replace(negative, zero_point=x.zero_point), slopes, below, factors[1])

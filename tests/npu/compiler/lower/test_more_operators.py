@@ -14,7 +14,7 @@ from npu.graph.graph import Op
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_array
-from tests.support.lowering import assert_exact
+from tests.support.lowering import assert_exact, lowered
 from tests.support.random_graphs import Sketch, enlarged, random_inputs, resize_bilinear
 
 Maker = Callable[[Sketch], list[int]]
@@ -223,3 +223,24 @@ def test_every_int16_number_is_negated_as_the_reference_does(follower: str | Non
         x = b.op(follower, [x], shape, DType.INT16, 0.001)
     b.output(x)
     assert_exact(b.graph(), [np.arange(-32768, 32768).astype(np.int16).reshape(shape)])
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("follower", [None, "LOGISTIC"])
+def test_branches_of_prelu_are_added_in_the_type_of_the_result(dtype: DType, seed: int, follower: str | None) -> None:
+    rng = np.random.default_rng(seed)
+    lowest, highest = (-128, 127) if dtype is DType.INT8 else (0, 255)
+    b = ModelBuilder()
+    shape = (1, 3, 4, int(rng.integers(2, 20)))
+    quantization = [(float(10 ** rng.uniform(-3, 0)), int(rng.integers(lowest, highest + 1))) for _ in range(3)]
+    x = b.input(shape, dtype, scale=quantization[0][0], zero_point=quantization[0][1])
+    values = rng.integers(lowest, highest + 1, (1, 1, shape[3])).astype(dtype.numpy)
+    values[..., :2] = lowest, highest  # slopes of both signs or wide apart: no larger or smaller branch is the result
+    slopes = b.constant(values, dtype, scale=quantization[1][0], zero_point=quantization[1][1])
+    y = b.op("PRELU", [x, slopes], shape, dtype, *quantization[2])
+    b.output(y if follower is None else b.op(follower, [y], shape, dtype, 1 / 256, lowest))
+    graph = b.graph()
+    assert_exact(graph, [random_array(shape, dtype, rng)])
+    if follower is None:
+        assert {step.ofm.element.bits for step in lowered(graph).steps} == {8}
